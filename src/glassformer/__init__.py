@@ -1,0 +1,59 @@
+"""Glassformer: the whole Transformer in one core you can read, train, load real checkpoints into, run fast, and see
+through.
+
+    import glassformer as gf
+    model, tokenizer = gf.load("runs/demo"), gf.load_tokenizer("runs/demo")
+
+The names below are imported when they are first used, so that `import glassformer` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from glassformer.checkpoints import load as load
+    from glassformer.checkpoints import save as save
+    from glassformer.config import ImageConfig as ImageConfig
+    from glassformer.config import LayerKind as LayerKind
+    from glassformer.config import SeriesConfig as SeriesConfig
+    from glassformer.config import StackConfig as StackConfig
+    from glassformer.config import TransformerConfig as TransformerConfig
+    from glassformer.core.cache import Cache as Cache
+    from glassformer.core.model import Output as Output
+    from glassformer.core.model import Transformer as Transformer
+    from glassformer.core.stack import Stack as Stack
+    from glassformer.errors import InputError as InputError
+    from glassformer.generate import generate as generate
+    from glassformer.inspect.record import record as record
+    from glassformer.tasks.pipeline import pipeline as pipeline
+    from glassformer.text import Tokenizer as Tokenizer
+    from glassformer.text import load_tokenizer as load_tokenizer
+    from glassformer.text import train_tokenizer as train_tokenizer
+
+_HOME = {
+    "glassformer.checkpoints": ("load", "save"),
+    "glassformer.config": ("ImageConfig", "LayerKind", "SeriesConfig", "StackConfig", "TransformerConfig"),
+    "glassformer.core.cache": ("Cache",),
+    "glassformer.core.model": ("Output", "Transformer"),
+    "glassformer.core.stack": ("Stack",),
+    "glassformer.errors": ("InputError",),
+    "glassformer.generate": ("generate",),
+    "glassformer.inspect.record": ("record",),
+    "glassformer.tasks.pipeline": ("pipeline",),
+    "glassformer.text": ("Tokenizer", "load_tokenizer", "train_tokenizer"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+__all__ = sorted(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"glassformer has no {name!r}; its public names are {', '.join(__all__)}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

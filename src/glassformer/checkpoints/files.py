@@ -1,0 +1,109 @@
+"""Saving and loading a model folder: `config.json`, `model.safetensors`, `tokenizer.json`.
+
+Strict both ways: every tensor of the file is used, every parameter of the model is filled, and what does not fit is
+named. A folder appears whole or not at all.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from glassformer import __version__
+from glassformer.config import TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.text.tokenizer import Tokenizer
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+MODEL_TYPE = "glassformer"
+
+
+def save(model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None) -> None:
+    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once."""
+    with whole_folder(Path(path)) as folder:
+        write_model(model, folder, tokenizer)
+
+
+def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None) -> None:
+    if tokenizer is not None:
+        tokenizer.save(folder)
+    header = {"model_type": MODEL_TYPE, "glassformer_version": __version__, "architectures": ["Transformer"]}
+    text = json.dumps({**header, **model.config.to_dict()}, indent=2) + "\n"
+    (folder / CONFIG).write_text(text, encoding="utf-8")
+    tensors = {name: tensor.detach().contiguous() for name, tensor in model.named_parameters()}
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def load(path: str | Path) -> Transformer:
+    """The model of a folder, ready to run (in evaluation mode)."""
+    folder = Path(path)
+    config = read_config(folder)
+    if not (folder / WEIGHTS).is_file():
+        raise InputError(f"{folder} is half-written: it has {CONFIG} and no {WEIGHTS}. Train or save it again")
+    try:
+        tensors = load_file(folder / WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{folder / WEIGHTS} cannot be read ({error}). Is the file whole? Save it again") from None
+    model = Transformer(config)
+    fill(model, tensors, folder / WEIGHTS)
+    return model.eval()
+
+
+def read_config(folder: Path) -> TransformerConfig:
+    partial = partial_of(folder)
+    if not folder.is_dir():
+        hint = f"; {partial} is there: that training has not finished" if partial.is_dir() else ""
+        raise InputError(f"{folder}: there is no such folder{hint}. Expected a run or model folder")
+    if not (folder / CONFIG).is_file():
+        raise InputError(f"{folder} has no {CONFIG}: it is half-written, or not a model folder")
+    try:
+        values = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{folder / CONFIG} is not JSON ({error}). Is the file whole?") from None
+    if values.pop("model_type", None) != MODEL_TYPE:
+        raise InputError(f"{folder / CONFIG}: expected model_type {MODEL_TYPE!r}")
+    for key in ("glassformer_version", "architectures"):
+        values.pop(key, None)
+    return TransformerConfig.from_dict(values)
+
+
+@torch.no_grad()
+def fill(model: Transformer, tensors: dict[str, torch.Tensor], file: Path) -> None:
+    """Copies the tensors into the model's parameters of the same names."""
+    parameters = dict(model.named_parameters())
+    wrong = [f"missing     {name} {tuple(parameters[name].shape)}" for name in sorted(parameters.keys() - tensors.keys())]
+    wrong += [f"unexpected  {name} {tuple(tensors[name].shape)}" for name in sorted(tensors.keys() - parameters.keys())]
+    for name in sorted(parameters.keys() & tensors.keys()):
+        ours, theirs = tuple(parameters[name].shape), tuple(tensors[name].shape)
+        if ours != theirs:
+            wrong.append(f"misshapen   {name}: the file has {theirs}, the config asks for {ours}")
+    if wrong:
+        raise InputError(f"{file} does not fit its {CONFIG}:\n  " + "\n  ".join(wrong))
+    for name, parameter in parameters.items():
+        parameter.copy_(tensors[name])
+
+
+def partial_of(folder: Path) -> Path:
+    """Where a folder is made before it takes its name."""
+    return folder.with_name(folder.name + ".partial")
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which takes its name only when everything in it is written; the old one stays until then."""
+    partial = partial_of(folder)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    yield partial
+    old = folder.with_name(folder.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    partial.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

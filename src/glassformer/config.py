@@ -1,0 +1,294 @@
+"""What a Transformer is, in numbers and choices: frozen, validated, JSON in and out.
+
+`StackConfig` describes one stack of blocks, `TransformerConfig` the whole model. The names are the paper's
+(Vaswani et al., 2017). A field that is `OPEN` is settled on construction (its comment says to
+what), so a config that exists is complete.
+Read next: `core/attention.py`, where the fields become arithmetic.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from glassformer.errors import InputError, nearest
+from glassformer.schema import OPEN, Config
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared"]
+Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
+Pooling = Literal["first", "mean", "max", "attention"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerKind(Config):
+    """What may differ from layer to layer: how far it sees, and how fast its rotary positions turn."""
+
+    window: int | None = None  # the last W keys when causal, W/2 to either side in an encoder; None sees all
+    rotary_base: float = 10_000.0
+    rotary_factor: float = 1.0  # positions are divided by it: a longer text in the range of angles seen in training
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window is not None and self.window < 1:
+            raise self._refuse("window", "a layer must see at least 1 key; use None for no window")
+        for name in ("rotary_base", "rotary_factor"):
+            if getattr(self, name) <= 0:
+                raise self._refuse(name, "expected a number above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig(Config):
+    """One stack of blocks. Whether it is causal and has cross-attention follows from its place in the model."""
+
+    d_model: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int = OPEN  # as many as num_heads; 1 is multi-query, between is grouped-query
+    head_dim: int = OPEN  # d_model / num_heads
+    d_ff: int = OPEN  # 4 d_model
+    max_len: int = 512  # rows of a learned table; a sinusoidal one grows past it, the other schemes have no limit
+    layer_kinds: tuple[LayerKind, ...] = (LayerKind(),)  # a pattern, repeated over the layers
+
+    positions: Positions = "sinusoidal"
+    rotary_fraction: float = 1.0  # the part of head_dim that turns
+    relative_buckets: int = 32
+    relative_max_distance: int = 128
+
+    norm: Literal["layer", "rms"] = "layer"
+    norm_order: Literal["pre", "post", "sandwich"] = "pre"
+    norm_eps: float = 1e-5
+    norm_bias: bool = True  # LayerNorm only; RMSNorm has none
+    final_norm: bool = OPEN  # after pre and sandwich order, not after post
+
+    block: Literal["serial", "parallel"] = "serial"
+    activation: Activation = "relu"
+    gated: bool = False
+    qk_norm: bool = False
+    qkv_bias: bool = True
+    out_bias: bool = True
+    ffn_bias: bool = True
+
+    dropout: float = 0.0  # on each residual branch, and after embedding + position
+    attention_dropout: float = OPEN  # on the attention weights; as dropout
+    ffn_dropout: float = OPEN  # on the feed-forward's hidden layer; as dropout
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("d_model", "num_layers", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise self._refuse(name, "expected a whole number of at least 1")
+        if self.head_dim is None and self.d_model % self.num_heads:
+            raise InputError(
+                f"StackConfig.d_model is {self.d_model} and num_heads is {self.num_heads}: {self.d_model} does not "
+                f"divide into {self.num_heads} heads. Choose num_heads among {_divisors(self.d_model)}, "
+                f"or set head_dim to give the heads a width of their own"
+            )
+        self._settle(
+            num_kv_heads=self.num_heads,
+            head_dim=self.d_model // self.num_heads,
+            d_ff=4 * self.d_model,
+            final_norm=self.norm_order != "post",
+            attention_dropout=self.dropout,
+            ffn_dropout=self.dropout,
+        )
+        if self.num_heads % self.num_kv_heads:
+            raise self._refuse("num_kv_heads", f"must divide num_heads = {self.num_heads}: {_divisors(self.num_heads)}")
+        for name in ("dropout", "attention_dropout", "ffn_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise self._refuse(name, "expected a probability from 0 up to, not including, 1")
+        if not 0 < self.rotary_fraction <= 1:
+            raise self._refuse("rotary_fraction", "expected a fraction above 0, up to 1")
+        if self.positions == "rotary" and self.rotary_dim < 2:
+            raise self._refuse("rotary_fraction", f"of head_dim = {self.head_dim} leaves no pair of dimensions to turn")
+        if self.relative_buckets < 4 or self.relative_buckets % 2:
+            raise self._refuse("relative_buckets", "expected an even number of at least 4")
+        if self.relative_max_distance <= self.relative_buckets // 2:
+            raise self._refuse("relative_max_distance", f"expected more than {self.relative_buckets // 2}")
+        if self.norm_eps <= 0:
+            raise self._refuse("norm_eps", "expected a small number above 0, such as 1e-5")
+        if not self.layer_kinds:
+            raise self._refuse("layer_kinds", "expected at least one LayerKind")
+        if self.block == "parallel" and self.norm_order == "post":
+            raise self._refuse("block", "attention and feed-forward share one norm before them; set norm_order='pre'")
+
+    @property
+    def rotary_dim(self) -> int:
+        """How many dimensions of a head turn: an even number, because they turn in pairs."""
+        return int(self.head_dim * self.rotary_fraction) // 2 * 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageConfig(Config):
+    """An image cut into square patches (ViT: Dosovitskiy et al., 2021)."""
+
+    size: int  # pixels to a side
+    patch: int
+    channels: int = 3
+    class_token: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("size", "patch", "channels"):
+            if getattr(self, name) < 1:
+                raise self._refuse(name, "expected a whole number of at least 1")
+        if self.size % self.patch:
+            raise self._refuse("patch", f"must divide size = {self.size}: {_divisors(self.size)}")
+
+    @property
+    def num_tokens(self) -> int:
+        return (self.size // self.patch) ** 2 + self.class_token
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesConfig(Config):
+    """A series cut into patches, each channel by itself (PatchTST: Nie et al., 2023)."""
+
+    length: int  # the values looked back on
+    patch: int
+    stride: int = OPEN  # patch, so that the patches do not overlap
+    horizon: int = 1  # the values predicted by the forecast head
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._settle(stride=self.patch)
+        for name in ("length", "patch", "stride", "horizon"):
+            if getattr(self, name) < 1:
+                raise self._refuse(name, "expected a whole number of at least 1")
+        if self.patch > self.length:
+            raise self._refuse("patch", f"is longer than length = {self.length}")
+
+    @property
+    def num_tokens(self) -> int:
+        return (self.length - self.patch) // self.stride + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Config):
+    """The whole model: an input, one or two stacks, a head.
+
+    Encoder alone, decoder alone, or both: the three shapes of model. The encoder reads `image`, `series` or tokens
+    of `vocab_size`; the decoder reads tokens of `target_vocab_size`, or of the one shared `vocab_size`.
+    """
+
+    encoder: StackConfig | None = None
+    decoder: StackConfig | None = None
+
+    vocab_size: int | None = None
+    target_vocab_size: int | None = None  # None: one shared vocabulary, with one table of vectors
+    image: ImageConfig | None = None
+    series: SeriesConfig | None = None
+
+    scale_embeddings: bool = False  # multiply token vectors by sqrt(d_model), as the paper does
+    embed_dim: int | None = None  # None: d_model; narrower vectors are projected up to it
+    embed_norm: bool = False
+    num_segments: int = 0  # sentence A, sentence B: how many are told apart; 0 for none
+
+    head: Literal["language", "class", "forecast", "none"] = "language"
+    tie_embeddings: bool = True  # the language head's matrix is the (target) embedding
+    head_bias: bool = False
+    num_classes: int | None = None
+    pooling: Pooling = "mean"
+
+    init: Literal["paper", "modern"] = "modern"
+
+    pad_token_id: int = 0
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder is None and self.decoder is None:
+            raise InputError("TransformerConfig needs an encoder, a decoder, or both: give at least one StackConfig")
+        if self.image and self.series:
+            raise InputError("TransformerConfig has both image and series: the encoder reads one input")
+        if self.patches and not self.encoder:
+            raise InputError("TransformerConfig.image and .series feed the encoder: give one, encoder=StackConfig(...)")
+        if self.reads_tokens and self.vocab_size is None:
+            raise self._refuse("vocab_size", "a model that reads tokens needs the number of its tokens")
+        for name in ("vocab_size", "target_vocab_size", "embed_dim", "num_classes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise self._refuse(name, "expected a whole number of at least 1")
+        if self.target_vocab_size is not None and not (self.encoder and self.decoder and not self.patches):
+            raise self._refuse("target_vocab_size", "only a model with a source and a target text has two vocabularies")
+        self._check_stacks()
+        self._check_head()
+        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
+            value, limit = getattr(self, name), self.output_vocab_size
+            if value is not None and limit and not 0 <= value < limit:
+                raise self._refuse(name, f"expected an id from 0 to {limit - 1}")
+
+    def _check_stacks(self) -> None:
+        if self.patches:
+            for name in ("embed_dim", "embed_norm", "num_segments", "scale_embeddings"):
+                if getattr(self, name) and not self.decoder:
+                    raise self._refuse(name, "belongs to token embeddings, and this model reads patches")
+        if self.encoder and self.decoder:
+            if self.decoder.block == "parallel":
+                raise InputError("TransformerConfig.decoder.block is 'parallel': it has no place for cross-attention")
+            if self.encoder.d_model != self.decoder.d_model:
+                raise InputError(
+                    f"TransformerConfig.encoder.d_model is {self.encoder.d_model} and decoder.d_model is "
+                    f"{self.decoder.d_model}: cross-attention reads vectors of one width, so set both to the same"
+                )
+
+    def _check_head(self) -> None:
+        if self.head == "language" and not self.reads_tokens:
+            raise self._refuse("head", "a model that reads patches has no vocabulary; choose 'class' or 'forecast'")
+        if self.head == "class" and self.num_classes is None:
+            raise self._refuse("num_classes", "a class head needs the number of its classes")
+        if self.head != "class" and self.num_classes is not None:
+            raise self._refuse("num_classes", f"only head='class' has classes, and head is {self.head!r}")
+        if self.head == "forecast" and self.series is None:
+            raise self._refuse("head", "a forecast is made from a series; give series=SeriesConfig(...)")
+        if self.head in ("class", "forecast") and self.decoder:
+            raise self._refuse("head", "is made for an encoder; this model has a decoder")
+        if self.head == "class" and self.pooling == "first" and self.image and not self.image.class_token:
+            raise self._refuse("pooling", "the first of the patches is no summary; set image.class_token or 'mean'")
+
+    @property
+    def patches(self) -> ImageConfig | SeriesConfig | None:
+        return self.image or self.series
+
+    @property
+    def reads_tokens(self) -> bool:
+        return self.decoder is not None or self.patches is None
+
+    @property
+    def output_vocab_size(self) -> int:
+        """The tokens a language head chooses from; 0 if the model reads none."""
+        return self.target_vocab_size or self.vocab_size or 0
+
+    @property
+    def last_stack(self) -> StackConfig:
+        """The stack that the head answers for."""
+        return self.decoder or self.encoder  # type: ignore[return-value]  # validated: there is one
+
+    @classmethod
+    def named(cls, name: str, **changes: Any) -> Self:
+        """A published model by its name, with fields of the whole model changed: `named("base", vocab_size=8000)`."""
+        if name not in NAMED:
+            raise InputError(f"no config is named {name!r}{nearest(name, NAMED)}")
+        return cls.from_dict({**NAMED[name], **changes})
+
+
+def _paper(d_model: int, d_ff: int, num_heads: int, dropout: float) -> dict[str, Any]:
+    stack = StackConfig(
+        d_model=d_model, d_ff=d_ff, num_heads=num_heads, num_layers=6, norm_order="post", activation="relu",
+        positions="sinusoidal", dropout=dropout, attention_dropout=0.0, ffn_dropout=0.0,
+    )  # fmt: skip
+    return {
+        "encoder": stack, "decoder": stack, "vocab_size": 37_000, "tie_embeddings": True, "scale_embeddings": True,
+        "init": "paper",
+    }  # fmt: skip
+
+
+# Table 3 of the paper. 37,000 is its shared English-German vocabulary.
+NAMED: dict[str, dict[str, Any]] = {
+    "base": _paper(d_model=512, d_ff=2048, num_heads=8, dropout=0.1),
+    "big": _paper(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
+}
+
+
+def _divisors(number: int) -> str:
+    return ", ".join(str(n) for n in range(1, number + 1) if number % n == 0)

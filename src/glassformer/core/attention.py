@@ -1,0 +1,137 @@
+"""Attention, the heart of the paper (section 3.2): every query asks all keys, and mixes their values by the answers.
+
+`attend` is the formula. `Attention` is the layer around it, one module for self- and cross-attention; with fewer
+kv heads than heads it is multi-query (Shazeer, 2019) or grouped-query (Ainslie et al., 2023) attention.
+Read next: `block.py`.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from glassformer.config import StackConfig
+from glassformer.core.context import Context, Mask
+from glassformer.core.norms import make_norm
+from glassformer.core.positions import rotate
+from glassformer.errors import InputError
+
+
+def attend(
+    q: Tensor,  # (B, H, T, K)
+    k: Tensor,  # (B, G, S, K)
+    v: Tensor,  # (B, G, S, K)
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """softmax(q k^T / sqrt(K)) v, through PyTorch's fused kernel: no (T, S) matrix is ever stored.
+
+    `mask` is boolean, True = may attend, or a float added to the scores; it broadcasts to (B, H, T, S).
+    A query that may see nothing gets exactly 0. `causal` needs as many queries as keys, and no mask.
+    """
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=causal, dropout_p=dropout, enable_gqa=q.shape[1] != k.shape[1]
+    )  # (B, H, T, K)
+
+
+def attention_weights(
+    q: Tensor,  # (B, H, T, K)
+    k: Tensor,  # (B, G, S, K)
+    mask: Tensor | None = None,
+) -> Tensor:
+    """softmax(q k^T / sqrt(K)) by itself: what a watcher computes beside `attend`, and the formula spelled out."""
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (B, H, S, K)
+    scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (B, H, T, S)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    elif mask is not None:
+        scores = scores + mask
+    nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # (B, H, T, 1)
+    return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # (B, H, T, S)
+
+
+def attend_in_tiles(q: Tensor, k: Tensor, v: Tensor, mask: Mask, dropout: float) -> Tensor:
+    """`attend` under a factored mask, as many rows at a time as fit: memory grows with T + S, not with T x S."""
+
+    def attend_tile(rows: slice, keys: slice, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        causal = mask.is_plain_causal and rows.stop - rows.start == mask.queries
+        tile = None if causal else mask.tile(rows, keys, q.dtype)
+        return attend(q[:, :, rows], k[:, :, keys], v[:, :, keys], tile, causal=causal, dropout=dropout)
+
+    # The fused kernel of the CPU has no dropout: with it, PyTorch stores a tile's scores.
+    scores_per_row = q.shape[0] * q.shape[1] * k.shape[2]
+    tiles = list(mask.tiles(scores_per_row, materialises=dropout > 0))
+    if len(tiles) == 1:
+        return attend_tile(*tiles[0], q, k, v)  # (B, H, T, K)
+    if not torch.is_grad_enabled():
+        return torch.cat([attend_tile(*tile, q, k, v) for tile in tiles], dim=2)  # (B, H, T, K)
+    # Going backward each tile is computed again, so that its mask and scores need not be kept until then.
+    return torch.cat([checkpoint(attend_tile, *tile, q, k, v, use_reentrant=False) for tile in tiles], dim=2)
+
+
+class Attention(nn.Module):
+    """out(concat over heads of attend(x W_q, y W_k, y W_v)): y is x itself, or the encoder's output (cross)."""
+
+    def __init__(self, config: StackConfig, cross: bool = False) -> None:
+        super().__init__()
+        self.is_cross = cross
+        self.num_heads, self.num_kv_heads, self.head_dim = config.num_heads, config.num_kv_heads, config.head_dim
+        self.q = nn.Linear(config.d_model, config.num_heads * config.head_dim, bias=config.qkv_bias)
+        self.k = nn.Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
+        self.v = nn.Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
+        self.out = nn.Linear(config.num_heads * config.head_dim, config.d_model, bias=config.out_bias)
+        self.q_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
+        self.k_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
+        self.dropout = config.attention_dropout
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        q = self.q_norm(split_heads(self.q(x), self.num_heads))  # (B, H, T, K)
+        if self.is_cross:
+            k, v, mask = *self.source_keys(context, layer), context.memory_mask
+        else:
+            q, k, v = self.own_keys(q, x, context, layer)
+            mask = context.mask(layer)
+        if context.watch is not None:
+            context.watch(context, layer, self, q, k, mask)
+        mixed = attend_in_tiles(q, k, v, mask, self.dropout if self.training else 0.0)  # (B, H, T, K)
+        return self.out(join_heads(mixed))  # (B, T, D)
+
+    def own_keys(self, q: Tensor, x: Tensor, context: Context, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Self-attention: keys and values of the tokens at hand, after those that the cache remembers."""
+        k, v = self.keys_and_values(x)
+        rotation = context.rotation(layer)
+        if rotation is not None:
+            q, k = rotate(q, rotation), rotate(k, rotation)
+        if context.cache is not None:
+            k, v = context.cache.append(layer, k, v)
+        return q, k, v  # (B, H, T, K), (B, G, S, K), (B, G, S, K)
+
+    def source_keys(self, context: Context, layer: int) -> tuple[Tensor, Tensor]:
+        """Cross-attention: keys and values of the encoder's output, computed once per source."""
+        known = context.cache.cross(layer) if context.cache is not None else None
+        if known is not None:
+            return known
+        if context.memory is None:
+            raise InputError("this stack cross-attends and got no memory: pass the encoder's output")
+        k, v = self.keys_and_values(context.memory)
+        if context.cache is not None:
+            context.cache.keep_cross(layer, k, v)
+        return k, v  # (B, G, S, K), (B, G, S, K)
+
+    def keys_and_values(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        k = self.k_norm(split_heads(self.k(y), self.num_kv_heads))  # (B, G, S, K)
+        v = split_heads(self.v(y), self.num_kv_heads)  # (B, G, S, K)
+        return k, v
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """Cuts the last axis into heads and puts them before the length: each head then works on its own."""
+    x = x.unflatten(-1, (num_heads, -1))  # (B, T, ..., K)
+    return x.transpose(1, 2)  # (B, ..., T, K)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """The inverse of `split_heads`."""
+    return x.transpose(1, 2).flatten(2)  # (B, T, H*K)

@@ -1,0 +1,81 @@
+"""The keys and values of one generation, so that a step computes those of its own tokens only.
+
+A cache is an argument of a call, never an attribute of a model: one model serves many callers. It belongs to the
+decoder; `Stack` fills it. Read next: `attention.py`, which appends to it and reads it back.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import InputError
+
+
+@dataclass
+class Cache:
+    """What was seen so far: for each position whether it is kept and its number, for each layer its keys and values."""
+
+    length: int = 0
+    keep: Tensor | None = None  # (B, S), True = a token; None while no padding was seen
+    positions: Tensor | None = None  # (B, S), or (1, S) where all rows count alike
+    memory_keep: Tensor | None = None  # (B, S) of the source
+    _self: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # buffers with room to grow
+    _cross: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def extend(self, keep: Tensor | None, positions: Tensor) -> Tensor:
+        """Announces the tokens of a call, before the layers append what they make of them; returns all positions."""
+        if self.positions is not None:
+            rows = max(len(self.positions), len(positions))
+            positions = torch.cat([self.positions.expand(rows, -1), positions.expand(rows, -1)], dim=1)
+        self.keep, self.positions, self.length = keep, positions, positions.shape[1]
+        return positions  # (B, S)
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds one layer's new keys and values, and returns all of them."""
+        start = self.length - k.shape[2]
+        stored = self._self.get(layer)
+        if stored is not None and len(stored[0]) != len(k):
+            raise InputError(f"a cache of {len(stored[0])} sequences got a batch of {len(k)}: use one cache per batch")
+        if stored is None or stored[0].shape[2] < self.length:
+            stored = self._self[layer] = (
+                _grown(stored and stored[0], k, start),
+                _grown(stored and stored[1], v, start),
+            )
+        for buffer, new in zip(stored, (k, v), strict=True):
+            buffer[:, :, start : self.length] = new
+        return stored[0][:, :, : self.length], stored[1][:, :, : self.length]  # (B, G, S, K), (B, G, S, K)
+
+    def cross(self, layer: int) -> tuple[Tensor, Tensor] | None:
+        """The keys and values of the source, if this layer has made them."""
+        return self._cross.get(layer)
+
+    def keep_cross(self, layer: int, k: Tensor, v: Tensor) -> None:
+        self._cross[layer] = (k, v)
+
+    def crop(self, length: int) -> None:
+        """Forgets everything after the first `length` positions."""
+        if not 0 <= length <= self.length:
+            raise InputError(f"cannot crop a cache of {self.length} positions to {length}")
+        self.length = length
+        self.keep = None if self.keep is None else self.keep[:, :length]
+        self.positions = None if self.positions is None else self.positions[:, :length]
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i becomes what row rows[i] was: beams that survive, or sequences that are dropped."""
+        for store in (self._self, self._cross):
+            for layer, (k, v) in store.items():
+                store[layer] = (k[rows], v[rows])
+        self.keep = None if self.keep is None else self.keep[rows]
+        self.memory_keep = None if self.memory_keep is None else self.memory_keep[rows]
+        if self.positions is not None and len(self.positions) > 1:
+            self.positions = self.positions[rows]
+
+
+def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:
+    """A buffer with room for at least twice what it must hold, beginning with the first `length` of the old one."""
+    room = max(64, 2 * (length + new.shape[2]))
+    buffer = new.new_empty(*new.shape[:2], room, new.shape[3])
+    if old is not None:
+        buffer[:, :, :length] = old[:, :, :length]
+    return buffer

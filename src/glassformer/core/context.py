@@ -1,0 +1,155 @@
+"""What belongs to one call of a stack: who sees whom, where everyone stands, what is remembered, who watches.
+
+`Stack.forward` builds one `Context`; the blocks pass it on; only attention reads it. Masks have one convention in
+the whole package: boolean, True = may attend. Read next: `attention.py`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.cache import Cache
+from glassformer.errors import InputError
+
+TILE = 2**26  # scores in one tile of rows: what a mask, a bias or dropout may materialise at a time
+
+# Who watches in this thread: called as watch(stack, context, layer, attention, q, k, mask), beside the computation.
+watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("watchers", default=())
+
+
+@dataclass(eq=False)
+class Mask:
+    """Which keys each query may see, and what is added to its scores; kept as factors, built a tile at a time.
+
+    allowed[i, j] = keep[j]  and  (j <= i if causal)  and  (|i - j| within the window)
+
+    Queries are the last T of the S keys when causal, so `i` counts from S - T: aligned bottom-right.
+    """
+
+    queries: int
+    keys: int
+    keep: Tensor | None = None  # (B, S), True = a token, False = padding
+    causal: bool = False
+    window: int | None = None
+    bias: Callable[[Tensor, Tensor], Tensor] | None = None
+    positions: Tensor | None = None  # (B, S): what a bias counts with
+    _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once it was asked for
+
+    @property
+    def is_plain_causal(self) -> bool:
+        """Causal and nothing else: what the fused kernel does by itself."""
+        return self.causal and self.queries == self.keys and not self.bias and self.keep is None and not self.window
+
+    def tiles(self, scores_per_row: int, materialises: bool) -> Iterator[tuple[slice, slice]]:
+        """Blocks of rows, each with the keys it may see. One block, unless that would be too large to hold."""
+        rows = self.queries
+        if materialises or not (self.is_plain_causal or self._is_same_for_all_rows()):
+            rows = max(1, TILE // scores_per_row)
+        for start in range(0, self.queries, rows):
+            stop = min(start + rows, self.queries)
+            yield slice(start, stop), self._visible(start, stop) if rows < self.queries else slice(0, self.keys)
+
+    def tile(self, rows: slice, keys: slice, dtype: torch.dtype) -> Tensor | None:
+        """The mask of one block: None if all is allowed, boolean, or with a bias a float with -inf where it is not."""
+        if rows.stop - rows.start < self.queries:
+            return self._build(rows, keys, dtype)
+        if not self._whole:  # every layer of this kind asks for the same one
+            self._whole.append(self._build(rows, keys, dtype))
+        return self._whole[0]
+
+    def _build(self, rows: slice, keys: slice, dtype: torch.dtype) -> Tensor | None:
+        allowed = None if self.keep is None else self.keep[:, None, None, keys]  # (B, 1, 1, S)
+        if not self._sees_all(rows, keys):
+            nearby = self._nearby(rows, keys)  # (1, 1, T, S)
+            allowed = nearby if allowed is None else allowed & nearby
+        if self.bias is None or self.positions is None:
+            return allowed
+        first = self.keys - self.queries
+        queries = self.positions[:, first + rows.start : first + rows.stop]  # (B, T)
+        bias = self.bias(queries, self.positions[:, keys]).to(dtype)  # (B, H, T, S)
+        return bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
+
+    def _nearby(self, rows: slice, keys: slice) -> Tensor:
+        """Causality and window, which depend on where query and key stand, not on what they are."""
+        device = None if self.positions is None else self.positions.device
+        i = torch.arange(rows.start, rows.stop, device=device)[:, None] + (self.keys - self.queries)  # (T, 1)
+        j = torch.arange(keys.start, keys.stop, device=device)
+        back, ahead = self._reach()
+        return ((j >= i - back) & (j <= i + ahead))[None, None]  # (1, 1, T, S)
+
+    def _reach(self) -> tuple[int, int]:
+        """How many keys back and ahead of itself a query sees."""
+        everything = self.keys + self.queries
+        if self.window is None:
+            return everything, 0 if self.causal else everything
+        return (self.window - 1, 0) if self.causal else (self.window // 2, self.window // 2)
+
+    def _visible(self, start: int, stop: int) -> slice:
+        """The keys that any query of these rows may see."""
+        offset, (back, ahead) = self.keys - self.queries, self._reach()
+        return slice(max(0, start + offset - back), min(self.keys, stop + offset + ahead))
+
+    def _sees_all(self, rows: slice, keys: slice) -> bool:
+        offset, (back, ahead) = self.keys - self.queries, self._reach()
+        return rows.stop - 1 + offset - back <= keys.start and keys.stop - 1 <= rows.start + offset + ahead
+
+    def _is_same_for_all_rows(self) -> bool:
+        return self.bias is None and self._sees_all(slice(0, self.queries), slice(0, self.keys))
+
+
+@dataclass(eq=False)
+class Context:
+    """One call's state: a mask and a rotation for every kind of layer, the memory to cross-attend, and the cache."""
+
+    positions: Tensor  # (B, T), or (1, T) where all rows count alike
+    span: int  # every position is below it
+    masks: tuple[Mask, ...]
+    rotations: tuple[Any, ...]
+    memory: Tensor | None = None  # (B, S, D): the encoder's output
+    memory_mask: Mask = field(default_factory=lambda: Mask(0, 0))
+    cache: Cache | None = None
+    watch: Callable[..., None] | None = None
+
+    def mask(self, layer: int) -> Mask:
+        return self.masks[layer % len(self.masks)]
+
+    def rotation(self, layer: int) -> tuple[Tensor, Tensor] | None:
+        return self.rotations[layer % len(self.rotations)]
+
+
+def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
+    """Checks a padding mask as tokenizers give it, and makes it boolean: True or 1 = a token, False or 0 = padding."""
+    if mask is None:
+        return None
+    if mask.dtype.is_floating_point or mask.dtype.is_complex:
+        raise InputError(
+            f"{name} has dtype {mask.dtype}: expected a boolean mask, True = a token that may be attended, or whole "
+            f"numbers 1 and 0. If yours holds 0. and -inf, pass `mask == 0`; if it holds 1. and 0., pass `mask.bool()`"
+        )
+    if tuple(mask.shape) != shape:
+        raise InputError(
+            f"{name} has shape {tuple(mask.shape)}: expected {shape}, (batch, length), one entry per token"
+        )
+    return mask.bool()  # (B, S)
+
+
+def count_positions(keep: Tensor | None, past: int, length: int, device: torch.device) -> Tensor:
+    """Numbers the last `length` tokens, counting kept tokens only, so that left and right padding agree."""
+    if keep is None:
+        return torch.arange(past, past + length, device=device)[None]  # (1, T)
+    return (keep.cumsum(dim=1) - 1).clamp(min=0)[:, past:]  # (B, T)
+
+
+def watch_for(stack: nn.Module) -> Callable[..., None] | None:
+    """Tells the watchers of this thread what a layer of this stack attends to; None if nobody watches."""
+    listening = watchers.get()
+
+    def watch(*seen: Any) -> None:
+        for watcher in listening:
+            watcher(stack, *seen)
+
+    return watch if listening else None

@@ -1,0 +1,122 @@
+"""Any input becomes vectors (B, T, D): tokens by a table, images and series by cutting them into patches.
+
+What follows is the same for all of them and stands in `Embedding.place`: segments and positions are added, then a
+norm if there is one, dropout, and a projection if the vectors are narrower than the stack. Read next: `positions.py`.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.config import ImageConfig, SeriesConfig, StackConfig
+from glassformer.core.norms import make_norm
+from glassformer.core.positions import make_added
+from glassformer.errors import InputError
+
+
+class Embedding(nn.Module):
+    """Vectors that come as they are. The base of the others, which differ in how an input becomes vectors."""
+
+    def __init__(
+        self, config: StackConfig, width: int, *, max_len: int | None = None, num_segments: int = 0, norm: bool = False
+    ) -> None:
+        super().__init__()
+        self.positions = make_added(config, width, max_len or config.max_len)
+        self.segments = nn.Embedding(num_segments, width) if num_segments else None
+        self.norm = make_norm(config, width) if norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+        self.project = nn.Linear(width, config.d_model) if width != config.d_model else nn.Identity()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs  # (B, T, E)
+
+    def place(self, x: Tensor, positions: Tensor, span: int, segments: Tensor | None = None) -> Tensor:
+        """Gives each vector its place in the sequence, and the width of the stack."""
+        if self.segments is not None:
+            segments = torch.zeros_like(positions) if segments is None else segments
+            x = x + look_up(self.segments, segments, "token_type_ids", "num_segments")  # (B, T, E)
+        elif segments is not None:
+            raise InputError("token_type_ids were given to a model without segments (num_segments = 0): leave them out")
+        if self.positions is not None:
+            x = x + self.positions(positions, span)  # (B, T, E)
+        return self.project(self.dropout(self.norm(x)))  # (B, T, D)
+
+
+class TokenEmbedding(Embedding):
+    """x_t = scale * table[token_t]."""
+
+    def __init__(
+        self,
+        config: StackConfig,
+        vocab_size: int,
+        *,
+        width: int | None = None,
+        scale: float = 1.0,
+        num_segments: int = 0,
+        norm: bool = False,
+    ) -> None:
+        width = width or config.d_model
+        super().__init__(config, width, num_segments=num_segments, norm=norm)
+        self.tokens = nn.Embedding(vocab_size, width)
+        self.scale = scale
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if inputs.ndim != 2:
+            raise InputError(f"token ids have shape {tuple(inputs.shape)}: expected (batch, length)")
+        return look_up(self.tokens, inputs, "token ids", "vocab_size") * self.scale  # (B, T, E)
+
+
+class PatchEmbedding(Embedding):
+    """An image cut into squares, each flattened and projected: x_n = W patch_n, after a class token if there is one."""
+
+    def __init__(self, config: StackConfig, image: ImageConfig) -> None:
+        super().__init__(config, config.d_model, max_len=image.num_tokens)
+        self.image = image
+        self.patches = nn.Conv2d(image.channels, config.d_model, kernel_size=image.patch, stride=image.patch)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, config.d_model)) if image.class_token else None
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        expected = (self.image.channels, self.image.size, self.image.size)
+        if inputs.ndim != 4 or tuple(inputs.shape[1:]) != expected:
+            raise InputError(
+                f"pixel_values have shape {tuple(inputs.shape)}: expected (batch, channels, height, width) "
+                f"with {expected} after the batch"
+            )
+        x = self.patches(inputs).flatten(2).transpose(1, 2)  # (B, N, D)
+        if self.class_token is None:
+            return x
+        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)  # (B, 1+N, D)
+
+
+class SeriesEmbedding(Embedding):
+    """Each channel of a series by itself, cut into patches: x_n = W patch_n. Channels become rows of the batch."""
+
+    def __init__(self, config: StackConfig, series: SeriesConfig) -> None:
+        super().__init__(config, config.d_model, max_len=series.num_tokens)
+        self.series = series
+        self.patches = nn.Linear(series.patch, config.d_model)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if inputs.ndim != 3 or inputs.shape[1] != self.series.length:
+            raise InputError(
+                f"past_values have shape {tuple(inputs.shape)}: expected (batch, {self.series.length}, channels)"
+            )
+        rows = inputs.transpose(1, 2).flatten(0, 1)  # (B*C, L)
+        fresh = (
+            self.series.length - self.series.patch
+        ) % self.series.stride  # the oldest values, if they fill no patch
+        patches = rows[:, fresh:].unfold(1, self.series.patch, self.series.stride)  # (B*C, N, P)
+        return self.patches(patches)  # (B*C, N, D)
+
+
+def look_up(table: nn.Embedding, ids: Tensor, name: str, size_name: str) -> Tensor:
+    """Rows of a table, with an error that names the id when there is no such row."""
+    try:
+        return F.embedding(ids, table.weight)  # (B, T, E)
+    except IndexError:
+        size = table.num_embeddings
+        wrong = ids[(ids < 0) | (ids >= size)]
+        raise InputError(
+            f"{name} hold {int(wrong[0])}: expected ids from 0 to {size - 1}, as {size_name} is {size}. "
+            f"Is this tokenizer the one the model was made with?"
+        ) from None

@@ -1,0 +1,242 @@
+"""The whole Transformer: an encoder, a decoder, or both, and a head. From input to loss.
+
+Encoder alone classifies and embeds (BERT, ViT), decoder alone generates (GPT, LLaMA), both together translate
+(the paper, T5). The calls use the field's common words: input_ids, attention_mask, labels with -100 to ignore.
+This is the last page of the core; `generate/` runs the model, `tasks/` train it.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.config import StackConfig, TransformerConfig
+from glassformer.core.cache import Cache
+from glassformer.core.context import as_keep
+from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding
+from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead
+from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.stack import Stack
+from glassformer.errors import InputError
+
+IGNORE = -100  # a label that does not count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What a call returns; a field is None when the model, or the call, has no such thing."""
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    last_hidden_state: Tensor | None = None
+    encoder_last_hidden_state: Tensor | None = None
+    pooled: Tensor | None = None
+
+
+class Transformer(nn.Module):
+    """head(decoder(target, encoder(source))), or either stack alone."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = self.decoder = None
+        if config.encoder:
+            self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
+        if config.decoder:
+            target = token_embedding(config, config.decoder, config.output_vocab_size)
+            self.decoder = Stack(config.decoder, causal=True, cross=config.encoder is not None, embed=target)
+        self.head = make_head(config)
+        initialise(self)
+        self.tie()
+
+    def tie(self) -> None:
+        """One table where the config says one: source and target of a shared vocabulary, and the language head."""
+        source, target = (stack.embed if stack else None for stack in (self.encoder, self.decoder))
+        two_tables = self.config.target_vocab_size is not None
+        if isinstance(source, TokenEmbedding) and isinstance(target, TokenEmbedding) and not two_tables:
+            source.tokens.weight = target.tokens.weight
+        last = target or source
+        if self.config.tie_embeddings and isinstance(self.head, LanguageHead) and isinstance(last, TokenEmbedding):
+            self.head.out.weight = last.tokens.weight
+
+    def encode(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        pixel_values: Tensor | None = None,
+        past_values: Tensor | None = None,
+    ) -> Tensor:
+        """The encoder's vectors of a source: token ids, vectors, pixels or a series."""
+        if self.encoder is None:
+            raise InputError("this model has no encoder: call it, or decode(), with input_ids")
+        given = {"pixel_values": pixel_values} if self.config.image else {"past_values": past_values}
+        if not self.config.patches:
+            given = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
+        everything = (input_ids, inputs_embeds, pixel_values, past_values)
+        if sum(x is not None for x in given.values()) != 1 or sum(x is not None for x in everything) != 1:
+            raise InputError(f"this model's encoder reads {' or '.join(given)}: give just that")
+        source = next((x for x in (input_ids, pixel_values, past_values) if x is not None), None)
+        return self.encoder(
+            source, embeds=inputs_embeds, keep=attention_mask, segments=token_type_ids, positions=position_ids
+        )  # (B, S, D)
+
+    def decode(
+        self,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        *,
+        encoder_last_hidden_state: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """The decoder's vectors of a target, given what the encoder, if there is one, made of the source."""
+        if self.decoder is None:
+            raise InputError("this model has no decoder: call encode(), or the model itself")
+        if (decoder_input_ids is None) == (inputs_embeds is None):
+            raise InputError("the decoder reads token ids or inputs_embeds: give one of the two")
+        return self.decoder(
+            decoder_input_ids, embeds=inputs_embeds, keep=decoder_attention_mask, segments=token_type_ids,
+            positions=position_ids, memory=encoder_last_hidden_state, memory_keep=attention_mask, cache=cache,
+        )  # (B, T, D)  # fmt: skip
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        pixel_values: Tensor | None = None,
+        past_values: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Output:
+        """Logits, and the loss when labels are given.
+
+        With both stacks, labels alone are enough: the decoder reads them shifted right. A decoder alone predicts
+        labels[t + 1] at t, so labels are the input ids themselves. Elsewhere a label stands where its logit stands.
+        """
+        memory = None
+        if self.encoder is not None:
+            memory = hidden = self.encode(
+                input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
+                inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values,
+            )  # (B, S, D)  # fmt: skip
+            if self.decoder is not None:
+                if decoder_input_ids is None and labels is not None:
+                    decoder_input_ids = self.shift_right(labels)
+                hidden = self.decode(
+                    decoder_input_ids, decoder_attention_mask, encoder_last_hidden_state=memory,
+                    attention_mask=attention_mask, cache=cache,
+                )  # (B, T, D)  # fmt: skip
+        else:
+            hidden = self.decode(
+                input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
+                inputs_embeds=inputs_embeds, cache=cache,
+            )  # (B, T, D)  # fmt: skip
+        if labels is not None and self.head is None:
+            raise InputError("labels were given to a model without a head (head='none'): nothing predicts them")
+        logits, pooled = self.answer(hidden, attention_mask, past_values)
+        return Output(
+            loss=self.loss(logits, labels) if labels is not None and logits is not None else None,
+            logits=logits,
+            last_hidden_state=hidden,
+            encoder_last_hidden_state=memory if self.decoder is not None else None,
+            pooled=pooled,
+        )
+
+    def answer(
+        self, hidden: Tensor, attention_mask: Tensor | None, past_values: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """The head's logits, and the pooled vector of a head that pools."""
+        if isinstance(self.head, LanguageHead):
+            return self.head(hidden), None  # (B, T, V), None
+        if isinstance(self.head, ClassHead) and past_values is not None:
+            return self.head(hidden.unflatten(0, (-1, past_values.shape[2])).flatten(1, 2))  # (B, C), (B, D)
+        if isinstance(self.head, ClassHead):
+            return self.head(hidden, as_keep(attention_mask, tuple(hidden.shape[:2]), "attention_mask"))
+        if isinstance(self.head, ForecastHead) and past_values is not None:
+            return self.head(hidden, past_values.shape[2]), None  # (B, Z, C), None
+        return None, None
+
+    def shift_right(self, labels: Tensor) -> Tensor:
+        """The decoder's input for these labels: the start token, then all of them but the last."""
+        start = self.config.decoder_start_token_id
+        if start is None:
+            raise InputError("labels without decoder_input_ids need a config with decoder_start_token_id")
+        shifted = F.pad(labels[:, :-1], (1, 0), value=start)
+        return shifted.masked_fill(shifted == IGNORE, self.config.pad_token_id)  # (B, T)
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy over the labels that count; mean squared error for a forecast."""
+        if self.config.head == "forecast":
+            return F.mse_loss(logits, labels)
+        if self.config.head == "language" and self.encoder is None:
+            logits, labels = logits[:, :-1], labels[:, 1:]
+        return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)
+
+
+def source_embedding(config: TransformerConfig, stack: StackConfig) -> Embedding:
+    if config.image:
+        return PatchEmbedding(stack, config.image)
+    if config.series:
+        return SeriesEmbedding(stack, config.series)
+    return token_embedding(config, stack, config.vocab_size or 0)
+
+
+def token_embedding(config: TransformerConfig, stack: StackConfig, vocab_size: int) -> TokenEmbedding:
+    return TokenEmbedding(
+        stack,
+        vocab_size,
+        width=config.embed_dim,
+        scale=sqrt(stack.d_model) if config.scale_embeddings else 1.0,
+        num_segments=config.num_segments,
+        norm=config.embed_norm,
+    )
+
+
+def make_head(config: TransformerConfig) -> LanguageHead | ClassHead | ForecastHead | None:
+    stack = config.last_stack
+    if config.head == "language":
+        return LanguageHead(stack.d_model, config.output_vocab_size, width=config.embed_dim, bias=config.head_bias)
+    if config.num_classes is not None:
+        return ClassHead(stack.d_model, config.num_classes, pooling=config.pooling, dropout=stack.dropout)
+    return ForecastHead(stack.d_model, config.series) if config.head == "forecast" and config.series else None
+
+
+@torch.no_grad()
+def initialise(model: Transformer) -> None:
+    """The weights a training starts from. Biases are 0 and norms are 1 either way.
+
+    paper:   matrices by Glorot and Bengio (2010), uniform in +-sqrt(6 / (fan_in + fan_out)); embeddings of variance
+             1/width, which their scale of sqrt(D) brings to 1.
+    modern:  everything of deviation 0.02 (GPT-2: Radford et al., 2019), but what writes to the residual stream divided
+             by sqrt(2 layers), so that the stream does not grow with depth.
+    """
+    paper = model.config.init == "paper"
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5 if paper else 0.02)
+        elif isinstance(module, nn.Linear | nn.Conv2d):
+            writes_to_stream = name.endswith((".attn.out", ".cross.out", ".ffn.down"))
+            if paper:
+                nn.init.xavier_uniform_(module.weight.flatten(1))
+            else:
+                depth = 2 * model.config.last_stack.num_layers
+                nn.init.normal_(module.weight, std=0.02 / sqrt(depth) if writes_to_stream else 0.02)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, LayerNorm | RMSNorm):
+            nn.init.ones_(module.weight)

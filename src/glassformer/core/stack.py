@@ -1,0 +1,108 @@
+"""A stack: the input as vectors, N blocks over them, a final norm. An encoder is one, a decoder is another.
+
+The stack builds the `Context` of a call; nothing of a call stays in the module. Read next: `model.py`.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config import StackConfig
+from glassformer.core.block import Block
+from glassformer.core.cache import Cache
+from glassformer.core.context import Context, Mask, as_keep, count_positions, watch_for
+from glassformer.core.embeddings import Embedding
+from glassformer.core.norms import make_norm
+from glassformer.core.positions import Rotary, make_bias
+from glassformer.errors import InputError
+
+
+class Stack(nn.Module):
+    """norm(block_N(... block_1(embed(input)))).
+
+    Causal if its tokens must not see later ones; cross if it reads a memory. Without an `embed` of its own, it takes
+    vectors (B, T, D) as they are.
+    """
+
+    def __init__(
+        self, config: StackConfig, *, causal: bool, cross: bool = False, embed: Embedding | None = None
+    ) -> None:
+        super().__init__()
+        self.config, self.causal, self.cross = config, causal, cross
+        self.embed = Embedding(config, config.d_model) if embed is None else embed
+        self.blocks = nn.ModuleList(Block(config, cross) for _ in range(config.num_layers))
+        self.norm = make_norm(config, config.d_model) if config.final_norm else nn.Identity()
+        self.bias = make_bias(config, causal)
+        rotating = config.layer_kinds if config.positions == "rotary" else ()
+        self.rotaries = nn.ModuleList(Rotary(config, kind) for kind in rotating)
+
+    def forward(
+        self,
+        inputs: Tensor | None,
+        *,
+        embeds: Tensor | None = None,
+        keep: Tensor | None = None,
+        segments: Tensor | None = None,
+        positions: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_keep: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """The vectors after the last block. `keep` is True where there is a token; with a cache, it spans the past too.
+
+        `embeds` stands in for the token vectors; `positions` for the numbers that the kept tokens are counted by.
+        """
+        x = self.embed(inputs) if embeds is None else embeds  # (B, T, E)
+        if 0 in x.shape[:2]:
+            raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one of one")
+        context = self.context(x, keep, positions, memory, memory_keep, cache)
+        x = self.embed.place(x, context.positions, context.span, segments)  # (B, T, D)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, context, layer)  # (B, T, D)
+        return self.norm(x)  # (B, T, D)
+
+    def context(
+        self,
+        x: Tensor,
+        keep: Tensor | None,
+        positions: Tensor | None,
+        memory: Tensor | None,
+        memory_keep: Tensor | None,
+        cache: Cache | None,
+    ) -> Context:
+        """Everything that holds for this call, worked out once for all layers."""
+        batch, length = x.shape[:2]
+        past = cache.length if cache is not None else 0
+        keep = as_keep(keep, (batch, past + length), "attention_mask")
+        if keep is None and cache is not None and cache.keep is not None:
+            keep = torch.cat([cache.keep, cache.keep.new_ones(batch, length)], dim=1)  # (B, S)
+        span = past + length
+        if positions is None:
+            positions = count_positions(keep, past, length, x.device)
+        else:
+            span = int(positions.max()) + 1
+        key_positions = positions if cache is None else cache.extend(keep, positions)
+        return Context(
+            positions=positions,
+            span=span,
+            masks=tuple(
+                Mask(length, past + length, keep, self.causal, kind.window, self.bias, key_positions)
+                for kind in self.config.layer_kinds
+            ),
+            rotations=tuple(rotary(positions) for rotary in self.rotaries) or (None,),
+            memory=memory,
+            memory_mask=self.memory_mask(x, memory, memory_keep, cache),
+            cache=cache,
+            watch=watch_for(self),
+        )
+
+    def memory_mask(self, x: Tensor, memory: Tensor | None, memory_keep: Tensor | None, cache: Cache | None) -> Mask:
+        """Which tokens of the source may be seen; a cache that has their keys remembers it."""
+        known = cache.cross(0) if cache is not None else None
+        source = memory if known is None else known[0][:, 0]  # (B, S, ...)
+        if source is None:
+            return Mask(0, 0)
+        keys = source.shape[1]
+        keep = as_keep(memory_keep, (len(x), keys), "the source's attention_mask")
+        if cache is not None:
+            keep = cache.memory_keep = cache.memory_keep if keep is None else keep
+        return Mask(x.shape[1], keys, keep)

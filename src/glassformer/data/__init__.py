@@ -1,0 +1,1 @@
+"""Files -> examples -> batches, and the examples that come with the package."""

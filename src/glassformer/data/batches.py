@@ -1,0 +1,40 @@
+"""Examples -> batches of like length, in an order that is a function of (seed, epoch)."""
+
+import random
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+BUCKET = 100  # batches' worth of examples that are sorted by length among themselves
+
+
+def bucketed(lengths: Sequence[int], max_tokens: int, *, seed: int, epoch: int) -> list[list[int]]:
+    """Indices of examples grouped into batches of at most `max_tokens`, padding counted.
+
+    The examples are shuffled, each stretch of them is sorted by length so that little padding is needed, and the
+    batches are shuffled again so that a step's length is no clue to what comes next.
+    """
+    rng = random.Random(f"batches {seed} {epoch}")
+    order = list(range(len(lengths)))
+    rng.shuffle(order)
+    mean = max(1, sum(lengths) // max(1, len(lengths)))
+    stretch = max(1, BUCKET * max_tokens // mean)
+    batches: list[list[int]] = []
+    for start in range(0, len(order), stretch):
+        batch: list[int] = []
+        for index in sorted(order[start : start + stretch], key=lengths.__getitem__):
+            if batch and lengths[index] * (len(batch) + 1) > max_tokens:
+                batches.append(batch)
+                batch = []
+            batch.append(index)
+        batches.append(batch)
+    rng.shuffle(batches)
+    return batches
+
+
+def pad(rows: Sequence[Sequence[int]], value: int, *, left: bool = False) -> Tensor:
+    """Rows of different lengths as one tensor, filled up with `value`."""
+    width = max(len(row) for row in rows)
+    fill = [[value] * (width - len(row)) for row in rows]
+    return torch.tensor([[*f, *row] if left else [*row, *f] for row, f in zip(rows, fill, strict=True)])

@@ -1,0 +1,51 @@
+"""Pairs of texts, source and translation: from a tab-separated file, or from two files aligned line by line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.errors import InputError
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One example: a source text and its translation."""
+
+    source: str
+    target: str
+
+
+def read_pairs(path: Path, targets: Path | None = None) -> list[Pair]:
+    """Every line of `path` as a pair: source<TAB>target, or, with a second file, the lines of both side by side."""
+    lines = read_lines(path)
+    if targets is not None:
+        other = read_lines(targets)
+        if len(lines) != len(other):
+            raise InputError(f"{path} has {len(lines)} lines and {targets} has {len(other)}: they must be aligned")
+        return [Pair(*both) for both in zip(lines, other, strict=True)]
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        cells = line.split("\t")
+        if len(cells) != 2:
+            raise InputError(f"{path}, line {number}: {len(cells)} columns, expected 2, source<TAB>target: {line[:60]!r}")
+        pairs.append(Pair(*cells))
+    return pairs
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder, expected a text file") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}, line {line}: byte 0x{error.object[error.start]:02x} is not UTF-8. "
+            f"Convert the file first, for instance with `iconv -f CP949 -t UTF-8`"
+        ) from None
+    lines = text.splitlines()
+    if not lines:
+        raise InputError(f"{path} is empty: expected one example per line")
+    return lines

@@ -1,0 +1,5 @@
+"""Running a model forward in time: prefill once, then step."""
+
+from glassformer.generate.greedy import generate
+
+__all__ = ["generate"]

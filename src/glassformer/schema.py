@@ -1,0 +1,109 @@
+"""A frozen record of settings: it checks its types, goes to JSON and back, and refuses keys it does not know.
+
+The base of the model's configs (`config.py`) and of every verb's flags (`settings.py`).
+"""
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+
+from glassformer.errors import InputError, nearest
+
+OPEN: Any = None  # the default of a field that construction settles: `None` may be given, a value is what one reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The base: a subclass adds fields, and in `__post_init__` what they must be together."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for entry in fields(self):
+            value, kind = getattr(self, entry.name), hints[entry.name]
+            if not _fits(value, kind) and not (value is None and entry.default is OPEN):
+                raise self._refuse(entry.name, f"expected {_describe(kind)}")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Builds the config, and the configs inside it, from plain values such as JSON holds."""
+        hints = get_type_hints(cls)
+        for key in values:
+            if key not in hints:
+                raise InputError(f"{cls.__name__} has no field {key!r}{nearest(key, hints)}")
+        for known in fields(cls):
+            if known.default is MISSING and known.default_factory is MISSING and known.name not in values:
+                raise InputError(f"{cls.__name__} needs a value for {known.name!r}")
+        return cls(**{key: _revive(value, hints[key]) for key, value in values.items()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls.from_dict(json.loads(text))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {entry.name: _flatten(getattr(self, entry.name)) for entry in fields(self)}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; what construction settled for this one is settled anew for the copy."""
+        return replace(self, **{**dict.fromkeys(self.__dict__.get("_settled", ())), **changes})
+
+    def _settle(self, **values: Any) -> None:
+        """Fills the fields among these that were left open; only a config's own construction may do this."""
+        left_open = {name: value for name, value in values.items() if getattr(self, name) is OPEN}
+        for name, value in left_open.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_settled", frozenset(left_open))
+
+    def _refuse(self, name: str, expected: str) -> InputError:
+        return InputError(f"{type(self).__name__}.{name} is {getattr(self, name)!r}: {expected}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(_fits(value, choice) for choice in get_args(kind))
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(kind)[0]) for item in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, type(None) if kind is None else kind)
+
+
+def _describe(kind: Any) -> str:
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_describe(choice) for choice in get_args(kind))
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
+    if get_origin(kind) is tuple:
+        return f"a tuple, each item {_describe(get_args(kind)[0])}"
+    names = {int: "a whole number", float: "a number", bool: "True or False", str: "a text", type(None): "None"}
+    return names.get(kind) or f"a {kind.__name__}"
+
+
+def _flatten(value: Any) -> Any:
+    if isinstance(value, Config):
+        return value.to_dict()
+    if isinstance(value, Path):
+        return str(value)
+    return [_flatten(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _revive(value: Any, kind: Any) -> Any:
+    """The inverse of `_flatten`: a plain dict where a config belongs becomes one, a list becomes a tuple."""
+    choices = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    for choice in choices:
+        if isinstance(value, Mapping) and isinstance(choice, type) and issubclass(choice, Config):
+            return choice.from_dict(value)
+        if isinstance(value, list) and get_origin(choice) is tuple:
+            return tuple(_revive(item, get_args(choice)[0]) for item in value)
+        if isinstance(value, str) and choice is Path:
+            return Path(value)
+    return value

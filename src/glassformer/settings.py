@@ -1,0 +1,89 @@
+"""What each verb can be told: one dataclass per verb. Its fields are the flags, the keys of a TOML file, and the
+record kept beside the weights. Nothing heavy is imported here, so that `--help` answers at once.
+
+The string under a field is its help text.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from glassformer.errors import InputError
+from glassformer.schema import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(Config):
+    """What every training has, whatever the task."""
+
+    out: Path
+    """The run folder to write."""
+    overwrite: bool = False
+    """Replace a finished run in that folder."""
+    steps: int = 1000
+    """Updates of the weights."""
+    batch_tokens: int = 4096
+    """Tokens in a batch, padding included, on the longer side."""
+    warmup: int = 400
+    """Steps over which the rate rises; after them it falls with the square root of the step."""
+    rate_scale: float = 1.0
+    """Factor on the paper's rate, d_model^-0.5 min(step^-0.5, step warmup^-1.5)."""
+    clip: float = 1.0
+    """Largest norm of the gradient; larger ones are scaled down to it."""
+    seed: int = 0
+    """Decides the initial weights, the order of the data and dropout."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("steps", "batch_tokens", "warmup", "rate_scale", "clip"):
+            if getattr(self, name) <= 0:
+                raise self._refuse(name, "expected a number above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateSettings(TrainSettings):
+    """Train an encoder-decoder on pairs of texts. With no data given, on the built-in English dates to Korean."""
+
+    out: Path = Path("runs/translate")
+    """The run folder to write."""
+    data: Path | None = None
+    """A text file with a pair in each line, source<TAB>target."""
+    source: Path | None = None
+    """The source lines, aligned with those of --target (instead of --data)."""
+    target: Path | None = None
+    """The target lines, aligned with those of --source."""
+    held_out: float = 0.05
+    """Fraction of your pairs kept from training and scored at the end."""
+    examples: int = 40_000
+    """How many built-in pairs to generate for training, when there is no data."""
+    vocab_size: int = 1000
+    """Largest size of the vocabulary shared by source and target."""
+    d_model: int = 128
+    """Width of the model."""
+    num_layers: int = 2
+    """Blocks in the encoder, and in the decoder."""
+    num_heads: int = 4
+    """Attention heads of a block."""
+    d_ff: int | None = None
+    """Width of the feed-forward layer; 4 d_model if not given."""
+    norm_order: Literal["post", "pre", "sandwich"] = "post"
+    """Where the norms stand; post is the paper's."""
+    dropout: float = 0.1
+    """Dropout on residual branches, attention weights, feed-forward and embeddings."""
+    label_smoothing: float = 0.1
+    """Part of the target's probability that is spread over all other tokens."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.source is None) != (self.target is None):
+            raise InputError("--source and --target are two aligned files: give both")
+        if self.data is not None and self.source is not None:
+            raise InputError("--data and --source/--target are two ways to give the pairs: choose one")
+        if not 0 < self.held_out < 1:
+            raise self._refuse("held_out", "expected a fraction between 0 and 1")
+        if not 0 <= self.label_smoothing < 1:
+            raise self._refuse("label_smoothing", "expected a fraction from 0 up to, not including, 1")
+        if self.examples < 1:
+            raise self._refuse("examples", "expected at least 1")
+        if self.vocab_size < 64:
+            raise self._refuse("vocab_size", "expected at least 64, room for the characters of the text")

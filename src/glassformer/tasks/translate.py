@@ -1,0 +1,112 @@
+"""Translation: an encoder reads the source, a decoder writes the target, one token after another.
+
+Training gives the decoder the true target shifted right by one, so that it learns to predict every token from those
+before it (teacher forcing). The model, the label smoothing and the optimiser are the paper's (sections 3 and 5).
+"""
+
+import random
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.config import StackConfig, TransformerConfig
+from glassformer.core.model import IGNORE, Transformer
+from glassformer.data.batches import bucketed, pad
+from glassformer.data.dates import date_pairs
+from glassformer.data.pairs import Pair, read_pairs
+from glassformer.errors import InputError
+from glassformer.generate import generate
+from glassformer.settings import TranslateSettings
+from glassformer.text import Tokenizer, train_tokenizer
+
+HELD_OUT_DATES = 500
+
+
+class Translate:
+    """Pairs of texts, an encoder-decoder over one shared vocabulary, smoothed cross-entropy, exact match."""
+
+    def __init__(self, settings: TranslateSettings) -> None:
+        self.settings = settings
+        torch.manual_seed(settings.seed)
+        self.pairs, self.held_out = load_pairs(settings)
+        self.tokenizer = train_tokenizer((text for p in self.pairs for text in (p.source, p.target)), settings.vocab_size)
+        self.sources = [self.tokenizer.ids(p.source) for p in self.pairs]
+        self.targets = [self.tokenizer.ids(p.target) for p in self.pairs]
+        self.lengths = [max(map(len, both)) for both in zip(self.sources, self.targets, strict=True)]
+        self.model = Transformer(model_config(settings, self.tokenizer))
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return bucketed(self.lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch)
+
+    def loss(self, batch: list[int]) -> tuple[Tensor, int]:
+        source = pad([self.sources[i] for i in batch], self.tokenizer.pad_token_id)
+        labels = pad([self.targets[i] for i in batch], IGNORE)
+        logits = self.model(
+            source,
+            attention_mask=pad([[1] * len(self.sources[i]) for i in batch], 0),
+            decoder_input_ids=self.model.shift_right(labels),
+        ).logits
+        smoothing = self.settings.label_smoothing
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE, label_smoothing=smoothing)
+        return loss, sum(len(self.targets[i]) for i in batch)
+
+    def evaluate(self) -> dict[str, float]:
+        """The part of the held-out pairs whose translation is right to the letter."""
+        guesses = translate(self.model, self.tokenizer, [pair.source for pair in self.held_out])
+        right = sum(guess == pair.target for guess, pair in zip(guesses, self.held_out, strict=True))
+        return {"exact_match": right / len(self.held_out), "held_out": len(self.held_out)}
+
+
+def translate(
+    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, max_new_tokens: int = 128, batch_size: int = 64
+) -> list[str]:
+    """The translation of each text, in their order; like lengths are translated together."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    found: dict[int, str] = {}
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        encoded = tokenizer.encode([texts[i] for i in batch])
+        ids = generate(
+            model, encoded.input_ids, attention_mask=encoded.attention_mask, max_new_tokens=max_new_tokens
+        ).tolist()
+        found.update((i, tokenizer.decode(row)) for i, row in zip(batch, ids, strict=True))
+    return [found[i] for i in range(len(texts))]
+
+
+def load_pairs(settings: TranslateSettings) -> tuple[list[Pair], list[Pair]]:
+    """What to train on and what to keep from it: the user's pairs split at random, or the built-in dates."""
+    path = settings.data or settings.source
+    if path is None:
+        held_out = date_pairs(HELD_OUT_DATES, seed=settings.seed, held_out=True)
+        return date_pairs(settings.examples, seed=settings.seed), held_out
+    pairs = read_pairs(path, settings.target)
+    random.Random(f"split {settings.seed}").shuffle(pairs)
+    cut = max(1, round(settings.held_out * len(pairs)))
+    if cut >= len(pairs):
+        raise InputError(f"{path} has {len(pairs)} pairs: too few to train on some and hold out others")
+    return pairs[cut:], pairs[:cut]
+
+
+def model_config(settings: TranslateSettings, tokenizer: Tokenizer) -> TransformerConfig:
+    """The paper's model at the size that was asked for."""
+    stack = StackConfig(
+        d_model=settings.d_model,
+        num_layers=settings.num_layers,
+        num_heads=settings.num_heads,
+        d_ff=settings.d_ff,
+        norm_order=settings.norm_order,
+        dropout=settings.dropout,
+    )
+    return TransformerConfig(
+        encoder=stack,
+        decoder=stack,
+        vocab_size=len(tokenizer),
+        scale_embeddings=True,
+        init="paper",
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=tokenizer.bos_token_id,
+    )

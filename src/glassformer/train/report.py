@@ -1,0 +1,61 @@
+"""What a training tells: a live bar on a terminal, plain lines elsewhere, and `metrics.jsonl` always."""
+
+import json
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+LINES = 10  # plain lines in a whole training, where there is no terminal
+
+
+class Report:
+    """Follows a training step by step. Loss and speed are means since the last line, or smoothed in the bar."""
+
+    def __init__(self, steps: int, metrics: Path, console: Console) -> None:
+        self.steps, self.console = steps, console
+        self.file: TextIO = metrics.open("w", encoding="utf-8")
+        self.every = max(1, steps // (100 if console.is_terminal else LINES))
+        self.losses: list[float] = []
+        self.tokens, self.since = 0, time.perf_counter()
+        self.bar = Progress(
+            TextColumn("step {task.completed}/{task.total}"),
+            BarColumn(bar_width=None),
+            TextColumn("loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}  {task.fields[speed]:,.0f} tokens/s"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.line = self.bar.add_task("train", total=steps, loss=float("nan"), rate=0.0, speed=0.0)
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.bar.stop()
+        self.file.close()
+
+    def step(self, step: int, *, loss: float, rate: float, tokens: int) -> None:
+        self.losses.append(loss)
+        self.tokens += tokens
+        self.bar.update(self.line, completed=step)
+        if step % self.every and step != self.steps:
+            return
+        now = time.perf_counter()
+        mean, speed = sum(self.losses) / len(self.losses), self.tokens / (now - self.since)
+        entry = {"step": step, "loss": round(mean, 5), "rate": rate, "tokens_per_second": round(speed)}
+        self.file.write(json.dumps(entry) + "\n")
+        self.file.flush()
+        self.bar.update(self.line, loss=mean, rate=rate, speed=speed)
+        if not self.console.is_terminal:
+            left = (self.steps - step) * (now - self.since) / len(self.losses)
+            self.console.print(
+                f"step {step}/{self.steps}  loss {mean:.3f}  rate {rate:.1e}  {speed:,.0f} tokens/s  {left:.0f} s left"
+            )
+        self.losses.clear()
+        self.tokens, self.since = 0, now
