@@ -59,8 +59,12 @@ class Config:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_settled", frozenset(left_open))
 
-    def _refuse(self, name: str, expected: str) -> InputError:
-        return InputError(f"{type(self).__name__}.{name} is {getattr(self, name)!r}: {expected}")
+    def _name(self, field: str) -> str:
+        """What an error calls a field."""
+        return f"{type(self).__name__}.{field}"
+
+    def _refuse(self, field: str, expected: str) -> InputError:
+        return InputError(f"{self._name(field)} is {getattr(self, field)!r}: {expected}")
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -8,12 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tyro.conf import Positional
+
 from glassformer.errors import InputError
 from glassformer.schema import Config
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSettings(Config):
+class Settings(Config):
+    """The base: a value that does not fit is named as the flag that gave it."""
+
+    def _name(self, field: str) -> str:
+        return "--" + field.replace("_", "-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(Settings):
     """What every training has, whatever the task."""
 
     out: Path
@@ -87,3 +97,58 @@ class TranslateSettings(TrainSettings):
             raise self._refuse("examples", "expected at least 1")
         if self.vocab_size < 64:
             raise self._refuse("vocab_size", "expected at least 64, room for the characters of the text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings(Settings):
+    """Train a small Transformer on the built-in dates for about a minute, score it, translate, draw its attention."""
+
+    out: Path = Path("runs/demo")
+    """The run folder to write; an earlier demo in it is replaced."""
+    steps: int = 1400
+    """Updates of the weights."""
+    seed: int = 0
+    """Decides the data, the initial weights and the order."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps < 1:
+            raise self._refuse("steps", "expected at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictSettings(Settings):
+    """Run a trained model on texts: arguments, a file, or standard input, one text per line."""
+
+    run: Positional[Path]
+    """The run or model folder."""
+    texts: Positional[tuple[str, ...]] = ()
+    """What to translate; without any, the lines of --file or of standard input."""
+    file: Path | None = None
+    """A text file with an input in each line."""
+    json: bool = False
+    """Print one JSON object per line, with the input and the output."""
+    max_new_tokens: int = 128
+    """Longest output, in tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectSettings(Settings):
+    """Look inside a model: its parameters, or pictures of its positions and its attention."""
+
+    run: Positional[Path]
+    """The run or model folder."""
+    positions: bool = False
+    """Draw the positional encoding: a heat map, and single dimensions as waves."""
+    attention: str | None = None
+    """Draw what the model attends to while it translates this text."""
+    part: Literal["cross", "encoder", "decoder"] = "cross"
+    """Whose attention: from target to source, or within the source (encoder) or the target (decoder)."""
+    layer: int | None = None
+    """Which layer, counted from 0; the last if not given."""
+    head: int | None = None
+    """Only this head, counted from 0; all of them if not given."""
+    picture: Path | None = None
+    """Where to write the picture; a name in the run folder if not given."""
+    json: bool = False
+    """Print the numbers as JSON."""

@@ -77,12 +77,15 @@ def read_config(folder: Path) -> TransformerConfig:
 def fill(model: Transformer, tensors: dict[str, torch.Tensor], file: Path) -> None:
     """Copies the tensors into the model's parameters of the same names."""
     parameters = dict(model.named_parameters())
-    wrong = [f"missing     {name} {tuple(parameters[name].shape)}" for name in sorted(parameters.keys() - tensors.keys())]
-    wrong += [f"unexpected  {name} {tuple(tensors[name].shape)}" for name in sorted(tensors.keys() - parameters.keys())]
-    for name in sorted(parameters.keys() & tensors.keys()):
-        ours, theirs = tuple(parameters[name].shape), tuple(tensors[name].shape)
-        if ours != theirs:
-            wrong.append(f"misshapen   {name}: the file has {theirs}, the config asks for {ours}")
+    ours = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    wrong = [f"missing     {name} {ours[name]}" for name in sorted(ours.keys() - theirs.keys())]
+    wrong += [f"unexpected  {name} {theirs[name]}" for name in sorted(theirs.keys() - ours.keys())]
+    wrong += [
+        f"misshapen   {name}: the file has {theirs[name]}, the config asks for {ours[name]}"
+        for name in sorted(ours.keys() & theirs.keys())
+        if ours[name] != theirs[name]
+    ]
     if wrong:
         raise InputError(f"{file} does not fit its {CONFIG}:\n  " + "\n  ".join(wrong))
     for name, parameter in parameters.items():
@@ -96,7 +99,7 @@ def partial_of(folder: Path) -> Path:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which takes its name only when everything in it is written; the old one stays until then."""
+    """A folder to write to, which takes its name when everything in it is written; the old one stays until then."""
     partial = partial_of(folder)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

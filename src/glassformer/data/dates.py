@@ -14,7 +14,8 @@ from datetime import date, timedelta
 from glassformer.data.pairs import Pair
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September"]
+MONTHS += ["October", "November", "December"]
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 WEEKDAYS_KO = "월화수목금토일"
 HOURS = ["twelve", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]
@@ -29,6 +30,7 @@ DATE_STYLES = (
     "{w}, {y}-{mm}-{dd}", "{w}, the {dth} of {m} {y}", "{m} the {dth}, {y}",
 )  # fmt: skip
 BOTH_STYLES = ("{date}, {time}", "{date} at {time}", "{time} on {date}", "{time}, {date}", "{date} {time}")
+
 
 def date_pairs(count: int, *, seed: int, held_out: bool = False) -> list[Pair]:
     """`count` different phrases with their translations, in an order that only the seed decides."""

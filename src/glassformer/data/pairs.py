@@ -26,7 +26,7 @@ def read_pairs(path: Path, targets: Path | None = None) -> list[Pair]:
     for number, line in enumerate(lines, start=1):
         cells = line.split("\t")
         if len(cells) != 2:
-            raise InputError(f"{path}, line {number}: {len(cells)} columns, expected 2, source<TAB>target: {line[:60]!r}")
+            raise InputError(f"{path}, line {number}: {len(cells)} columns, expected source<TAB>target: {line[:60]!r}")
         pairs.append(Pair(*cells))
     return pairs
 

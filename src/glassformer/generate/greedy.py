@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.cache import Cache
+from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 
@@ -47,24 +48,30 @@ def generate(
 
 def prefill(model: Transformer, input_ids: Tensor, mask: Tensor | None, cache: Cache) -> tuple[Tensor, Tensor]:
     """Reads the whole input; returns the ids generation begins with, and the logits of the token that follows."""
-    if model.head is None or model.decoder is None:
-        raise InputError("only a model with a decoder and a language head generates; this one has none")
+    if model.decoder is None:
+        raise InputError("only a model with a decoder generates; this one is an encoder alone")
     if model.encoder is None:
         hidden = model.decode(input_ids, mask, cache=cache)  # (B, T, D)
         last = last_kept(mask, input_ids)
-        return input_ids, model.head(hidden[torch.arange(len(last), device=last.device), last])  # (B, T), (B, V)
+        return input_ids, next_logits(model, hidden[torch.arange(len(last), device=last.device), last])
     start = model.config.decoder_start_token_id
     if start is None:
         raise InputError("the config has no decoder_start_token_id: set the id that a translation begins with")
     memory = model.encode(input_ids, mask)  # (B, S, D)
     ids = input_ids.new_full((len(input_ids), 1), start)  # (B, 1)
     hidden = model.decode(ids, encoder_last_hidden_state=memory, attention_mask=mask, cache=cache)  # (B, 1, D)
-    return ids, model.head(hidden[:, -1])  # (B, 1), (B, V)
+    return ids, next_logits(model, hidden[:, -1])
 
 
 def step(model: Transformer, token: Tensor, cache: Cache) -> Tensor:
     """The logits that follow one more token per row; everything before it is in the cache."""
-    return model.head(model.decode(token[:, None], cache=cache)[:, -1])  # (B, V)
+    return next_logits(model, model.decode(token[:, None], cache=cache)[:, -1])  # (B, V)
+
+
+def next_logits(model: Transformer, hidden: Tensor) -> Tensor:
+    if not isinstance(model.head, LanguageHead):
+        raise InputError(f"only a model with a language head generates; this one's head is {model.config.head!r}")
+    return model.head(hidden)  # (B, V)
 
 
 def last_kept(mask: Tensor | None, input_ids: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Attention maps beside the fused kernel: the output is the same to the last bit, watched or not.
 
-    with gf.record(model, attention=True) as seen:
-        model(input_ids)
-    seen["decoder.blocks.0.attn"]   # (B, H, T, S)
+with gf.record(model, attention=True) as seen:
+    model(input_ids)
+seen["decoder.blocks.0.attn"]   # (B, H, T, S)
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,9 @@ class Record(Mapping[str, Tensor]):
         return len(self._seen)
 
     @torch.no_grad()
-    def watch(self, stack: Stack, context: Context, layer: int, attention: Attention, q: Tensor, k: Tensor, mask: Mask) -> None:
+    def watch(
+        self, stack: Stack, context: Context, layer: int, attention: Attention, q: Tensor, k: Tensor, mask: Mask
+    ) -> None:
         if stack not in self._prefix:
             return
         name = f"{self._prefix[stack]}blocks.{layer}.{'cross' if attention.is_cross else 'attn'}"

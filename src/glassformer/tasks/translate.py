@@ -27,11 +27,14 @@ HELD_OUT_DATES = 500
 class Translate:
     """Pairs of texts, an encoder-decoder over one shared vocabulary, smoothed cross-entropy, exact match."""
 
+    name = "translate"
+
     def __init__(self, settings: TranslateSettings) -> None:
         self.settings = settings
         torch.manual_seed(settings.seed)
         self.pairs, self.held_out = load_pairs(settings)
-        self.tokenizer = train_tokenizer((text for p in self.pairs for text in (p.source, p.target)), settings.vocab_size)
+        texts = [text for pair in self.pairs for text in (pair.source, pair.target)]
+        self.tokenizer = train_tokenizer(texts, settings.vocab_size)
         self.sources = [self.tokenizer.ids(p.source) for p in self.pairs]
         self.targets = [self.tokenizer.ids(p.target) for p in self.pairs]
         self.lengths = [max(map(len, both)) for both in zip(self.sources, self.targets, strict=True)]
@@ -95,7 +98,7 @@ def model_config(settings: TranslateSettings, tokenizer: Tokenizer) -> Transform
         d_model=settings.d_model,
         num_layers=settings.num_layers,
         num_heads=settings.num_heads,
-        d_ff=settings.d_ff,
+        d_ff=settings.d_ff or 4 * settings.d_model,
         norm_order=settings.norm_order,
         dropout=settings.dropout,
     )

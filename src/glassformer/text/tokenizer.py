@@ -35,11 +35,18 @@ class Tokenizer:
 
     def __init__(self, backend: tokenizers.Tokenizer, special: dict[str, str]) -> None:
         self.backend, self.special = backend, special
-        ids = {name: backend.token_to_id(token) for name, token in special.items()}
-        self.pad_token_id, self.bos_token_id, self.eos_token_id = ids["pad_token"], ids["bos_token"], ids["eos_token"]
+        self.pad_token_id, self.bos_token_id, self.eos_token_id = (
+            self.id_of(special[name]) for name in ("pad_token", "bos_token", "eos_token")
+        )
 
     def __len__(self) -> int:
         return int(self.backend.get_vocab_size())
+
+    def id_of(self, token: str) -> int:
+        found = self.backend.token_to_id(token)
+        if found is None:
+            raise InputError(f"the vocabulary has no token {token!r}")
+        return int(found)
 
     def ids(self, text: str) -> list[int]:
         """The ids of one text, closed by the end token."""
@@ -61,7 +68,7 @@ class Tokenizer:
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Each token as a person would write it."""
-        return [self.backend.id_to_token(i).replace(SPACE, " ").strip() or SPACE for i in ids]
+        return [str(self.backend.id_to_token(i)).replace(SPACE, " ").strip() or SPACE for i in ids]
 
     def save(self, folder: Path) -> None:
         self.backend.save(str(folder / "tokenizer.json"))

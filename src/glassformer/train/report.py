@@ -3,7 +3,6 @@
 import json
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console
@@ -24,7 +23,8 @@ class Report:
         self.bar = Progress(
             TextColumn("step {task.completed}/{task.total}"),
             BarColumn(bar_width=None),
-            TextColumn("loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}  {task.fields[speed]:,.0f} tokens/s"),
+            TextColumn("loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}"),
+            TextColumn("{task.fields[speed]:,.0f} tokens/s"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
             console=console,
@@ -36,7 +36,7 @@ class Report:
         self.bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.bar.stop()
         self.file.close()
 

@@ -1,0 +1,62 @@
+"""The verbs `train` and `predict`."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from glassformer.data.pairs import read_lines
+from glassformer.errors import InputError
+from glassformer.inspect.params import count
+from glassformer.settings import PredictSettings, TranslateSettings
+from glassformer.tasks.pipeline import pipeline
+from glassformer.tasks.translate import Translate
+from glassformer.train.run import check_free, run
+
+
+def train_translate(settings: TranslateSettings) -> None:
+    console = Console(highlight=False)
+    check_free(settings)
+    task = Translate(settings)
+    describe(task, console)
+    results = run(task, settings, console)
+    console.print(
+        f"\nheld-out exact match {results['exact_match']:.1%} of {results['held_out']:.0f}, "
+        f"after {results['train_seconds']:.0f} s of training\nthe run is in {settings.out}; try\n"
+        f'  glassformer predict {settings.out} "{task.held_out[0].source}"'
+    )
+
+
+def describe(task: Translate, console: Console) -> None:
+    """What is about to be trained, on what."""
+    settings, config = task.settings, task.model.config.last_stack
+    origin = settings.data or settings.source or "the built-in dates, English to Korean (no --data was given)"
+    console.print(
+        f"data    {origin}: {len(task.pairs):,} pairs to train on, {len(task.held_out):,} held out\n"
+        f"tokens  a vocabulary of {len(task.tokenizer):,}, learned from the training pairs\n"
+        f"model   encoder-decoder, {settings.num_layers}+{settings.num_layers} layers, d_model {config.d_model}, "
+        f"{config.num_heads} heads, {count(task.model):,} parameters"
+    )
+
+
+def predict(settings: PredictSettings) -> None:
+    texts = input_texts(settings)
+    outputs = pipeline(settings.run)(texts, max_new_tokens=settings.max_new_tokens)
+    for text, output in zip(texts, outputs, strict=True):
+        print(json.dumps({"input": text, "output": output}, ensure_ascii=False) if settings.json else output)
+
+
+def input_texts(settings: PredictSettings) -> Sequence[str]:
+    if settings.texts and settings.file:
+        raise InputError("texts and --file were both given: choose one")
+    if settings.texts:
+        return settings.texts
+    if settings.file:
+        return read_lines(settings.file)
+    if sys.stdin.isatty():
+        raise InputError('no text was given: write it behind the run, as in glassformer predict RUN "Nov 15 2026"')
+    texts = [line.rstrip("\n") for line in sys.stdin]
+    if not texts:
+        raise InputError("no text was given: standard input is empty")
+    return texts
