@@ -1,4 +1,4 @@
-"""Where a model's parameters are. A table that is shared counts once, where it first occurs; the shares add up to 1."""
+"""Where a model's parameters are. A table that is shared counts once, as a part of its own; the shares add up to 1."""
 
 from dataclasses import dataclass
 
@@ -21,10 +21,13 @@ def count(model: nn.Module) -> int:
 
 
 def shares(model: Transformer) -> list[Share]:
-    """The parameters by stack and kind, largest kinds of a stack as the paper names them."""
+    """The parameters by stack and kind, in the order of the model."""
+    sites: dict[nn.Parameter, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        sites.setdefault(parameter, []).append(name)
     counts: dict[str, int] = {}
-    for name, parameter in model.named_parameters():
-        part = _part(name)
+    for parameter, names in sites.items():
+        part = _part(names[0]) if len(names) == 1 else "shared embedding"
         counts[part] = counts.get(part, 0) + parameter.numel()
     total = sum(counts.values())
     return [Share(part, number, number / total) for part, number in counts.items()]

@@ -1,0 +1,317 @@
+"""Holds shape comments, such as `x = self.embed(ids)  # (B, T, D)`, against the tensors of code that runs.
+
+`read_claims` finds the comments and what each is about; a `Checker` then follows the code line by line. The rules:
+
+- A comment is about what its line makes: the target of an assignment, what is returned, an argument on a line of its
+  own, or a field of a class. A comment that starts like a shape and is about none of these is a fault.
+- Every letter stands in the legend. A scenario says what number it is, or which numbers it may be: a length may be
+  several, and so may the batch of a series, whose channels become rows. Such a letter settles on one of them where a
+  call first meets it, and keeps it until that call returns. What a letter was in `__init__`, it stays for that object.
+- B may be 1 where all rows are alike, as the positions of a batch without padding are. No other letter may.
+- None is right where the line, or the annotation, speaks of None, and where the comment itself says None.
+- That a comment was never wrong is not enough. Each shape it names must once be right to the letter, B in full, in a
+  call where all known letters are different numbers; else it could say S and mean T. What nothing reaches is a fault.
+"""
+
+import ast
+import itertools
+import re
+import sys
+import tokenize
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from torch import Tensor
+
+MAY_BE_OPEN = frozenset("TSLWE")  # a scenario may leave these open: lengths, and widths that each part has its own of
+
+SIZE = r"(?:[A-Z]|\d+)"
+AXIS = rf"\.\.\.|{SIZE}(?:[-+*/]{SIZE})*"
+SHAPE = r"(?:\([^()]*\)|None)"
+SHAPES = rf"{SHAPE}(?:, {SHAPE})*"
+
+Axes = list[str] | None  # of one tensor; None where the comment says None
+
+
+@dataclass(eq=False)
+class Subject:
+    """What a comment is about."""
+
+    kind: Literal["line", "return", "argument", "field"]
+    names: list[str]  # what to look up for its value; nothing for what is returned
+    may_be_none: bool
+    lines: range = range(0)  # of the statement
+    owner: str | int = ""  # the class of a field; the first line of an argument's function
+
+
+@dataclass(eq=False)
+class Claim:
+    """A comment, and how it fared."""
+
+    place: str
+    text: str
+    shapes: list[list[Axes]]  # the alternatives, each of one value or of several
+    about: Subject
+    reached: bool = False
+    unseen: set[int] = field(default_factory=set)  # the alternatives that no tensor has shown yet
+    lie: str = ""
+
+
+def read_legend(docstring: str) -> frozenset[str]:
+    """The letters of a table such as `B  batch    H  heads`."""
+    return frozenset(re.findall(r"(?:^|\s{2,})([A-Z])  (?=\S)", docstring, re.MULTILINE))
+
+
+def read_claims(path: Path, legend: frozenset[str]) -> tuple[list[Claim], list[str]]:
+    """The shape comments of a file, and what is wrong with those that cannot be checked."""
+    claims: list[Claim] = []
+    faults: list[str] = []
+    subjects = find_subjects(path)
+    with tokenize.open(path) as file:
+        comments = [token for token in tokenize.generate_tokens(file.readline) if token.type == tokenize.COMMENT]
+    for comment in comments:
+        place = f"{path.name}:{comment.start[0]}"
+        subject = subjects.get(comment.start[0])
+        for part in map(str.strip, comment.string.split("#")):  # "# (B, T)  # fmt: skip" is one token
+            if not re.match(r"(None, ?)*\(", part):
+                continue
+            text = said[0] if (said := re.match(rf"{SHAPES}(?:,? or {SHAPES})*", part)) else part
+            shapes = [[split(shape) for shape in re.findall(SHAPE, one)] for one in re.split(",? or ", text)]
+            axes = [axis for shape in itertools.chain(*shapes) for axis in shape or []]
+            if not said or not all(re.fullmatch(AXIS, axis) for axis in axes):
+                faults.append(f"{place}: {part!r} cannot be read as a shape")
+            elif unknown := letters_of(axes) - legend:
+                faults.append(f"{place}: {text} has {', '.join(sorted(unknown))}, which the legend does not know")
+            elif subject is None:
+                faults.append(f"{place}: {text} stands beside nothing that can be checked")
+            else:
+                claims.append(Claim(place, text, shapes, subject, unseen=set(range(len(shapes)))))
+    return claims, faults
+
+
+def split(shape: str) -> Axes:
+    return None if shape == "None" else [axis.strip() for axis in shape[1:-1].split(",") if axis.strip()]
+
+
+def letters_of(axes: list[str]) -> set[str]:
+    return set(re.findall("[A-Z]", "".join(axes)))
+
+
+def find_subjects(path: Path) -> dict[int, Subject]:
+    """By the line on which its comment stands, which is its last."""
+    subjects: dict[int, Subject] = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            for entry in node.body:
+                if isinstance(entry, ast.AnnAssign):
+                    subjects[last_line(entry)] = Subject(
+                        "field", [ast.unparse(entry.target)], says_none(entry.annotation), owner=node.name
+                    )
+        elif isinstance(node, ast.FunctionDef):
+            # A function inside this one comes later in the walk, and has the last word on its own lines.
+            subjects |= {last_line(part): subject for part in ast.walk(node) if (subject := of_statement(part, node))}
+            subjects |= of_arguments(node)
+    return subjects
+
+
+def of_statement(node: ast.AST, function: ast.FunctionDef) -> Subject | None:
+    if isinstance(node, ast.Return):
+        return Subject("return", [], says_none(node, function.returns), range(node.lineno, last_line(node) + 1))
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [ast.unparse(target) for target in targets]
+        return Subject("line", names, says_none(node), range(node.lineno, last_line(node) + 1))
+    return None
+
+
+def of_arguments(function: ast.FunctionDef) -> dict[int, Subject]:
+    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    ends = [last_line(arg) for arg in arguments]
+    first_line = min(node.lineno for node in (function, *function.decorator_list))
+    return {
+        last_line(arg): Subject("argument", [arg.arg], says_none(arg), owner=first_line)
+        for arg in arguments
+        if arg.lineno > function.lineno and ends.count(last_line(arg)) == 1
+    }
+
+
+def last_line(node: ast.AST) -> int:
+    return node.end_lineno  # type: ignore[attr-defined]
+
+
+def says_none(*nodes: ast.AST | None) -> bool:
+    inside = itertools.chain(*(ast.walk(node) for node in nodes if node is not None))
+    return any(isinstance(node, ast.Constant) and node.value is None for node in inside)
+
+
+class Checker:
+    """Follows the code of some files while a scenario runs, and holds their comments against what it sees."""
+
+    def __init__(self, paths: list[Path], legend: frozenset[str]) -> None:
+        self.claims: list[Claim] = []
+        self.faults: list[str] = []
+        self.lines: dict[str, dict[int, Claim]] = {}  # file -> line -> the statement it belongs to
+        self.arguments: dict[tuple[str, int], list[Claim]] = {}  # file, first line of the function
+        self.fields: dict[tuple[str, str], list[Claim]] = {}  # file, name of the class
+        self.sizes: dict[str, set[int]] = {}
+        self.settled: dict[int, tuple[object, dict[str, int]]] = {}  # by id, what the letters are for an object
+        for path in paths:
+            claims, faults = read_claims(path, legend)
+            self.claims += claims
+            self.faults += faults
+            self.lines[str(path)] = {line: claim for claim in claims for line in claim.about.lines}
+            for claim in claims:
+                if claim.about.kind == "argument":
+                    self.arguments.setdefault((str(path), int(claim.about.owner)), []).append(claim)
+                elif claim.about.kind == "field":
+                    self.fields.setdefault((str(path), str(claim.about.owner)), []).append(claim)
+
+    @contextmanager
+    def watching(self, **sizes: int | set[int]) -> Iterator[None]:
+        """One scenario, which knows its letters by these sizes."""
+        self.sizes = {letter: size if isinstance(size, set) else {size} for letter, size in sizes.items()}
+        for one, other in itertools.combinations(self.sizes, 2):
+            # A query is a key too, so these two may meet; `is_apart` sees to it that they do not always.
+            both = set() if {one, other} == {"T", "S"} else self.sizes[one] & self.sizes[other]
+            assert not both, f"{one} and {other} can both be {both}: sizes must tell all letters apart"
+        assert not any(1 in values for values in self.sizes.values()), "1 would pass for an axis that broadcasts"
+        before = sys.gettrace()
+        sys.settrace(self.trace)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def verdict(self) -> list[str]:
+        """Everything that is wrong with the comments, after all scenarios."""
+        missing = {False: "no scenario reaches it", True: "no scenario shows it with all letters apart, and B in full"}
+        return self.faults + [
+            f"{claim.place}: {claim.text}: {claim.lie or missing[claim.reached]}"
+            for claim in self.claims
+            if claim.lie or claim.unseen
+        ]
+
+    def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        name = frame.f_code.co_filename
+        # The __init__ of a dataclass is made from a string: it is where fields are first seen.
+        if name in self.lines or (name == "<string>" and frame.f_code.co_name == "__init__"):
+            return Call(self, frame).trace
+        return None
+
+    def check(self, claim: Claim, what: str, value: Any, letters: dict[str, int]) -> None:
+        """Holds a value against a claim; letters that were open settle on what fits."""
+        claim.reached = True
+        if value is None and claim.about.may_be_none:
+            return
+        for one_row, (number, shapes) in itertools.product((False, True), enumerate(claim.shapes)):
+            values = [value] if len(shapes) == 1 else value
+            found = self.fit(shapes, values, letters, one_row)
+            if found is not None:
+                letters.update(found)
+                if not one_row and self.is_apart(letters):
+                    claim.unseen.discard(number)
+                return
+        known = ", ".join(f"{letter} = {size}" for letter, size in sorted(self.known(letters).items()))
+        claim.lie = claim.lie or f"{what} was {describe(value)}, with {known}"
+
+    def fit(self, shapes: list[Axes], values: Any, letters: dict[str, int], one_row: bool) -> dict[str, int] | None:
+        """What the letters are if these values have these shapes; None if they have not."""
+        if not isinstance(values, tuple | list) or len(values) != len(shapes):
+            return None
+        found: dict[str, int] | None = letters
+        for axes, value in zip(shapes, values, strict=True):
+            if axes is None and value is None:
+                continue
+            if axes is None or not isinstance(value, Tensor):
+                return None
+            found = self.fit_one(["1" if axis == "B" and one_row else axis for axis in axes], value.shape, found)
+            if found is None:
+                return None
+        return found
+
+    def fit_one(self, axes: list[str], shape: tuple[int, ...], letters: dict[str, int]) -> dict[str, int] | None:
+        if "..." in axes:
+            start = axes.index("...")
+            length = len(shape) - len(axes) + 1
+            if length < 0:
+                return None
+            axes, shape = axes[:start] + axes[start + 1 :], shape[:start] + shape[start + length :]
+        if len(axes) != len(shape):
+            return None
+        unknown = sorted(letters_of(axes) - letters.keys())
+        choices = [self.sizes.get(letter, set(shape) if letter in MAY_BE_OPEN else set()) for letter in unknown]
+        for choice in itertools.product(*choices):
+            guess = letters | dict(zip(unknown, choice, strict=True))
+            if all(eval(axis, {}, guess) == size for axis, size in zip(axes, shape, strict=True)):
+                return guess
+        return None
+
+    def known(self, letters: Mapping[str, int]) -> dict[str, int]:
+        """What can be said of the letters in a call: those with one size in this scenario, and those it settled."""
+        return {letter: next(iter(size)) for letter, size in self.sizes.items() if len(size) == 1} | dict(letters)
+
+    def is_apart(self, letters: Mapping[str, int]) -> bool:
+        sizes = self.known(letters).values()
+        return 1 not in sizes and len(set(sizes)) == len(sizes)
+
+    def check_fields(self, value: object) -> None:
+        for kind in type(value).__mro__:
+            file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+            for claim in self.fields.get((str(file), kind.__name__), ()):
+                for name in claim.about.names:
+                    # Each field by itself: one object may hold the lengths of source and target.
+                    self.check(claim, f"{kind.__name__}.{name}", getattr(value, name), {})
+
+
+class Call:
+    """One call of a function: what its letters have settled on, and the statement it is at."""
+
+    def __init__(self, checker: Checker, frame: FrameType) -> None:
+        self.checker = checker
+        self.file, self.code = frame.f_code.co_filename, frame.f_code
+        self.letters = dict(checker.settled.get(id(frame.f_locals.get("self")), (None, {}))[1])
+        self.at: Claim | None = None
+        self.returning: Claim | None = None
+        for claim in checker.arguments.get((self.file, self.code.co_firstlineno), ()):
+            self.check_names(claim, frame)
+
+    def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "line":
+            here = self.checker.lines.get(self.file, {}).get(frame.f_lineno)
+            if here is not self.at:
+                self.leave(frame)
+                self.at = here
+            if here is not None and here.about.kind == "return":
+                self.returning = here  # until the call returns: a `with` around it comes first
+        elif event == "exception":
+            self.at = self.returning = None
+        elif event == "return":
+            self.leave(frame)
+            if self.returning is not None:
+                self.checker.check(self.returning, "what is returned", arg, self.letters)
+            for value in list(frame.f_locals.values()):
+                self.checker.check_fields(value)
+            if self.code.co_name == "__init__" and self.letters:
+                me = frame.f_locals["self"]
+                self.checker.settled[id(me)] = (me, self.letters)  # holds on to it, so that the id stays its own
+        return self.trace
+
+    def leave(self, frame: FrameType) -> None:
+        """A statement has run when the next one begins: only then do its names hold what it made."""
+        if self.at is not None and self.at.about.kind == "line":
+            self.check_names(self.at, frame)
+        self.at = None
+
+    def check_names(self, claim: Claim, frame: FrameType) -> None:
+        for name in claim.about.names:
+            self.checker.check(claim, name, eval(name, frame.f_globals, frame.f_locals), self.letters)
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return ", ".join(map(describe, value))
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else f"a {type(value).__name__}"
