@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from glassformer.core.model import Transformer as Transformer
     from glassformer.core.stack import Stack as Stack
     from glassformer.errors import InputError as InputError
-    from glassformer.generate import generate as generate
+    from glassformer.generation import generate as generate
     from glassformer.inspect.record import record as record
     from glassformer.tasks.pipeline import pipeline as pipeline
     from glassformer.text import Tokenizer as Tokenizer
@@ -39,7 +39,7 @@ _HOME = {
     "glassformer.core.model": ("Output", "Transformer"),
     "glassformer.core.stack": ("Stack",),
     "glassformer.errors": ("InputError",),
-    "glassformer.generate": ("generate",),
+    "glassformer.generation": ("generate",),
     "glassformer.inspect.record": ("record",),
     "glassformer.tasks.pipeline": ("pipeline",),
     "glassformer.text": ("Tokenizer", "load_tokenizer", "train_tokenizer"),

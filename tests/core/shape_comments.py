@@ -27,12 +27,14 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-MAY_BE_OPEN = frozenset("TSLWE")  # a scenario may leave these open: lengths, and widths that each part has its own of
+MAY_BE_OPEN = frozenset("TSEW")  # a scenario may leave these open: lengths, and widths that each part has its own of
 
 SIZE = r"(?:[A-Z]|\d+)"
 AXIS = rf"\.\.\.|{SIZE}(?:[-+*/]{SIZE})*"
 SHAPE = r"(?:\([^()]*\)|None)"
 SHAPES = rf"{SHAPE}(?:, {SHAPE})*"
+
+MISSING = object()  # a field of an object that is still being made
 
 Axes = list[str] | None  # of one tensor; None where the comment says None
 
@@ -42,10 +44,10 @@ class Subject:
     """What a comment is about."""
 
     kind: Literal["line", "return", "argument", "field"]
+    owner: str | int  # the name of a field's class; the first line of the function that has the rest
     names: list[str]  # what to look up for its value; nothing for what is returned
     may_be_none: bool
     lines: range = range(0)  # of the statement
-    owner: str | int = ""  # the class of a field; the first line of an argument's function
 
 
 @dataclass(eq=False)
@@ -108,9 +110,8 @@ def find_subjects(path: Path) -> dict[int, Subject]:
         if isinstance(node, ast.ClassDef):
             for entry in node.body:
                 if isinstance(entry, ast.AnnAssign):
-                    subjects[last_line(entry)] = Subject(
-                        "field", [ast.unparse(entry.target)], says_none(entry.annotation), owner=node.name
-                    )
+                    names = [ast.unparse(entry.target)]
+                    subjects[last_line(entry)] = Subject("field", node.name, names, says_none(entry.annotation))
         elif isinstance(node, ast.FunctionDef):
             # A function inside this one comes later in the walk, and has the last word on its own lines.
             subjects |= {last_line(part): subject for part in ast.walk(node) if (subject := of_statement(part, node))}
@@ -120,23 +121,28 @@ def find_subjects(path: Path) -> dict[int, Subject]:
 
 def of_statement(node: ast.AST, function: ast.FunctionDef) -> Subject | None:
     if isinstance(node, ast.Return):
-        return Subject("return", [], says_none(node, function.returns), range(node.lineno, last_line(node) + 1))
+        may_be_none = says_none(node, function.returns)
+        return Subject("return", first_line(function), [], may_be_none, range(node.lineno, last_line(node) + 1))
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = [ast.unparse(target) for target in targets]
-        return Subject("line", names, says_none(node), range(node.lineno, last_line(node) + 1))
+        return Subject("line", first_line(function), names, says_none(node), range(node.lineno, last_line(node) + 1))
     return None
 
 
 def of_arguments(function: ast.FunctionDef) -> dict[int, Subject]:
     arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     ends = [last_line(arg) for arg in arguments]
-    first_line = min(node.lineno for node in (function, *function.decorator_list))
     return {
-        last_line(arg): Subject("argument", [arg.arg], says_none(arg), owner=first_line)
+        last_line(arg): Subject("argument", first_line(function), [arg.arg], says_none(arg))
         for arg in arguments
         if arg.lineno > function.lineno and ends.count(last_line(arg)) == 1
     }
+
+
+def first_line(function: ast.FunctionDef) -> int:
+    """As the running code knows it: a decorator comes first."""
+    return min(node.lineno for node in (function, *function.decorator_list))
 
 
 def last_line(node: ast.AST) -> int:
@@ -154,21 +160,17 @@ class Checker:
     def __init__(self, paths: list[Path], legend: frozenset[str]) -> None:
         self.claims: list[Claim] = []
         self.faults: list[str] = []
-        self.lines: dict[str, dict[int, Claim]] = {}  # file -> line -> the statement it belongs to
-        self.arguments: dict[tuple[str, int], list[Claim]] = {}  # file, first line of the function
-        self.fields: dict[tuple[str, str], list[Claim]] = {}  # file, name of the class
+        self.files = {str(path) for path in paths}
+        self.owned: dict[tuple[str, str | int], list[Claim]] = {}  # by file and owner
+        self.fields: dict[type, list[Claim]] = {}  # what `fields_of` has found
         self.sizes: dict[str, set[int]] = {}
         self.settled: dict[int, tuple[object, dict[str, int]]] = {}  # by id, what the letters are for an object
         for path in paths:
             claims, faults = read_claims(path, legend)
             self.claims += claims
             self.faults += faults
-            self.lines[str(path)] = {line: claim for claim in claims for line in claim.about.lines}
             for claim in claims:
-                if claim.about.kind == "argument":
-                    self.arguments.setdefault((str(path), int(claim.about.owner)), []).append(claim)
-                elif claim.about.kind == "field":
-                    self.fields.setdefault((str(path), str(claim.about.owner)), []).append(claim)
+                self.owned.setdefault((str(path), claim.about.owner), []).append(claim)
 
     @contextmanager
     def watching(self, **sizes: int | set[int]) -> Iterator[None]:
@@ -198,7 +200,7 @@ class Checker:
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
         name = frame.f_code.co_filename
         # The __init__ of a dataclass is made from a string: it is where fields are first seen.
-        if name in self.lines or (name == "<string>" and frame.f_code.co_name == "__init__"):
+        if name in self.files or (name == "<string>" and frame.f_code.co_name == "__init__"):
             return Call(self, frame).trace
         return None
 
@@ -215,8 +217,7 @@ class Checker:
                 if not one_row and self.is_apart(letters):
                     claim.unseen.discard(number)
                 return
-        known = ", ".join(f"{letter} = {size}" for letter, size in sorted(self.known(letters).items()))
-        claim.lie = claim.lie or f"{what} was {describe(value)}, with {known}"
+        claim.lie = claim.lie or f"{what} was {describe(value)}, {self.describe_letters(claim, letters)}"
 
     def fit(self, shapes: list[Axes], values: Any, letters: dict[str, int], one_row: bool) -> dict[str, int] | None:
         """What the letters are if these values have these shapes; None if they have not."""
@@ -258,30 +259,45 @@ class Checker:
         sizes = self.known(letters).values()
         return 1 not in sizes and len(set(sizes)) == len(sizes)
 
+    def describe_letters(self, claim: Claim, letters: Mapping[str, int]) -> str:
+        choices = {letter: " or ".join(map(str, sorted(size))) for letter, size in self.sizes.items()}
+        choices |= {letter: str(size) for letter, size in letters.items()}
+        named = re.findall("[A-Z]", claim.text.replace("None", ""))
+        return "where " + ", ".join(f"{letter} is {choices.get(letter, 'open')}" for letter in dict.fromkeys(named))
+
     def check_fields(self, value: object) -> None:
-        for kind in type(value).__mro__:
-            file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-            for claim in self.fields.get((str(file), kind.__name__), ()):
-                for name in claim.about.names:
+        for claim in self.fields_of(type(value)):
+            for name in claim.about.names:
+                held = getattr(value, name, MISSING)
+                if held is not MISSING:
                     # Each field by itself: one object may hold the lengths of source and target.
-                    self.check(claim, f"{kind.__name__}.{name}", getattr(value, name), {})
+                    self.check(claim, f"{claim.about.owner}.{name}", held, {})
+
+    def fields_of(self, kind: type) -> list[Claim]:
+        if kind not in self.fields:
+            places = [(getattr(sys.modules[base.__module__], "__file__", ""), base.__name__) for base in kind.__mro__]
+            self.fields[kind] = [claim for place in places for claim in self.owned.get(place, ())]
+        return self.fields[kind]
 
 
 class Call:
     """One call of a function: what its letters have settled on, and the statement it is at."""
 
     def __init__(self, checker: Checker, frame: FrameType) -> None:
-        self.checker = checker
-        self.file, self.code = frame.f_code.co_filename, frame.f_code
+        self.checker, self.name = checker, frame.f_code.co_name
         self.letters = dict(checker.settled.get(id(frame.f_locals.get("self")), (None, {}))[1])
+        # A lambda or a comprehension has a first line of its own, so it does not pass for the statement it stands in.
+        claims = checker.owned.get((frame.f_code.co_filename, frame.f_code.co_firstlineno), [])
+        self.lines = {line: claim for claim in claims for line in claim.about.lines}
         self.at: Claim | None = None
         self.returning: Claim | None = None
-        for claim in checker.arguments.get((self.file, self.code.co_firstlineno), ()):
-            self.check_names(claim, frame)
+        for claim in claims:
+            if claim.about.kind == "argument":
+                self.check_names(claim, frame)
 
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line":
-            here = self.checker.lines.get(self.file, {}).get(frame.f_lineno)
+            here = self.lines.get(frame.f_lineno)
             if here is not self.at:
                 self.leave(frame)
                 self.at = here
@@ -295,7 +311,7 @@ class Call:
                 self.checker.check(self.returning, "what is returned", arg, self.letters)
             for value in list(frame.f_locals.values()):
                 self.checker.check_fields(value)
-            if self.code.co_name == "__init__" and self.letters:
+            if self.name == "__init__" and self.letters:
                 me = frame.f_locals["self"]
                 self.checker.settled[id(me)] = (me, self.letters)  # holds on to it, so that the id stays its own
         return self.trace

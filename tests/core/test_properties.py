@@ -15,6 +15,8 @@ from glassformer.core.context import Mask
 from glassformer.core.positions import Alibi, RelativeBias, Sinusoidal, sinusoids
 from glassformer.core.stack import Stack
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ADDED, IN_ATTENTION = ["sinusoidal", "learned"], ["rotary", "relative", "alibi"]
 every_scheme = pytest.mark.parametrize("positions", [*ADDED, *IN_ATTENTION, "none"])
 either_stack = pytest.mark.parametrize("causal", [False, True], ids=["encoder", "decoder"])
@@ -70,7 +72,7 @@ def assert_same(actual: Tensor, expected: Tensor) -> None:
 def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     """Of a loss that weighs every number of the output differently."""
     weights = torch.linspace(-1, 1, output.numel()).view(output.shape)
-    return torch.autograd.grad((output * weights).sum(), inputs)
+    return torch.autograd.grad((output * weights).sum(), inputs, retain_graph=True)
 
 
 # --- nothing to attend to ---------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.core.cache import Cache
 from glassformer.errors import InputError
 
-TILE = 2**26  # scores in one tile of rows: what a mask, a bias or dropout may materialise at a time
+TILE = 2**25  # scores in one tile of rows: what a mask, a bias or dropout may materialise at a time
 
 # Who watches in this thread: called as watch(stack, context, layer, attention, q, k, mask), beside the computation.
 watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("watchers", default=())
@@ -77,7 +77,7 @@ class Mask:
         """Causality and window, which depend on where query and key stand, not on what they are."""
         device = None if self.positions is None else self.positions.device
         i = torch.arange(rows.start, rows.stop, device=device)[:, None] + (self.keys - self.queries)  # (T, 1)
-        j = torch.arange(keys.start, keys.stop, device=device)
+        j = torch.arange(keys.start, keys.stop, device=device)  # (S)
         back, ahead = self._reach()
         return ((j >= i - back) & (j <= i + ahead))[None, None]  # (1, 1, T, S)
 

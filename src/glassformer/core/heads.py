@@ -40,7 +40,7 @@ class ClassHead(nn.Module):
         """The first token, the mean, the maximum, or a learned weighting of the tokens that are not padding."""
         keep = x.new_ones(x.shape[:2], dtype=torch.bool) if keep is None else keep  # (B, T)
         if self.pooling == "first":
-            first = keep.int().argmax(dim=1)  # with padding on the left, the first token is not at 0
+            first = keep.int().argmax(dim=1)  # (B); with padding on the left, the first token is not at 0
             return x[torch.arange(len(x), device=x.device), first]  # (B, D)
         if self.pooling == "max":
             return x.masked_fill(~keep[:, :, None], -torch.inf).amax(dim=1)  # (B, D)

@@ -2,7 +2,7 @@
 
 Encoder alone classifies and embeds (BERT, ViT), decoder alone generates (GPT, LLaMA), both together translate
 (the paper, T5). The calls use the field's common words: input_ids, attention_mask, labels with -100 to ignore.
-This is the last page of the core; `generate/` runs the model, `tasks/` train it.
+This is the last page of the core; `generation/` runs the model, `tasks/` train it.
 """
 
 from dataclasses import dataclass
@@ -184,7 +184,7 @@ class Transformer(nn.Module):
         if self.config.head == "forecast":
             return F.mse_loss(logits, labels)
         if self.config.head == "language" and self.encoder is None:
-            logits, labels = logits[:, :-1], labels[:, 1:]
+            logits, labels = logits[:, :-1], labels[:, 1:]  # (B, T-1, V), (B, T-1)
         return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)
 
 

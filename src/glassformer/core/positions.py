@@ -85,8 +85,8 @@ class Rotary(nn.Module):
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     """Turns the first R dimensions of every head's vectors: x cos + (x turned by a right angle) sin."""
     cos, sin = (part.to(x.dtype) for part in rotation)
-    turning, still = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
-    first, second = turning.chunk(2, dim=-1)
+    turning, still = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]  # (B, ..., T, R), (B, ..., T, K-R)
+    first, second = turning.chunk(2, dim=-1)  # (B, ..., T, R/2), (B, ..., T, R/2)
     turned = turning * cos + torch.cat([-second, first], dim=-1) * sin  # (B, ..., T, R)
     return torch.cat([turned, still], dim=-1)  # (B, ..., T, K)
 

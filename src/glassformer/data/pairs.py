@@ -45,7 +45,7 @@ def read_lines(path: Path) -> list[str]:
             f"{path}, line {line}: byte 0x{error.object[error.start]:02x} is not UTF-8. "
             f"Convert the file first, for instance with `iconv -f CP949 -t UTF-8`"
         ) from None
-    lines = text.splitlines()
-    if not lines:
+    if not text:
         raise InputError(f"{path} is empty: expected one example per line")
-    return lines
+    # Not str.splitlines, which also cuts at characters that stand inside a sentence, such as U+2028.
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]

@@ -13,7 +13,7 @@ from glassformer.core.model import Transformer
 from glassformer.core.positions import Learned, Sinusoidal
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
-from glassformer.generate import generate
+from glassformer.generation import generate
 from glassformer.inspect.params import count, shares
 from glassformer.inspect.plots import draw_attention, draw_positions
 from glassformer.inspect.record import record

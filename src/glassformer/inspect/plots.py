@@ -67,7 +67,7 @@ def draw_attention(weights: Tensor, rows: Sequence[str], columns: Sequence[str],
         if index >= heads:
             axis.set_visible(False)
             continue
-        image = axis.imshow(weights[index].float(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
+        image = axis.imshow(weights[index].float().numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
         if heads > 1:
             axis.set_title(f"head {index}", fontsize=9)
         _label(axis.xaxis, columns, rotation=90)
@@ -90,12 +90,12 @@ def draw_positions(table: Tensor, title: str, path: Path) -> None:
     picture = figure(10, 7.5)
     picture.suptitle(title)
     above, below = picture.subplots(2, 1, height_ratios=(3, 2))
-    image = above.imshow(table.T, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    image = above.imshow(table.T.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
     above.set(xlabel="position", ylabel="dimension")
     picture.colorbar(image, ax=above, fraction=0.03, pad=0.01, label="value")
     sines = sorted({int(i) // 2 * 2 for i in torch.linspace(0, 0.6 * width, 5)})  # beyond, a wave is too long to see
     for dimension in sines:
-        below.plot(range(length), table[:, dimension], label=f"dimension {dimension}", linewidth=1.4)
+        below.plot(range(length), table[:, dimension].numpy(), label=f"dimension {dimension}", linewidth=1.4)
     below.set(xlabel="position", ylabel="value", xlim=(0, length - 1))
     below.grid(alpha=0.25)
     below.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=len(sines), frameon=False, fontsize=8)

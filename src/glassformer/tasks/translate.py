@@ -17,7 +17,7 @@ from glassformer.data.batches import bucketed, pad
 from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.errors import InputError
-from glassformer.generate import generate
+from glassformer.generation import generate
 from glassformer.settings import TranslateSettings
 from glassformer.text import Tokenizer, train_tokenizer
 

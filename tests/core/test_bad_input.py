@@ -1,0 +1,98 @@
+"""Bad input to a model: an error that names the value, what was expected, and the next step."""
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.errors import InputError
+
+STACK = gf.StackConfig(d_model=12, num_layers=1, num_heads=3, max_len=8)
+ids = torch.randint(0, 20, (2, 5))
+
+
+def model(**changes: object) -> gf.Transformer:
+    return gf.Transformer(gf.TransformerConfig.from_dict({"decoder": STACK, "vocab_size": 20, **changes}))
+
+
+@pytest.mark.parametrize("wrong", [20, -1, 10**6])
+def test_a_token_outside_the_vocabulary(wrong: int) -> None:
+    with pytest.raises(InputError, match=rf"token ids hold {wrong}: expected ids from 0 to 19, as vocab_size is 20"):
+        model()(torch.tensor([[3, wrong]]))
+
+
+def test_a_segment_that_does_not_exist() -> None:
+    with pytest.raises(InputError, match="token_type_ids hold 2: expected ids from 0 to 1"):
+        model(num_segments=2)(ids, token_type_ids=torch.full((2, 5), 2))
+    with pytest.raises(InputError, match="a model without segments"):
+        model()(ids, token_type_ids=torch.zeros(2, 5, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.ones(2, 4, dtype=torch.bool), r"attention_mask has shape \(2, 4\): expected \(2, 5\)"),
+        (torch.ones(5, dtype=torch.bool), r"attention_mask has shape \(5,\): expected \(2, 5\)"),
+        (torch.ones(2, 5), r"has dtype torch.float32: expected a boolean mask, True = a token"),
+        (torch.zeros(2, 5, 5, dtype=torch.bool), r"has shape \(2, 5, 5\)"),
+    ],
+)
+def test_a_mask_of_the_wrong_shape_or_type(mask: torch.Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        model()(ids, attention_mask=mask)
+
+
+def test_a_mask_of_ones_and_zeros_is_taken_as_tokenizers_give_it() -> None:
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    net = model().eval()
+    assert torch.equal(net(ids, attention_mask=mask).logits, net(ids, attention_mask=mask.bool()).logits)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0)])
+def test_an_empty_batch(shape: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match=rf"an empty batch: {shape[0]} sequences of {shape[1]} tokens"):
+        model()(torch.zeros(shape, dtype=torch.long))
+
+
+def test_a_sequence_past_a_learned_table() -> None:
+    net = model(decoder=STACK.replace(positions="learned"))
+    long = torch.zeros(1, 9, dtype=torch.long)
+    with pytest.raises(InputError, match=r"9 positions does not fit a learned table of max_len = 8\. Shorten"):
+        net(long)
+    kept = torch.arange(9)[None] > 0  # padding takes no position, so eight tokens fit
+    assert net(long, attention_mask=kept).logits.shape == (1, 9, 20)
+
+
+def test_the_wrong_input_for_the_model() -> None:
+    both = model(encoder=STACK)
+    with pytest.raises(InputError, match="reads input_ids or inputs_embeds: give just that"):
+        both(pixel_values=torch.zeros(1, 3, 8, 8))
+    with pytest.raises(InputError, match="the decoder reads token ids or inputs_embeds"):
+        both(ids)
+    with pytest.raises(InputError, match="got no memory"):
+        both.decode(ids)
+    with pytest.raises(InputError, match="decoder_start_token_id"):
+        both(ids, labels=ids)
+    with pytest.raises(InputError, match="this model has no encoder"):
+        model().encode(ids)
+    with pytest.raises(InputError, match="this model has no decoder"):
+        gf.Transformer(gf.TransformerConfig(encoder=STACK, vocab_size=20)).decode(ids)
+    with pytest.raises(InputError, match="nothing predicts them"):
+        model(head="none")(ids, labels=ids)
+    with pytest.raises(InputError, match=r"token ids have shape \(5,\)"):
+        model()(ids[0])
+    image = gf.TransformerConfig(encoder=STACK, image=gf.ImageConfig(size=8, patch=4), head="class", num_classes=2)
+    with pytest.raises(InputError, match=r"pixel_values have shape \(1, 3, 8, 9\)"):
+        gf.Transformer(image)(pixel_values=torch.zeros(1, 3, 8, 9))
+    series = gf.TransformerConfig(encoder=STACK, series=gf.SeriesConfig(length=8, patch=4), head="forecast")
+    with pytest.raises(InputError, match=r"past_values have shape \(2, 7, 1\): expected \(batch, 8, channels\)"):
+        gf.Transformer(series)(past_values=torch.zeros(2, 7, 1))
+
+
+def test_a_cache_of_another_batch() -> None:
+    cache, net = gf.Cache(), model()
+    with torch.no_grad():
+        net(ids, cache=cache)
+        with pytest.raises(InputError, match="a cache of 2 sequences got a batch of 1"):
+            net(ids[:1], cache=cache)
+    with pytest.raises(InputError, match="cannot crop a cache"):
+        cache.crop(99)

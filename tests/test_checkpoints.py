@@ -1,0 +1,108 @@
+"""Model folders: what is saved comes back to the bit; what does not fit is named; nothing is half-written."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import glassformer as gf
+from glassformer.errors import InputError
+
+STACK = gf.StackConfig(d_model=12, num_layers=2, num_heads=3, layer_kinds=(gf.LayerKind(window=3), gf.LayerKind()))
+
+
+def models() -> dict[str, gf.TransformerConfig]:
+    return {
+        "both": gf.TransformerConfig(encoder=STACK, decoder=STACK, vocab_size=30),
+        "two vocabularies": gf.TransformerConfig(encoder=STACK, decoder=STACK, vocab_size=30, target_vocab_size=20),
+        "relative": gf.TransformerConfig(decoder=STACK.replace(positions="relative"), vocab_size=30),
+        "factorised": gf.TransformerConfig(encoder=STACK, vocab_size=30, embed_dim=5, embed_norm=True, num_segments=2),
+    }
+
+
+@pytest.mark.parametrize("name", models())
+def test_save_then_load_is_the_same_model(name: str, tmp_path: Path) -> None:
+    model = gf.Transformer(models()[name]).eval()
+    gf.save(model, tmp_path / "model")
+    again = gf.load(tmp_path / "model")
+    assert again.config == model.config
+    assert not again.training
+    ids = torch.randint(0, 20, (2, 6))
+    more = {"decoder_input_ids": ids} if model.encoder is not None and model.decoder is not None else {}
+    assert torch.equal(again(ids, **more).logits, model(ids, **more).logits)
+
+
+def test_a_shared_table_is_stored_once_and_stays_shared(tmp_path: Path) -> None:
+    model = gf.Transformer(models()["both"])
+    gf.save(model, tmp_path / "model")
+    stored = load_file(tmp_path / "model" / "model.safetensors")
+    assert sum(tensor.shape == (30, 12) for tensor in stored.values()) == 1
+    again = gf.load(tmp_path / "model")
+    assert again.encoder.embed.tokens.weight is again.decoder.embed.tokens.weight is again.head.out.weight
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    gf.save(gf.Transformer(models()["relative"]), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_missing_unexpected_and_misshapen_tensors_are_listed(saved: Path) -> None:
+    tensors = load_file(saved / "model.safetensors")
+    tensors["decoder.blocks.9.attn.q.weight"] = tensors.pop("decoder.blocks.1.attn.q.weight")
+    tensors["decoder.norm.bias"] = torch.zeros(13)
+    save_file(tensors, saved / "model.safetensors")
+    with pytest.raises(InputError) as error:
+        gf.load(saved)
+    for line in (
+        "missing     decoder.blocks.1.attn.q.weight (12, 12)",
+        "unexpected  decoder.blocks.9.attn.q.weight (12, 12)",
+        "misshapen   decoder.norm.bias: the file has (13,), the config asks for (12,)",
+    ):
+        assert line in str(error.value)
+
+
+def test_a_half_written_folder_is_called_that(saved: Path, tmp_path: Path) -> None:
+    weights = saved / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"model\.safetensors cannot be read .* Is the file whole\?"):
+        gf.load(saved)
+    weights.unlink()
+    with pytest.raises(InputError, match=r"is half-written: it has config\.json and no model\.safetensors"):
+        gf.load(saved)
+    (saved / "config.json").write_text('{"model_type": "glass', encoding="utf-8")
+    with pytest.raises(InputError, match=r"config\.json is not JSON"):
+        gf.load(saved)
+    (saved / "config.json").unlink()
+    with pytest.raises(InputError, match=r"has no config\.json: it is half-written"):
+        gf.load(saved)
+    with pytest.raises(InputError, match="there is no such folder"):
+        gf.load(tmp_path / "nowhere")
+    (tmp_path / "run.partial").mkdir()
+    with pytest.raises(InputError, match="that training has not finished"):
+        gf.load(tmp_path / "run")
+
+
+def test_an_unknown_key_or_type_in_the_config_stops_the_load(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+    (saved / "config.json").write_text(json.dumps({**config, "vocab_sise": 3}), encoding="utf-8")
+    with pytest.raises(InputError, match="no field 'vocab_sise': did you mean 'vocab_size'"):
+        gf.load(saved)
+    (saved / "config.json").write_text(json.dumps({**config, "model_type": "bert"}), encoding="utf-8")
+    with pytest.raises(InputError, match="expected model_type 'glassformer'"):
+        gf.load(saved)
+
+
+def test_a_save_that_fails_leaves_the_old_model(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("No space left on device")
+
+    before = (saved / "model.safetensors").read_bytes()
+    monkeypatch.setattr("glassformer.checkpoints.files.save_file", fail)
+    with pytest.raises(OSError, match="No space"):
+        gf.save(gf.Transformer(models()["relative"]), saved)
+    assert (saved / "model.safetensors").read_bytes() == before
+    assert gf.load(saved)

@@ -1,0 +1,166 @@
+"""The command line, as a user meets it: what it prints, what it draws, how it fails."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import main
+
+
+def run(*arguments: str | Path) -> int:
+    """The exit code of `glassformer ARGUMENTS`."""
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+TINY = ["--steps=2", "--examples=50", "--d-model=16", "--num-layers=2", "--num-heads=2", "--batch-tokens=128"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "dates"
+    assert run("train", "translate", "--out", out, *TINY) == 0
+    return out
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    shown = capsys.readouterr().out
+    for verb in ("demo", "train translate", "predict", "inspect", "--config", "--debug"):
+        assert verb in shown
+    assert run("train", "translate", "--help") == 0
+    assert "Factor on the paper's rate" in " ".join(capsys.readouterr().out.split())
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    import glassformer
+
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip() == glassformer.__version__
+
+
+def test_train_says_what_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "translate", "--out", tmp_path / "run", *TINY) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for part in ("the built-in dates", "500 held out", "parameters", "step 2/2 loss", "tokens/s", "exact match"):
+        assert part in shown
+
+
+def test_predict_from_arguments_file_and_standard_input(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["May 1st, 2031", "noon on 2 April 1929"]
+    assert run("predict", trained, *texts, "--json") == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["input"] for row in rows] == texts
+    plain = "".join(row["output"] + "\n" for row in rows)
+    (tmp_path / "in.txt").write_text("\n".join(texts), encoding="utf-8")
+    assert run("predict", trained, "--file", tmp_path / "in.txt") == 0
+    assert capsys.readouterr().out == plain
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(texts)))
+    assert run("predict", trained) == 0
+    assert capsys.readouterr().out == plain
+
+
+def test_inspect_counts_parameters(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import glassformer as gf
+
+    assert run("inspect", trained, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    real = sum(p.numel() for p in gf.load(trained).parameters())
+    assert shown["parameters"] == real == sum(shown["parts"].values())
+    assert run("inspect", trained) == 0
+    table = capsys.readouterr().out
+    assert f"{real:,}" in table
+    assert "decoder cross-attention" in table
+
+
+def test_inspect_draws(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from PIL import Image
+
+    for flags in (
+        ["--positions"],
+        ["--attention", "May 1st, 2031"],
+        ["--attention", "May 1st, 2031", "--part", "encoder", "--layer", "0"],
+        ["--attention", "May 1st, 2031", "--part", "decoder", "--layer", "1", "--head", "1"],
+    ):
+        picture = tmp_path / "picture.png"
+        assert run("inspect", trained, *flags, "--picture", picture) == 0
+        assert str(picture) in capsys.readouterr().out.replace("\n", "")
+        colours = Image.open(picture).convert("RGB").getcolors(maxcolors=1 << 20)
+        assert colours is not None
+        assert len(colours) > 30, "a picture that is not blank"
+        picture.unlink()
+
+
+def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = "steps = 2\nexamples = 50\nd_model = 16\nnum_layers = 1\nnum_heads = 2\nbatch_tokens = 128\n"
+    (tmp_path / "run.toml").write_text(small + 'norm_order = "pre"\n', encoding="utf-8")
+    assert run("train", "translate", "--config", tmp_path / "run.toml", "--out", tmp_path / "a", "--steps", "1") == 0
+    settings = json.loads((tmp_path / "a" / "run.json").read_text(encoding="utf-8"))["settings"]
+    assert (settings["steps"], settings["norm_order"], settings["warmup"]) == (1, "pre", 400)
+    (tmp_path / "bad.toml").write_text("stepz = 2\n", encoding="utf-8")
+    assert run("train", "translate", "--config", tmp_path / "bad.toml") == 2
+    assert "no field 'stepz': did you mean 'steps'?" in capsys.readouterr().err
+    (tmp_path / "worse.toml").write_text("steps = \n", encoding="utf-8")
+    assert run("train", "translate", "--config", tmp_path / "worse.toml") == 2
+    assert "not valid TOML" in capsys.readouterr().err
+    assert run("train", "translate", "--config", tmp_path / "none.toml") == 2
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def bad_inputs() -> dict[str, tuple[list[str], str]]:
+    """Arguments, with RUN and DIR standing for a trained run and an empty folder, and what the error must say."""
+    return {
+        "verb": (["trian"], "there is no verb 'trian'"),
+        "no task": (["train"], "needs a task, and none was given; known are translate"),
+        "task": (["train", "translat"], "'translat' is none of them"),
+        "flag": (["train", "translate", "--stepz", "3"], "--stepz"),
+        "value": (["train", "translate", "--steps", "0"], "--steps is 0: expected a number above 0"),
+        "number": (["train", "translate", "--steps", "many"], "many"),
+        "choice": (["train", "translate", "--norm-order", "later"], "later"),
+        "heads": (["train", "translate", "--out", "DIR/x", "--d-model", "10", "--num-heads", "3"], "does not divide"),
+        "finished": (["train", "translate", "--out", "RUN"], "holds a finished run"),
+        "one of two": (["train", "translate", "--source", "DIR/a"], "give both"),
+        "no file": (["train", "translate", "--data", "DIR/nowhere.tsv"], "there is no such file"),
+        "no run": (["predict", "DIR/nowhere", "hello"], "there is no such folder"),
+        "not a run": (["predict", "DIR", "hello"], "it is half-written, or not a model folder"),
+        "no layer": (["inspect", "RUN", "--attention", "May", "--layer", "7"], "--layer is 7: this model has 2"),
+        "no head": (["inspect", "RUN", "--attention", "May", "--head", "-1"], "--head is -1: this model has 2"),
+        "no text": (["inspect", "RUN", "--attention", " "], "is empty"),
+        "both": (["predict", "RUN", "hello", "--file", "DIR/x"], "choose one"),
+    }
+
+
+@pytest.mark.parametrize("name", bad_inputs())
+def test_bad_input_is_one_clear_error(
+    name: str, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, message = bad_inputs()[name]
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+    code = run(*(a.replace("RUN", str(trained)).replace("DIR", str(tmp_path)) for a in arguments))
+    shown = capsys.readouterr().err
+    assert code == 2
+    assert message in " ".join(shown.replace("│", " ").split())
+    assert "Traceback" not in shown
+    assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
+
+
+def test_a_file_that_is_not_utf8_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pairs.tsv").write_bytes("안녕\thello\n".encode("cp949"))
+    assert run("train", "translate", "--data", tmp_path / "pairs.tsv", "--out", tmp_path / "run") == 2
+    assert "pairs.tsv, line 1: byte 0xbe is not UTF-8" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
+    from glassformer.errors import InputError
+
+    with pytest.raises(InputError):
+        main(["predict", str(tmp_path / "nowhere"), "hello", "--debug"])

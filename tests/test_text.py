@@ -1,0 +1,63 @@
+"""Tokenizers: text to ids and back, files that others read, errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+import transformers
+
+from glassformer.data.dates import date_pairs
+from glassformer.errors import InputError
+from glassformer.text import Tokenizer, load_tokenizer, train_tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    pairs = date_pairs(500, seed=0)
+    return train_tokenizer([text for pair in pairs for text in (pair.source, pair.target)], 500)
+
+
+def test_round_trip(tokenizer: Tokenizer) -> None:
+    for pair in date_pairs(200, seed=1):
+        for text in (pair.source, pair.target):
+            assert tokenizer.decode(tokenizer.ids(text)) == text
+
+
+def test_a_text_ends_with_the_end_token_and_is_padded(tokenizer: Tokenizer) -> None:
+    for left in (False, True):
+        encoded = tokenizer.encode(["May 1st, 2031", "2031"], pad_left=left)
+        lengths = [len(tokenizer.ids(text)) for text in ("May 1st, 2031", "2031")]
+        assert encoded.attention_mask.sum(dim=1).tolist() == lengths
+        assert (encoded.input_ids[~encoded.attention_mask] == tokenizer.pad_token_id).all()
+        assert encoded.input_ids[1][encoded.attention_mask[1]].tolist()[-1] == tokenizer.eos_token_id
+        assert bool(encoded.attention_mask[1, 0]) is not left
+
+
+def test_tokens_read_as_a_person_writes_them(tokenizer: Tokenizer) -> None:
+    assert tokenizer.tokens(tokenizer.ids("2031년 5월 1일")) == ["2031", "년", "5", "월", "1", "일", "</s>"]
+
+
+def test_transformers_opens_a_saved_one(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    again = load_tokenizer(tmp_path)
+    for pair in date_pairs(50, seed=2):
+        assert theirs(pair.source)["input_ids"] == tokenizer.ids(pair.source) == again.ids(pair.source)
+    assert theirs.pad_token_id == tokenizer.pad_token_id == again.pad_token_id
+    assert len(again) == len(tokenizer)
+
+
+def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no tokenizer\.json"):
+        load_tokenizer(tmp_path)
+    tokenizer.save(tmp_path)
+    whole = (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
+    (tmp_path / "tokenizer.json").write_text(whole[: len(whole) // 2], encoding="utf-8")
+    with pytest.raises(InputError, match="its tokenizer cannot be read"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(whole, encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"pad_token": "<pad>"}), encoding="utf-8")
+    with pytest.raises(InputError, match="does not name its bos_token, eos_token, unk_token"):
+        load_tokenizer(tmp_path)
+    with pytest.raises(InputError, match="an empty batch"):
+        tokenizer.encode([])
