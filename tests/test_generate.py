@@ -26,8 +26,8 @@ def translator() -> gf.Transformer:
 @torch.no_grad()
 def sharpened(model: gf.Transformer) -> gf.Transformer:
     """Larger weights, so that the likeliest token differs from step to step."""
-    for parameter in model.parameters():
-        parameter.mul_(8.0 if parameter.ndim > 1 else 1.0)
+    for name, parameter in model.named_parameters():
+        parameter.mul_(50.0 if "tokens" in name else 8.0 if parameter.ndim > 1 else 1.0)
     return model
 
 
