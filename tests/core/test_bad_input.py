@@ -88,6 +88,22 @@ def test_the_wrong_input_for_the_model() -> None:
         gf.Transformer(series)(past_values=torch.zeros(2, 7, 1))
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (5,), (3, 5)])
+def test_positions_of_the_wrong_shape(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"position_ids have shape .*: expected \(2, 5\)"):
+        model(decoder=STACK.replace(positions="rotary"))(ids, position_ids=torch.zeros(shape, dtype=torch.long))
+
+
+def test_a_memory_of_another_batch() -> None:
+    with pytest.raises(InputError, match="a memory of 1 sequences was given to a batch of 2"):
+        model(encoder=STACK).decode(ids, encoder_last_hidden_state=torch.zeros(1, 4, 12))
+
+
+def test_labels_that_leave_nothing_to_predict() -> None:
+    with pytest.raises(InputError, match="labels of 1 token leave no next token"):
+        model()(ids[:, :1], labels=ids[:, :1])
+
+
 def test_a_cache_of_another_batch() -> None:
     cache, net = gf.Cache(), model()
     with torch.no_grad():

@@ -14,7 +14,8 @@ from glassformer.core.stack import Stack
 
 length, backward, dropout = int(sys.argv[1]), sys.argv[2] == "backward", float(sys.argv[3])
 torch.manual_seed(0)
-stack = Stack(StackConfig(d_model=64, num_layers=1, num_heads=4, positions="rotary", attention_dropout=dropout), causal=True)
+config = StackConfig(d_model=64, num_layers=1, num_heads=4, positions="rotary", attention_dropout=dropout)
+stack = Stack(config, causal=True)
 x = torch.randn(2, length, 64, requires_grad=backward)
 keep = torch.arange(length) < torch.tensor([[length], [length // 2]])
 with torch.set_grad_enabled(backward):
@@ -37,10 +38,10 @@ def test_16384_padded_causal_tokens_stay_under_2_gb(mode: str, dropout: float) -
 
 
 def test_dropout_on_the_weights_is_tiled_too() -> None:
-    """PyTorch's CPU kernel stores all scores under dropout: at 4,096 tokens that alone would be over 1 GB."""
+    """PyTorch's CPU kernel stores all scores under dropout: whole, 4,096 tokens take over 2 GB."""
     answer = subprocess.run(
         [sys.executable, "-c", PROGRAM, "4096", "backward", "0.1"], capture_output=True, text=True, check=True
     )
     measured = json.loads(answer.stdout)
     assert measured["finite"]
-    assert measured["bytes"] < 2e9
+    assert measured["bytes"] < 1.4e9

@@ -541,6 +541,37 @@ def test_watching_a_cached_run_changes_no_bit_and_sees_the_whole(positions, data
         assert_same(weights, seen_at_once[name])
 
 
+def test_a_record_forgets_what_the_cache_forgets():
+    model = make_model(0, stack_config())
+    ids = torch.randint(0, 11, (2, 6))
+
+    with torch.no_grad(), gf.record(model) as seen:
+        cache = Cache()
+        model(ids[:, :5], cache=cache)
+        cache.crop(3)
+        model(ids[:, 3:4], cache=cache)
+    with torch.no_grad(), gf.record(model) as seen_at_once:
+        model(ids[:, :4])
+
+    assert_same(seen["decoder.blocks.0.attn"], seen_at_once["decoder.blocks.0.attn"])
+
+
+def test_watching_a_reordered_cache_changes_no_bit():
+    model = make_model(0, stack_config())
+    ids, rows = torch.randint(0, 11, (2, 3)), torch.tensor([0, 0, 1])
+
+    def two_steps() -> Tensor:
+        cache = Cache()
+        model(ids, cache=cache)
+        cache.reorder(rows)
+        return model(ids[rows, :1], cache=cache).logits
+
+    with torch.no_grad():
+        unwatched = two_steps()
+        with gf.record(model):
+            assert torch.equal(two_steps(), unwatched)
+
+
 @every_scheme
 @either_stack
 @properties

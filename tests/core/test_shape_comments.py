@@ -66,10 +66,10 @@ def translate(check: Checker) -> None:
 
 
 def generate(check: Checker) -> None:
-    """A decoder alone with a cache, under every scheme of positions: 5 tokens, then 12 more."""
+    """A decoder alone with a cache, under every scheme of positions: 5 tokens, padded on either side, then 12 more."""
     kinds = (LayerKind(window=3), LayerKind())
     schemes = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
-    for positions, mask in itertools.product(schemes, (None, padded(5))):
+    for positions, mask in itertools.product(schemes, (None, padded(5), padded(5).flip(1))):
         with check.watching(**TEXT, T=5):
             cache, model = Cache(), make_model(decoder=make_stack(positions=positions, layer_kinds=kinds))
             model(ids(5), mask, labels=ids(5), cache=cache)

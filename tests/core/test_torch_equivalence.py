@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 B, T, S, D, H, F = 3, 5, 7, 12, 3, 20
 LAYERS = 2
 
-# The last row of each is padded on the right, the one before has a hole; no causal row is left with nothing to see.
+# One whole row, one with padding in its midst, one padded on the right; no causal query is left with nothing to see.
 KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0], [1, 1, 1, 0, 0]], dtype=torch.bool)  # (B, T)
 MEMORY_KEEP = torch.tensor([[1] * 7, [0, 1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]], dtype=torch.bool)  # (B, S)
 LATER = torch.ones(T, T, dtype=torch.bool).triu(1)  # (T, T), True = a later token, as PyTorch wants it

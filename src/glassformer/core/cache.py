@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.errors import InputError
 
 
-@dataclass
+@dataclass(eq=False)
 class Cache:
     """What was seen so far: for each position whether it is kept and its number, for each layer its keys and values."""
 
@@ -20,6 +20,7 @@ class Cache:
     keep: Tensor | None = None  # (B, S), True = a token; None while no padding was seen
     positions: Tensor | None = None  # (B, S), or (1, S) where all rows count alike
     memory_keep: Tensor | None = None  # (B, S) of the source
+    reorders: list[Tensor] = field(default_factory=list)  # what `reorder` was told, for those who follow the rows
     _self: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # buffers with room to grow
     _cross: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
@@ -63,6 +64,7 @@ class Cache:
 
     def reorder(self, rows: Tensor) -> None:
         """Row i becomes what row rows[i] was: beams that survive, or sequences that are dropped."""
+        self.reorders.append(rows)
         for store in (self._self, self._cross):
             for layer, (k, v) in store.items():
                 store[layer] = (k[rows], v[rows])

@@ -7,6 +7,7 @@ the whole package: boolean, True = may attend. Read next: `attention.py`.
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -61,10 +62,14 @@ class Mask:
             self._whole.append(self._build(rows, keys, dtype))
         return self._whole[0]
 
+    def whole(self, dtype: torch.dtype) -> Tensor | None:
+        """The mask of all rows and keys, built for whoever asks and not kept: a watcher must not touch the call."""
+        return self._build(slice(0, self.queries), slice(0, self.keys), dtype)
+
     def _build(self, rows: slice, keys: slice, dtype: torch.dtype) -> Tensor | None:
         allowed = None if self.keep is None else self.keep[:, None, None, keys]  # (B, 1, 1, S)
         if not self._sees_all(rows, keys):
-            nearby = self._nearby(rows, keys)  # (1, 1, T, S)
+            nearby = self._nearby(rows, keys)  # (B, 1, T, S)
             allowed = nearby if allowed is None else allowed & nearby
         if self.bias is None or self.positions is None:
             return allowed
@@ -76,17 +81,37 @@ class Mask:
     def _nearby(self, rows: slice, keys: slice) -> Tensor:
         """Causality and window, which depend on where query and key stand, not on what they are."""
         device = None if self.positions is None else self.positions.device
-        i = torch.arange(rows.start, rows.stop, device=device)[:, None] + (self.keys - self.queries)  # (T, 1)
+        first = self.keys - self.queries
+        i = torch.arange(rows.start, rows.stop, device=device)[:, None] + first  # (T, 1)
         j = torch.arange(keys.start, keys.stop, device=device)  # (S)
         back, ahead = self._reach()
-        return ((j >= i - back) & (j <= i + ahead))[None, None]  # (1, 1, T, S)
+        nearby = ((j >= i - back) & (j <= i + ahead))[None]  # (1, T, S)
+        if self._window_has_holes and self.keep is not None:
+            place = self.keep.cumsum(dim=1)  # (B, S)
+            back, ahead = self._window_reach()
+            distance = place[:, first + rows.start : first + rows.stop, None] - place[:, None, keys]  # (B, T, S)
+            nearby = nearby & (distance <= back) & (-distance <= ahead)  # (B, T, S)
+        return nearby[:, None]  # (B, 1, T, S)
 
-    def _reach(self) -> tuple[int, int]:
-        """How many keys back and ahead of itself a query sees."""
+    @cached_property
+    def _window_has_holes(self) -> bool:
+        """Whether padding stands between tokens, as when a right-padded prompt goes on: it must take no room there."""
+        if self.window is None or self.keep is None:
+            return False
+        rises = self.keep[:, 0].int() + (self.keep[:, 1:] & ~self.keep[:, :-1]).sum(dim=1)  # (B)
+        return bool((rises > 1).any())
+
+    def _window_reach(self) -> tuple[int, int]:
         everything = self.keys + self.queries
         if self.window is None:
             return everything, 0 if self.causal else everything
         return (self.window - 1, 0) if self.causal else (self.window // 2, self.window // 2)
+
+    def _reach(self) -> tuple[int, int]:
+        """How many places back and ahead of itself a query sees."""
+        if self._window_has_holes:
+            return self.keys + self.queries, 0 if self.causal else self.keys + self.queries
+        return self._window_reach()
 
     def _visible(self, start: int, stop: int) -> slice:
         """The keys that any query of these rows may see."""
@@ -95,7 +120,8 @@ class Mask:
 
     def _sees_all(self, rows: slice, keys: slice) -> bool:
         offset, (back, ahead) = self.keys - self.queries, self._reach()
-        return rows.stop - 1 + offset - back <= keys.start and keys.stop - 1 <= rows.start + offset + ahead
+        covers = rows.stop - 1 + offset - back <= keys.start and keys.stop - 1 <= rows.start + offset + ahead
+        return covers and not self._window_has_holes
 
     def _is_same_for_all_rows(self) -> bool:
         return self.bias is None and self._sees_all(slice(0, self.queries), slice(0, self.keys))

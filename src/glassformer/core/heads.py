@@ -37,16 +37,20 @@ class ClassHead(nn.Module):
         return self.out(self.dropout(pooled)), pooled  # (B, C), (B, D)
 
     def pool(self, x: Tensor, keep: Tensor | None) -> Tensor:
-        """The first token, the mean, the maximum, or a learned weighting of the tokens that are not padding."""
+        """The first token, the mean, the maximum, or a learned weighting of the tokens that are not padding.
+
+        Where all is padding, the last three give 0.
+        """
         keep = x.new_ones(x.shape[:2], dtype=torch.bool) if keep is None else keep  # (B, T)
         if self.pooling == "first":
             first = keep.int().argmax(dim=1)  # (B); with padding on the left, the first token is not at 0
             return x[torch.arange(len(x), device=x.device), first]  # (B, D)
+        nothing = ~keep.any(dim=1, keepdim=True)  # (B, 1)
         if self.pooling == "max":
-            return x.masked_fill(~keep[:, :, None], -torch.inf).amax(dim=1)  # (B, D)
+            return x.masked_fill(~keep[:, :, None], -torch.inf).amax(dim=1).masked_fill(nothing, 0.0)  # (B, D)
         if self.query is not None:
-            scores = self.query(x).squeeze(2).masked_fill(~keep, -torch.inf)  # (B, T)
-            weights = scores.softmax(dim=1)[:, :, None]  # (B, T, 1)
+            scores = self.query(x).squeeze(2).masked_fill(~keep & ~nothing, -torch.inf)  # (B, T)
+            weights = scores.softmax(dim=1).masked_fill(nothing, 0.0)[:, :, None]  # (B, T, 1)
         else:
             weights = (keep / keep.sum(dim=1, keepdim=True).clamp(min=1))[:, :, None].to(x.dtype)  # (B, T, 1)
         return (x * weights).sum(dim=1)  # (B, D)

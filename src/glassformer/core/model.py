@@ -45,7 +45,8 @@ class Transformer(nn.Module):
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
         if config.decoder:
-            target = token_embedding(config, config.decoder, config.output_vocab_size)
+            segments = 0 if config.encoder else config.num_segments  # they tell parts of the source apart
+            target = token_embedding(config, config.decoder, config.output_vocab_size, segments)
             self.decoder = Stack(config.decoder, causal=True, cross=config.encoder is not None, embed=target)
         self.head = make_head(config)
         initialise(self)
@@ -184,6 +185,8 @@ class Transformer(nn.Module):
         if self.config.head == "forecast":
             return F.mse_loss(logits, labels)
         if self.config.head == "language" and self.encoder is None:
+            if labels.shape[1] == 1:
+                raise InputError("labels of 1 token leave no next token to predict: give at least 2")
             logits, labels = logits[:, :-1], labels[:, 1:]  # (B, T-1, V), (B, T-1)
         return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)
 
@@ -193,16 +196,18 @@ def source_embedding(config: TransformerConfig, stack: StackConfig) -> Embedding
         return PatchEmbedding(stack, config.image)
     if config.series:
         return SeriesEmbedding(stack, config.series)
-    return token_embedding(config, stack, config.vocab_size or 0)
+    return token_embedding(config, stack, config.vocab_size or 0, config.num_segments)
 
 
-def token_embedding(config: TransformerConfig, stack: StackConfig, vocab_size: int) -> TokenEmbedding:
+def token_embedding(
+    config: TransformerConfig, stack: StackConfig, vocab_size: int, num_segments: int
+) -> TokenEmbedding:
     return TokenEmbedding(
         stack,
         vocab_size,
         width=config.embed_dim,
         scale=sqrt(stack.d_model) if config.scale_embeddings else 1.0,
-        num_segments=config.num_segments,
+        num_segments=num_segments,
         norm=config.embed_norm,
     )
 
@@ -234,8 +239,9 @@ def initialise(model: Transformer) -> None:
             if paper:
                 nn.init.xavier_uniform_(module.weight.flatten(1))
             else:
-                depth = 2 * model.config.last_stack.num_layers
-                nn.init.normal_(module.weight, std=0.02 / sqrt(depth) if writes_to_stream else 0.02)
+                stack = model.config.encoder if name.startswith("encoder.") else model.config.decoder
+                depth = 2 * stack.num_layers if stack and writes_to_stream else 1
+                nn.init.normal_(module.weight, std=0.02 / sqrt(depth))
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, LayerNorm | RMSNorm):

@@ -78,6 +78,8 @@ class Stack(nn.Module):
         span = past + length
         if positions is None:
             positions = count_positions(keep, past, length, x.device)
+        elif tuple(positions.shape) not in ((batch, length), (1, length)):
+            raise InputError(f"position_ids have shape {tuple(positions.shape)}: expected {(batch, length)}")
         else:
             span = int(positions.max()) + 1
         key_positions = positions if cache is None else cache.extend(keep, positions)
@@ -101,6 +103,10 @@ class Stack(nn.Module):
         source = memory if known is None else known[0][:, 0]  # (B, S, ...)
         if source is None:
             return Mask(0, 0)
+        if len(source) != len(x):
+            raise InputError(
+                f"a memory of {len(source)} sequences was given to a batch of {len(x)}: they must be as many"
+            )
         keys = source.shape[1]
         keep = as_keep(memory_keep, (len(x), keys), "the source's attention_mask")
         if cache is not None:

@@ -90,7 +90,9 @@ def draw_positions(table: Tensor, title: str, path: Path) -> None:
     picture = figure(10, 7.5)
     picture.suptitle(title)
     above, below = picture.subplots(2, 1, height_ratios=(3, 2))
-    image = above.imshow(table.T.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    image = above.imshow(
+        table.T.numpy(), cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
+    )
     above.set(xlabel="position", ylabel="dimension")
     picture.colorbar(image, ax=above, fraction=0.03, pad=0.01, label="value")
     sines = sorted({int(i) // 2 * 2 for i in torch.linspace(0, 0.6 * width, 5)})  # beyond, a wave is too long to see

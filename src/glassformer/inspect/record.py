@@ -7,23 +7,26 @@ seen["decoder.blocks.0.attn"]   # (B, H, T, S)
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.attention import Attention, attention_weights
+from glassformer.core.cache import Cache
 from glassformer.core.context import Context, Mask, watchers
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError, nearest
 
 
 class Record(Mapping[str, Tensor]):
-    """What was seen of the last pass, by name. The steps of a generation with a cache are one pass."""
+    """What was seen of the last pass, by name. All calls with one cache are one pass."""
 
     def __init__(self, model: nn.Module) -> None:
         self._prefix = {module: f"{name}." if name else "" for name, module in _stacks(model)}
         self._seen: dict[str, Tensor] = {}
+        self._of_cache: WeakKeyDictionary[Cache, dict[str, tuple[Tensor, int]]] = WeakKeyDictionary()
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._seen:
@@ -43,12 +46,23 @@ class Record(Mapping[str, Tensor]):
         if stack not in self._prefix:
             return
         name = f"{self._prefix[stack]}blocks.{layer}.{'cross' if attention.is_cross else 'attn'}"
-        weights = attention_weights(q, k, mask.tile(slice(0, mask.queries), slice(0, mask.keys), q.dtype))
-        continues = context.cache is not None and context.cache.length > q.shape[2]
-        if continues and name in self._seen:
-            before = self._seen[name]
-            weights = torch.cat([F.pad(before, (0, weights.shape[3] - before.shape[3])), weights], dim=2)
+        weights = attention_weights(q, k, mask.whole(q.dtype))
+        if context.cache is not None:
+            weights = self._continued(name, weights, context.cache)
         self._seen[name] = weights
+
+    def _continued(self, name: str, weights: Tensor, cache: Cache) -> Tensor:
+        """These rows after those of the earlier calls with this cache, cropped and reordered as it was since."""
+        known, followed = self._of_cache.get(cache, {}).get(name, (None, 0))
+        if known is not None:
+            for rows in cache.reorders[followed:]:
+                known = known[rows]
+            known = known[:, :, : cache.length - weights.shape[2]]
+            wider = max(known.shape[3], weights.shape[3])  # each later call sees more keys; a cropped one, fewer
+            known = F.pad(known, (0, wider - known.shape[3]))[..., : weights.shape[3]]
+            weights = torch.cat([known, weights], dim=2)
+        self._of_cache.setdefault(cache, {})[name] = (weights, len(cache.reorders))
+        return weights
 
 
 @contextmanager

@@ -1,0 +1,28 @@
+"""Prints a measured table and writes it between its markers in README.md and README.ko.md."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def write_table(name: str, header: list[str], rows: list[list[str]]) -> None:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    print(table)
+    write(name, table)
+
+
+def write(name: str, text: str) -> None:
+    """Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->`, unless `--dry` was given."""
+    if "--dry" in sys.argv:
+        return
+    for page in (ROOT / "README.md", ROOT / "README.ko.md"):
+        old = page.read_text(encoding="utf-8")
+        new, found = re.subn(
+            rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda m: f"{m[1]}{text}\n{m[2]}", old, flags=re.DOTALL
+        )
+        if not found:
+            sys.exit(f"{page.name} has no place for {name!r}: add <!-- {name} --> and <!-- /{name} -->")
+        page.write_text(new, encoding="utf-8")

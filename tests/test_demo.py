@@ -1,0 +1,33 @@
+"""The whole job, as `make demo` runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+
+@pytest.mark.slow
+def test_the_demo_translates_dates_it_never_saw(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "glassformer", "demo", "--out", str(tmp_path / "demo")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    results = json.loads((tmp_path / "demo" / "run.json").read_text(encoding="utf-8"))["results"]
+    assert results["held_out"] == 500
+    assert results["exact_match"] >= 0.99
+    shown = " ".join(answer.stdout.split())
+    for part in ("held-out exact match", "1998년 3월 3일 오후 4시 30분", "attention-cross.png", "Try next"):
+        assert part in shown
+    for picture in ("attention-cross.png", "positions.png"):
+        assert Image.open(tmp_path / "demo" / picture).size[0] > 800
+
+
+def test_a_short_demo_runs_through_and_replaces_an_earlier_one(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "glassformer", "demo", "--steps", "2", "--out", str(tmp_path / "demo")]
+    for _ in range(2):
+        subprocess.run(command, capture_output=True, check=True)
+    assert (tmp_path / "demo" / "attention-cross.png").is_file()
+    assert not list(tmp_path.glob("*.partial"))
