@@ -12,7 +12,7 @@ import glassformer as gf
 from glassformer.core.attention import attend, attend_in_tiles, attention_weights
 from glassformer.core.cache import Cache
 from glassformer.core.context import Mask
-from glassformer.core.positions import Alibi, RelativeBias, Sinusoidal, sinusoids
+from glassformer.core.positions import Sinusoidal, make_bias, sinusoids
 from glassformer.core.stack import Stack
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -229,46 +229,33 @@ def test_a_window_is_a_band(causal, seed, queries, past, window):
 # --- tiles ------------------------------------------------------------------------------------------------------------
 
 
-@st.composite
-def factored_masks(draw):
-    """q, k, v and a mask of any factors: padding, causality, window, bias."""
-    torch.manual_seed(draw(seeds))
-    heads = draw(head_counts)
-    batch, queries, past = draw(st.integers(1, 3)), draw(st.integers(2, 7)), draw(st.integers(0, 3))
+@pytest.mark.parametrize("dropout", [0.0, 1e-12], ids=["fused", "as if with dropout"])  # 1e-12 drops nothing
+@pytest.mark.parametrize("scheme", ["none", "relative", "alibi"])
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+@pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
+@settings(properties, max_examples=5)
+@given(seeds, st.integers(1, 3), st.integers(2, 7), st.integers(0, 3), head_counts, st.integers(1, 50))
+def test_tiles_are_the_whole(padded, causal, window, scheme, dropout, seed, batch, queries, past, heads, tile):
+    """Rows of one and the same mask, computed a few at a time: outputs and gradients, with grad and without."""
+    torch.manual_seed(seed)
     keys = queries + past
-    bias = draw(st.sampled_from([None, RelativeBias, Alibi]))
-    if bias is not None:
-        config = stack_config(heads=heads)
-        bias = randomised(RelativeBias(config, causal=False) if bias is RelativeBias else Alibi(config))
-    mask = Mask(
-        queries,
-        keys,
-        keep=torch.rand(batch, keys) < 0.7 if draw(st.booleans()) else None,
-        causal=draw(st.booleans()),
-        window=draw(st.sampled_from([None, 1, 2, 5])),
-        bias=bias,
-        positions=torch.arange(keys)[None],
-    )
+    bias = make_bias(stack_config(scheme, heads), causal)
+    learned = list(randomised(bias).parameters()) if bias else []
+    keep = torch.rand(batch, keys) < 0.7 if padded else None
+    mask = Mask(queries, keys, keep, causal, window, bias, torch.arange(keys)[None])
     q = torch.randn(batch, heads[0], queries, 4, requires_grad=True)
     k, v = (torch.randn(batch, heads[1], keys, 4, requires_grad=True) for _ in range(2))
-    return q, k, v, mask
-
-
-@pytest.mark.parametrize("dropout", [0.0, 1e-12], ids=["fused", "as if with dropout"])  # 1e-12 drops nothing
-@properties
-@given(factored_masks(), st.integers(1, 100))
-def test_tiles_are_the_whole(dropout, case, tile):
-    q, k, v, mask = case
-    learned = list(mask.bias.parameters()) if mask.bias else []
-    whole = attend(q, k, v, mask.tile(slice(0, mask.queries), slice(0, mask.keys), q.dtype))
+    whole = attend(q, k, v, mask.tile(slice(0, queries), slice(0, keys), q.dtype))
 
     with patch("glassformer.core.context.TILE", tile):
         tiled = attend_in_tiles(q, k, v, mask, dropout)
         tiled_gradients = gradients(tiled, q, k, v, *learned)
         with torch.no_grad():
-            assert_same(attend_in_tiles(q, k, v, mask, dropout), tiled)
+            without_grad = attend_in_tiles(q, k, v, mask, dropout)
 
     assert_same(tiled, whole)
+    assert_same(without_grad, whole)
     for one, other in zip(tiled_gradients, gradients(whole, q, k, v, *learned), strict=True):
         assert_same(one, other)
 
@@ -400,6 +387,14 @@ def test_cached_and_uncached_logits_agree(positions, data, seed, length, heads, 
 
     with torch.no_grad():
         assert_same(in_chunks(model, ids, keep, ends, Cache())[rows], model(ids, keep).logits[rows])
+
+
+def test_a_cache_grows_with_the_sequence():
+    model = make_model(0, stack_config("rotary"))
+    ids = torch.randint(0, 11, (2, 300))
+
+    with torch.no_grad():
+        assert_same(in_chunks(model, ids, None, [1, 60, 70, 71, 200, 300], Cache()), model(ids).logits)
 
 
 @every_scheme

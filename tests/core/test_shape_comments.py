@@ -100,6 +100,13 @@ def read_in_tiles(check: Checker) -> None:
             model(ids(20), padded(20))
 
 
+def order_the_norms(check: Checker) -> None:
+    """Blocks of every build: norms in each order, and attention beside the feed-forward."""
+    for choices in ({"norm_order": "post"}, {"norm_order": "sandwich"}, {"block": "parallel"}):
+        with check.watching(**TEXT, T=5):
+            make_model(decoder=make_stack(**choices))(ids(5))
+
+
 def classify_text(check: Checker) -> None:
     for pooling, mask in itertools.product(("first", "mean", "max", "attention"), (None, padded(5))):
         with check.watching(**TEXT, C=13, T=5):
@@ -144,6 +151,7 @@ SCENARIOS = (
     generate,
     pass_by_the_blocks,
     read_in_tiles,
+    order_the_norms,
     classify_text,
     classify_images,
     read_series,

@@ -89,27 +89,22 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         q = self.q_norm(split_heads(self.q(x), self.num_heads))  # (B, H, T, K)
         if self.is_cross:
-            k, v, mask = *self.source_keys(context, layer), context.memory_mask
+            k, v = self.source_keys(context, layer)  # (B, G, S, K), (B, G, S, K)
+            mask = context.memory_mask
         else:
-            q, k, v = self.own_keys(q, x, context, layer)
+            k, v = self.keys_and_values(x)
+            if (rotation := context.rotation(layer)) is not None:
+                q, k = rotate(q, rotation), rotate(k, rotation)
+            if context.cache is not None:
+                k, v = context.cache.append(layer, k, v)  # (B, G, S, K), (B, G, S, K)
             mask = context.mask(layer)
         if context.watch is not None:
             context.watch(context, layer, self, q, k, mask)
         mixed = attend_in_tiles(q, k, v, mask, self.dropout if self.training else 0.0)  # (B, H, T, K)
         return self.out(join_heads(mixed))  # (B, T, D)
 
-    def own_keys(self, q: Tensor, x: Tensor, context: Context, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Self-attention: keys and values of the tokens at hand, after those that the cache remembers."""
-        k, v = self.keys_and_values(x)
-        rotation = context.rotation(layer)
-        if rotation is not None:
-            q, k = rotate(q, rotation), rotate(k, rotation)
-        if context.cache is not None:
-            k, v = context.cache.append(layer, k, v)
-        return q, k, v  # (B, H, T, K), (B, G, S, K), (B, G, S, K)
-
     def source_keys(self, context: Context, layer: int) -> tuple[Tensor, Tensor]:
-        """Cross-attention: keys and values of the encoder's output, computed once per source."""
+        """The keys and values of the encoder's output, computed once per source."""
         known = context.cache.cross(layer) if context.cache is not None else None
         if known is not None:
             return known

@@ -19,35 +19,38 @@ class Block(nn.Module):
 
     def __init__(self, config: StackConfig, cross: bool = False) -> None:
         super().__init__()
-        self.norm_order = config.norm_order
-        self.is_parallel = config.block == "parallel"
+        self.norm_order, self.is_parallel, self.has_cross = config.norm_order, config.block == "parallel", cross
         self.attn = Attention(config)
-        self.cross = Attention(config, cross=True) if cross else None
+        self.attn_norm, self.attn_post_norm = make_norms(config)
+        if cross:
+            self.cross = Attention(config, cross=True)
+            self.cross_norm, self.cross_post_norm = make_norms(config)
         self.ffn = FeedForward(config)
+        if not self.is_parallel:
+            self.ffn_norm, self.ffn_post_norm = make_norms(config)
         self.dropout = nn.Dropout(config.dropout)
-        branches = ["attn"] + ["cross"] * cross + ["ffn"] * (not self.is_parallel)
-        for branch in branches:
-            self.add_module(f"{branch}_norm", make_norm(config, config.d_model))
-            if config.norm_order == "sandwich":
-                self.add_module(f"{branch}_post_norm", make_norm(config, config.d_model))
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         if self.is_parallel:
-            return self.add(x, "attn", lambda h: self.attn(h, context, layer) + self.ffn(h))
-        x = self.add(x, "attn", lambda h: self.attn(h, context, layer))  # (B, T, D)
-        if (cross := self.cross) is not None:
-            x = self.add(x, "cross", lambda h: cross(h, context, layer))  # (B, T, D)
-        return self.add(x, "ffn", self.ffn)  # (B, T, D)
+            return self.add(
+                x, lambda h: self.attn(h, context, layer) + self.ffn(h), self.attn_norm, self.attn_post_norm
+            )  # (B, T, D)
+        x = self.add(x, lambda h: self.attn(h, context, layer), self.attn_norm, self.attn_post_norm)  # (B, T, D)
+        if self.has_cross:
+            x = self.add(x, lambda h: self.cross(h, context, layer), self.cross_norm, self.cross_post_norm)  # (B, T, D)
+        return self.add(x, self.ffn, self.ffn_norm, self.ffn_post_norm)  # (B, T, D)
 
-    def add(self, x: Tensor, name: str, branch: Callable[[Tensor], Tensor]) -> Tensor:
+    def add(self, x: Tensor, branch: Callable[[Tensor], Tensor], norm: nn.Module, post_norm: nn.Module) -> Tensor:
         """Adds a branch to the stream, with its norm where the order says: the one place that decides it.
 
         post (Vaswani et al., 2017): after the sum. pre (Xiong et al., 2020): before the branch. sandwich: around it.
         """
-        norm = self.get_submodule(f"{name}_norm")
         if self.norm_order == "post":
-            return norm(x + self.dropout(branch(x)))
-        y = branch(norm(x))
-        if self.norm_order == "sandwich":
-            y = self.get_submodule(f"{name}_post_norm")(y)
-        return x + self.dropout(y)
+            return norm(x + self.dropout(branch(x)))  # (B, T, D)
+        return x + self.dropout(post_norm(branch(norm(x))))  # (B, T, D)
+
+
+def make_norms(config: StackConfig) -> tuple[nn.Module, nn.Module]:
+    """The norm of a branch, and what stands behind the branch: a second norm in sandwich order, else nothing."""
+    behind = make_norm(config, config.d_model) if config.norm_order == "sandwich" else nn.Identity()
+    return make_norm(config, config.d_model), behind

@@ -134,7 +134,7 @@ class Context:
     positions: Tensor  # (B, T), or (1, T) where all rows count alike
     span: int  # every position is below it
     masks: tuple[Mask, ...]
-    rotations: tuple[Any, ...]
+    rotations: tuple[tuple[Tensor, Tensor] | None, ...]
     memory: Tensor | None = None  # (B, S, D): the encoder's output
     memory_mask: Mask = field(default_factory=lambda: Mask(0, 0))
     cache: Cache | None = None

@@ -17,7 +17,7 @@ from glassformer.core.cache import Cache
 from glassformer.core.context import as_keep
 from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding
 from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead
-from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.positions import Learned, RelativeBias
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 
@@ -223,7 +223,7 @@ def make_head(config: TransformerConfig) -> LanguageHead | ClassHead | ForecastH
 
 @torch.no_grad()
 def initialise(model: Transformer) -> None:
-    """The weights a training starts from. Biases are 0 and norms are 1 either way.
+    """The weights a training starts from. Either way biases are 0, norms 1, and tables of positions of deviation 0.02.
 
     paper:   matrices by Glorot and Bengio (2010), uniform in +-sqrt(6 / (fan_in + fan_out)); embeddings of variance
              1/width, which their scale of sqrt(D) brings to 1.
@@ -244,5 +244,5 @@ def initialise(model: Transformer) -> None:
                 nn.init.normal_(module.weight, std=0.02 / sqrt(depth))
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif isinstance(module, LayerNorm | RMSNorm):
-            nn.init.ones_(module.weight)
+        elif isinstance(module, Learned | RelativeBias):
+            nn.init.normal_(module.weight, std=0.02)

@@ -50,8 +50,7 @@ class Learned(nn.Module):
 
     def __init__(self, width: int, max_len: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(max_len, width))
-        nn.init.normal_(self.weight, std=0.02)
+        self.weight = nn.Parameter(torch.zeros(max_len, width))
 
     def forward(self, positions: Tensor, span: int) -> Tensor:
         rows = len(self.weight)
@@ -97,8 +96,7 @@ class RelativeBias(nn.Module):
     def __init__(self, config: StackConfig, causal: bool) -> None:
         super().__init__()
         self.buckets, self.max_distance, self.causal = config.relative_buckets, config.relative_max_distance, causal
-        self.weight = nn.Parameter(torch.empty(config.relative_buckets, config.num_heads))
-        nn.init.normal_(self.weight, std=0.02)
+        self.weight = nn.Parameter(torch.zeros(config.relative_buckets, config.num_heads))
 
     def forward(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         distance = key_positions[:, None, :] - query_positions[:, :, None]  # (B, T, S)

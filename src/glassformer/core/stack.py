@@ -31,7 +31,7 @@ class Stack(nn.Module):
         self.embed = Embedding(config, config.d_model) if embed is None else embed
         self.blocks = nn.ModuleList(Block(config, cross) for _ in range(config.num_layers))
         self.norm = make_norm(config, config.d_model) if config.final_norm else nn.Identity()
-        self.bias = make_bias(config, causal)
+        self.position_bias = make_bias(config, causal)
         rotating = config.layer_kinds if config.positions == "rotary" else ()
         self.rotaries = nn.ModuleList(Rotary(config, kind) for kind in rotating)
 
@@ -87,7 +87,7 @@ class Stack(nn.Module):
             positions=positions,
             span=span,
             masks=tuple(
-                Mask(length, past + length, keep, self.causal, kind.window, self.bias, key_positions)
+                Mask(length, past + length, keep, self.causal, kind.window, self.position_bias, key_positions)
                 for kind in self.config.layer_kinds
             ),
             rotations=tuple(rotary(positions) for rotary in self.rotaries) or (None,),

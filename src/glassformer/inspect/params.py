@@ -37,7 +37,7 @@ def _part(name: str) -> str:
     """encoder.blocks.3.attn.q.weight -> encoder attention"""
     words = name.split(".")
     if "blocks" not in words:
-        kind = {"embed": "embedding", "norm": "final norm", "bias": "position bias"}.get(words[1], "")
+        kind = {"embed": "embedding", "norm": "final norm", "position_bias": "position bias"}.get(words[1], "")
         return f"{words[0]} {kind}".strip()
     kinds = {"attn": "self-attention", "cross": "cross-attention", "ffn": "feed-forward"}
     return f"{words[0]} {kinds.get(words[3], 'norms')}"
