@@ -19,7 +19,7 @@ def demo(settings: DemoSettings) -> None:
     # The data never repeats and nothing can be overfitted in a minute, so there is no dropout.
     job = TranslateSettings(
         out=settings.out, overwrite=True, steps=settings.steps, seed=settings.seed, batch_tokens=1024,
-        warmup=max(1, min(300, settings.steps // 4)), rate_scale=0.35, d_model=96, d_ff=384, dropout=0.0,
+        warmup=max(1, min(150, settings.steps // 4)), rate_scale=0.25, d_model=96, d_ff=384, dropout=0.0,
     )  # fmt: skip
     check_free(job)
     task = Translate(job)
