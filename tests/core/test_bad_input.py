@@ -110,5 +110,21 @@ def test_a_cache_of_another_batch() -> None:
         net(ids, cache=cache)
         with pytest.raises(InputError, match="a cache of 2 sequences got a batch of 1"):
             net(ids[:1], cache=cache)
+        assert cache.length == 5, "a refused call leaves the cache as it was"
     with pytest.raises(InputError, match="cannot crop a cache"):
         cache.crop(99)
+
+
+def test_a_call_that_is_refused_leaves_the_cache_as_it_was() -> None:
+    net, cache = model(decoder=STACK.replace(positions="learned")).eval(), gf.Cache()
+    with torch.no_grad():
+        expected = net(torch.cat([ids, ids[:, :2]], dim=1)).logits[:, 5:]
+        net(ids, cache=cache)
+        with pytest.raises(InputError, match="does not fit a learned table"):
+            net(ids, cache=cache)
+        torch.testing.assert_close(net(ids[:, :2], cache=cache).logits, expected)
+
+
+def test_parallel_blocks_have_no_cross_attention() -> None:
+    with pytest.raises(InputError, match="no place for cross-attention"):
+        gf.Stack(STACK.replace(block="parallel"), causal=True, cross=True)

@@ -266,7 +266,10 @@ def test_qk_norm_is_a_norm_of_each_head(norm):
     q, k, v = heads(attention.q, attention.q_norm), heads(attention.k, attention.k_norm), heads(attention.v)
     weights = (torch.einsum("bthk,bshk->bhts", q, k) / (D // 2) ** 0.5).softmax(-1)
     mixed = torch.einsum("bhts,bshk->bthk", weights, v).flatten(2)
-    assert_same(attention(x, stack.context(x, None, None, None, None, None), layer=0), attention.out(mixed))
+    assert_same(
+        attention(x, stack.context(x, *stack.count(x, None, None, None)[:2], None, None, None), layer=0),
+        attention.out(mixed),
+    )
 
 
 FORMULAS = {
@@ -285,7 +288,7 @@ def test_where_the_norms_stand(norm_order, block):
     stack = randomised(Stack(stack_config(norm_order=norm_order, block=block, final_norm=False), causal=True))
     ours: Block = stack.blocks[0]
     x = torch.randn(2, 3, D)
-    context = stack.context(x, None, None, None, None, None)
+    context = stack.context(x, *stack.count(x, None, None, None)[:2], None, None, None)
     norms = {name: module for name, module in ours.named_children() if name.endswith("_norm")}
 
     expected = FORMULAS[norm_order, block](x, norms, lambda h: ours.attn(h, context, 0), ours.ffn)
@@ -380,7 +383,7 @@ def test_attention_dropout_keeps_the_mean():
     attention.out.register_forward_pre_hook(lambda _, given: mixed.append(given[0]))
     x = torch.randn(50, 20, D) / 10
 
-    attention(x, stack.context(x, None, None, None, None, None), layer=0)
+    attention(x, stack.context(x, *stack.count(x, None, None, None)[:2], x, None, None), layer=0)
 
     assert mixed[0].std() > 0.1
     assert abs(mixed[0].mean() - 1) < 0.02

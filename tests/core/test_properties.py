@@ -166,12 +166,15 @@ def test_no_future_token_changes_an_earlier_output(positions, data, seed, length
 
 @every_scheme
 @either_stack
+@pytest.mark.parametrize("side", ["left", "right", "in between"])
 @properties
-@given(seeds, st.lists(st.integers(1, 7), min_size=1, max_size=3), st.booleans(), head_counts, windows)
-def test_padding_changes_nothing(positions, causal, seed, lengths, left, heads, windows):
-    """Each sequence by itself, and in a batch padded to either side with whatever: the same vectors."""
+@given(seeds, st.lists(st.integers(1, 7), min_size=1, max_size=3), head_counts, windows)
+def test_padding_changes_nothing(positions, causal, side, seed, lengths, heads, windows):
+    """Each sequence by itself, and in a batch padded with whatever: the same vectors."""
     stack = make_stack(seed, positions, heads, windows, causal=causal)
-    keep = padding([*lengths, 7], left)
+    keep = padding([*lengths, 7], left=side == "left")
+    if side == "in between":
+        keep = torch.stack([row[torch.randperm(7)] for row in keep])
     x = torch.randn(*keep.shape, 8) * 3
 
     with torch.no_grad():
@@ -224,6 +227,27 @@ def test_a_window_is_a_band(causal, seed, queries, past, window):
     output = attend_in_tiles(q, k, v, Mask(queries, keys, causal=causal, window=window), 0.0)
 
     assert_same(output, attend(q, k, v, band))
+
+
+def test_kinds_of_layers_take_turns():
+    """A pattern of two kinds over three layers: windows 1, all, 1; each with a rotary base of its own."""
+    near, far = gf.LayerKind(window=1, rotary_base=50.0), gf.LayerKind(rotary_base=9.0)
+    config = stack_config("rotary", final_norm=False).replace(num_layers=3, layer_kinds=(near, far))
+    torch.manual_seed(0)
+    stack = randomised(Stack(config, causal=True))
+    x = torch.randn(2, 5, 8)
+
+    with torch.no_grad(), gf.record(stack) as seen:
+        output = stack(x)
+
+    seen_by_the_last = [(seen[f"blocks.{layer}.attn"][:, :, -1] > 0).sum(-1).max().item() for layer in range(3)]
+    assert seen_by_the_last == [1, 5, 1]
+    with torch.no_grad():
+        for layer, kind in enumerate((near, far, near)):
+            alone = Stack(config.replace(num_layers=1, layer_kinds=(kind,)), causal=True)
+            alone.blocks[0] = stack.blocks[layer]
+            x = alone(x)
+    assert_same(output, x)
 
 
 # --- tiles ------------------------------------------------------------------------------------------------------------
@@ -327,6 +351,7 @@ def test_the_sinusoidal_table_grows_past_max_len(width, max_len, position):
 def test_a_stack_grows_past_max_len_and_a_learned_one_says_so():
     x = torch.randn(1, 40, 8)  # max_len is 32
     assert make_stack(0, "sinusoidal", causal=True)(x).shape == x.shape
+    assert make_stack(0, "sinusoidal", causal=True)(x[:, :1], positions=torch.tensor([[99]])).isfinite().all()
     with pytest.raises(gf.InputError, match="max_len = 32"):
         make_stack(0, "learned", causal=True)(x)
 
@@ -536,19 +561,23 @@ def test_watching_a_cached_run_changes_no_bit_and_sees_the_whole(positions, data
         assert_same(weights, seen_at_once[name])
 
 
-def test_a_record_forgets_what_the_cache_forgets():
-    model = make_model(0, stack_config())
+@pytest.mark.parametrize("start", [0, 2], ids=["from the start", "from midway"])
+def test_a_record_forgets_what_the_cache_forgets(start):
+    """Watching from `start` on, with two tokens taken back: the rows of an uncached run from there on."""
+    model, cache = make_model(0, stack_config()), Cache()
     ids = torch.randint(0, 11, (2, 6))
 
-    with torch.no_grad(), gf.record(model) as seen:
-        cache = Cache()
-        model(ids[:, :5], cache=cache)
-        cache.crop(3)
-        model(ids[:, 3:4], cache=cache)
-    with torch.no_grad(), gf.record(model) as seen_at_once:
-        model(ids[:, :4])
+    with torch.no_grad():
+        if start:
+            model(ids[:, :start], cache=cache)
+        with gf.record(model) as seen:
+            model(ids[:, start:5], cache=cache)
+            cache.crop(3)
+            model(ids[:, 3:4], cache=cache)
+        with gf.record(model) as seen_at_once:
+            model(ids[:, :4])
 
-    assert_same(seen["decoder.blocks.0.attn"], seen_at_once["decoder.blocks.0.attn"])
+    assert_same(seen["decoder.blocks.0.attn"], seen_at_once["decoder.blocks.0.attn"][:, :, start:])
 
 
 def test_watching_a_reordered_cache_changes_no_bit():

@@ -73,20 +73,20 @@ def generate(check: Checker) -> None:
         with check.watching(**TEXT, T=5):
             cache, model = Cache(), make_model(decoder=make_stack(positions=positions, layer_kinds=kinds))
             model(ids(5), mask, labels=ids(5), cache=cache)
-        with check.watching(**TEXT, T=12, S={12, 17}):  # 12 new keys, or 17 with those remembered
+        with check.watching(**TEXT, T=12, S={5, 12, 17}):  # 5 remembered keys, 12 new ones, or all
             model(ids(12), cache=cache)
 
 
 def pass_by_the_blocks(check: Checker) -> None:
-    """12 tokens after 5, and no blocks that make keys of the 12 alone: S is 17, or the 7 of a source, never T."""
+    """12 tokens after 5, and no blocks that make keys of the 12 alone: S is 5, 17, or the 7 of a source, never T."""
     for positions, mask in itertools.product(("sinusoidal", "learned"), (None, padded(17))):
         cache, model = Cache(), make_model(decoder=make_stack(positions=positions))
         model.decoder.blocks = nn.ModuleList()
         model(ids(5), cache=cache)
-        with check.watching(**TEXT, T=12, S=17):
+        with check.watching(**TEXT, T=12, S={5, 17}):
             model(ids(12), mask, cache=cache)
         cache.crop(5)
-        with check.watching(**TEXT, T=12, S={7, 17}):
+        with check.watching(**TEXT, T=12, S={5, 7, 17}):
             model.decoder(ids(12), memory=torch.randn(B, 7, D), memory_keep=padded(7), cache=cache)
 
 

@@ -14,7 +14,6 @@ from glassformer.config import StackConfig
 from glassformer.core.context import Context, Mask
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import rotate
-from glassformer.errors import InputError
 
 
 def attend(
@@ -108,8 +107,7 @@ class Attention(nn.Module):
         known = context.cache.cross(layer) if context.cache is not None else None
         if known is not None:
             return known
-        if context.memory is None:
-            raise InputError("this stack cross-attends and got no memory: pass the encoder's output")
+        assert context.memory is not None  # the stack refuses a call without one
         k, v = self.keys_and_values(context.memory)
         if context.cache is not None:
             context.cache.keep_cross(layer, k, v)

@@ -12,6 +12,7 @@ from glassformer.core.attention import Attention
 from glassformer.core.context import Context
 from glassformer.core.feedforward import FeedForward
 from glassformer.core.norms import make_norm
+from glassformer.errors import InputError
 
 
 class Block(nn.Module):
@@ -19,6 +20,8 @@ class Block(nn.Module):
 
     def __init__(self, config: StackConfig, cross: bool = False) -> None:
         super().__init__()
+        if cross and config.block == "parallel":
+            raise InputError("StackConfig.block is 'parallel': it has no place for cross-attention; use 'serial'")
         self.norm_order, self.is_parallel, self.has_cross = config.norm_order, config.block == "parallel", cross
         self.attn = Attention(config)
         self.attn_norm, self.attn_post_norm = make_norms(config)

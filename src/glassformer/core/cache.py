@@ -1,7 +1,7 @@
 """The keys and values of one generation, so that a step computes those of its own tokens only.
 
-A cache is an argument of a call, never an attribute of a model: one model serves many callers. It belongs to the
-decoder; `Stack` fills it. Read next: `attention.py`, which appends to it and reads it back.
+A cache is an argument of a call, never an attribute of a model: one model serves many callers. It is for running a
+model, not for training: what it holds is overwritten in place. Read next: `attention.py`, which appends to it.
 """
 
 from dataclasses import dataclass, field
@@ -24,20 +24,25 @@ class Cache:
     _self: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # buffers with room to grow
     _cross: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
-    def extend(self, keep: Tensor | None, positions: Tensor) -> Tensor:
+    def extend(self, batch: int, keep: Tensor | None, positions: Tensor) -> Tensor:
         """Announces the tokens of a call, before the layers append what they make of them; returns all positions."""
+        if self.batch is not None and self.batch != batch:
+            raise InputError(f"a cache of {self.batch} sequences got a batch of {batch}: use one cache per batch")
         if self.positions is not None:
             rows = max(len(self.positions), len(positions))
             positions = torch.cat([self.positions.expand(rows, -1), positions.expand(rows, -1)], dim=1)
         self.keep, self.positions, self.length = keep, positions, positions.shape[1]
         return positions  # (B, S)
 
+    @property
+    def batch(self) -> int | None:
+        """How many sequences it holds; None while it is empty."""
+        return len(self._self[0][0]) if self._self else None
+
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Adds one layer's new keys and values, and returns all of them."""
         start = self.length - k.shape[2]
         stored = self._self.get(layer)
-        if stored is not None and len(stored[0]) != len(k):
-            raise InputError(f"a cache of {len(stored[0])} sequences got a batch of {len(k)}: use one cache per batch")
         if stored is None or stored[0].shape[2] < self.length:
             stored = self._self[layer] = (
                 _grown(stored and stored[0], k, start),

@@ -131,8 +131,6 @@ class Mask:
 class Context:
     """One call's state: a mask and a rotation for every kind of layer, the memory to cross-attend, and the cache."""
 
-    positions: Tensor  # (B, T), or (1, T) where all rows count alike
-    span: int  # every position is below it
     masks: tuple[Mask, ...]
     rotations: tuple[tuple[Tensor, Tensor] | None, ...]
     memory: Tensor | None = None  # (B, S, D): the encoder's output

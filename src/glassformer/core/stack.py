@@ -54,45 +54,50 @@ class Stack(nn.Module):
         x = self.embed(inputs) if embeds is None else embeds  # (B, T, E)
         if 0 in x.shape[:2]:
             raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one of one")
+        keep, positions, span = self.count(x, keep, positions, cache)
+        x = self.embed.place(x, positions, span, segments)  # (B, T, D)
         context = self.context(x, keep, positions, memory, memory_keep, cache)
-        x = self.embed.place(x, context.positions, context.span, segments)  # (B, T, D)
         for layer, block in enumerate(self.blocks):
             x = block(x, context, layer)  # (B, T, D)
         return self.norm(x)  # (B, T, D)
 
-    def context(
-        self,
-        x: Tensor,
-        keep: Tensor | None,
-        positions: Tensor | None,
-        memory: Tensor | None,
-        memory_keep: Tensor | None,
-        cache: Cache | None,
-    ) -> Context:
-        """Everything that holds for this call, worked out once for all layers."""
+    def count(
+        self, x: Tensor, keep: Tensor | None, positions: Tensor | None, cache: Cache | None
+    ) -> tuple[Tensor | None, Tensor, int]:
+        """Which tokens are kept, past and present; the positions of those at hand; and what all positions are below."""
         batch, length = x.shape[:2]
         past = cache.length if cache is not None else 0
         keep = as_keep(keep, (batch, past + length), "attention_mask")
         if keep is None and cache is not None and cache.keep is not None:
             keep = torch.cat([cache.keep, cache.keep.new_ones(batch, length)], dim=1)  # (B, S)
-        span = past + length
         if positions is None:
-            positions = count_positions(keep, past, length, x.device)
-        elif tuple(positions.shape) not in ((batch, length), (1, length)):
+            return keep, count_positions(keep, past, length, x.device), past + length
+        if tuple(positions.shape) not in ((batch, length), (1, length)):
             raise InputError(f"position_ids have shape {tuple(positions.shape)}: expected {(batch, length)}")
-        else:
-            span = int(positions.max()) + 1
-        key_positions = positions if cache is None else cache.extend(keep, positions)
+        return keep, positions, int(positions.max()) + 1
+
+    def context(
+        self,
+        x: Tensor,
+        keep: Tensor | None,
+        positions: Tensor,
+        memory: Tensor | None,
+        memory_keep: Tensor | None,
+        cache: Cache | None,
+    ) -> Context:
+        """Everything that holds for this call, worked out once for all layers."""
+        memory_mask = self.memory_mask(x, memory, memory_keep, cache)
+        # The last thing that can refuse the call, so a call that is refused leaves the cache as it was.
+        key_positions = positions if cache is None else cache.extend(len(x), keep, positions)
+        length = key_positions.shape[1]
         return Context(
-            positions=positions,
-            span=span,
             masks=tuple(
-                Mask(length, past + length, keep, self.causal, kind.window, self.position_bias, key_positions)
+                Mask(x.shape[1], length, keep, self.causal, kind.window, self.position_bias, key_positions)
                 for kind in self.config.layer_kinds
             ),
             rotations=tuple(rotary(positions) for rotary in self.rotaries) or (None,),
             memory=memory,
-            memory_mask=self.memory_mask(x, memory, memory_keep, cache),
+            memory_mask=memory_mask,
             cache=cache,
             watch=watch_for(self),
         )
@@ -102,6 +107,8 @@ class Stack(nn.Module):
         known = cache.cross(0) if cache is not None else None
         source = memory if known is None else known[0][:, 0]  # (B, S, ...)
         if source is None:
+            if self.cross:
+                raise InputError("this stack cross-attends and got no memory: pass the encoder's output")
             return Mask(0, 0)
         if len(source) != len(x):
             raise InputError(

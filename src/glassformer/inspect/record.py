@@ -1,8 +1,10 @@
 """Attention maps beside the fused kernel: the output is the same to the last bit, watched or not.
 
-with gf.record(model, attention=True) as seen:
-    model(input_ids)
-seen["decoder.blocks.0.attn"]   # (B, H, T, S)
+    with gf.record(model, attention=True) as seen:
+        model(input_ids)
+    seen["decoder.blocks.0.attn"]  # (B, H, T, S)
+
+The names are the paths of the attention modules in the model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +28,7 @@ class Record(Mapping[str, Tensor]):
     def __init__(self, model: nn.Module) -> None:
         self._prefix = {module: f"{name}." if name else "" for name, module in _stacks(model)}
         self._seen: dict[str, Tensor] = {}
-        self._of_cache: WeakKeyDictionary[Cache, dict[str, tuple[Tensor, int]]] = WeakKeyDictionary()
+        self._of_cache: WeakKeyDictionary[Cache, dict[str, tuple[Tensor, int, int]]] = WeakKeyDictionary()
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._seen:
@@ -53,15 +55,16 @@ class Record(Mapping[str, Tensor]):
 
     def _continued(self, name: str, weights: Tensor, cache: Cache) -> Tensor:
         """These rows after those of the earlier calls with this cache, cropped and reordered as it was since."""
-        known, followed = self._of_cache.get(cache, {}).get(name, (None, 0))
+        start = cache.length - weights.shape[2]
+        known, first, followed = self._of_cache.get(cache, {}).get(name, (None, start, 0))
         if known is not None:
             for rows in cache.reorders[followed:]:
                 known = known[rows]
-            known = known[:, :, : cache.length - weights.shape[2]]
+            known = known[:, :, : max(0, start - first)]
             wider = max(known.shape[3], weights.shape[3])  # each later call sees more keys; a cropped one, fewer
             known = F.pad(known, (0, wider - known.shape[3]))[..., : weights.shape[3]]
             weights = torch.cat([known, weights], dim=2)
-        self._of_cache.setdefault(cache, {})[name] = (weights, len(cache.reorders))
+        self._of_cache.setdefault(cache, {})[name] = (weights, min(first, start), len(cache.reorders))
         return weights
 
 
