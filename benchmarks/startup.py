@@ -11,7 +11,7 @@ import time
 
 from readme import write_table
 
-ROUNDS = 10
+ROUNDS = 7
 SIDES = {
     "import torch": [sys.executable, "-c", "import torch"],
     "import torch, glassformer": [sys.executable, "-c", "import torch, glassformer"],
@@ -25,7 +25,7 @@ SIDES = {
 
 def seconds(command: list[str]) -> float:
     start = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - start
 
 
