@@ -46,11 +46,10 @@ def test_the_loss_is_smoothed_cross_entropy_of_the_shifted_target(tmp_path: Path
     loss, tokens = task.loss(batch)
     alone = []
     for i in batch:
-        start = [task.tokenizer.bos_token_id]
-        logits = task.model(
-            torch.tensor([task.sources[i]]), decoder_input_ids=torch.tensor([start + task.targets[i][:-1]])
-        ).logits[0]
-        log_p, truth = logits.log_softmax(-1), torch.tensor(task.targets[i])
+        source, target = task.examples[i]
+        shifted = torch.tensor([[task.tokenizer.bos_token_id, *target[:-1]]])
+        logits = task.model(torch.tensor([source]), decoder_input_ids=shifted).logits[0]
+        log_p, truth = logits.log_softmax(-1), torch.tensor(target)
         likelihood = log_p.gather(1, truth[:, None])[:, 0]
         alone.append(-(0.8 * likelihood + 0.2 * log_p.mean(-1)))
     assert tokens == sum(len(losses) for losses in alone)
@@ -92,6 +91,16 @@ def test_exact_match_counts_what_is_right_to_the_letter(tmp_path: Path, monkeypa
     guesses[7] += " "
     monkeypatch.setattr("glassformer.tasks.translate.translate", lambda *_: guesses)
     assert task.evaluate()["exact_match"] == pytest.approx(1 - 1 / len(guesses))
+
+
+def test_perplexity_is_of_all_held_out_tokens_without_smoothing(tmp_path: Path) -> None:
+    task = Translate(tiny(tmp_path / "run", label_smoothing=0.3))
+    task.model.eval()
+    examples = task.encode(task.held_out)
+    alone = [task.model(torch.tensor([source]), labels=torch.tensor([target])).loss for source, target in examples]
+    lengths = torch.tensor([len(target) for _, target in examples])
+    expected = ((torch.stack(alone) * lengths).sum() / lengths.sum()).exp()
+    assert task.evaluate()["perplexity"] == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_a_finished_run_is_not_overwritten_unasked(tmp_path: Path) -> None:

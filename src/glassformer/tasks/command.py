@@ -22,8 +22,9 @@ def train_translate(settings: TranslateSettings) -> None:
     describe(task, console)
     results = run(task, settings, console)
     console.print(
-        f"\nheld-out exact match {results['exact_match']:.1%} of {results['held_out']:.0f}, "
-        f"after {results['train_seconds']:.0f} s of training\nthe run is in {settings.out}; try\n"
+        f"\non {results['held_out']:.0f} held-out pairs: exact match {results['exact_match']:.1%}, perplexity "
+        f"{results['perplexity']:.2f} per token, after {results['train_seconds']:.0f} s of training\n"
+        f"the run is in {settings.out}; try\n"
         f'  glassformer predict {settings.out} "{task.held_out[0].source}"'
     )
 

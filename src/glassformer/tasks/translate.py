@@ -6,6 +6,7 @@ before it (teacher forcing). The model, the label smoothing and the optimiser ar
 
 import random
 from collections.abc import Sequence
+from math import exp
 
 import torch
 import torch.nn.functional as F
@@ -35,31 +36,49 @@ class Translate:
         self.pairs, self.held_out = load_pairs(settings)
         texts = [text for pair in self.pairs for text in (pair.source, pair.target)]
         self.tokenizer = train_tokenizer(texts, settings.vocab_size)
-        self.sources = [self.tokenizer.ids(p.source) for p in self.pairs]
-        self.targets = [self.tokenizer.ids(p.target) for p in self.pairs]
-        self.lengths = [max(map(len, both)) for both in zip(self.sources, self.targets, strict=True)]
+        self.examples = self.encode(self.pairs)
+        self.lengths = [max(map(len, example)) for example in self.examples]
         self.model = Transformer(model_config(settings, self.tokenizer))
+
+    def encode(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
+        return [(self.tokenizer.ids(pair.source), self.tokenizer.ids(pair.target)) for pair in pairs]
 
     def batches(self, epoch: int) -> list[list[int]]:
         return bucketed(self.lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch)
 
     def loss(self, batch: list[int]) -> tuple[Tensor, int]:
-        source = pad([self.sources[i] for i in batch], self.tokenizer.pad_token_id)
-        labels = pad([self.targets[i] for i in batch], IGNORE)
-        logits = self.model(
-            source,
-            attention_mask=pad([[1] * len(self.sources[i]) for i in batch], 0),
-            decoder_input_ids=self.model.shift_right(labels),
-        ).logits
-        smoothing = self.settings.label_smoothing
-        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE, label_smoothing=smoothing)
-        return loss, sum(len(self.targets[i]) for i in batch)
+        examples = [self.examples[i] for i in batch]
+        tokens = sum(len(target) for _, target in examples)
+        return self.cross_entropy(examples, self.settings.label_smoothing) / tokens, tokens
 
+    def cross_entropy(self, examples: Sequence[tuple[list[int], list[int]]], smoothing: float) -> Tensor:
+        """Summed over the target tokens of these examples, each predicted from the true ones before it."""
+        sources, targets = zip(*examples, strict=True)
+        labels = pad(targets, IGNORE)  # (B, T)
+        logits = self.model(
+            pad(sources, self.tokenizer.pad_token_id),
+            attention_mask=pad([[1] * len(source) for source in sources], 0),
+            decoder_input_ids=self.model.shift_right(labels),
+        ).logits  # (B, T, V)
+        return F.cross_entropy(
+            logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum"
+        )
+
+    @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
-        """The part of the held-out pairs whose translation is right to the letter."""
+        """On the held-out pairs: how many translations are right to the letter, and the perplexity per target token."""
         guesses = translate(self.model, self.tokenizer, [pair.source for pair in self.held_out])
         right = sum(guess == pair.target for guess, pair in zip(guesses, self.held_out, strict=True))
-        return {"exact_match": right / len(self.held_out), "held_out": len(self.held_out)}
+        examples = self.encode(self.held_out)
+        batches = bucketed(
+            [max(map(len, example)) for example in examples], self.settings.batch_tokens, seed=0, epoch=0
+        )
+        loss = sum(self.cross_entropy([examples[i] for i in batch], 0.0).item() for batch in batches)
+        return {
+            "exact_match": right / len(self.held_out),
+            "perplexity": exp(loss / sum(len(target) for _, target in examples)),
+            "held_out": len(self.held_out),
+        }
 
 
 def translate(
