@@ -81,9 +81,6 @@ def test_a_half_written_folder_is_called_that(saved: Path, tmp_path: Path) -> No
         gf.load(saved)
     with pytest.raises(InputError, match="there is no such folder"):
         gf.load(tmp_path / "nowhere")
-    (tmp_path / "run.partial").mkdir()
-    with pytest.raises(InputError, match="that training has not finished"):
-        gf.load(tmp_path / "run")
 
 
 def test_an_unknown_key_or_type_in_the_config_stops_the_load(saved: Path) -> None:
@@ -92,7 +89,10 @@ def test_an_unknown_key_or_type_in_the_config_stops_the_load(saved: Path) -> Non
     with pytest.raises(InputError, match="no field 'vocab_sise': did you mean 'vocab_size'"):
         gf.load(saved)
     (saved / "config.json").write_text(json.dumps({**config, "model_type": "bert"}), encoding="utf-8")
-    with pytest.raises(InputError, match="expected model_type 'glassformer'"):
+    with pytest.raises(InputError, match="with model_type 'glassformer'"):
+        gf.load(saved)
+    (saved / "config.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match="expected the config of a model"):
         gf.load(saved)
 
 
@@ -106,3 +106,34 @@ def test_a_save_that_fails_leaves_the_old_model(saved: Path, monkeypatch: pytest
         gf.save(gf.Transformer(models()["relative"]), saved)
     assert (saved / "model.safetensors").read_bytes() == before
     assert gf.load(saved)
+    assert [path.name for path in saved.parent.iterdir()] == ["model"], "nothing is left behind"
+
+
+def test_a_save_replaces_the_model_and_nothing_else(saved: Path) -> None:
+    (saved / "thesis.txt").write_text("years of work", encoding="utf-8")
+    (saved / "tokenizer.json").write_text("of the model before", encoding="utf-8")
+    (saved.parent / "model.old").mkdir()
+    gf.save(gf.Transformer(models()["both"]), saved)
+    assert gf.load(saved).config == models()["both"]
+    assert (saved / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+    assert not (saved / "tokenizer.json").exists(), "it belonged to another model"
+    assert (saved.parent / "model.old").is_dir()
+    with pytest.raises(InputError, match="is a file: expected a folder"):
+        gf.save(gf.Transformer(models()["both"]), saved / "thesis.txt")
+
+
+def test_links_and_dots_are_followed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = saved.parent / "link"
+    link.symlink_to(saved)
+    gf.save(gf.Transformer(models()["both"]), link)
+    assert link.is_symlink()
+    assert gf.load(saved).config == models()["both"]
+    monkeypatch.chdir(saved)
+    assert gf.load(".").config == models()["both"]
+
+
+def test_a_tokenizer_is_saved_beside_the_model(tmp_path: Path) -> None:
+    tokenizer = gf.train_tokenizer(["one two three"] * 3, 100)
+    config = gf.TransformerConfig(decoder=STACK, vocab_size=len(tokenizer))
+    gf.save(gf.Transformer(config), tmp_path / "model", tokenizer=tokenizer)
+    assert gf.load_tokenizer(tmp_path / "model").ids("one two") == tokenizer.ids("one two")

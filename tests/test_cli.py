@@ -62,7 +62,7 @@ def test_predict_from_arguments_file_and_standard_input(
     (tmp_path / "in.txt").write_text("\n".join(texts), encoding="utf-8")
     assert run("predict", trained, "--file", tmp_path / "in.txt") == 0
     assert capsys.readouterr().out == plain
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(texts)))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\r\n".join(texts).encode())))
     assert run("predict", trained) == 0
     assert capsys.readouterr().out == plain
 
@@ -98,6 +98,19 @@ def test_inspect_draws(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         picture.unlink()
 
 
+def test_text_of_the_user_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Square brackets are markup to the library that prints, and a dollar a formula to the one that draws."""
+    lines = [f"[/b] costs ${i} :smile:\t[bold]{i} 달러" for i in range(30)]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
+    out = tmp_path / "run[a]"
+    assert run("train", "translate", "--data", tmp_path / "pairs.tsv", "--out", out, *TINY) == 0
+    shown = capsys.readouterr().out
+    assert f"the run is in {out}; try" in shown
+    assert "'[/b] costs $" in shown
+    assert run("inspect", out, "--attention", "costs $3 and $4", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"attention": str(out / "attention-cross.png")}
+
+
 def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = "steps = 2\nexamples = 50\nd_model = 16\nnum_layers = 1\nnum_heads = 2\nbatch_tokens = 128\n"
     (tmp_path / "run.toml").write_text(small + 'norm_order = "pre"\n', encoding="utf-8")
@@ -111,13 +124,15 @@ def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.C
     assert run("train", "translate", "--config", tmp_path / "worse.toml") == 2
     assert "not valid TOML" in capsys.readouterr().err
     assert run("train", "translate", "--config", tmp_path / "none.toml") == 2
-    assert "there is no such file" in capsys.readouterr().err
+    assert "none.toml cannot be read: No such file" in capsys.readouterr().err
+    assert run("train", "translate", f"--config={tmp_path}") == 2
+    assert "cannot be read: Is a directory" in capsys.readouterr().err
 
 
 def bad_inputs() -> dict[str, tuple[list[str], str]]:
     """Arguments, with RUN and DIR standing for a trained run and an empty folder, and what the error must say."""
     return {
-        "verb": (["trian"], "there is no verb 'trian'"),
+        "verb": (["trian"], "there is no verb 'trian': did you mean 'train'?"),
         "no task": (["train"], "needs a task, and none was given; known are translate"),
         "task": (["train", "translat"], "'translat' is none of them"),
         "flag": (["train", "translate", "--stepz", "3"], "--stepz"),
@@ -133,6 +148,16 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no layer": (["inspect", "RUN", "--attention", "May", "--layer", "7"], "--layer is 7: this model has 2"),
         "no head": (["inspect", "RUN", "--attention", "May", "--head", "-1"], "--head is -1: this model has 2"),
         "no text": (["inspect", "RUN", "--attention", " "], "is empty"),
+        "layer of nothing": (["inspect", "RUN", "--layer", "0"], "give a text with --attention"),
+        "one picture": (
+            ["inspect", "RUN", "--positions", "--attention", "May", "--picture", "DIR/x.png"],
+            "one picture",
+        ),
+        "no folder": (["inspect", "RUN", "--positions", "--picture", "DIR/no/x.png"], "there is no folder"),
+        "no such ending": (["inspect", "RUN", "--positions", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
+        "not finite": (["train", "translate", "--rate-scale", "nan"], "--rate-scale is nan: expected a finite number"),
+        "no width": (["train", "translate", "--out", "DIR/x", "--d-ff", "0"], "d_ff is 0"),
+        "a run is no demo": (["demo", "--out", "RUN"], "holds a finished run"),
         "both": (["predict", "RUN", "hello", "--file", "DIR/x"], "choose one"),
     }
 

@@ -74,6 +74,19 @@ def test_a_translation_starts_at_the_start_token_and_ends_in_padding() -> None:
             written = torch.cat([written, token.view(1, 1)], dim=1)
 
 
+def test_a_row_stops_at_the_end_token_and_is_filled_with_padding() -> None:
+    model, prompt = writer(), torch.randint(1, 40, (12, 5))
+    free = gf.generate(model, prompt, max_new_tokens=12)[:, 5:]
+    end = int(free[0, 3])  # a token that the first row will say
+    ended = gf.generate(model, prompt, max_new_tokens=12, eos_token_id=end, pad_token_id=39)[:, 5:]
+    for row, expected in zip(ended.tolist(), free.tolist(), strict=True):
+        stop = expected.index(end) + 1 if end in expected else len(expected)
+        assert row == (expected[:stop] + [39] * len(expected))[: len(row)]
+    assert any(end in row for row in ended.tolist())
+    alone = gf.generate(model, prompt[:1], max_new_tokens=12, eos_token_id=end)
+    assert alone[0, -1] == end, "and nothing is made after the last row has ended"
+
+
 def test_dropout_is_off_while_generating_and_back_on_after() -> None:
     torch.manual_seed(0)
     config = gf.TransformerConfig(decoder=STACK.replace(dropout=0.5), vocab_size=40)
@@ -81,6 +94,10 @@ def test_dropout_is_off_while_generating_and_back_on_after() -> None:
     prompt = torch.randint(1, 40, (2, 5))
     assert torch.equal(gf.generate(model, prompt, max_new_tokens=6), gf.generate(model, prompt, max_new_tokens=6))
     assert model.training
+    model.decoder.blocks[0].eval()
+    gf.generate(model, prompt, max_new_tokens=2)
+    assert model.decoder.blocks[1].training
+    assert not model.decoder.blocks[0].training, "each part is back to what it was"
 
 
 def test_what_cannot_generate_says_so() -> None:

@@ -41,7 +41,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.chdir(tmp_path)
     settings = TranslateSettings(out=Path("runs/demo"), steps=2, examples=50, d_model=16, num_heads=2, batch_tokens=128)
-    run(Translate(settings), settings, Console(quiet=True))
+    run(Translate(settings), settings, Console(quiet=True), verb="demo")
     programs = [re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL) for path in READMES]
     assert programs[0] == programs[1]
     assert len(programs[0]) == 1

@@ -61,3 +61,18 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
         load_tokenizer(tmp_path)
     with pytest.raises(InputError, match="an empty batch"):
         tokenizer.encode([])
+    with pytest.raises(InputError, match="a single text 'May 1st' was given: expected a list"):
+        tokenizer.encode("May 1st")
+
+
+def test_stored_padding_does_not_count_as_tokens(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path)
+    backend = load_tokenizer(tmp_path).backend
+    backend.enable_padding(length=30)
+    backend.enable_truncation(max_length=3)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    assert load_tokenizer(tmp_path).ids("May 1st, 2031") == tokenizer.ids("May 1st, 2031")
+
+
+def test_a_vocabulary_is_no_larger_than_asked_for() -> None:
+    assert len(train_tokenizer(["".join(chr(0xAC00 + i) for i in range(500))] * 2, 64)) == 64

@@ -59,7 +59,7 @@ def test_the_loss_is_smoothed_cross_entropy_of_the_shifted_target(tmp_path: Path
 def test_a_run_learns_and_everything_is_written(tmp_path: Path) -> None:
     settings = tiny(tmp_path / "run", steps=60, warmup=20)
     task = Translate(settings)
-    results = run(task, settings, quiet())
+    results = run(task, settings, quiet(), verb="train translate")
     metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert metrics[-1]["step"] == 60
     assert metrics[-1]["loss"] < 0.7 * metrics[0]["loss"]
@@ -78,7 +78,7 @@ def test_the_seed_decides_everything(tmp_path: Path) -> None:
     def weights(seed: int) -> torch.Tensor:
         settings = tiny(tmp_path / f"run{seed}", seed=seed, dropout=0.1, overwrite=True)
         task = Translate(settings)
-        run(task, settings, quiet())
+        run(task, settings, quiet(), verb="train translate")
         return torch.cat([p.detach().flatten() for p in task.model.parameters()])
 
     assert torch.equal(weights(1), weights(1))
@@ -105,7 +105,7 @@ def test_perplexity_is_of_all_held_out_tokens_without_smoothing(tmp_path: Path) 
 
 def test_a_finished_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
     settings = tiny(tmp_path / "run")
-    run(Translate(settings), settings, quiet())
+    run(Translate(settings), settings, quiet(), verb="train translate")
     with pytest.raises(InputError, match="holds a finished run: choose another folder, or replace it with --overwrite"):
         check_free(settings)
     check_free(settings.replace(overwrite=True))
@@ -119,13 +119,56 @@ def test_a_finished_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
 
 def test_a_training_that_breaks_leaves_the_old_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tiny(tmp_path / "run")
-    run(Translate(settings), settings, quiet())
+    run(Translate(settings), settings, quiet(), verb="train translate")
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     task = Translate(settings.replace(seed=5, overwrite=True))
     monkeypatch.setattr(task, "loss", lambda batch: (torch.tensor(float("nan"), requires_grad=True), 1))
     with pytest.raises(InputError, match=r"the loss is nan at step 1: lower --rate-scale"):
-        run(task, settings, quiet())
+        run(task, settings.replace(overwrite=True), quiet(), verb="train translate")
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run"], "nothing is left behind"
+
+
+def test_what_was_trained_is_kept_when_scoring_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    settings = tiny(tmp_path / "run")
+    task = Translate(settings)
+    monkeypatch.setattr(task, "evaluate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(task, settings, quiet(), verb="train translate")
+    assert gf.pipeline(tmp_path / "run")(["May 1st, 2031"])
+
+
+def test_translations_come_in_the_order_of_the_texts(tmp_path: Path) -> None:
+    settings = tiny(tmp_path / "run", steps=60, warmup=20)
+    task = Translate(settings)
+    run(task, settings, quiet(), verb="train translate")
+    texts = ["Monday the 3rd of March 1998, half past four in the afternoon", "May 1 2031", "noon on 2 April 1929"]
+    alone = [translate(task.model, task.tokenizer, [text])[0] for text in texts]
+    assert len(set(alone)) > 1
+    assert translate(task.model, task.tokenizer, texts) == alone
+
+
+def test_the_loop_takes_the_steps_of_adam_with_clipped_gradients(tmp_path: Path) -> None:
+    """The same steps by hand, with torch's own optimiser on a copy of the model."""
+    settings = tiny(tmp_path / "run", steps=3, clip=0.1, rate_scale=0.5)
+    task, other = Translate(settings), Translate(settings)
+    adam = torch.optim.Adam(other.model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+    for step, batch in enumerate(other.batches(0)[:3], start=1):
+        loss, _ = other.loss(batch)
+        gradients = torch.autograd.grad(loss, list(other.model.parameters()))
+        norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
+        assert norm > 0.1, "the clip must matter"
+        for parameter, gradient in zip(other.model.parameters(), gradients, strict=True):
+            parameter.grad = gradient * (0.1 / norm)
+        adam.param_groups[0]["lr"] = 0.5 * paper_rate(step, d_model=16, warmup=10)
+        adam.step()
+    run(task, settings, quiet(), verb="train translate")
+    for (name, ours), expected in zip(task.model.named_parameters(), other.model.parameters(), strict=True):
+        if not name.endswith("k.bias"):  # softmax does not depend on it: its gradient is rounding, which Adam blows up
+            torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_pairs_of_the_user_are_split_once_and_for_all(tmp_path: Path) -> None:
@@ -135,6 +178,9 @@ def test_pairs_of_the_user_are_split_once_and_for_all(tmp_path: Path) -> None:
     assert len(task.held_out) == 4
     assert len(task.pairs) == 36
     assert not set(task.pairs) & set(task.held_out)
+    (tmp_path / "doubles.tsv").write_text("".join(f"w {i % 9}\tv {i % 9}\n" for i in range(90)), encoding="utf-8")
+    doubled = Translate(tiny(tmp_path / "run", data=str(tmp_path / "doubles.tsv"), vocab_size=100))
+    assert not {pair.source for pair in doubled.pairs} & {pair.source for pair in doubled.held_out}
     (tmp_path / "one.tsv").write_text("a\tb\n", encoding="utf-8")
     with pytest.raises(InputError, match="has 1 pairs: too few"):
         Translate(tiny(tmp_path / "run", data=str(tmp_path / "one.tsv")))

@@ -103,22 +103,24 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
     if kinds:
         asked = f"{args[1]!r} is none of them" if args[1:] and not args[1].startswith("-") else "none was given"
         raise InputError(f"glassformer {args[0]} needs a task, and {asked}; known are {', '.join(kinds)}")
-    raise InputError(f"there is no verb {args[0]!r}{nearest(args[0], VERBS)} See glassformer --help")
+    raise InputError(f"there is no verb {args[0]!r}{nearest(args[0], {name.split()[0] for name in VERBS})}")
 
 
 def _from_file(takes: type[settings.Settings], args: list[str]) -> settings.Settings | None:
     """The settings of `--config FILE`, which is taken out of the arguments."""
-    if "--config" not in args:
+    at = next((i for i, arg in enumerate(args) if arg == "--config" or arg.startswith("--config=")), None)
+    if at is None:
         return None
-    at = args.index("--config")
-    if at + 1 == len(args):
-        raise InputError("--config needs the path of a TOML file")
-    path = Path(args[at + 1])
-    del args[at : at + 2]
+    _, inline, value = args.pop(at).partition("=")
+    if not inline:
+        if at == len(args):
+            raise InputError("--config needs the path of a TOML file")
+        value = args.pop(at)
+    path = Path(value)
     try:
         return takes.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise InputError(f"--config {path}: there is no such file") from None
+    except OSError as error:
+        raise InputError(f"--config {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"--config {path}: the file is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:

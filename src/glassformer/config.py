@@ -209,6 +209,8 @@ class TransformerConfig(Config):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise self._refuse(name, "expected a whole number of at least 1")
+        if self.num_segments < 0:
+            raise self._refuse("num_segments", "expected 0 for none, or how many are told apart")
         if self.target_vocab_size is not None and not (self.encoder and self.decoder and not self.patches):
             raise self._refuse("target_vocab_size", "only a model with a source and a target text has two vocabularies")
         self._check_stacks()

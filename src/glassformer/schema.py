@@ -4,6 +4,7 @@ The base of the model's configs (`config.py`) and of every verb's flags (`settin
 """
 
 import json
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
@@ -49,7 +50,7 @@ class Config:
         return json.dumps(self.to_dict(), indent=2)
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed; what construction settled for this one is settled anew for the copy."""
+        """A copy with some fields changed. What construction settled here, and nobody gave, is settled anew there."""
         return replace(self, **{**dict.fromkeys(self.__dict__.get("_settled", ())), **changes})
 
     def _settle(self, **values: Any) -> None:
@@ -75,7 +76,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(_fits(item, get_args(kind)[0]) for item in value)
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, type(None) if kind is None else kind)
@@ -88,7 +89,7 @@ def _describe(kind: Any) -> str:
         return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
     if get_origin(kind) is tuple:
         return f"a tuple, each item {_describe(get_args(kind)[0])}"
-    names = {int: "a whole number", float: "a number", bool: "True or False", str: "a text", type(None): "None"}
+    names = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a text", type(None): "None"}
     return names.get(kind) or f"a {kind.__name__}"
 
 

@@ -81,7 +81,7 @@ class TranslateSettings(TrainSettings):
     dropout: float = 0.1
     """Dropout on residual branches, attention weights, feed-forward and embeddings."""
     label_smoothing: float = 0.1
-    """Part of the target's probability that is spread over all other tokens."""
+    """Part of the target's probability that is spread over all tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

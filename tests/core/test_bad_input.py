@@ -23,6 +23,8 @@ def test_a_token_outside_the_vocabulary(wrong: int) -> None:
 def test_a_segment_that_does_not_exist() -> None:
     with pytest.raises(InputError, match="token_type_ids hold 2: expected ids from 0 to 1"):
         model(num_segments=2)(ids, token_type_ids=torch.full((2, 5), 2))
+    with pytest.raises(InputError, match=r"token_type_ids have shape \(1, 1\): expected \(2, 5\)"):
+        model(num_segments=2)(ids, token_type_ids=torch.zeros(1, 1, dtype=torch.long))
     with pytest.raises(InputError, match="a model without segments"):
         model()(ids, token_type_ids=torch.zeros(2, 5, dtype=torch.long))
 
@@ -102,6 +104,21 @@ def test_a_memory_of_another_batch() -> None:
 def test_labels_that_leave_nothing_to_predict() -> None:
     with pytest.raises(InputError, match="labels of 1 token leave no next token"):
         model()(ids[:, :1], labels=ids[:, :1])
+
+
+def test_what_a_model_has_no_use_for_is_refused() -> None:
+    with pytest.raises(InputError, match="decoder_input_ids was given to a model of a decoder alone"):
+        model()(ids, decoder_input_ids=ids)
+    with pytest.raises(InputError, match="cache was given to a model of an encoder alone"):
+        gf.Transformer(gf.TransformerConfig(encoder=STACK, vocab_size=20))(ids, cache=gf.Cache())
+
+
+def test_a_cache_of_another_source() -> None:
+    net, cache = model(encoder=STACK), gf.Cache()
+    with torch.no_grad():
+        net.decode(ids, encoder_last_hidden_state=torch.zeros(2, 4, 12), cache=cache)
+        with pytest.raises(InputError, match="a cache of a source of 4 tokens got another, of 3"):
+            net.decode(ids, encoder_last_hidden_state=torch.zeros(2, 3, 12), cache=cache)
 
 
 def test_a_cache_of_another_batch() -> None:

@@ -201,7 +201,7 @@ def test_token_embedding_scales_adds_norms_and_projects():
 
     placed = embed.place(embed(ids), positions, 4, segments)
 
-    summed = 3.0 * embed.tokens.weight[ids] + embed.segments.weight[segments] + sinusoids(4, 5)
+    summed = 3.0 * embed.tokens.weight[ids] + embed.segments.weight[segments] + sinusoids(4, 5).float()
     normed = F.layer_norm(summed, (5,), embed.norm.weight, embed.norm.bias)
     assert_same(placed, F.linear(normed, embed.project.weight, embed.project.bias))
 
@@ -267,7 +267,7 @@ def test_qk_norm_is_a_norm_of_each_head(norm):
     weights = (torch.einsum("bthk,bshk->bhts", q, k) / (D // 2) ** 0.5).softmax(-1)
     mixed = torch.einsum("bhts,bshk->bthk", weights, v).flatten(2)
     assert_same(
-        attention(x, stack.context(x, *stack.count(x, None, None, None)[:2], None, None, None), layer=0),
+        attention(x, stack.context(x, *stack.counted(x, None, None, None)[:2], None, None, None), layer=0),
         attention.out(mixed),
     )
 
@@ -288,7 +288,7 @@ def test_where_the_norms_stand(norm_order, block):
     stack = randomised(Stack(stack_config(norm_order=norm_order, block=block, final_norm=False), causal=True))
     ours: Block = stack.blocks[0]
     x = torch.randn(2, 3, D)
-    context = stack.context(x, *stack.count(x, None, None, None)[:2], None, None, None)
+    context = stack.context(x, *stack.counted(x, None, None, None)[:2], None, None, None)
     norms = {name: module for name, module in ours.named_children() if name.endswith("_norm")}
 
     expected = FORMULAS[norm_order, block](x, norms, lambda h: ours.attn(h, context, 0), ours.ffn)
@@ -383,7 +383,7 @@ def test_attention_dropout_keeps_the_mean():
     attention.out.register_forward_pre_hook(lambda _, given: mixed.append(given[0]))
     x = torch.randn(50, 20, D) / 10
 
-    attention(x, stack.context(x, *stack.count(x, None, None, None)[:2], x, None, None), layer=0)
+    attention(x, stack.context(x, *stack.counted(x, None, None, None)[:2], x, None, None), layer=0)
 
     assert mixed[0].std() > 0.1
     assert abs(mixed[0].mean() - 1) < 0.02

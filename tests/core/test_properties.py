@@ -315,7 +315,7 @@ def test_a_tile_is_as_small_as_asked(positions, padded):
 @given(st.integers(1, 16).map(lambda half: 2 * half), st.integers(0, 40))
 def test_sinusoids_some_steps_on_are_a_linear_map(width, steps):
     """PE(pos + k) = PE(pos) M_k, and M_k turns each pair (sin, cos) by k times its frequency, whatever pos is."""
-    table = sinusoids(100, width).double()
+    table = sinusoids(100, width)
     turn = torch.zeros(width, width, dtype=torch.float64)
     for i in range(0, width, 2):
         angle = torch.tensor(steps / 10_000 ** (i / width), dtype=torch.float64)
@@ -343,8 +343,8 @@ def test_the_sinusoidal_table_grows_past_max_len(width, max_len, position):
 
     placed = scheme(torch.tensor([[position]]), position + 1)
 
-    assert torch.equal(placed[0, 0], sinusoids(61, width)[position])
-    assert torch.equal(scheme.table[:max_len], sinusoids(max_len, width))
+    assert torch.equal(placed[0, 0], sinusoids(61, width).float()[position])
+    assert torch.equal(scheme.table[:max_len], sinusoids(max_len, width).float())
     assert not scheme.state_dict(), "the table is computed, so no checkpoint holds it"
 
 

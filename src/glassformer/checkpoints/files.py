@@ -5,6 +5,7 @@ named. A folder appears whole or not at all.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from glassformer.errors import InputError
 from glassformer.text.tokenizer import Tokenizer
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
 MODEL_TYPE = "glassformer"
 
 
@@ -56,21 +58,22 @@ def load(path: str | Path) -> Transformer:
 
 
 def read_config(folder: Path) -> TransformerConfig:
-    partial = partial_of(folder)
     if not folder.is_dir():
-        hint = f"; {partial} is there: that training has not finished" if partial.is_dir() else ""
-        raise InputError(f"{folder}: there is no such folder{hint}. Expected a run or model folder")
+        raise InputError(f"{folder}: there is no such folder. Expected a run or model folder")
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} has no {CONFIG}: it is half-written, or not a model folder")
     try:
         values = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{folder / CONFIG} is not JSON ({error}). Is the file whole?") from None
-    if values.pop("model_type", None) != MODEL_TYPE:
-        raise InputError(f"{folder / CONFIG}: expected model_type {MODEL_TYPE!r}")
+    if not isinstance(values, dict) or values.pop("model_type", None) != MODEL_TYPE:
+        raise InputError(f"{folder / CONFIG}: expected the config of a model, with model_type {MODEL_TYPE!r}")
     for key in ("glassformer_version", "architectures"):
         values.pop(key, None)
-    return TransformerConfig.from_dict(values)
+    try:
+        return TransformerConfig.from_dict(values)
+    except InputError as error:
+        raise InputError(f"{folder / CONFIG}: {error}") from None
 
 
 @torch.no_grad()
@@ -92,21 +95,33 @@ def fill(model: Transformer, tensors: dict[str, torch.Tensor], file: Path) -> No
         parameter.copy_(tensors[name])
 
 
-def partial_of(folder: Path) -> Path:
-    """Where a folder is made before it takes its name."""
-    return folder.with_name(folder.name + ".partial")
-
-
 @contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which takes its name when everything in it is written; the old one stays until then."""
-    partial = partial_of(folder)
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    yield partial
-    old = folder.with_name(folder.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    partial.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+def whole_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterator[Path]:
+    """A folder to write to, which takes its place when everything in it is written; the old one stays until then.
+
+    Of the old one, a model's files and those named in `replaces` go; whatever else was in it stays.
+    """
+    folder = path.resolve()
+    if folder.is_file():
+        raise InputError(f"{path} is a file: expected a folder to write")
+    partial, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("partial", "old"))
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that had this number before
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        yield partial
+        if folder.exists():
+            folder.rename(old)
+        partial.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    if old.exists():
+        for entry in old.iterdir():
+            if entry.name not in {*FILES, *replaces} and not (folder / entry.name).exists():
+                entry.rename(folder / entry.name)
+        shutil.rmtree(old, ignore_errors=True)

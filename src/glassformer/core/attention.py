@@ -25,7 +25,7 @@ def attend(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """softmax(q k^T / sqrt(K)) v, through PyTorch's fused kernel: no (T, S) matrix is ever stored.
+    """softmax(q k^T / sqrt(K)) v, through PyTorch's fused kernel: without dropout, no (T, S) matrix is stored.
 
     `mask` is boolean, True = may attend, or a float added to the scores; it broadcasts to (B, H, T, S).
     A query that may see nothing gets exactly 0. `causal` needs as many queries as keys, and no mask.

@@ -24,10 +24,8 @@ class Cache:
     _self: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # buffers with room to grow
     _cross: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
-    def extend(self, batch: int, keep: Tensor | None, positions: Tensor) -> Tensor:
+    def extend(self, keep: Tensor | None, positions: Tensor) -> Tensor:
         """Announces the tokens of a call, before the layers append what they make of them; returns all positions."""
-        if self.batch is not None and self.batch != batch:
-            raise InputError(f"a cache of {self.batch} sequences got a batch of {batch}: use one cache per batch")
         if self.positions is not None:
             rows = max(len(self.positions), len(positions))
             positions = torch.cat([self.positions.expand(rows, -1), positions.expand(rows, -1)], dim=1)

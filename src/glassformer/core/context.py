@@ -5,21 +5,23 @@ the whole package: boolean, True = may attend. Read next: `attention.py`.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.config import LayerKind
 from glassformer.core.cache import Cache
 from glassformer.errors import InputError
 
 TILE = 2**25  # scores in one tile of rows: what a mask, a bias or dropout may materialise at a time
 
-# Who watches in this thread: called as watch(stack, context, layer, attention, q, k, mask), beside the computation.
-watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("watchers", default=())
+# Who watches in this thread: called as watcher(stack, context, layer, attention, q, k, mask), beside the computation.
+_watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("watchers", default=())
+_watching = 0  # how many watch in all threads: a plain number, which torch.compile can read
 
 
 @dataclass(eq=False)
@@ -39,6 +41,16 @@ class Mask:
     bias: Callable[[Tensor, Tensor], Tensor] | None = None
     positions: Tensor | None = None  # (B, S): what a bias counts with
     _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once it was asked for
+    _window_has_holes: bool = False
+
+    def __post_init__(self) -> None:
+        """Finds out whether padding stands between tokens, as when a right-padded prompt goes on.
+
+        There it must take no room in a window, which then counts kept tokens instead of places.
+        """
+        if self.window is not None and self.keep is not None:
+            rises = self.keep[:, 0].int() + (self.keep[:, 1:] & ~self.keep[:, :-1]).sum(dim=1)  # (B)
+            self._window_has_holes = bool((rises > 1).any())
 
     @property
     def is_plain_causal(self) -> bool:
@@ -93,14 +105,6 @@ class Mask:
             nearby = nearby & (distance <= back) & (-distance <= ahead)  # (B, T, S)
         return nearby[:, None]  # (B, 1, T, S)
 
-    @cached_property
-    def _window_has_holes(self) -> bool:
-        """Whether padding stands between tokens, as when a right-padded prompt goes on: it must take no room there."""
-        if self.window is None or self.keep is None:
-            return False
-        rises = self.keep[:, 0].int() + (self.keep[:, 1:] & ~self.keep[:, :-1]).sum(dim=1)  # (B)
-        return bool((rises > 1).any())
-
     def _window_reach(self) -> tuple[int, int]:
         everything = self.keys + self.queries
         if self.window is None:
@@ -131,18 +135,19 @@ class Mask:
 class Context:
     """One call's state: a mask and a rotation for every kind of layer, the memory to cross-attend, and the cache."""
 
-    masks: tuple[Mask, ...]
-    rotations: tuple[tuple[Tensor, Tensor] | None, ...]
+    kinds: tuple[LayerKind, ...]  # the pattern that the layers follow
+    masks: dict[LayerKind, Mask]
+    rotations: dict[LayerKind, tuple[Tensor, Tensor]]
     memory: Tensor | None = None  # (B, S, D): the encoder's output
     memory_mask: Mask = field(default_factory=lambda: Mask(0, 0))
     cache: Cache | None = None
     watch: Callable[..., None] | None = None
 
     def mask(self, layer: int) -> Mask:
-        return self.masks[layer % len(self.masks)]
+        return self.masks[self.kinds[layer % len(self.kinds)]]
 
     def rotation(self, layer: int) -> tuple[Tensor, Tensor] | None:
-        return self.rotations[layer % len(self.rotations)]
+        return self.rotations.get(self.kinds[layer % len(self.kinds)])
 
 
 def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
@@ -168,9 +173,24 @@ def count_positions(keep: Tensor | None, past: int, length: int, device: torch.d
     return (keep.cumsum(dim=1) - 1).clamp(min=0)[:, past:]  # (B, T)
 
 
+@contextmanager
+def watched_by(watcher: Callable[..., None]) -> Iterator[None]:
+    """Calls the watcher at every attention that runs inside the `with`, in this thread."""
+    global _watching
+    token = _watchers.set((*_watchers.get(), watcher))
+    _watching += 1
+    try:
+        yield
+    finally:
+        _watching -= 1
+        _watchers.reset(token)
+
+
 def watch_for(stack: nn.Module) -> Callable[..., None] | None:
     """Tells the watchers of this thread what a layer of this stack attends to; None if nobody watches."""
-    listening = watchers.get()
+    if not _watching:
+        return None
+    listening = _watchers.get()
 
     def watch(*seen: Any) -> None:
         for watcher in listening:

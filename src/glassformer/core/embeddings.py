@@ -34,6 +34,9 @@ class Embedding(nn.Module):
         """Gives each vector its place in the sequence, and the width of the stack."""
         if self.segments is not None:
             segments = torch.zeros_like(positions) if segments is None else segments
+            if segments.shape[1:] != x.shape[1:2] or len(segments) not in (1, len(x)):
+                expected = tuple(x.shape[:2])
+                raise InputError(f"token_type_ids have shape {tuple(segments.shape)}: expected {expected}")
             x = x + look_up(self.segments, segments, "token_type_ids", "num_segments")  # (B, T, E)
         elif segments is not None:
             raise InputError("token_type_ids were given to a model without segments (num_segments = 0): leave them out")
@@ -102,10 +105,8 @@ class SeriesEmbedding(Embedding):
                 f"past_values have shape {tuple(inputs.shape)}: expected (batch, {self.series.length}, channels)"
             )
         rows = inputs.transpose(1, 2).flatten(0, 1)  # (B*C, L)
-        fresh = (
-            self.series.length - self.series.patch
-        ) % self.series.stride  # the oldest values, if they fill no patch
-        patches = rows[:, fresh:].unfold(1, self.series.patch, self.series.stride)  # (B*C, N, P)
+        skipped = (self.series.length - self.series.patch) % self.series.stride  # the oldest, if they fill no patch
+        patches = rows[:, skipped:].unfold(1, self.series.patch, self.series.stride)  # (B*C, N, P)
         return self.patches(patches)  # (B*C, N, D)
 
 

@@ -5,19 +5,24 @@ block without cross-attention. Read next: `block.py`.
 """
 
 from collections.abc import Callable
+from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import Activation, StackConfig
 
+
+def relu_squared(x: Tensor) -> Tensor:
+    return F.relu(x).square()
+
+
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
-    "relu_squared": lambda x: torch.square(F.relu(x)),
+    "relu_squared": relu_squared,
 }
 
 

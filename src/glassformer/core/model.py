@@ -17,6 +17,7 @@ from glassformer.core.cache import Cache
 from glassformer.core.context import as_keep
 from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding
 from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead
+from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, RelativeBias
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
@@ -130,6 +131,15 @@ class Transformer(nn.Module):
         labels[t + 1] at t, so labels are the input ids themselves. Elsewhere a label stands where its logit stands.
         """
         memory = None
+        if self.encoder is None:
+            self.refuse(
+                decoder_input_ids=decoder_input_ids,
+                decoder_attention_mask=decoder_attention_mask,
+                pixel_values=pixel_values,
+                past_values=past_values,
+            )
+        if self.decoder is None:
+            self.refuse(decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask, cache=cache)
         if self.encoder is not None:
             memory = hidden = self.encode(
                 input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
@@ -157,6 +167,14 @@ class Transformer(nn.Module):
             encoder_last_hidden_state=memory if self.decoder is not None else None,
             pooled=pooled,
         )
+
+    def refuse(self, **given: object) -> None:
+        """What this shape of model has no use for is an error, never ignored."""
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{name} was given to a model of {'a decoder' if self.decoder else 'an encoder'} alone"
+                )
 
     def answer(
         self, hidden: Tensor, attention_mask: Tensor | None, past_values: Tensor | None
@@ -246,3 +264,9 @@ def initialise(model: Transformer) -> None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, Learned | RelativeBias):
             nn.init.normal_(module.weight, std=0.02)
+        elif isinstance(module, LayerNorm | RMSNorm):
+            nn.init.ones_(module.weight)
+            if isinstance(module, LayerNorm) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, PatchEmbedding) and module.class_token is not None:
+            nn.init.zeros_(module.class_token)

@@ -24,7 +24,7 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """y = x / sqrt(mean(x^2) + eps) * weight, over the last axis; the mean is taken in float32."""
+    """y = x / sqrt(mean(x^2) + eps) * weight, over the last axis; the mean is taken in float32 at least."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))  # (W)
 
     def forward(self, x: Tensor) -> Tensor:
-        wide = x.float()
+        wide = x if x.dtype == torch.float64 else x.float()
         scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)  # (..., 1)
         return (wide * scale).to(x.dtype) * self.weight  # (..., W)
 

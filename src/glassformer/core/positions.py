@@ -9,6 +9,8 @@ cache, with padding on either side, and with positions the caller chose. Read ne
 """
 
 import math
+from collections.abc import Callable
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -25,21 +27,27 @@ class Sinusoidal(nn.Module):
 
     def __init__(self, width: int, max_len: int) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(max_len, width), persistent=False)
+        self.register_buffer("table", sinusoids(max_len, width).to(torch.get_default_dtype()), persistent=False)
 
     def forward(self, positions: Tensor, span: int) -> Tensor:
         if span > len(self.table):
-            longer = sinusoids(max(span, 2 * len(self.table)), self.table.shape[1])
-            self.table = longer.to(self.table)
+            self.table = sinusoids(max(span, 2 * len(self.table)), self.table.shape[1]).to(self.table)
         return F.embedding(positions, self.table)  # (B, T, E)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """On the way to another device or dtype the table is made anew: it is a formula, not something to round."""
+        super()._apply(fn, recurse)
+        if self.table.device.type != "meta":
+            self.table = sinusoids(*self.table.shape).to(self.table)
+        return self
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """The table of the paper's section 3.5; an odd width ends on a sine without its cosine."""
-    position = torch.arange(length, dtype=torch.float64)[:, None]  # (L, 1)
-    pair = torch.arange(0, width, 2, dtype=torch.float64)
+    """The table of the paper's section 3.5, in float64; an odd width ends on a sine without its cosine."""
+    position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (L, 1)
+    pair = torch.arange(0, width, 2, dtype=torch.float64, device="cpu")
     angle = position * torch.exp(pair * (-math.log(10_000.0) / width))
-    table = torch.empty(length, width)  # (L, W)
+    table = torch.empty(length, width, dtype=torch.float64, device="cpu")  # (L, W)
     table[:, 0::2] = angle.sin()
     table[:, 1::2] = angle.cos()[:, : width // 2]
     return table  # (L, W)

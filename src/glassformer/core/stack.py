@@ -19,8 +19,8 @@ from glassformer.errors import InputError
 class Stack(nn.Module):
     """norm(block_N(... block_1(embed(input)))).
 
-    Causal if its tokens must not see later ones; cross if it reads a memory. Without an `embed` of its own, it takes
-    vectors (B, T, D) as they are.
+    Causal if its tokens must not see later ones; cross if it reads a memory. Without an `embed` of its own it takes
+    vectors (B, T, D), and adds the positions of its config.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Block(config, cross) for _ in range(config.num_layers))
         self.norm = make_norm(config, config.d_model) if config.final_norm else nn.Identity()
         self.position_bias = make_bias(config, causal)
-        rotating = config.layer_kinds if config.positions == "rotary" else ()
-        self.rotaries = nn.ModuleList(Rotary(config, kind) for kind in rotating)
+        self.kinds = tuple(dict.fromkeys(config.layer_kinds))  # each once
+        self.rotaries = nn.ModuleList(Rotary(config, kind) for kind in self.kinds if config.positions == "rotary")
 
     def forward(
         self,
@@ -54,19 +54,21 @@ class Stack(nn.Module):
         x = self.embed(inputs) if embeds is None else embeds  # (B, T, E)
         if 0 in x.shape[:2]:
             raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one of one")
-        keep, positions, span = self.count(x, keep, positions, cache)
+        keep, positions, span = self.counted(x, keep, positions, cache)
         x = self.embed.place(x, positions, span, segments)  # (B, T, D)
         context = self.context(x, keep, positions, memory, memory_keep, cache)
         for layer, block in enumerate(self.blocks):
             x = block(x, context, layer)  # (B, T, D)
         return self.norm(x)  # (B, T, D)
 
-    def count(
+    def counted(
         self, x: Tensor, keep: Tensor | None, positions: Tensor | None, cache: Cache | None
     ) -> tuple[Tensor | None, Tensor, int]:
         """Which tokens are kept, past and present; the positions of those at hand; and what all positions are below."""
         batch, length = x.shape[:2]
         past = cache.length if cache is not None else 0
+        if cache is not None and cache.batch not in (None, batch):
+            raise InputError(f"a cache of {cache.batch} sequences got a batch of {batch}: use one cache per batch")
         keep = as_keep(keep, (batch, past + length), "attention_mask")
         if keep is None and cache is not None and cache.keep is not None:
             keep = torch.cat([cache.keep, cache.keep.new_ones(batch, length)], dim=1)  # (B, S)
@@ -87,15 +89,16 @@ class Stack(nn.Module):
     ) -> Context:
         """Everything that holds for this call, worked out once for all layers."""
         memory_mask = self.memory_mask(x, memory, memory_keep, cache)
-        # The last thing that can refuse the call, so a call that is refused leaves the cache as it was.
-        key_positions = positions if cache is None else cache.extend(len(x), keep, positions)
+        # After everything that refuses an input, so that a refused call leaves the cache as it was.
+        key_positions = positions if cache is None else cache.extend(keep, positions)
         length = key_positions.shape[1]
         return Context(
-            masks=tuple(
-                Mask(x.shape[1], length, keep, self.causal, kind.window, self.position_bias, key_positions)
-                for kind in self.config.layer_kinds
-            ),
-            rotations=tuple(rotary(positions) for rotary in self.rotaries) or (None,),
+            kinds=self.config.layer_kinds,
+            masks={
+                kind: Mask(x.shape[1], length, keep, self.causal, kind.window, self.position_bias, key_positions)
+                for kind in self.kinds
+            },
+            rotations={kind: rotary(positions) for kind, rotary in zip(self.kinds, self.rotaries, strict=False)},
             memory=memory,
             memory_mask=memory_mask,
             cache=cache,
@@ -110,6 +113,10 @@ class Stack(nn.Module):
             if self.cross:
                 raise InputError("this stack cross-attends and got no memory: pass the encoder's output")
             return Mask(0, 0)
+        if memory is not None and memory.shape[1] != source.shape[1]:
+            raise InputError(
+                f"a cache of a source of {source.shape[1]} tokens got another, of {memory.shape[1]}: use one per source"
+            )
         if len(source) != len(x):
             raise InputError(
                 f"a memory of {len(source)} sequences was given to a batch of {len(x)}: they must be as many"

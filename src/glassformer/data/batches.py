@@ -37,4 +37,5 @@ def pad(rows: Sequence[Sequence[int]], value: int, *, left: bool = False) -> Ten
     """Rows of different lengths as one tensor, filled up with `value`."""
     width = max(len(row) for row in rows)
     fill = [[value] * (width - len(row)) for row in rows]
-    return torch.tensor([[*f, *row] if left else [*row, *f] for row, f in zip(rows, fill, strict=True)])
+    padded = [[*f, *row] if left else [*row, *f] for row, f in zip(rows, fill, strict=True)]
+    return torch.tensor(padded, dtype=torch.long)

@@ -34,18 +34,25 @@ def read_pairs(path: Path, targets: Path | None = None) -> list[Pair]:
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 text file."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return decode_lines(path.read_bytes(), str(path))
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, expected a text file") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def decode_lines(content: bytes, name: str) -> list[str]:
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path}, line {line}: byte 0x{error.object[error.start]:02x} is not UTF-8. "
-            f"Convert the file first, for instance with `iconv -f CP949 -t UTF-8`"
+            f"{name}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8. "
+            f"Convert it first, for instance with `iconv -f CP949 -t UTF-8`"
         ) from None
     if not text:
-        raise InputError(f"{path} is empty: expected one example per line")
+        raise InputError(f"{name} is empty: expected one example per line")
     # Not str.splitlines, which also cuts at characters that stand inside a sentence, such as U+2028.
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]

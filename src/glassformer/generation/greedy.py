@@ -41,7 +41,7 @@ def generate(
             if eos is not None:
                 ended |= token == eos
             if remaining == 0 or ended.all():
-                return ids
+                break
             logits = step(model, token, cache)
     return ids
 
@@ -85,9 +85,10 @@ def last_kept(mask: Tensor | None, input_ids: Tensor) -> Tensor:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Switches dropout off, and back to what it was."""
-    was_training = model.training
+    training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         yield
     finally:
-        model.train(was_training)
+        for module in training:
+            module.training = True

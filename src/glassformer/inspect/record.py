@@ -8,7 +8,7 @@ The names are the paths of the attention modules in the model.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from glassformer.core.attention import Attention, attention_weights
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, Mask, watchers
+from glassformer.core.context import Context, Mask, watched_by
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError, nearest
 
@@ -74,12 +74,8 @@ def record(model: nn.Module, *, attention: bool = True) -> Iterator[Record]:
     if not _stacks(model):
         raise InputError(f"a {type(model).__name__} has no Stack inside: give a Transformer or a Stack")
     seen = Record(model)
-    token = watchers.set((*watchers.get(), seen.watch)) if attention else None
-    try:
+    with watched_by(seen.watch) if attention else nullcontext():
         yield seen
-    finally:
-        if token is not None:
-            watchers.reset(token)
 
 
 def _stacks(model: nn.Module) -> list[tuple[str, Stack]]:

@@ -1,31 +1,33 @@
 """The verbs `train` and `predict`."""
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 
 from rich.console import Console
 
-from glassformer.data.pairs import read_lines
+from glassformer.data.pairs import decode_lines, read_lines
 from glassformer.errors import InputError
 from glassformer.inspect.params import count
 from glassformer.settings import PredictSettings, TranslateSettings
 from glassformer.tasks.pipeline import pipeline
 from glassformer.tasks.translate import Translate
+from glassformer.terminal import make_console
 from glassformer.train.run import check_free, run
 
 
 def train_translate(settings: TranslateSettings) -> None:
-    console = Console(highlight=False)
+    console = make_console()
     check_free(settings)
     task = Translate(settings)
     describe(task, console)
-    results = run(task, settings, console)
+    results = run(task, settings, console, verb="train translate")
+    example = shlex.join(["glassformer", "predict", str(settings.out), task.held_out[0].source])
     console.print(
         f"\non {results['held_out']:.0f} held-out pairs: exact match {results['exact_match']:.1%}, perplexity "
         f"{results['perplexity']:.2f} per token, after {results['train_seconds']:.0f} s of training\n"
-        f"the run is in {settings.out}; try\n"
-        f'  glassformer predict {settings.out} "{task.held_out[0].source}"'
+        f"the run is in {settings.out}; try\n  {example}"
     )
 
 
@@ -57,7 +59,4 @@ def input_texts(settings: PredictSettings) -> Sequence[str]:
         return read_lines(settings.file)
     if sys.stdin.isatty():
         raise InputError('no text was given: write it behind the run, as in glassformer predict RUN "Nov 15 2026"')
-    texts = [line.rstrip("\n") for line in sys.stdin]
-    if not texts:
-        raise InputError("no text was given: standard input is empty")
-    return texts
+    return decode_lines(sys.stdin.buffer.read(), "standard input")

@@ -8,14 +8,14 @@ from glassformer.checkpoints import load
 from glassformer.errors import InputError
 from glassformer.tasks.translate import translate
 from glassformer.text import load_tokenizer
-from glassformer.train.run import task_of
+from glassformer.train.run import read_record
 
 TASKS = {"translate": translate}
 
 
 def pipeline(path: str | Path) -> Callable[..., list[str]]:
     """What the run at `path` was trained for, as a function from texts to texts."""
-    model, tokenizer, task = load(path), load_tokenizer(path), task_of(path)
+    model, tokenizer, task = load(path), load_tokenizer(path), read_record(path)["task"]
     if task not in TASKS:
         raise InputError(f"{path} was trained for {task!r}; known tasks are {', '.join(TASKS)}")
     return partial(TASKS[task], model, tokenizer)

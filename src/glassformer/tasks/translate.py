@@ -19,6 +19,7 @@ from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.errors import InputError
 from glassformer.generation import generate
+from glassformer.schema import OPEN
 from glassformer.settings import TranslateSettings
 from glassformer.text import Tokenizer, train_tokenizer
 
@@ -68,15 +69,16 @@ class Translate:
     def evaluate(self) -> dict[str, float]:
         """On the held-out pairs: how many translations are right to the letter, and the perplexity per target token."""
         guesses = translate(self.model, self.tokenizer, [pair.source for pair in self.held_out])
-        right = sum(guess == pair.target for guess, pair in zip(guesses, self.held_out, strict=True))
         examples = self.encode(self.held_out)
+        truths = [self.tokenizer.decode(target) for _, target in examples]  # as the tokenizer writes it
+        right = sum(guess == truth for guess, truth in zip(guesses, truths, strict=True))
         batches = bucketed(
             [max(map(len, example)) for example in examples], self.settings.batch_tokens, seed=0, epoch=0
         )
         loss = sum(self.cross_entropy([examples[i] for i in batch], 0.0).item() for batch in batches)
         return {
             "exact_match": right / len(self.held_out),
-            "perplexity": exp(loss / sum(len(target) for _, target in examples)),
+            "perplexity": exp(min(700.0, loss / sum(len(target) for _, target in examples))),
             "held_out": len(self.held_out),
         }
 
@@ -105,10 +107,12 @@ def load_pairs(settings: TranslateSettings) -> tuple[list[Pair], list[Pair]]:
         return date_pairs(settings.examples, seed=settings.seed), held_out
     pairs = read_pairs(path, settings.target)
     random.Random(f"split {settings.seed}").shuffle(pairs)
-    cut = max(1, round(settings.held_out * len(pairs)))
-    if cut >= len(pairs):
+    held_out = pairs[: max(1, round(settings.held_out * len(pairs)))]
+    sources = {pair.source for pair in held_out}
+    training = [pair for pair in pairs if pair.source not in sources]  # also no double of what is held out
+    if not training:
         raise InputError(f"{path} has {len(pairs)} pairs: too few to train on some and hold out others")
-    return pairs[cut:], pairs[:cut]
+    return training, held_out
 
 
 def model_config(settings: TranslateSettings, tokenizer: Tokenizer) -> TransformerConfig:
@@ -117,7 +121,7 @@ def model_config(settings: TranslateSettings, tokenizer: Tokenizer) -> Transform
         d_model=settings.d_model,
         num_layers=settings.num_layers,
         num_heads=settings.num_heads,
-        d_ff=settings.d_ff or 4 * settings.d_model,
+        d_ff=OPEN if settings.d_ff is None else settings.d_ff,
         norm_order=settings.norm_order,
         dropout=settings.dropout,
     )

@@ -54,6 +54,8 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str], *, pad_left: bool = False) -> Encoded:
         """A batch of texts, padded to the longest."""
+        if isinstance(texts, str):
+            raise InputError(f"a single text {texts[:40]!r} was given: expected a list of texts")
         if not texts:
             raise InputError("an empty batch: there is no text to encode")
         rows = [encoding.ids for encoding in self.backend.encode_batch(list(texts))]
@@ -85,10 +87,12 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             raise InputError(f"{folder} has no {file.name}: expected a run or model folder with a tokenizer")
     try:
         backend = tokenizers.Tokenizer.from_file(str(files[0]))
+        backend.no_padding()  # padding is ours, with a mask that knows of it
+        backend.no_truncation()
         settings = json.loads(files[1].read_text(encoding="utf-8"))
     except Exception as error:  # the library raises bare Exceptions for a file it cannot parse
         raise InputError(f"{folder}: its tokenizer cannot be read ({error}). Is the file whole?") from None
-    missing = [name for name in SPECIAL if name not in settings]
+    missing = [name for name in SPECIAL if not isinstance(settings.get(name), str)]
     if missing:
         raise InputError(f"{files[1]} does not name its {', '.join(missing)}")
     return Tokenizer(backend, {name: settings[name] for name in SPECIAL})
@@ -106,7 +110,11 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int) -> Tokenizer:
     )
     backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="first")
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, special_tokens=list(SPECIAL.values()), show_progress=False, min_frequency=2
+        vocab_size=vocab_size,
+        limit_alphabet=vocab_size - len(SPECIAL),
+        special_tokens=list(SPECIAL.values()),
+        show_progress=False,
+        min_frequency=2,
     )
     backend.train_from_iterator(lines, trainer)
     end = SPECIAL["eos_token"]

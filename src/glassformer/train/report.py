@@ -12,7 +12,7 @@ LINES = 10  # plain lines in a whole training, where there is no terminal
 
 
 class Report:
-    """Follows a training step by step. Loss and speed are means since the last line, or smoothed in the bar."""
+    """Follows a training step by step. Loss and speed are means since they were last shown."""
 
     def __init__(self, steps: int, metrics: Path, console: Console) -> None:
         self.steps, self.console = steps, console

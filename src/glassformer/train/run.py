@@ -19,7 +19,7 @@ from glassformer.text import Tokenizer
 from glassformer.train.loop import Task, train
 from glassformer.train.report import Report
 
-RUN = "run.json"
+RUN, METRICS = "run.json", "metrics.jsonl"
 
 
 class TextTask(Task, Protocol):
@@ -30,7 +30,7 @@ class TextTask(Task, Protocol):
 
 
 def check_free(settings: TrainSettings) -> None:
-    """Refuses a folder that holds something else; asked before any work is done."""
+    """Refuses a folder that holds something else, or a finished run; asked before any work is done."""
     out = settings.out
     if out.is_file():
         raise InputError(f"--out {out} is a file: expected a folder to write")
@@ -42,29 +42,41 @@ def check_free(settings: TrainSettings) -> None:
         raise InputError(f"--out {out} holds a finished run: choose another folder, or replace it with --overwrite")
 
 
-def run(task: TextTask, settings: TrainSettings, console: Console) -> dict[str, float]:
-    """Trains, scores, and writes the run folder."""
-    with whole_folder(settings.out) as folder:
-        with Report(settings.steps, folder / "metrics.jsonl", console) as report:
-            results = train(task, settings, report)
-        record: dict[str, Any] = {
-            "task": task.name,
-            "command": shlex.join(["glassformer", *sys.argv[1:]]),
-            "glassformer_version": __version__,
-            "settings": settings.to_dict(),
-            "results": {key: round(value, 6) for key, value in results.items()},
-        }
-        (folder / RUN).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def run(task: TextTask, settings: TrainSettings, console: Console, *, verb: str) -> dict[str, float]:
+    """Trains, writes the run folder, and scores: in that order, so that what was trained is kept in any case."""
+    check_free(settings)
+    record: dict[str, Any] = {
+        "task": task.name,
+        "verb": verb,
+        "command": shlex.join(["glassformer", *sys.argv[1:]]),
+        "glassformer_version": __version__,
+        "settings": settings.to_dict(),
+    }
+    with whole_folder(settings.out, replaces=(RUN, METRICS)) as folder:
+        with Report(settings.steps, folder / METRICS, console) as report:
+            seconds = train(task, settings, report)
         write_model(task.model, folder, task.tokenizer)
+        write_record(folder, record)
+    results = {**task.evaluate(), "train_seconds": seconds}
+    write_record(settings.out, {**record, "results": {key: round(value, 6) for key, value in results.items()}})
     return results
 
 
-def task_of(path: str | Path) -> str:
-    """What a run folder was trained for."""
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    written = folder / f"{RUN}.partial"
+    written.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    written.replace(folder / RUN)
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """What a run folder says of itself."""
     file = Path(path) / RUN
     if not file.is_file():
         raise InputError(f"{path} has no {RUN}: it is half-written, or not a run folder")
     try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["task"])
-    except (ValueError, KeyError):
-        raise InputError(f"{file} cannot be read. Is the file whole?") from None
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    if not isinstance(record, dict) or "task" not in record:
+        raise InputError(f"{file} does not say what the run was trained for")
+    return record
