@@ -65,7 +65,7 @@ def main(args: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         if debug:
             raise
-        print("stopped", file=sys.stderr)
+        print("stopped: what was not finished is not written", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()

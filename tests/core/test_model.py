@@ -98,3 +98,12 @@ def test_layers_of_one_kind_share_one_mask() -> None:
     assert context.mask(0) is context.mask(1) is context.mask(3)
     assert context.mask(0) is not context.mask(2)
     assert len(stack.rotaries) == 2
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_a_model_is_traced_whole(positions: str) -> None:
+    """What torch.compile needs: a forward pass, with a mask, in one graph."""
+    model, mask = writer(positions=positions), torch.ones_like(ids).bool()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(ids, mask).logits, model(ids, mask).logits)
