@@ -157,7 +157,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no such ending": (["inspect", "RUN", "--positions", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
         "not finite": (["train", "translate", "--rate-scale", "nan"], "--rate-scale is nan: expected a finite number"),
         "no width": (["train", "translate", "--out", "DIR/x", "--d-ff", "0"], "d_ff is 0"),
-        "a run is no demo": (["demo", "--out", "RUN"], "holds a finished run"),
+        "a run is no demo": (["demo", "--out", "RUN"], "holds a run that is no demo"),
         "both": (["predict", "RUN", "hello", "--file", "DIR/x"], "choose one"),
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data.batches import bucketed, pad
-from glassformer.data.dates import MONTHS, WEEKDAYS, date_pairs, english_times, korean_time, make_pair
+from glassformer.data.dates import MONTHS, WEEKDAYS, clock_times, date_pairs, korean_time, make_pair, spoken_times
 from glassformer.data.pairs import Pair, read_lines, read_pairs
 from glassformer.errors import InputError
 
@@ -47,7 +47,7 @@ def test_the_translation_is_the_date_that_the_phrase_says() -> None:
     ],
 )
 def test_times_are_said_as_people_say_them(hour: int, minute: int, english: str, korean: str) -> None:
-    assert english in english_times(hour, minute)
+    assert english in clock_times(hour, minute) + spoken_times(hour, minute)
     assert korean_time(hour, minute) == korean
 
 
@@ -55,7 +55,7 @@ def test_no_phrase_says_two_different_times() -> None:
     meaning: dict[str, str] = {}
     for hour in range(24):
         for minute in range(60):
-            for phrase in english_times(hour, minute):
+            for phrase in clock_times(hour, minute) + spoken_times(hour, minute):
                 assert meaning.setdefault(phrase, korean_time(hour, minute)) == korean_time(hour, minute), phrase
 
 
@@ -64,6 +64,13 @@ def test_held_out_phrases_and_dates_never_occur_in_training() -> None:
     assert not {pair.source for pair in training} & {pair.source for pair in held_out}
     assert not {day_of(pair) for pair in training} & {day_of(pair) for pair in held_out}
     assert len({pair.source for pair in held_out}) == 500
+
+
+def test_every_way_to_say_a_time_is_trained_and_held_out() -> None:
+    ways = ("noon", "midnight", "o'clock", "half past", "quarter past", "twenty to", ":", "a.m.", ".")
+    for pairs, least in ((date_pairs(40_000, seed=0), 200), (date_pairs(500, seed=0, held_out=True), 2)):
+        for way in ways:
+            assert sum(way in pair.source for pair in pairs) >= least, way
 
 
 def test_the_seed_alone_decides_the_data() -> None:

@@ -22,7 +22,8 @@ def test_the_demo_translates_dates_it_never_saw(tmp_path: Path) -> None:
     for part in ("held-out exact match", "1998년 3월 3일 오후 4시 30분", "attention-cross.png", "Try next"):
         assert part in shown
     for picture in ("attention-cross.png", "positions.png"):
-        assert Image.open(tmp_path / "demo" / picture).size[0] > 800
+        with Image.open(tmp_path / "demo" / picture) as image:
+            assert image.size[0] > 800
 
 
 def test_a_short_demo_runs_through_and_replaces_an_earlier_one(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from glassformer.text import Tokenizer, load_tokenizer, train_tokenizer
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    pairs = date_pairs(500, seed=0)
-    return train_tokenizer([text for pair in pairs for text in (pair.source, pair.target)], 500)
+    pairs = date_pairs(2000, seed=0)
+    return train_tokenizer([text for pair in pairs for text in (pair.source, pair.target)], 800)
 
 
 def test_round_trip(tokenizer: Tokenizer) -> None:

@@ -70,6 +70,11 @@ def main(args: list[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:  # a full disk, a folder that may not be written
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _run(args: list[str]) -> None:

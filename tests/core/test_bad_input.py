@@ -101,6 +101,13 @@ def test_a_memory_of_another_batch() -> None:
         model(encoder=STACK).decode(ids, encoder_last_hidden_state=torch.zeros(1, 4, 12))
 
 
+def test_labels_outside_the_vocabulary_or_of_another_length() -> None:
+    with pytest.raises(InputError, match=r"labels hold 99: expected 0 to 19, or -100"):
+        model()(ids, labels=ids.clone().fill_(99))
+    with pytest.raises(InputError, match=r"labels have shape \(2, 2\): expected \(2, 4\)"):
+        model()(ids, labels=ids[:, :3])
+
+
 def test_labels_that_leave_nothing_to_predict() -> None:
     with pytest.raises(InputError, match="labels of 1 token leave no next token"):
         model()(ids[:, :1], labels=ids[:, :1])

@@ -40,6 +40,7 @@ def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None) -
     (folder / CONFIG).write_text(text, encoding="utf-8")
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.named_parameters()}
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # readable to whom the others are
 
 
 def load(path: str | Path) -> Transformer:

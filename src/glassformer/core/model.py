@@ -132,14 +132,11 @@ class Transformer(nn.Module):
         """
         memory = None
         if self.encoder is None:
-            self.refuse(
-                decoder_input_ids=decoder_input_ids,
-                decoder_attention_mask=decoder_attention_mask,
-                pixel_values=pixel_values,
-                past_values=past_values,
-            )
+            self.refuse({"pixel_values": pixel_values, "past_values": past_values})
         if self.decoder is None:
-            self.refuse(decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask, cache=cache)
+            self.refuse({"cache": cache})
+        if self.encoder is None or self.decoder is None:
+            self.refuse({"decoder_input_ids": decoder_input_ids, "decoder_attention_mask": decoder_attention_mask})
         if self.encoder is not None:
             memory = hidden = self.encode(
                 input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
@@ -168,7 +165,7 @@ class Transformer(nn.Module):
             pooled=pooled,
         )
 
-    def refuse(self, **given: object) -> None:
+    def refuse(self, given: dict[str, object]) -> None:
         """What this shape of model has no use for is an error, never ignored."""
         for name, value in given.items():
             if value is not None:
@@ -206,7 +203,15 @@ class Transformer(nn.Module):
             if labels.shape[1] == 1:
                 raise InputError("labels of 1 token leave no next token to predict: give at least 2")
             logits, labels = logits[:, :-1], labels[:, 1:]  # (B, T-1, V), (B, T-1)
-        return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)
+        if labels.shape != logits.shape[:-1]:
+            expected = tuple(logits.shape[:-1])
+            raise InputError(f"labels have shape {tuple(labels.shape)}: expected {expected}, one for each prediction")
+        try:
+            return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)
+        except IndexError:
+            wrong = labels[(labels != IGNORE) & ((labels < 0) | (labels >= logits.shape[-1]))]
+            allowed = f"0 to {logits.shape[-1] - 1}, or {IGNORE} to ignore one"
+            raise InputError(f"labels hold {int(wrong[0])}: expected {allowed}") from None
 
 
 def source_embedding(config: TransformerConfig, stack: StackConfig) -> Embedding:

@@ -53,7 +53,7 @@ class Stack(nn.Module):
         """
         x = self.embed(inputs) if embeds is None else embeds  # (B, T, E)
         if 0 in x.shape[:2]:
-            raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one of one")
+            raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one token")
         keep, positions, span = self.counted(x, keep, positions, cache)
         x = self.embed.place(x, positions, span, segments)  # (B, T, D)
         context = self.context(x, keep, positions, memory, memory_keep, cache)
@@ -69,7 +69,7 @@ class Stack(nn.Module):
         past = cache.length if cache is not None else 0
         if cache is not None and cache.batch not in (None, batch):
             raise InputError(f"a cache of {cache.batch} sequences got a batch of {batch}: use one cache per batch")
-        keep = as_keep(keep, (batch, past + length), "attention_mask")
+        keep = as_keep(keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask")
         if keep is None and cache is not None and cache.keep is not None:
             keep = torch.cat([cache.keep, cache.keep.new_ones(batch, length)], dim=1)  # (B, S)
         if positions is None:

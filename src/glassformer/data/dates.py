@@ -50,7 +50,6 @@ def is_held_out(day: date) -> bool:
 
 
 def make_pair(rng: random.Random, day: date) -> Pair:
-    hour, minute = rng.randrange(24), rng.choice((0, 0, 15, 30, 45, *range(60)))
     style = rng.choice(DATE_STYLES)
     parts = {
         "d": str(day.day), "dth": ordinal(day.day), "m": MONTHS[day.month - 1], "mon": MONTHS[day.month - 1][:3],
@@ -61,10 +60,21 @@ def make_pair(rng: random.Random, day: date) -> Pair:
     if "{w" in style:
         korean += f" {WEEKDAYS_KO[day.weekday()]}요일"
     if rng.random() < 0.85:
-        both = rng.choice(BOTH_STYLES)
-        english = both.format(date=english, time=rng.choice(english_times(hour, minute)))
+        hour, minute = make_time(rng)
+        spoken, clock = spoken_times(hour, minute), clock_times(hour, minute)
+        time = rng.choice(spoken if spoken and rng.random() < 0.5 else clock)
+        english = rng.choice(BOTH_STYLES).format(date=english, time=time)
         korean += f" {korean_time(hour, minute)}"
     return Pair(english, korean)
+
+
+def make_time(rng: random.Random) -> tuple[int, int]:
+    """An hour and a minute: half of them any, the others such as English has words for, noon and midnight included."""
+    if rng.random() < 0.5:
+        return rng.randrange(24), rng.randrange(60)
+    if rng.random() < 0.1:
+        return rng.choice((0, 12)), 0
+    return rng.randrange(24), rng.choice((0, 30, *PAST, *(60 - minute for minute in PAST)))
 
 
 def ordinal(number: int) -> str:
@@ -73,26 +83,27 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def english_times(hour: int, minute: int) -> list[str]:
-    """Every way to say this time: by the clock, by half the clock, in words where English has them."""
+def clock_times(hour: int, minute: int) -> list[str]:
+    """By the clock of 24 hours, or by that of 12."""
     half, suffix = (hour - 1) % 12 + 1, "am" if hour < 12 else "pm"
-    clock = [f"{hour:02}:{minute:02}", f"{hour}:{minute:02}", f"{half}:{minute:02} {suffix}"]
-    clock += [f"{half}:{minute:02} {'a.m.' if hour < 12 else 'p.m.'}", f"{half}.{minute:02} {suffix}"]
-    return clock + spoken_times(hour, minute)
+    dotted = "a.m." if hour < 12 else "p.m."
+    by_twelve = [f"{half}:{minute:02} {suffix}", f"{half}:{minute:02} {dotted}", f"{half}.{minute:02} {suffix}"]
+    return [f"{hour:02}:{minute:02}", f"{hour}:{minute:02}", *by_twelve]
 
 
 def spoken_times(hour: int, minute: int) -> list[str]:
+    """In words, where English has them."""
     if minute == 0:
-        special = {0: ["midnight"], 12: ["noon"]}.get(hour, [])
+        special = {0: ["midnight"] * 2, 12: ["noon"] * 2}.get(hour, [])
         half, suffix = (hour - 1) % 12 + 1, "am" if hour < 12 else "pm"
         return [*special, f"{half} {suffix}", f"{HOURS[hour % 12]} o'clock {part_of_day(hour)}"]
     if minute == 30:
-        return [f"half past {HOURS[hour % 12]} {part_of_day(hour)}"] * 2
+        return [f"half past {HOURS[hour % 12]} {part_of_day(hour)}"]
     if minute in PAST:
-        return [f"{PAST[minute]} past {HOURS[hour % 12]} {part_of_day(hour)}"] * 2
+        return [f"{PAST[minute]} past {HOURS[hour % 12]} {part_of_day(hour)}"]
     if 60 - minute in PAST:
         following = (hour + 1) % 24
-        return [f"{PAST[60 - minute]} to {HOURS[following % 12]} {part_of_day(hour)}"] * 2
+        return [f"{PAST[60 - minute]} to {HOURS[following % 12]} {part_of_day(hour)}"]
     return []
 
 

@@ -24,13 +24,20 @@ def inspect(settings: InspectSettings) -> None:
         pictures["positions"] = settings.picture or settings.run / "positions.png"
         picture_positions(model, pictures["positions"])
     if settings.attention is not None:
-        pictures["attention"] = settings.picture or settings.run / f"attention-{settings.part}.png"
+        pictures["attention"] = settings.picture or settings.run / picture_name(settings)
         tokenizer, chosen = load_tokenizer(settings.run), {"layer": settings.layer, "head": settings.head}
         picture_attention(model, tokenizer, settings.attention, pictures["attention"], part=settings.part, **chosen)
     if pictures:
         show_paths(pictures, as_json=settings.json)
     else:
         show_parameters(model, as_json=settings.json)
+
+
+def picture_name(settings: InspectSettings) -> str:
+    """attention-cross.png, or attention-cross-layer0-head2.png where those were chosen."""
+    layer = "" if settings.layer is None else f"-layer{settings.layer}"
+    head = "" if settings.head is None else f"-head{settings.head}"
+    return f"attention-{settings.part}{layer}{head}.png"
 
 
 def check(settings: InspectSettings) -> None:
@@ -61,4 +68,14 @@ def show_parameters(model: Transformer, *, as_json: bool) -> None:
     for share in parts:
         table.add_row(share.part, f"{share.parameters:,}", f"{share.share:.1%}")
     table.add_row("all", f"{count(model):,}", "100.0%", style="bold")
-    make_console().print(table)
+    console = make_console()
+    for name, stack in (("encoder", model.config.encoder), ("decoder", model.config.decoder)):
+        if stack is not None:
+            blocks = sum(s.parameters for s in parts if s.part.startswith(f"{name} ") and "embedding" not in s.part)
+            feed_forward = sum(s.parameters for s in parts if s.part == f"{name} feed-forward")
+            console.print(
+                f"{name}: {stack.num_layers} layers, d_model {stack.d_model}, {stack.num_heads} heads, "
+                f"d_ff {stack.d_ff}; the feed-forward holds {feed_forward / blocks:.0%} of its blocks"
+            )
+    console.print()
+    console.print(table)

@@ -2,6 +2,7 @@
 
 import random
 
+from glassformer.errors import InputError
 from glassformer.inspect.attention import picture_attention
 from glassformer.inspect.positions import picture_positions
 from glassformer.settings import DemoSettings, TranslateSettings
@@ -22,6 +23,8 @@ def demo(settings: DemoSettings) -> None:
         out=settings.out, overwrite=is_a_demo, steps=settings.steps, seed=settings.seed, batch_tokens=1024,
         warmup=max(1, min(150, settings.steps // 4)), rate_scale=0.25, d_model=96, d_ff=384, dropout=0.0,
     )  # fmt: skip
+    if (settings.out / RUN).is_file() and not is_a_demo:
+        raise InputError(f"--out {settings.out} holds a run that is no demo: choose another folder")
     check_free(job)
     task = Translate(job)
     describe(task, console)

@@ -87,6 +87,8 @@ def translate(
     model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, max_new_tokens: int = 128, batch_size: int = 64
 ) -> list[str]:
     """The translation of each text, in their order; like lengths are translated together."""
+    if isinstance(texts, str):
+        raise InputError(f"a single text {texts[:40]!r} was given: expected a list of texts")
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     found: dict[int, str] = {}
     for start in range(0, len(order), batch_size):

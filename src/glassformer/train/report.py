@@ -8,7 +8,8 @@ from typing import Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-LINES = 10  # plain lines in a whole training, where there is no terminal
+LINES = 10  # plain lines in a whole training, where there is no terminal ...
+QUIET = 20.0  # ... and more, so that there are not many seconds without one
 
 
 class Report:
@@ -17,9 +18,10 @@ class Report:
     def __init__(self, steps: int, metrics: Path, console: Console) -> None:
         self.steps, self.console = steps, console
         self.file: TextIO = metrics.open("w", encoding="utf-8")
-        self.every = max(1, steps // (100 if console.is_terminal else LINES))
+        self.every = max(1, min(100, steps // 100))
         self.losses: list[float] = []
         self.tokens, self.since = 0, time.perf_counter()
+        self.told = self.since
         self.bar = Progress(
             TextColumn("step {task.completed}/{task.total}"),
             BarColumn(bar_width=None),
@@ -43,19 +45,20 @@ class Report:
     def step(self, step: int, *, loss: float, rate: float, tokens: int) -> None:
         self.losses.append(loss)
         self.tokens += tokens
-        self.bar.update(self.line, completed=step)
-        if step % self.every and step != self.steps:
-            return
         now = time.perf_counter()
         mean, speed = sum(self.losses) / len(self.losses), self.tokens / (now - self.since)
+        self.bar.update(self.line, completed=step, loss=mean, rate=rate, speed=speed)
+        if step % self.every and step != self.steps:
+            return
         entry = {"step": step, "loss": round(mean, 5), "rate": rate, "tokens_per_second": round(speed)}
         self.file.write(json.dumps(entry) + "\n")
         self.file.flush()
-        self.bar.update(self.line, loss=mean, rate=rate, speed=speed)
-        if not self.console.is_terminal:
+        last = step == self.steps or now - self.told > QUIET
+        if not self.console.is_terminal and (last or step % max(1, self.steps // LINES) == 0):
             left = (self.steps - step) * (now - self.since) / len(self.losses)
             self.console.print(
                 f"step {step}/{self.steps}  loss {mean:.3f}  rate {rate:.1e}  {speed:,.0f} tokens/s  {left:.0f} s left"
             )
+            self.told = now
         self.losses.clear()
         self.tokens, self.since = 0, now

@@ -34,6 +34,8 @@ def check_free(settings: TrainSettings) -> None:
     out = settings.out
     if out.is_file():
         raise InputError(f"--out {out} is a file: expected a folder to write")
+    if out.resolve() == Path.cwd():
+        raise InputError(f"--out {out} is the folder you are in: name one inside it, such as runs/mine")
     if not out.is_dir() or not any(out.iterdir()):
         return
     if not (out / RUN).is_file():
