@@ -1,6 +1,6 @@
 """A training as a run folder: the model as any tool reads it, `run.json` with the settings, `metrics.jsonl`.
 
-The folder is written as NAME.partial and takes its name when all is there, so a run is whole or not a run.
+The folder is written beside its place and moved there when all is there, so a run is whole or not a run.
 """
 
 import json
