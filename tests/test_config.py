@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from glassformer.config import NAMED, ImageConfig, LayerKind, SeriesConfig, StackConfig, TransformerConfig
+from glassformer.config import (
+    NAMED,
+    ImageConfig,
+    LayerKind,
+    RotaryScaling,
+    SeriesConfig,
+    StackConfig,
+    TransformerConfig,
+)
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 
@@ -25,7 +33,7 @@ def test_open_fields_are_settled_and_settled_anew_in_a_copy() -> None:
 
 
 def test_json_in_and_out() -> None:
-    kinds = (LayerKind(window=4), LayerKind(rotary_base=1e6, rotary_factor=2.0))
+    kinds = (LayerKind(window=4), LayerKind(rotary_base=1e6, rotary_scaling=RotaryScaling(type="linear", factor=2.0)))
     configs = [
         TransformerConfig(decoder=stack(layer_kinds=kinds, positions="rotary"), vocab_size=50, bos_token_id=1),
         TransformerConfig(encoder=stack(), image=ImageConfig(size=8, patch=4), head="class", num_classes=2),
@@ -98,9 +106,10 @@ def test_head_dim_frees_the_heads_from_d_model() -> None:
         ({"decoder": stack(), "vocab_size": 0}, "vocab_size is 0"),
         ({"decoder": stack(), "vocab_size": 9, "target_vocab_size": 8}, "target_vocab_size is 8"),
         ({"decoder": stack(), "vocab_size": 9, "eos_token_id": 9}, "eos_token_id is 9: expected an id from 0 to 8"),
-        ({"decoder": stack(), "vocab_size": 9, "head": "class", "num_classes": 2}, "head is 'class'"),
+        ({"decoder": stack(), "vocab_size": 9, "head": "forecast"}, "head is 'forecast'"),
+        ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "end"}, "the end is found by its token"),
         ({"encoder": stack(), "vocab_size": 9, "head": "class"}, "num_classes is None"),
-        ({"encoder": stack(), "vocab_size": 9, "num_classes": 2}, "num_classes is 2: only head='class'"),
+        ({"encoder": stack(), "vocab_size": 9, "num_classes": 2}, "num_classes is 2: only heads 'class' and 'token'"),
         ({"encoder": stack(), "vocab_size": 9, "head": "forecast"}, "a forecast is made from a series"),
         ({"encoder": stack(), "image": ImageConfig(size=8, patch=4)}, "a model that reads patches has no vocabulary"),
         ({"decoder": stack(), "vocab_size": 9, "image": ImageConfig(size=8, patch=4)}, "feed the encoder"),

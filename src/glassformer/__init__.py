@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from glassformer.checkpoints import load as load
-    from glassformer.checkpoints import save as save
+    from glassformer.checkpoints.files import load as load
+    from glassformer.checkpoints.files import save as save
     from glassformer.config import ImageConfig as ImageConfig
     from glassformer.config import LayerKind as LayerKind
     from glassformer.config import SeriesConfig as SeriesConfig
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from glassformer.text import train_tokenizer as train_tokenizer
 
 _HOME = {
-    "glassformer.checkpoints": ("load", "save"),
+    "glassformer.checkpoints.files": ("load", "save"),
     "glassformer.config": ("ImageConfig", "LayerKind", "SeriesConfig", "StackConfig", "TransformerConfig"),
     "glassformer.core.cache": ("Cache",),
     "glassformer.core.model": ("Output", "Transformer"),

@@ -12,9 +12,43 @@ from typing import Any, Literal, Self
 from glassformer.errors import InputError, nearest
 from glassformer.schema import OPEN, Config
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared", "tanh"]
 Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
-Pooling = Literal["first", "mean", "max", "attention"]
+Pooling = Literal["first", "last", "end", "mean", "max", "attention"]
+Head = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotaryScaling(Config):
+    """How rotary angles change for texts longer than those of training; `positions.py` has the formulas.
+
+    linear    every angle divided by `factor` (Chen et al., 2023)
+    dynamic   a larger base, the larger the further the text goes past `trained_len`
+    llama3    slow angles divided by `factor`, fast ones kept, a ramp between (LLaMA 3: Dubey et al., 2024)
+    yarn      the same idea with a ramp over the pairs, and larger scores (Peng et al., 2024)
+    longrope  a factor for every pair, one set for short and one for long texts (Ding et al., 2024)
+    """
+
+    type: Literal["linear", "dynamic", "llama3", "yarn", "longrope"]
+    factor: float = 1.0
+    trained_len: int = 8192  # the longest text of the training before
+    low_frequency: float = 1.0  # llama3: fewer turns than this over trained_len are slow
+    high_frequency: float = 4.0  # llama3: more turns than this are fast
+    slow_turns: float = 1.0  # yarn: the same two borders
+    fast_turns: float = 32.0
+    whole_pairs: bool = True  # yarn: the ramp begins and ends at a whole pair
+    short_factors: tuple[float, ...] = ()  # longrope: one for each pair
+    long_factors: tuple[float, ...] = ()
+    amplitude: float = 1.0  # cosine and sine are multiplied by it, so scores by its square
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("factor", "trained_len", "low_frequency", "slow_turns", "amplitude"):
+            if getattr(self, name) <= 0:
+                raise self._refuse(name, "expected a number above 0")
+        for low, high in (("low_frequency", "high_frequency"), ("slow_turns", "fast_turns")):
+            if getattr(self, high) <= getattr(self, low):
+                raise self._refuse(high, f"expected more than {low} = {getattr(self, low)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +57,14 @@ class LayerKind(Config):
 
     window: int | None = None  # the last W keys when causal, W/2 to either side in an encoder; None sees all
     rotary_base: float = 10_000.0
-    rotary_factor: float = 1.0  # positions are divided by it: a longer text in the range of angles seen in training
+    rotary_scaling: RotaryScaling | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.window is not None and self.window < 1:
             raise self._refuse("window", "a layer must see at least 1 key; use None for no window")
-        for name in ("rotary_base", "rotary_factor"):
-            if getattr(self, name) <= 0:
-                raise self._refuse(name, "expected a number above 0")
+        if self.rotary_base <= 0:
+            raise self._refuse("rotary_base", "expected a number above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +73,7 @@ class StackConfig(Config):
 
     d_model: int
     num_layers: int
+    num_blocks: int = OPEN  # the blocks that are stored, num_layers; fewer are applied several times in a row
     num_heads: int
     num_kv_heads: int = OPEN  # as many as num_heads; 1 is multi-query, between is grouped-query
     head_dim: int = OPEN  # d_model / num_heads
@@ -48,31 +82,37 @@ class StackConfig(Config):
     layer_kinds: tuple[LayerKind, ...] = (LayerKind(),)  # a pattern, repeated over the layers
 
     positions: Positions = "sinusoidal"
+    position_offset: int = 0  # added tables are read from this row on
+    sinusoids: Literal["interleaved", "halves", "closed_halves"] = "interleaved"  # how sines and cosines are laid out
     rotary_fraction: float = 1.0  # the part of head_dim that turns
     relative_buckets: int = 32
     relative_max_distance: int = 128
 
-    norm: Literal["layer", "rms"] = "layer"
+    norm: Literal["layer", "rms", "rms_offset"] = "layer"  # offset: multiplied by 1 + weight
     norm_order: Literal["pre", "post", "sandwich"] = "pre"
     norm_eps: float = 1e-5
     norm_bias: bool = True  # LayerNorm only; RMSNorm has none
+    first_norm: bool = True  # the one before the first block's attention; the embedding may have just been normed
     final_norm: bool = OPEN  # after pre and sandwich order, not after post
 
-    block: Literal["serial", "parallel"] = "serial"
+    block: Literal["serial", "parallel", "parallel_two_norms"] = "serial"  # two: one each for attention and ffn
     activation: Activation = "relu"
     gated: bool = False
     qk_norm: bool = False
+    attention_scale: float = OPEN  # what scores are multiplied by, 1 / sqrt(head_dim)
+    score_cap: float | None = None  # scores are bent to stay within +-cap: cap tanh(score / cap)
     qkv_bias: bool = True
     out_bias: bool = True
     ffn_bias: bool = True
 
-    dropout: float = 0.0  # on each residual branch, and after embedding + position
+    dropout: float = 0.0  # on each residual branch
     attention_dropout: float = OPEN  # on the attention weights; as dropout
     ffn_dropout: float = OPEN  # on the feed-forward's hidden layer; as dropout
+    embed_dropout: float = OPEN  # after embedding + position; as dropout
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("d_model", "num_layers", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len"):
+        for name in ("d_model", "num_layers", "num_blocks", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise self._refuse(name, "expected a whole number of at least 1")
@@ -83,16 +123,21 @@ class StackConfig(Config):
                 f"or set head_dim to give the heads a width of their own"
             )
         self._settle(
+            num_blocks=self.num_layers,
             num_kv_heads=self.num_heads,
             head_dim=self.d_model // self.num_heads,
             d_ff=4 * self.d_model,
             final_norm=self.norm_order != "post",
+            attention_scale=(self.head_dim or self.d_model // self.num_heads) ** -0.5,
             attention_dropout=self.dropout,
             ffn_dropout=self.dropout,
+            embed_dropout=self.dropout,
         )
+        if self.num_blocks > self.num_layers:
+            raise self._refuse("num_blocks", f"expected at most num_layers = {self.num_layers}: each is applied")
         if self.num_heads % self.num_kv_heads:
             raise self._refuse("num_kv_heads", f"must divide num_heads = {self.num_heads}: {_divisors(self.num_heads)}")
-        for name in ("dropout", "attention_dropout", "ffn_dropout"):
+        for name in ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise self._refuse(name, "expected a probability from 0 up to, not including, 1")
         if not 0 < self.rotary_fraction <= 1:
@@ -103,12 +148,19 @@ class StackConfig(Config):
             raise self._refuse("relative_buckets", "expected an even number of at least 4")
         if self.relative_max_distance <= self.relative_buckets // 2:
             raise self._refuse("relative_max_distance", f"expected more than {self.relative_buckets // 2}")
+        if self.position_offset < 0:
+            raise self._refuse("position_offset", "expected 0 or more rows")
+        for name in ("attention_scale", "score_cap"):
+            if getattr(self, name) is not None and getattr(self, name) <= 0:
+                raise self._refuse(name, "expected a number above 0")
         if self.norm_eps <= 0:
             raise self._refuse("norm_eps", "expected a small number above 0, such as 1e-5")
         if not self.layer_kinds:
             raise self._refuse("layer_kinds", "expected at least one LayerKind")
-        if self.block == "parallel" and self.norm_order == "post":
-            raise self._refuse("block", "attention and feed-forward share one norm before them; set norm_order='pre'")
+        if self.block != "serial" and self.norm_order == "post":
+            raise self._refuse("block", "attention and feed-forward are normed before, not after; set norm_order='pre'")
+        if not self.first_norm and (self.norm_order != "pre" or self.block != "serial"):
+            raise self._refuse("first_norm", "only a serial block in pre order can leave its first norm out")
 
     @property
     def rotary_dim(self) -> int:
@@ -124,6 +176,7 @@ class ImageConfig(Config):
     patch: int
     channels: int = 3
     class_token: bool = True
+    distillation_token: bool = False  # a second token before the patches, which a teacher's answers train
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,7 +188,12 @@ class ImageConfig(Config):
 
     @property
     def num_tokens(self) -> int:
-        return (self.size // self.patch) ** 2 + self.class_token
+        return (self.size // self.patch) ** 2 + self.prefix_tokens
+
+    @property
+    def prefix_tokens(self) -> int:
+        """The tokens that stand before the patches."""
+        return self.class_token + self.distillation_token
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,15 +236,23 @@ class TransformerConfig(Config):
     series: SeriesConfig | None = None
 
     scale_embeddings: bool = False  # multiply token vectors by sqrt(d_model), as the paper does
-    embed_dim: int | None = None  # None: d_model; narrower vectors are projected up to it
+    embed_dim: int | None = None  # None: d_model; vectors of a width of their own are projected to it
     embed_norm: bool = False
     num_segments: int = 0  # sentence A, sentence B: how many are told apart; 0 for none
 
-    head: Literal["language", "class", "forecast", "none"] = "language"
+    head: Head = "language"
     tie_embeddings: bool = True  # the language head's matrix is the (target) embedding
-    head_bias: bool = False
+    head_activation: Activation | None = None  # given: a dense layer with it stands before the last one
+    head_norm: bool = False  # and a norm behind that
+    head_dense_bias: bool = True
+    head_bias: bool = OPEN  # of the last layer: a language head has none, the others do
+    head_dropout: float = OPEN  # before the last layer of heads other than language; as the stack's dropout
+    logit_scale: float = 1.0
+    logit_cap: float | None = None  # logits are bent to stay within +-cap
     num_classes: int | None = None
     pooling: Pooling = "mean"
+    two_classifiers: bool = False  # a second one reads the distillation token; their logits are averaged
+    label_shift: Literal["start", "last"] = "start"  # what comes before the labels: a start token, or their last token
 
     init: Literal["paper", "modern"] = "modern"
 
@@ -213,6 +279,10 @@ class TransformerConfig(Config):
             raise self._refuse("num_segments", "expected 0 for none, or how many are told apart")
         if self.target_vocab_size is not None and not (self.encoder and self.decoder and not self.patches):
             raise self._refuse("target_vocab_size", "only a model with a source and a target text has two vocabularies")
+        self._settle(
+            head_bias=self.head != "language",
+            head_dropout=self.last_stack.dropout,
+        )
         self._check_stacks()
         self._check_head()
         for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
@@ -226,8 +296,10 @@ class TransformerConfig(Config):
                 if getattr(self, name) and not self.decoder:
                     raise self._refuse(name, "belongs to token embeddings, and this model reads patches")
         if self.encoder and self.decoder:
-            if self.decoder.block == "parallel":
-                raise InputError("TransformerConfig.decoder.block is 'parallel': it has no place for cross-attention")
+            if self.decoder.block != "serial":
+                raise InputError(
+                    f"TransformerConfig.decoder.block is {self.decoder.block!r}: it has no place for cross-attention"
+                )
             if self.encoder.d_model != self.decoder.d_model:
                 raise InputError(
                     f"TransformerConfig.encoder.d_model is {self.encoder.d_model} and decoder.d_model is "
@@ -237,16 +309,25 @@ class TransformerConfig(Config):
     def _check_head(self) -> None:
         if self.head == "language" and not self.reads_tokens:
             raise self._refuse("head", "a model that reads patches has no vocabulary; choose 'class' or 'forecast'")
-        if self.head == "class" and self.num_classes is None:
-            raise self._refuse("num_classes", "a class head needs the number of its classes")
-        if self.head != "class" and self.num_classes is not None:
-            raise self._refuse("num_classes", f"only head='class' has classes, and head is {self.head!r}")
+        if self.head in ("class", "token") and self.num_classes is None:
+            raise self._refuse("num_classes", f"a {self.head} head needs the number of its classes")
+        if self.head not in ("class", "token") and self.num_classes is not None:
+            raise self._refuse("num_classes", f"only heads 'class' and 'token' have classes; head is {self.head!r}")
         if self.head == "forecast" and self.series is None:
             raise self._refuse("head", "a forecast is made from a series; give series=SeriesConfig(...)")
-        if self.head in ("class", "forecast") and self.decoder:
+        if self.head == "forecast" and self.decoder:
             raise self._refuse("head", "is made for an encoder; this model has a decoder")
         if self.head == "class" and self.pooling == "first" and self.image and not self.image.class_token:
             raise self._refuse("pooling", "the first of the patches is no summary; set image.class_token or 'mean'")
+        if self.head in ("class", "pool") and self.pooling == "end" and self.eos_token_id is None:
+            raise self._refuse("pooling", "the end is found by its token; give eos_token_id")
+        if self.two_classifiers and not (self.image and self.image.distillation_token and self.head == "class"):
+            raise self._refuse("two_classifiers", "needs head='class' and image.distillation_token")
+        if not 0 <= self.head_dropout < 1:
+            raise self._refuse("head_dropout", "expected a probability from 0 up to, not including, 1")
+        for name in ("logit_scale", "logit_cap"):
+            if getattr(self, name) is not None and getattr(self, name) <= 0:
+                raise self._refuse(name, "expected a number above 0")
 
     @property
     def patches(self) -> ImageConfig | SeriesConfig | None:
@@ -285,10 +366,24 @@ def _paper(d_model: int, d_ff: int, num_heads: int, dropout: float) -> dict[str,
     }  # fmt: skip
 
 
-# Table 3 of the paper. 37,000 is its shared English-German vocabulary.
+def _palm(d_model: int, num_layers: int, num_heads: int) -> dict[str, Any]:
+    """Attention and feed-forward side by side, one key and value head for all, SwiGLU, no biases."""
+    stack = StackConfig(
+        d_model=d_model, num_layers=num_layers, num_heads=num_heads, num_kv_heads=1, head_dim=256, max_len=2048,
+        block="parallel", positions="rotary", norm="layer", norm_bias=False, activation="silu", gated=True,
+        qkv_bias=False, out_bias=False, ffn_bias=False,
+    )  # fmt: skip
+    return {"decoder": stack, "vocab_size": 256_000, "tie_embeddings": True}
+
+
+# Table 3 of the paper, whose shared English-German vocabulary has 37,000 tokens; table 1 of PaLM (Chowdhery et al.,
+# 2022), whose d_ff is 4 d_model.
 NAMED: dict[str, dict[str, Any]] = {
     "base": _paper(d_model=512, d_ff=2048, num_heads=8, dropout=0.1),
     "big": _paper(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
+    "palm-8b": _palm(d_model=4096, num_layers=32, num_heads=16),
+    "palm-62b": _palm(d_model=8192, num_layers=64, num_heads=32),
+    "palm-540b": _palm(d_model=18_432, num_layers=118, num_heads=48),
 }
 
 

@@ -13,6 +13,7 @@ from transformers.models.llama import modeling_llama
 from transformers.models.t5.modeling_t5 import T5Attention
 
 import glassformer as gf
+from glassformer.config import RotaryScaling
 from glassformer.core.block import Block
 from glassformer.core.embeddings import PatchEmbedding, SeriesEmbedding, TokenEmbedding
 from glassformer.core.feedforward import FeedForward
@@ -162,13 +163,16 @@ def test_rotary_is_llamas(base, factor):
     theirs = modeling_llama.LlamaRotaryEmbedding(
         LlamaConfig(hidden_size=2 * D, num_attention_heads=2, rope_parameters=rope)
     )
-    ours = Rotary(stack_config(positions="rotary", head_dim=D), gf.LayerKind(rotary_base=base, rotary_factor=factor))
+    ours = Rotary(
+        stack_config(positions="rotary", head_dim=D),
+        gf.LayerKind(rotary_base=base, rotary_scaling=RotaryScaling(type="linear", factor=factor)),
+    )
     q, k = torch.randn(2, 3, 5, D), torch.randn(2, 1, 5, D)
     positions = torch.tensor([[0, 1, 2, 3, 4], [7, 9, 40, 41, 300]])
 
     expected = modeling_llama.apply_rotary_pos_emb(q, k, *theirs(q, positions))
 
-    rotation = ours(positions)
+    rotation = ours(positions, 301)
     assert_same(rotate(q, rotation), expected[0])
     assert_same(rotate(k, rotation), expected[1])
 
@@ -185,7 +189,7 @@ def test_partial_rotary_is_gpt_neoxs(fraction):
 
     expected = modeling_gpt_neox.apply_rotary_pos_emb(q, k, *theirs(q, positions))
 
-    rotation = Rotary(config, gf.LayerKind())(positions)
+    rotation = Rotary(config, gf.LayerKind())(positions, 64)
     assert_same(rotate(q, rotation), expected[0])
     assert_same(rotate(k, rotation), expected[1])
     assert torch.equal(rotate(q, rotation)[..., config.rotary_dim :], q[..., config.rotary_dim :])
@@ -267,7 +271,7 @@ def test_qk_norm_is_a_norm_of_each_head(norm):
     weights = (torch.einsum("bthk,bshk->bhts", q, k) / (D // 2) ** 0.5).softmax(-1)
     mixed = torch.einsum("bhts,bshk->bthk", weights, v).flatten(2)
     assert_same(
-        attention(x, stack.context(x, *stack.counted(x, None, None, None)[:2], None, None, None), layer=0),
+        attention(x, stack.context(x, *stack.counted(x, None, None, None), None, None, None), layer=0),
         attention.out(mixed),
     )
 
@@ -288,7 +292,7 @@ def test_where_the_norms_stand(norm_order, block):
     stack = randomised(Stack(stack_config(norm_order=norm_order, block=block, final_norm=False), causal=True))
     ours: Block = stack.blocks[0]
     x = torch.randn(2, 3, D)
-    context = stack.context(x, *stack.counted(x, None, None, None)[:2], None, None, None)
+    context = stack.context(x, *stack.counted(x, None, None, None), None, None, None)
     norms = {name: module for name, module in ours.named_children() if name.endswith("_norm")}
 
     expected = FORMULAS[norm_order, block](x, norms, lambda h: ours.attn(h, context, 0), ours.ffn)
@@ -383,7 +387,7 @@ def test_attention_dropout_keeps_the_mean():
     attention.out.register_forward_pre_hook(lambda _, given: mixed.append(given[0]))
     x = torch.randn(50, 20, D) / 10
 
-    attention(x, stack.context(x, *stack.counted(x, None, None, None)[:2], x, None, None), layer=0)
+    attention(x, stack.context(x, *stack.counted(x, None, None, None), x, None, None), layer=0)
 
     assert mixed[0].std() > 0.1
     assert abs(mixed[0].mean() - 1) < 0.02
@@ -391,13 +395,21 @@ def test_attention_dropout_keeps_the_mean():
 
 # --- heads ------------------------------------------------------------------------------------------------------------
 
+
+def class_head(pooling, dropout=0.0):
+    config = gf.TransformerConfig(
+        encoder=stack_config(dropout=dropout), vocab_size=7, head="class", num_classes=5, pooling=pooling
+    )
+    return ClassHead(config)
+
+
 KEEP = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1]], dtype=torch.bool)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max", "attention"])
 @pytest.mark.parametrize("keep", [KEEP, None], ids=["padded", "unpadded"])
 def test_pooling_reads_the_tokens_and_no_padding(pooling, keep):
-    head = randomised(ClassHead(D, 5, pooling=pooling))
+    head = randomised(class_head(pooling))
     x = torch.randn(3, 4, D) - 2  # mostly negative, so that a maximum over zeroed padding would show
 
     logits, pooled = head(x, keep)
@@ -416,7 +428,7 @@ def test_pooling_reads_the_tokens_and_no_padding(pooling, keep):
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max", "attention"])
 def test_pooling_a_sequence_of_padding_alone_stays_finite(pooling):
-    head = randomised(ClassHead(D, 5, pooling=pooling))
+    head = randomised(class_head(pooling))
     x = torch.randn(2, 4, D, requires_grad=True)
     keep = torch.tensor([[True] * 4, [False] * 4])
 
@@ -430,7 +442,7 @@ def test_pooling_a_sequence_of_padding_alone_stays_finite(pooling):
 
 
 def test_class_dropout_is_before_the_scores():
-    head = randomised(ClassHead(D, 5, pooling="mean", dropout=0.5))
+    head = randomised(class_head("mean", dropout=0.5))
     x = torch.randn(2, 4, D)
     (once, pooled), (again, pooled_again) = head(x), head(x)
     assert not torch.allclose(once, again)

@@ -224,7 +224,7 @@ def test_a_window_is_a_band(causal, seed, queries, past, window):
         ]
     )
 
-    output = attend_in_tiles(q, k, v, Mask(queries, keys, causal=causal, window=window), 0.0)
+    output = attend_in_tiles(q, k, v, Mask(queries, keys, causal=causal, window=window))
 
     assert_same(output, attend(q, k, v, band))
 
@@ -273,10 +273,10 @@ def test_tiles_are_the_whole(padded, causal, window, scheme, dropout, seed, batc
     whole = attend(q, k, v, mask.tile(slice(0, queries), slice(0, keys), q.dtype))
 
     with patch("glassformer.core.context.TILE", tile):
-        tiled = attend_in_tiles(q, k, v, mask, dropout)
+        tiled = attend_in_tiles(q, k, v, mask, dropout=dropout)
         tiled_gradients = gradients(tiled, q, k, v, *learned)
         with torch.no_grad():
-            without_grad = attend_in_tiles(q, k, v, mask, dropout)
+            without_grad = attend_in_tiles(q, k, v, mask, dropout=dropout)
 
     assert_same(tiled, whole)
     assert_same(without_grad, whole)

@@ -14,9 +14,9 @@ from shape_comments import Checker, read_legend
 from torch import Tensor, nn
 
 from glassformer import core
-from glassformer.config import ImageConfig, LayerKind, SeriesConfig, StackConfig, TransformerConfig
+from glassformer.config import ImageConfig, LayerKind, RotaryScaling, SeriesConfig, StackConfig, TransformerConfig
 from glassformer.core import context
-from glassformer.core.attention import attend_in_tiles, attention_weights, join_heads
+from glassformer.core.attention import attend, attend_in_tiles, attention_weights, join_heads
 from glassformer.core.cache import Cache
 from glassformer.core.embeddings import Embedding
 from glassformer.core.model import Transformer
@@ -77,11 +77,16 @@ def generate(check: Checker) -> None:
             model(ids(12), cache=cache)
 
 
+class PassBy(nn.Module):
+    def forward(self, x: torch.Tensor, context: object, layer: int) -> torch.Tensor:
+        return x
+
+
 def pass_by_the_blocks(check: Checker) -> None:
     """12 tokens after 5, and no blocks that make keys of the 12 alone: S is 5, 17, or the 7 of a source, never T."""
     for positions, mask in itertools.product(("sinusoidal", "learned"), (None, padded(17))):
         cache, model = Cache(), make_model(decoder=make_stack(positions=positions))
-        model.decoder.blocks = nn.ModuleList()
+        model.decoder.blocks = nn.ModuleList([PassBy()])
         model(ids(5), cache=cache)
         with check.watching(**TEXT, T=12, S={5, 17}):
             model(ids(12), mask, cache=cache)
@@ -102,25 +107,52 @@ def read_in_tiles(check: Checker) -> None:
 
 def order_the_norms(check: Checker) -> None:
     """Blocks of every build: norms in each order, and attention beside the feed-forward."""
-    for choices in ({"norm_order": "post"}, {"norm_order": "sandwich"}, {"block": "parallel"}):
+    blocks = ({"block": "parallel"}, {"block": "parallel_two_norms"}, {"score_cap": 3.0}, {"norm": "rms_offset"})
+    for choices in ({"norm_order": "post"}, {"norm_order": "sandwich"}, *blocks):
         with check.watching(**TEXT, T=5):
             make_model(decoder=make_stack(**choices))(ids(5))
 
 
 def classify_text(check: Checker) -> None:
-    for pooling, mask in itertools.product(("first", "mean", "max", "attention"), (None, padded(5))):
+    poolings = ("first", "last", "end", "mean", "max", "attention")
+    for pooling, mask in itertools.product(poolings, (None, padded(5))):
         with check.watching(**TEXT, C=13, T=5):
-            make_model(encoder=make_stack(), head="class", num_classes=13, pooling=pooling)(ids(5), mask)
+            choices = {"head": "class", "num_classes": 13, "pooling": pooling, "eos_token_id": 2}
+            make_model(encoder=make_stack(), **choices)(ids(5), mask)
+
+
+def answer_otherwise(check: Checker) -> None:
+    """The heads that judge every token, find a span, or only pool; logits within a cap; labels from the last on."""
+    with check.watching(**TEXT, C=13, T=5):
+        make_model(encoder=make_stack(), head="token", num_classes=13)(ids(5), labels=ids(5) % 13)
+        make_model(encoder=make_stack(), head="span")(ids(5), labels=torch.zeros(B, 2, dtype=torch.long))
+        make_model(encoder=make_stack(), head="pool", head_activation="tanh")(ids(5))
+        make_model(decoder=make_stack(), logit_cap=3.0)(ids(5))
+    translator = make_model(encoder=make_stack(), decoder=make_stack(), label_shift="last")
+    with check.watching(**TEXT, T=5):
+        translator.shift_right(ids(5))
+
+
+def turn_further(check: Checker) -> None:
+    """Every way to stretch rotary angles."""
+    pairs = make_stack(positions="rotary").rotary_dim // 2
+    factors = {"short_factors": (1.0,) * pairs, "long_factors": (2.0,) * pairs, "trained_len": 3}
+    for kind in ("linear", "dynamic", "llama3", "yarn", "longrope"):
+        scaling = RotaryScaling(type=kind, factor=2.0, **(factors if kind == "longrope" else {}))
+        with check.watching(**TEXT, T=5):
+            kinds = (LayerKind(rotary_scaling=scaling),)
+            make_model(decoder=make_stack(positions="rotary", layer_kinds=kinds))(ids(5))
 
 
 def classify_images(check: Checker) -> None:
     """8 x 8 pixels in squares of 2 x 2. The vectors of patches are as wide as the stack, so E is left open."""
-    for class_token in (True, False):
+    for class_token, distilled in ((True, False), (False, False), (True, True)):
         with check.watching(**STACK, C=13, N=16):
-            image = ImageConfig(size=8, patch=2, channels=5, class_token=class_token)
+            image = ImageConfig(size=8, patch=2, channels=5, class_token=class_token, distillation_token=distilled)
             config = TransformerConfig(
-                encoder=make_stack(positions="learned"), image=image, head="class", num_classes=13
-            )
+                encoder=make_stack(positions="learned"), image=image, head="class", num_classes=13,
+                two_classifiers=distilled,
+            )  # fmt: skip
             Transformer(config)(pixel_values=torch.randn(B, 5, 8, 8))
 
 
@@ -138,10 +170,12 @@ def use_parts(check: Checker) -> None:
     """Parts by themselves, where a model would not call them, or would give two letters one size."""
     q, k = torch.randn(B, H, 12, K), torch.randn(B, G, 17, K)
     with check.watching(**TEXT, T=12, S=17, W=37):
-        sinusoids(L, 37)
-        for norm in ("layer", "rms"):
+        for layout in ("interleaved", "halves", "closed_halves"):
+            sinusoids(L, 37, layout)
+        for norm in ("layer", "rms", "rms_offset"):
             make_norm(make_stack(norm=norm), 37)(torch.randn(B, 12, 37))
-        attention_weights(q, k)
+        attention_weights(q, k, cap=3.0)
+        attend(q, k, k, cap=3.0)
         join_heads(attend_in_tiles(q, k, k, context.Mask(12, 17), dropout=0.0))
         Embedding(make_stack(positions="none"), E)(torch.randn(B, 12, E))
 
@@ -153,6 +187,8 @@ SCENARIOS = (
     read_in_tiles,
     order_the_norms,
     classify_text,
+    answer_otherwise,
+    turn_further,
     classify_images,
     read_series,
     use_parts,

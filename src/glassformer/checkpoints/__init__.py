@@ -1,5 +1,1 @@
-"""Models on disk."""
-
-from glassformer.checkpoints.files import load, save
-
-__all__ = ["load", "save"]
+"""Models on disk: `files.load` and `files.save`; `table` is the engine that the pages of `families/` feed."""

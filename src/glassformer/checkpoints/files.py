@@ -1,99 +1,218 @@
-"""Saving and loading a model folder: `config.json`, `model.safetensors`, `tokenizer.json`.
+"""Loading and saving a model folder, in the layout of Hugging Face: `config.json`, `model.safetensors`,
+`generation_config.json`, `tokenizer.json`, and a model card.
 
-Strict both ways: every tensor of the file is used, every parameter of the model is filled, and what does not fit is
-named. A folder appears whole or not at all.
+A folder of another library is read through its family's page (`families/`), and written back the same way. What no
+family expresses is written under our own names, as `model_type: glassformer`. Strict both ways: every tensor of the
+file is used or ignored on purpose, every parameter of the model is filled, and what does not fit is named. A folder
+appears whole or not at all.
 """
 
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+import torch.nn.functional as F
+from torch import Tensor
 
-from glassformer import __version__
-from glassformer.config import TransformerConfig
-from glassformer.core.model import Transformer
+from glassformer.checkpoints.hub import find_folder
+from glassformer.checkpoints.layout import Layout, layout_for, layout_of, stored_values
+from glassformer.checkpoints.table import Rule, assign, check
+from glassformer.checkpoints.tensors import SHARD, Tensors, open_tensors, write_tensors
+from glassformer.config import ImageConfig, TransformerConfig
+from glassformer.core.model import Transformer, initialise
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import Tokenizer
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
-MODEL_TYPE = "glassformer"
+CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
+FILES = (CONFIG, WEIGHTS, GENERATION, "tokenizer.json", "tokenizer_config.json")
 
 
-def save(model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None) -> None:
-    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once."""
-    with whole_folder(Path(path)) as folder:
-        write_model(model, folder, tokenizer)
+def load(
+    path: str | Path,
+    *,
+    head: str | None = None,
+    num_classes: int | None = None,
+    image_size: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+) -> Transformer:
+    """The model of a run, a Hugging Face folder or a hub id, ready to run (in evaluation mode).
 
-
-def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None) -> None:
-    if tokenizer is not None:
-        tokenizer.save(folder)
-    header = {"model_type": MODEL_TYPE, "glassformer_version": __version__, "architectures": ["Transformer"]}
-    text = json.dumps({**header, **model.config.to_dict()}, indent=2) + "\n"
-    (folder / CONFIG).write_text(text, encoding="utf-8")
-    tensors = {name: tensor.detach().contiguous() for name, tensor in model.named_parameters()}
-    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # readable to whom the others are
-
-
-def load(path: str | Path) -> Transformer:
-    """The model of a folder, ready to run (in evaluation mode)."""
-    folder = Path(path)
-    config = read_config(folder)
-    if not (folder / WEIGHTS).is_file():
-        raise InputError(f"{folder} is half-written: it has {CONFIG} and no {WEIGHTS}. Train or save it again")
-    try:
-        tensors = load_file(folder / WEIGHTS)
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{folder / WEIGHTS} cannot be read ({error}). Is the file whole? Save it again") from None
-    model = Transformer(config)
-    fill(model, tensors, folder / WEIGHTS)
+    `head` asks for another head than the file has; what the file lacks of it is made anew, and said so. `image_size`
+    stretches the positions of a model of images to another size. Without `dtype`, the weights keep theirs.
+    """
+    folder = find_folder(path, revision=revision, token=token)
+    values = read_json(folder / CONFIG)
+    stored_image = layout_of(values, name=str(folder / CONFIG)).config.image if image_size else None
+    if image_size:
+        if stored_image is None:
+            raise InputError(f"image_size is {image_size}, and {folder} is no model of images")
+        values = {**values, "image_size": image_size}
+    layout = layout_of(values, name=str(folder / CONFIG), head=head, num_classes=num_classes)
+    device = torch.device(device or "cpu")
+    tensors = open_tensors(folder, device).renamed(modern_name)
+    if head is None and layout.lacks_pooler(tensors.shapes):
+        layout = layout_of(values, name=str(folder / CONFIG), head="none")
+    model = make_empty(layout)
+    rules = layout.rules(model, tensors.shapes)
+    if has_own_matrix(layout, rules, tensors):
+        layout = replace(layout, config=layout.config.replace(tie_embeddings=False))
+        model = make_empty(layout)
+        rules = layout.rules(model, tensors.shapes)
+    if stored_image is not None:
+        tensors = stretched(tensors, rules, stored_image, layout.config)
+    check_fit(layout, rules, tensors, model, folder)
+    fill(model, rules, tensors, dtype or stored_dtype(values))
+    make_lacking(model, folder, device)
     return model.eval()
 
 
 def read_config(folder: Path) -> TransformerConfig:
-    if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder. Expected a run or model folder")
-    if not (folder / CONFIG).is_file():
-        raise InputError(f"{folder} has no {CONFIG}: it is half-written, or not a model folder")
+    """The config of a model folder, without its weights."""
+    file = find_folder(folder) / CONFIG
+    return layout_of(read_json(file), name=str(file)).config
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise InputError(f"{file.parent} has no {file.name}: it is half-written, or not a model folder")
     try:
-        values = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        values = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{folder / CONFIG} is not JSON ({error}). Is the file whole?") from None
-    if not isinstance(values, dict) or values.pop("model_type", None) != MODEL_TYPE:
-        raise InputError(f"{folder / CONFIG}: expected the config of a model, with model_type {MODEL_TYPE!r}")
-    for key in ("glassformer_version", "architectures"):
-        values.pop(key, None)
-    try:
-        return TransformerConfig.from_dict(values)
-    except InputError as error:
-        raise InputError(f"{folder / CONFIG}: {error}") from None
+        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{file}: expected the config of a model, an object with a model_type")
+    return values
 
 
-@torch.no_grad()
-def fill(model: Transformer, tensors: dict[str, torch.Tensor], file: Path) -> None:
-    """Copies the tensors into the model's parameters of the same names."""
-    parameters = dict(model.named_parameters())
-    ours = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-    theirs = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    wrong = [f"missing     {name} {ours[name]}" for name in sorted(ours.keys() - theirs.keys())]
-    wrong += [f"unexpected  {name} {theirs[name]}" for name in sorted(theirs.keys() - ours.keys())]
-    wrong += [
-        f"misshapen   {name}: the file has {theirs[name]}, the config asks for {ours[name]}"
-        for name in sorted(ours.keys() & theirs.keys())
-        if ours[name] != theirs[name]
-    ]
-    if wrong:
-        raise InputError(f"{file} does not fit its {CONFIG}:\n  " + "\n  ".join(wrong))
-    for name, parameter in parameters.items():
-        parameter.copy_(tensors[name])
+def make_empty(layout: Layout) -> Transformer:
+    """The model without its weights: no memory is taken for them, and nothing is drawn at random."""
+    with torch.device("meta"):
+        model = Transformer(layout.config)
+    model.origin = layout.values if layout.family is not None else None
+    return model
+
+
+def modern_name(name: str) -> str:
+    """The names that PyTorch gives to the weights of a norm; files from TensorFlow's days say gamma and beta."""
+    for old, new in (("gamma", "weight"), ("beta", "bias")):
+        if name.endswith(f"LayerNorm.{old}"):
+            return name.removesuffix(old) + new
+    return name
+
+
+def has_own_matrix(layout: Layout, rules: list[Rule], tensors: Tensors) -> bool:
+    """Whether a head that the config calls tied has a matrix of its own in the file, other than the embedding's.
+
+    Some files of T5 do; transformers ties what the file leaves out, whatever the config says, and so do we.
+    """
+    if not (layout.family and layout.config.head == "language" and layout.config.tie_embeddings):
+        return False
+    name = layout.matrix_name
+    if name not in tensors.shapes:
+        return False
+    last = "decoder" if layout.config.target_vocab_size else rules[0].names[0].partition(".")[0]
+    table = next(rule.file for rule in rules if rule.names == (f"{last}.embed.tokens.weight",))
+    if table not in tensors.shapes or tensors.shapes[table] != tensors.shapes[name]:
+        return False
+    return not torch.equal(tensors.read(name), tensors.read(table))
+
+
+def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transformer, folder: Path) -> None:
+    used = {rule.file for rule in rules}
+    shapes = {
+        name: shape
+        for name, shape in tensors.shapes.items()
+        if name in used or not layout.ignores(name, tensors.shapes)
+    }
+    head = {name for name, _ in model.named_parameters() if name.startswith("head.")}
+    check(rules, shapes, may_lack=head if layout.is_new_head else set(), origin=str(folder))
+
+
+def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None) -> None:
+    """Reads each tensor into its place; where the layout is the same, the parameter is the file itself, mapped."""
+    values: dict[str, Tensor] = {}
+    for rule in rules:
+        if rule.place.fixed:
+            continue
+        if rule.file in tensors.shapes:
+            parts = rule.read(tensors.read(rule.file))
+        elif rule.place.zero_if_absent:
+            parts = [torch.zeros(shape) for shape in rule.shapes]
+        else:
+            continue
+        values.update((name, part.to(dtype or part.dtype)) for name, part in zip(rule.names, parts, strict=True))
+    assign(model, values)
+
+
+def make_lacking(model: Transformer, folder: Path, device: torch.device) -> None:
+    """Makes what a new head needs and the file does not have."""
+    lacking = [name for name, parameter in model.named_parameters() if parameter.is_meta]
+    if not lacking:
+        return
+    modules = {name.rpartition(".")[0] for name in lacking}
+    dtype = next(parameter.dtype for parameter in model.parameters() if not parameter.is_meta)
+    for name in modules:
+        model.get_submodule(name).to_empty(device=device, recurse=False).to(dtype)
+    initialise(model, only=modules)
+    print(f"{folder} has no such head; new and untrained are {', '.join(lacking)}", file=sys.stderr)
+
+
+def stored_dtype(values: dict[str, Any]) -> torch.dtype | None:
+    """The dtype that a config.json says its weights have; None if it does not say."""
+    name = values.get("dtype") or values.get("torch_dtype")
+    found = getattr(torch, str(name).removeprefix("torch."), None)
+    return found if isinstance(found, torch.dtype) else None
+
+
+def stretched(tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: TransformerConfig) -> Tensors:
+    """The table of positions of one image size interpolated to another: bicubic, over the grid of patches."""
+    assert config.image is not None
+    rule = next(rule for rule in rules if rule.names == ("encoder.embed.positions.weight",))
+    if stored.size == config.image.size or rule.file not in tensors.shapes:
+        return tensors
+    (table,) = rule.read(tensors.read(rule.file))
+    before, grid = table[: stored.prefix_tokens], table[stored.prefix_tokens :]
+    old, new = stored.size // stored.patch, config.image.size // config.image.patch
+    grid = grid.unflatten(0, (old, old)).permute(2, 0, 1)[None].float()
+    grid = F.interpolate(grid, size=(new, new), mode="bicubic", align_corners=False)[0].permute(1, 2, 0)
+    return tensors.replaced(rule.file, rule.write([torch.cat([before, grid.flatten(0, 1).to(before.dtype)])]))
+
+
+def save(
+    model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None, max_shard_size: int = SHARD
+) -> None:
+    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once."""
+    with whole_folder(Path(path)) as folder:
+        write_model(model, folder, tokenizer, max_shard_size=max_shard_size)
+
+
+def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *, max_shard_size: int = SHARD) -> None:
+    if tokenizer is not None:
+        tokenizer.save(folder)
+    layout = layout_for(model)
+    stored = {**dict(model.named_buffers()), **stored_values(model, layout)}
+    values = {key: value for key, value in layout.values.items() if key != "torch_dtype"}
+    if layout.family is not None:
+        values["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
+    write_json(folder / CONFIG, values)
+    rules = layout.rules(model if layout.config == model.config else make_empty(layout))
+    write_tensors(
+        folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size
+    )
+
+
+def write_json(file: Path, values: dict[str, Any]) -> None:
+    file.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -24,25 +24,36 @@ def attend(
     *,
     causal: bool = False,
     dropout: float = 0.0,
+    scale: float | None = None,
+    cap: float | None = None,
 ) -> Tensor:
-    """softmax(q k^T / sqrt(K)) v, through PyTorch's fused kernel: without dropout, no (T, S) matrix is stored.
+    """softmax(scale q k^T) v, through PyTorch's fused kernel: without dropout, no (T, S) matrix is stored.
 
     `mask` is boolean, True = may attend, or a float added to the scores; it broadcasts to (B, H, T, S).
-    A query that may see nothing gets exactly 0. `causal` needs as many queries as keys, and no mask.
+    A query that may see nothing gets exactly 0. `causal` needs as many queries as keys, no mask and no cap.
+    `scale` is 1 / sqrt(K) unless given. The kernel knows no `cap`: with one, the formula is computed as it stands.
     """
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=causal, dropout_p=dropout, enable_gqa=q.shape[1] != k.shape[1]
-    )  # (B, H, T, K)
+    if cap is None:
+        return F.scaled_dot_product_attention(
+            q, k, v, mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+        )  # (B, H, T, K)
+    weights = F.dropout(attention_weights(q, k, mask, scale=scale, cap=cap), dropout)  # (B, H, T, S)
+    return weights @ v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)  # (B, H, T, K)
 
 
 def attention_weights(
     q: Tensor,  # (B, H, T, K)
     k: Tensor,  # (B, G, S, K)
     mask: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    cap: float | None = None,
 ) -> Tensor:
-    """softmax(q k^T / sqrt(K)) by itself: what a watcher computes beside `attend`, and the formula spelled out."""
+    """softmax(scale q k^T) by itself: what a watcher computes beside `attend`, and the formula spelled out."""
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (B, H, S, K)
-    scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5  # (B, H, T, S)
+    scores = q @ k.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)  # (B, H, T, S)
+    if cap is not None:
+        scores = cap * torch.tanh(scores / cap)  # (B, H, T, S)
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, -torch.inf)
     elif mask is not None:
@@ -51,17 +62,27 @@ def attention_weights(
     return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # (B, H, T, S)
 
 
-def attend_in_tiles(q: Tensor, k: Tensor, v: Tensor, mask: Mask, dropout: float) -> Tensor:
+def attend_in_tiles(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    *,
+    dropout: float = 0.0,
+    scale: float | None = None,
+    cap: float | None = None,
+) -> Tensor:
     """`attend` under a factored mask, as many rows at a time as fit: memory grows with T + S, not with T x S."""
 
     def attend_tile(rows: slice, keys: slice, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        causal = mask.is_plain_causal and rows.stop - rows.start == mask.queries
+        causal = mask.is_plain_causal and rows.stop - rows.start == mask.queries and cap is None
         tile = None if causal else mask.tile(rows, keys, q.dtype)
-        return attend(q[:, :, rows], k[:, :, keys], v[:, :, keys], tile, causal=causal, dropout=dropout)
+        q, k, v = q[:, :, rows], k[:, :, keys], v[:, :, keys]
+        return attend(q, k, v, tile, causal=causal, dropout=dropout, scale=scale, cap=cap)
 
-    # The fused kernel of the CPU has no dropout: with it, PyTorch stores a tile's scores.
+    # The fused kernel of the CPU has no dropout, and none has a cap: with either, a tile's scores are stored.
     scores_per_row = q.shape[0] * q.shape[1] * k.shape[2]
-    tiles = list(mask.tiles(scores_per_row, materialises=dropout > 0))
+    tiles = list(mask.tiles(scores_per_row, materialises=dropout > 0 or cap is not None))
     if len(tiles) == 1:
         return attend_tile(*tiles[0], q, k, v)  # (B, H, T, K)
     if not torch.is_grad_enabled():
@@ -83,7 +104,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(config.num_heads * config.head_dim, config.d_model, bias=config.out_bias)
         self.q_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
         self.k_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
-        self.dropout = config.attention_dropout
+        self.scale, self.cap, self.dropout = config.attention_scale, config.score_cap, config.attention_dropout
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         q = self.q_norm(split_heads(self.q(x), self.num_heads))  # (B, H, T, K)
@@ -99,7 +120,8 @@ class Attention(nn.Module):
             mask = context.mask(layer)
         if context.watch is not None:
             context.watch(context, layer, self, q, k, mask)
-        mixed = attend_in_tiles(q, k, v, mask, self.dropout if self.training else 0.0)  # (B, H, T, K)
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend_in_tiles(q, k, v, mask, dropout=dropout, scale=self.scale, cap=self.cap)  # (B, H, T, K)
         return self.out(join_heads(mixed))  # (B, T, D)
 
     def source_keys(self, context: Context, layer: int) -> tuple[Tensor, Tensor]:

@@ -18,39 +18,54 @@ from glassformer.errors import InputError
 class Block(nn.Module):
     """x + attn(x), then + cross(x, memory), then + ffn(x); or in parallel: x + attn(x) + ffn(x)."""
 
-    def __init__(self, config: StackConfig, cross: bool = False) -> None:
+    def __init__(self, config: StackConfig, cross: bool = False, *, first: bool = False) -> None:
         super().__init__()
-        if cross and config.block == "parallel":
-            raise InputError("StackConfig.block is 'parallel': it has no place for cross-attention; use 'serial'")
-        self.norm_order, self.is_parallel, self.has_cross = config.norm_order, config.block == "parallel", cross
+        if cross and config.block != "serial":
+            raise InputError(f"StackConfig.block is {config.block!r}: it has no place for cross-attention")
+        self.norm_order, self.kind, self.has_cross = config.norm_order, config.block, cross
         self.attn = Attention(config)
         self.attn_norm, self.attn_post_norm = make_norms(config)
+        if first and not config.first_norm:
+            self.attn_norm = nn.Identity()
         if cross:
             self.cross = Attention(config, cross=True)
             self.cross_norm, self.cross_post_norm = make_norms(config)
         self.ffn = FeedForward(config)
-        if not self.is_parallel:
+        if config.block != "parallel":
             self.ffn_norm, self.ffn_post_norm = make_norms(config)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        if self.is_parallel:
-            return self.add(
-                x, lambda h: self.attn(h, context, layer) + self.ffn(h), self.attn_norm, self.attn_post_norm
-            )  # (B, T, D)
-        x = self.add(x, lambda h: self.attn(h, context, layer), self.attn_norm, self.attn_post_norm)  # (B, T, D)
+        def attend(h: Tensor) -> Tensor:
+            return self.attn(h, context, layer)  # (B, T, D)
+
+        if self.kind == "parallel":
+            return self.add(x, lambda h: attend(h) + self.ffn(h), self.attn_norm, self.attn_post_norm)  # (B, T, D)
+        attended = self.add(x, attend, self.attn_norm, self.attn_post_norm)  # (B, T, D)
+        if self.kind == "parallel_two_norms":
+            return self.add(attended, self.ffn, self.ffn_norm, self.ffn_post_norm, reads=x)  # (B, T, D)
+        x = attended
         if self.has_cross:
             x = self.add(x, lambda h: self.cross(h, context, layer), self.cross_norm, self.cross_post_norm)  # (B, T, D)
         return self.add(x, self.ffn, self.ffn_norm, self.ffn_post_norm)  # (B, T, D)
 
-    def add(self, x: Tensor, branch: Callable[[Tensor], Tensor], norm: nn.Module, post_norm: nn.Module) -> Tensor:
+    def add(
+        self,
+        x: Tensor,
+        branch: Callable[[Tensor], Tensor],
+        norm: nn.Module,
+        post_norm: nn.Module,
+        *,
+        reads: Tensor | None = None,
+    ) -> Tensor:
         """Adds a branch to the stream, with its norm where the order says: the one place that decides it.
 
         post (Vaswani et al., 2017): after the sum. pre (Xiong et al., 2020): before the branch. sandwich: around it.
+        The branch reads the stream it is added to, unless it is one of two in parallel.
         """
         if self.norm_order == "post":
             return norm(x + self.dropout(branch(x)))  # (B, T, D)
-        return x + self.dropout(post_norm(branch(norm(x))))  # (B, T, D)
+        return x + self.dropout(post_norm(branch(norm(x if reads is None else reads))))  # (B, T, D)
 
 
 def make_norms(config: StackConfig) -> tuple[nn.Module, nn.Module]:

@@ -1,7 +1,7 @@
 """Any input becomes vectors (B, T, D): tokens by a table, images and series by cutting them into patches.
 
 What follows is the same for all of them and stands in `Embedding.place`: segments and positions are added, then a
-norm if there is one, dropout, and a projection if the vectors are narrower than the stack. Read next: `positions.py`.
+norm if there is one, dropout, and a projection if the vectors have a width of their own. Read next: `positions.py`.
 """
 
 import torch
@@ -18,14 +18,21 @@ class Embedding(nn.Module):
     """Vectors that come as they are. The base of the others, which differ in how an input becomes vectors."""
 
     def __init__(
-        self, config: StackConfig, width: int, *, max_len: int | None = None, num_segments: int = 0, norm: bool = False
+        self,
+        config: StackConfig,
+        width: int,
+        *,
+        max_len: int | None = None,
+        num_segments: int = 0,
+        norm: bool = False,
+        project: bool = False,
     ) -> None:
         super().__init__()
         self.positions = make_added(config, width, max_len or config.max_len)
         self.segments = nn.Embedding(num_segments, width) if num_segments else None
         self.norm = make_norm(config, width) if norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
-        self.project = nn.Linear(width, config.d_model) if width != config.d_model else nn.Identity()
+        self.dropout = nn.Dropout(config.embed_dropout)
+        self.project = nn.Linear(width, config.d_model) if project else nn.Identity()
 
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs  # (B, T, E)
@@ -58,8 +65,8 @@ class TokenEmbedding(Embedding):
         num_segments: int = 0,
         norm: bool = False,
     ) -> None:
-        width = width or config.d_model
-        super().__init__(config, width, num_segments=num_segments, norm=norm)
+        project, width = width is not None, width or config.d_model
+        super().__init__(config, width, num_segments=num_segments, norm=norm, project=project)
         self.tokens = nn.Embedding(vocab_size, width)
         self.scale = scale
 
@@ -70,13 +77,16 @@ class TokenEmbedding(Embedding):
 
 
 class PatchEmbedding(Embedding):
-    """An image cut into squares, each flattened and projected: x_n = W patch_n, after a class token if there is one."""
+    """An image cut into squares, each flattened and projected: x_n = W patch_n, after the tokens that sum it up."""
 
     def __init__(self, config: StackConfig, image: ImageConfig) -> None:
         super().__init__(config, config.d_model, max_len=image.num_tokens)
         self.image = image
         self.patches = nn.Conv2d(image.channels, config.d_model, kernel_size=image.patch, stride=image.patch)
-        self.class_token = nn.Parameter(torch.zeros(1, 1, config.d_model)) if image.class_token else None
+        self.class_token, self.distillation_token = (
+            nn.Parameter(torch.zeros(1, 1, config.d_model)) if wanted else None
+            for wanted in (image.class_token, image.distillation_token)
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
         expected = (self.image.channels, self.image.size, self.image.size)
@@ -86,9 +96,8 @@ class PatchEmbedding(Embedding):
                 f"with {expected} after the batch"
             )
         x = self.patches(inputs).flatten(2).transpose(1, 2)  # (B, N, D)
-        if self.class_token is None:
-            return x
-        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)  # (B, 1+N, D)
+        before = [token for token in (self.class_token, self.distillation_token) if token is not None]
+        return torch.cat([*(token.expand(len(x), -1, -1) for token in before), x], dim=1)  # (B, T, D)
 
 
 class SeriesEmbedding(Embedding):

@@ -7,6 +7,7 @@ block without cross-attention. Read next: `block.py`.
 from collections.abc import Callable
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -23,6 +24,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
     "relu_squared": relu_squared,
+    "tanh": torch.tanh,
 }
 
 

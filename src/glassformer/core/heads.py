@@ -6,42 +6,89 @@ Read next: `model.py`, which puts one of them at the end.
 import torch
 from torch import Tensor, nn
 
-from glassformer.config import Pooling, SeriesConfig
+from glassformer.config import SeriesConfig, TransformerConfig
+from glassformer.core.feedforward import ACTIVATIONS
+from glassformer.core.norms import make_norm
 
 
-class LanguageHead(nn.Module):
-    """logits = x W^T + b over the vocabulary; W may be the embedding's own table, and x brought to its width first."""
+class Head(nn.Module):
+    """out(norm(act(project(x)))): the last layer, and what may stand before it. The base of the others."""
 
-    def __init__(self, d_model: int, vocab_size: int, *, width: int | None = None, bias: bool = False) -> None:
+    def __init__(self, config: TransformerConfig, outputs: int | None, *, width: int | None = None) -> None:
         super().__init__()
-        width = width or d_model
-        self.project = nn.Linear(d_model, width) if width != d_model else nn.Identity()
-        self.out = nn.Linear(width, vocab_size, bias=bias)
+        stack, activation = config.last_stack, config.head_activation
+        has_dense, width = activation is not None or width is not None, width or stack.d_model
+        self.project = nn.Linear(stack.d_model, width, bias=config.head_dense_bias) if has_dense else nn.Identity()
+        self.activate = nn.Identity() if activation is None else ACTIVATIONS[activation]
+        self.norm = make_norm(stack, width) if config.head_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.head_dropout)
+        self.out = nn.Linear(width, outputs, bias=config.head_bias) if outputs else nn.Identity()
+
+    def transform(self, x: Tensor) -> Tensor:
+        return self.norm(self.activate(self.project(x)))
+
+
+class LanguageHead(Head):
+    """logits = scale (x W^T + b) over the vocabulary; W may be the embedding's own table, x brought to its width."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config, config.output_vocab_size, width=config.embed_dim)
+        self.scale, self.cap = config.logit_scale, config.logit_cap
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.out(self.project(x))  # (B, T, V)
+        logits = self.out(self.transform(x)) * self.scale  # (B, T, V)
+        return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)  # (B, T, V)
 
 
-class ClassHead(nn.Module):
-    """logits = W pool(x) + b: one vector for the whole sequence, then a score for each class."""
+class TokenHead(Head):
+    """logits = W x + b: a score for each class, for every token by itself."""
 
-    def __init__(self, d_model: int, num_classes: int, *, pooling: Pooling, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.pooling = pooling
-        self.query = nn.Linear(d_model, 1) if pooling == "attention" else None
-        self.dropout = nn.Dropout(dropout)
-        self.out = nn.Linear(d_model, num_classes)
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config, config.num_classes)
 
-    def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        pooled = self.pool(x, keep)  # (B, D)
-        return self.out(self.dropout(pooled)), pooled  # (B, C), (B, D)
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.dropout(self.transform(x)))  # (B, T, C)
+
+
+class SpanHead(Head):
+    """Two scores for every token: that an answer begins here, and that it ends here."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        start, end = self.out(self.dropout(self.transform(x))).unbind(dim=-1)  # (B, T), (B, T)
+        return start, end
+
+
+class ClassHead(Head):
+    """logits = W pool(x) + b: one vector for the whole sequence, then a score for each class, if there are any."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config, config.num_classes)
+        d_model = config.last_stack.d_model
+        self.pooling, self.num_classes = config.pooling, config.num_classes
+        self.query = nn.Linear(d_model, 1) if config.pooling == "attention" else None
+        self.second = nn.Linear(d_model, config.num_classes or 0) if config.two_classifiers else None
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor | None, Tensor]:
+        pooled = self.transform(self.pool(x, keep))  # (B, D)
+        if not self.num_classes:
+            return None, pooled  # None, (B, D)
+        logits = self.out(self.dropout(pooled))  # (B, C)
+        if self.second is not None:
+            logits = (logits + self.second(self.dropout(x[:, 1]))) / 2  # (B, C)
+        return logits, pooled  # (B, C), (B, D)
 
     def pool(self, x: Tensor, keep: Tensor | None) -> Tensor:
-        """The first token, the mean, the maximum, or a learned weighting of the tokens that are not padding.
+        """The first or last token, the mean, the maximum, or a learned weighting of the tokens that are not padding.
 
-        Where all is padding, the last three give 0.
+        The end token is the last of those that `keep` is given for. Where all is padding, the others give 0.
         """
         keep = x.new_ones(x.shape[:2], dtype=torch.bool) if keep is None else keep  # (B, T)
+        if self.pooling in ("last", "end"):
+            last = (keep * torch.arange(x.shape[1], device=x.device)).argmax(dim=1)  # (B)
+            return x[torch.arange(len(x), device=x.device), last]  # (B, D)
         if self.pooling == "first":
             first = keep.int().argmax(dim=1)  # (B); with padding on the left, the first token is not at 0
             return x[torch.arange(len(x), device=x.device), first]  # (B, D)

@@ -5,8 +5,10 @@ Encoder alone classifies and embeds (BERT, ViT), decoder alone generates (GPT, L
 This is the last page of the core; `generation/` runs the model, `tasks/` train it.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +18,7 @@ from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.cache import Cache
 from glassformer.core.context import as_keep
 from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding
-from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead
+from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead, SpanHead, TokenHead
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, RelativeBias
 from glassformer.core.stack import Stack
@@ -34,6 +36,8 @@ class Output:
     last_hidden_state: Tensor | None = None
     encoder_last_hidden_state: Tensor | None = None
     pooled: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
 
 
 class Transformer(nn.Module):
@@ -42,6 +46,7 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
+        self.origin: dict[str, Any] | None = None  # the config.json it was loaded with, if another library wrote that
         self.encoder = self.decoder = None
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
@@ -129,6 +134,8 @@ class Transformer(nn.Module):
 
         With both stacks, labels alone are enough: the decoder reads them shifted right. A decoder alone predicts
         labels[t + 1] at t, so labels are the input ids themselves. Elsewhere a label stands where its logit stands.
+        A model of both stacks that judges a text (heads 'class' and 'span') reads it twice: the decoder's input is
+        the source shifted right, unless it is given. The labels of a span are where it begins and ends, (B, 2).
         """
         memory = None
         if self.encoder is None:
@@ -143,8 +150,9 @@ class Transformer(nn.Module):
                 inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values,
             )  # (B, S, D)  # fmt: skip
             if self.decoder is not None:
-                if decoder_input_ids is None and labels is not None:
-                    decoder_input_ids = self.shift_right(labels)
+                if decoder_input_ids is None:
+                    shifted = input_ids if self.config.head in ("class", "span", "pool") else labels
+                    decoder_input_ids = None if shifted is None else self.shift_right(shifted)
                 hidden = self.decode(
                     decoder_input_ids, decoder_attention_mask, encoder_last_hidden_state=memory,
                     attention_mask=attention_mask, cache=cache,
@@ -154,15 +162,12 @@ class Transformer(nn.Module):
                 input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
                 inputs_embeds=inputs_embeds, cache=cache,
             )  # (B, T, D)  # fmt: skip
-        if labels is not None and self.head is None:
-            raise InputError("labels were given to a model without a head (head='none'): nothing predicts them")
-        logits, pooled = self.answer(hidden, attention_mask, past_values)
+        answer = self.answer(hidden, self.pooled_over(input_ids, attention_mask, hidden), past_values)
         return Output(
-            loss=self.loss(logits, labels) if labels is not None and logits is not None else None,
-            logits=logits,
+            loss=self.loss(answer, labels) if labels is not None else None,
             last_hidden_state=hidden,
             encoder_last_hidden_state=memory if self.decoder is not None else None,
-            pooled=pooled,
+            **answer,
         )
 
     def refuse(self, given: dict[str, object]) -> None:
@@ -173,30 +178,55 @@ class Transformer(nn.Module):
                     f"{name} was given to a model of {'a decoder' if self.decoder else 'an encoder'} alone"
                 )
 
-    def answer(
-        self, hidden: Tensor, attention_mask: Tensor | None, past_values: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """The head's logits, and the pooled vector of a head that pools."""
-        if isinstance(self.head, LanguageHead):
-            return self.head(hidden), None  # (B, T, V), None
-        if isinstance(self.head, ClassHead) and past_values is not None:
-            return self.head(hidden.unflatten(0, (-1, past_values.shape[2])).flatten(1, 2))  # (B, C), (B, D)
+    def pooled_over(self, input_ids: Tensor | None, attention_mask: Tensor | None, hidden: Tensor) -> Tensor | None:
+        """Which tokens a head that pools may read: those that are kept, or the end tokens among them."""
+        keep = attention_mask
+        if not isinstance(self.head, ClassHead) or self.config.patches:
+            return None
+        if self.config.pooling == "end" and input_ids is not None:
+            ends = torch.isin(input_ids, torch.tensor(self.config.eos_token_id, device=input_ids.device))  # (B, T)
+            keep = ends if keep is None else ends & keep.bool()
+        return as_keep(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)
+
+    def answer(self, hidden: Tensor, keep: Tensor | None, past_values: Tensor | None) -> dict[str, Tensor | None]:
+        """What the head makes of the vectors, by the names of `Output`."""
+        if isinstance(self.head, LanguageHead | TokenHead):
+            return {"logits": self.head(hidden)}
+        if isinstance(self.head, SpanHead):
+            start, end = self.head(hidden)
+            return {"start_logits": start, "end_logits": end}
         if isinstance(self.head, ClassHead):
-            return self.head(hidden, as_keep(attention_mask, tuple(hidden.shape[:2]), "attention_mask"))
+            if past_values is not None:  # all channels of a series together
+                hidden = hidden.unflatten(0, (-1, past_values.shape[2])).flatten(1, 2)  # (B, ..., D)
+            logits, pooled = self.head(hidden, keep)
+            return {"logits": logits, "pooled": pooled}
         if isinstance(self.head, ForecastHead) and past_values is not None:
-            return self.head(hidden, past_values.shape[2]), None  # (B, Z, C), None
-        return None, None
+            return {"logits": self.head(hidden, past_values.shape[2])}
+        return {}
 
     def shift_right(self, labels: Tensor) -> Tensor:
-        """The decoder's input for these labels: the start token, then all of them but the last."""
+        """The decoder's input for these labels: the start token, then all of them but the last.
+
+        Some models begin with the last label instead, such as the language or the end of the sentence.
+        """
+        if self.config.label_shift == "last":
+            last = (labels != IGNORE) & (labels != self.config.pad_token_id)  # (B, T)
+            last = (last * torch.arange(labels.shape[1], device=labels.device)).argmax(dim=1, keepdim=True)  # (B, 1)
+            shifted = torch.cat([labels.gather(1, last), labels[:, :-1]], dim=1)  # (B, T)
+            return shifted.masked_fill(shifted == IGNORE, self.config.pad_token_id)  # (B, T)
         start = self.config.decoder_start_token_id
         if start is None:
             raise InputError("labels without decoder_input_ids need a config with decoder_start_token_id")
         shifted = F.pad(labels[:, :-1], (1, 0), value=start)
         return shifted.masked_fill(shifted == IGNORE, self.config.pad_token_id)  # (B, T)
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def loss(self, answer: dict[str, Tensor | None], labels: Tensor) -> Tensor:
         """Cross-entropy over the labels that count; mean squared error for a forecast."""
+        start, end, logits = (answer.get(name) for name in ("start_logits", "end_logits", "logits"))
+        if start is not None and end is not None:
+            logits = torch.stack([start, end], dim=1)  # (B, 2, T)
+        if logits is None:
+            raise InputError(f"labels were given to a model with head={self.config.head!r}: nothing predicts them")
         if self.config.head == "forecast":
             return F.mse_loss(logits, labels)
         if self.config.head == "language" and self.encoder is None:
@@ -235,26 +265,28 @@ def token_embedding(
     )
 
 
-def make_head(config: TransformerConfig) -> LanguageHead | ClassHead | ForecastHead | None:
-    stack = config.last_stack
-    if config.head == "language":
-        return LanguageHead(stack.d_model, config.output_vocab_size, width=config.embed_dim, bias=config.head_bias)
-    if config.num_classes is not None:
-        return ClassHead(stack.d_model, config.num_classes, pooling=config.pooling, dropout=stack.dropout)
-    return ForecastHead(stack.d_model, config.series) if config.head == "forecast" and config.series else None
+def make_head(config: TransformerConfig) -> nn.Module | None:
+    if config.head == "forecast" and config.series:
+        return ForecastHead(config.last_stack.d_model, config.series)
+    kinds = {"language": LanguageHead, "class": ClassHead, "pool": ClassHead, "token": TokenHead, "span": SpanHead}
+    return kinds[config.head](config) if config.head in kinds else None
 
 
 @torch.no_grad()
-def initialise(model: Transformer) -> None:
+def initialise(model: Transformer, only: Container[str] | None = None) -> None:
     """The weights a training starts from. Either way biases are 0, norms 1, and tables of positions of deviation 0.02.
 
     paper:   matrices by Glorot and Bengio (2010), uniform in +-sqrt(6 / (fan_in + fan_out)); embeddings of variance
              1/width, which their scale of sqrt(D) brings to 1.
     modern:  everything of deviation 0.02 (GPT-2: Radford et al., 2019), but what writes to the residual stream divided
              by sqrt(2 layers), so that the stream does not grow with depth.
+
+    `only` names the modules to start anew; without it, all of them.
     """
     paper = model.config.init == "paper"
     for name, module in model.named_modules():
+        if only is not None and name not in only:
+            continue
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5 if paper else 0.02)
         elif isinstance(module, nn.Linear | nn.Conv2d):
@@ -270,8 +302,10 @@ def initialise(model: Transformer) -> None:
         elif isinstance(module, Learned | RelativeBias):
             nn.init.normal_(module.weight, std=0.02)
         elif isinstance(module, LayerNorm | RMSNorm):
-            nn.init.ones_(module.weight)
+            nn.init.constant_(module.weight, 0.0 if isinstance(module, RMSNorm) and module.offset else 1.0)
             if isinstance(module, LayerNorm) and module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif isinstance(module, PatchEmbedding) and module.class_token is not None:
-            nn.init.zeros_(module.class_token)
+        elif isinstance(module, PatchEmbedding):
+            for token in (module.class_token, module.distillation_token):
+                if token is not None:
+                    nn.init.zeros_(token)

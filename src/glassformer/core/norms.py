@@ -24,21 +24,26 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """y = x / sqrt(mean(x^2) + eps) * weight, over the last axis; the mean is taken in float32 at least."""
+    """y = x / sqrt(mean(x^2) + eps) * weight, over the last axis; the mean is taken in float32 at least.
 
-    def __init__(self, width: int, eps: float) -> None:
+    With `offset` it is multiplied by 1 + weight, so that weights near 0 are rounded little; in float32 too.
+    """
+
+    def __init__(self, width: int, eps: float, offset: bool = False) -> None:
         super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(width))  # (W)
+        self.eps, self.offset = eps, offset
+        self.weight = nn.Parameter(torch.zeros(width) if offset else torch.ones(width))  # (W)
 
     def forward(self, x: Tensor) -> Tensor:
         wide = x if x.dtype == torch.float64 else x.float()
         scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)  # (..., 1)
+        if self.offset:
+            return (wide * scale * (1.0 + self.weight.to(wide.dtype))).to(x.dtype)  # (..., W)
         return (wide * scale).to(x.dtype) * self.weight  # (..., W)
 
 
 def make_norm(config: StackConfig, width: int) -> LayerNorm | RMSNorm:
     """The norm a stack asks for, at the width of whatever is normed: the stream, a head, an embedding."""
-    if config.norm == "rms":
-        return RMSNorm(width, config.norm_eps)
+    if config.norm != "layer":
+        return RMSNorm(width, config.norm_eps, offset=config.norm == "rms_offset")
     return LayerNorm(width, config.norm_eps, config.norm_bias)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.config import LayerKind, StackConfig
+from glassformer.config import LayerKind, RotaryScaling, StackConfig
 from glassformer.errors import InputError
 
 
@@ -25,28 +25,41 @@ class Sinusoidal(nn.Module):
 
     table: Tensor
 
-    def __init__(self, width: int, max_len: int) -> None:
+    def __init__(self, width: int, max_len: int, *, layout: str = "interleaved", offset: int = 0) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(max_len, width).to(torch.get_default_dtype()), persistent=False)
+        self.layout, self.offset = layout, offset
+        table = sinusoids(max_len + offset, width, layout).to(torch.get_default_dtype())
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, positions: Tensor, span: int) -> Tensor:
-        if span > len(self.table):
-            self.table = sinusoids(max(span, 2 * len(self.table)), self.table.shape[1]).to(self.table)
-        return F.embedding(positions, self.table)  # (B, T, E)
+        length, width = self.table.shape
+        if span + self.offset > length:
+            self.table = sinusoids(max(span + self.offset, 2 * length), width, self.layout).to(self.table)
+        return F.embedding(positions + self.offset, self.table)  # (B, T, E)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """On the way to another device or dtype the table is made anew: it is a formula, not something to round."""
         super()._apply(fn, recurse)
         if self.table.device.type != "meta":
-            self.table = sinusoids(*self.table.shape).to(self.table)
+            length, width = self.table.shape
+            self.table = sinusoids(length, width, self.layout).to(self.table)
         return self
 
 
-def sinusoids(length: int, width: int) -> Tensor:
-    """The table of the paper's section 3.5, in float64; an odd width ends on a sine without its cosine."""
+def sinusoids(length: int, width: int, layout: str = "interleaved") -> Tensor:
+    """The table of the paper's section 3.5, in float64; an odd width ends on a sine without its cosine.
+
+    In halves, all sines come before all cosines; in closed halves the last angle is pos / 10000 itself, not the one
+    before it.
+    """
     position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (L, 1)
     pair = torch.arange(0, width, 2, dtype=torch.float64, device="cpu")
+    if layout == "closed_halves":
+        angle = position * torch.exp(pair[: width // 2] * (-math.log(10_000.0) / max(1, width - width % 2 - 2)))
+        return F.pad(torch.cat([angle.sin(), angle.cos()], dim=1), (0, width % 2))  # (L, W)
     angle = position * torch.exp(pair * (-math.log(10_000.0) / width))
+    if layout == "halves":
+        return torch.cat([angle.sin(), angle.cos()[:, : width // 2]], dim=1)  # (L, W)
     table = torch.empty(length, width, dtype=torch.float64, device="cpu")  # (L, W)
     table[:, 0::2] = angle.sin()
     table[:, 1::2] = angle.cos()[:, : width // 2]
@@ -56,18 +69,19 @@ def sinusoids(length: int, width: int) -> Tensor:
 class Learned(nn.Module):
     """PE(pos) = a trained row of a table with max_len rows; there is nothing past its end."""
 
-    def __init__(self, width: int, max_len: int) -> None:
+    def __init__(self, width: int, max_len: int, *, offset: int = 0) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(max_len, width))
+        self.offset = offset  # rows before the first position's
+        self.weight = nn.Parameter(torch.zeros(max_len + offset, width))
 
     def forward(self, positions: Tensor, span: int) -> Tensor:
-        rows = len(self.weight)
+        rows = len(self.weight) - self.offset
         if span > rows and int(positions.max()) >= rows:
             raise InputError(
                 f"a sequence of {int(positions.max()) + 1} positions does not fit a learned table of max_len = {rows}. "
                 f"Shorten it to {rows}, or use a model with positions that have no end, such as 'rotary'"
             )
-        return F.embedding(positions, self.weight)  # (B, T, E)
+        return F.embedding(positions + self.offset, self.weight)  # (B, T, E)
 
 
 class Rotary(nn.Module):
@@ -78,15 +92,46 @@ class Rotary(nn.Module):
 
     def __init__(self, config: StackConfig, kind: LayerKind) -> None:
         super().__init__()
-        self.dim, self.base, self.factor = config.rotary_dim, kind.rotary_base, kind.rotary_factor
+        self.dim, self.base, self.scaling = config.rotary_dim, kind.rotary_base, kind.rotary_scaling
 
-    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The cosine and sine for these positions, ready for `rotate`."""
-        pair = torch.arange(0, self.dim, 2, device=positions.device, dtype=torch.float32)
-        frequency = 1.0 / self.base ** (pair / self.dim) / self.factor  # (R/2)
+    def forward(self, positions: Tensor, span: int) -> tuple[Tensor, Tensor]:
+        """The cosine and sine for these positions, all below `span`, ready for `rotate`."""
+        frequency = rotary_frequencies(self.dim, self.base, self.scaling, span).to(positions.device)  # (R/2)
         angle = positions[..., None] * frequency  # (B, T, R/2)
         angle = torch.cat([angle, angle], dim=-1)[:, None]  # (B, 1, T, R)
-        return angle.cos(), angle.sin()  # (B, 1, T, R), (B, 1, T, R)
+        amplitude = self.scaling.amplitude if self.scaling else 1.0
+        return angle.cos() * amplitude, angle.sin() * amplitude  # (B, 1, T, R), (B, 1, T, R)
+
+
+def rotary_frequencies(dim: int, base: float, scaling: RotaryScaling | None, span: int) -> Tensor:
+    """base^(-2i/R) for pair i, changed as `RotaryScaling` says for texts longer than those of training."""
+    pair = torch.arange(0, dim, 2, dtype=torch.float32, device="cpu")  # (R/2)
+    if scaling is None:
+        return 1.0 / base ** (pair / dim)  # (R/2)
+    factor, trained = scaling.factor, scaling.trained_len
+    if scaling.type == "dynamic":
+        stretch = factor * max(span, trained) / trained - (factor - 1)
+        return 1.0 / (base * stretch ** (dim / (dim - 2))) ** (pair / dim)  # (R/2)
+    plain = 1.0 / base ** (pair / dim)  # (R/2)
+    if scaling.type == "linear":
+        return plain / factor  # (R/2)
+    if scaling.type == "longrope":
+        return plain / torch.tensor(scaling.long_factors if span > trained else scaling.short_factors)  # (R/2)
+    if scaling.type == "llama3":
+        turns = trained * plain / (2 * math.pi)  # of each pair, over the longest text of training
+        low, high = scaling.low_frequency, scaling.high_frequency
+        kept = ((turns - low) / (high - low)).clamp(0.0, 1.0)  # (R/2)
+    else:
+        first, last = (
+            dim * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))  # the pair that turns so often
+            for turns in (scaling.fast_turns, scaling.slow_turns)
+        )
+        if scaling.whole_pairs:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, dim - 1)
+        last = last + 0.001 if first == last else last
+        kept = 1.0 - ((pair / 2 - first) / (last - first)).clamp(0.0, 1.0)  # (R/2)
+    return plain / factor * (1.0 - kept) + plain * kept  # (R/2)
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
@@ -153,8 +198,8 @@ def alibi_slopes(num_heads: int) -> Tensor:
 def make_added(config: StackConfig, width: int, length: int) -> Sinusoidal | Learned | None:
     """The scheme that is added to x, if the stack has one."""
     if config.positions == "sinusoidal":
-        return Sinusoidal(width, length)
-    return Learned(width, length) if config.positions == "learned" else None
+        return Sinusoidal(width, length, layout=config.sinusoids, offset=config.position_offset)
+    return Learned(width, length, offset=config.position_offset) if config.positions == "learned" else None
 
 
 def make_bias(config: StackConfig, causal: bool) -> RelativeBias | Alibi | None:

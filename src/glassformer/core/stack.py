@@ -29,7 +29,7 @@ class Stack(nn.Module):
         super().__init__()
         self.config, self.causal, self.cross = config, causal, cross
         self.embed = Embedding(config, config.d_model) if embed is None else embed
-        self.blocks = nn.ModuleList(Block(config, cross) for _ in range(config.num_layers))
+        self.blocks = nn.ModuleList(Block(config, cross, first=i == 0) for i in range(config.num_blocks))
         self.norm = make_norm(config, config.d_model) if config.final_norm else nn.Identity()
         self.position_bias = make_bias(config, causal)
         self.kinds = tuple(dict.fromkeys(config.layer_kinds))  # each once
@@ -56,10 +56,14 @@ class Stack(nn.Module):
             raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one token")
         keep, positions, span = self.counted(x, keep, positions, cache)
         x = self.embed.place(x, positions, span, segments)  # (B, T, D)
-        context = self.context(x, keep, positions, memory, memory_keep, cache)
-        for layer, block in enumerate(self.blocks):
-            x = block(x, context, layer)  # (B, T, D)
+        context = self.context(x, keep, positions, span, memory, memory_keep, cache)
+        for layer in range(self.config.num_layers):
+            x = self.block_of(layer)(x, context, layer)  # (B, T, D)
         return self.norm(x)  # (B, T, D)
+
+    def block_of(self, layer: int) -> nn.Module:
+        """The block that a layer applies: its own, unless fewer are stored than applied."""
+        return self.blocks[layer * len(self.blocks) // self.config.num_layers]
 
     def counted(
         self, x: Tensor, keep: Tensor | None, positions: Tensor | None, cache: Cache | None
@@ -83,6 +87,7 @@ class Stack(nn.Module):
         x: Tensor,
         keep: Tensor | None,
         positions: Tensor,
+        span: int,
         memory: Tensor | None,
         memory_keep: Tensor | None,
         cache: Cache | None,
@@ -98,7 +103,7 @@ class Stack(nn.Module):
                 kind: Mask(x.shape[1], length, keep, self.causal, kind.window, self.position_bias, key_positions)
                 for kind in self.kinds
             },
-            rotations={kind: rotary(positions) for kind, rotary in zip(self.kinds, self.rotaries, strict=False)},
+            rotations={kind: rotary(positions, span) for kind, rotary in zip(self.kinds, self.rotaries, strict=False)},
             memory=memory,
             memory_mask=memory_mask,
             cache=cache,

@@ -48,7 +48,7 @@ class Record(Mapping[str, Tensor]):
         if stack not in self._prefix:
             return
         name = f"{self._prefix[stack]}blocks.{layer}.{'cross' if attention.is_cross else 'attn'}"
-        weights = attention_weights(q, k, mask.whole(q.dtype))
+        weights = attention_weights(q, k, mask.whole(q.dtype), scale=attention.scale, cap=attention.cap)
         if context.cache is not None:
             weights = self._continued(name, weights, context.cache)
         self._seen[name] = weights

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints.files import load
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.tasks.translate import translate

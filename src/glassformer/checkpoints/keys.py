@@ -1,0 +1,183 @@
+"""Reading another library's `config.json`: every key is taken, expected, or ignored on purpose.
+
+A family's page asks for what it needs with `take`; what it left alone stops the load by name, because a setting that
+nobody read is a model that is not the one in the file. Both spellings of the keys are understood where transformers
+changed them between its versions 4 and 5.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from glassformer.config import Activation, LayerKind, RotaryScaling
+from glassformer.errors import InputError, nearest
+
+REQUIRED: Any = object()
+
+# How this library calls an activation that others call so.
+ACTIVATION: dict[str, Activation] = {
+    "relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh", "silu": "silu", "swish": "silu",
+    "relu2": "relu_squared", "tanh": "tanh",
+}  # fmt: skip
+
+# Said of the file, of training, or of the library that wrote it; none of them changes what a model computes.
+IGNORED = (
+    "model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "name_or_path",
+    "_commit_hash", "auto_map", "use_cache", "initializer_range", "initializer_factor", "init_std",
+    "initializer_cutoff_factor", "gradient_checkpointing", "output_past", "output_attentions",
+    "output_hidden_states", "return_dict", "use_return_dict", "torchscript", "use_bfloat16",
+    "chunk_size_feed_forward", "is_encoder_decoder", "finetuning_task", "id2label", "label2id", "num_labels",
+    "problem_type", "tokenizer_class", "prefix", "task_specific_params", "sep_token_id", "cls_token_id",
+    "mask_token_id", "language", "_attn_implementation_autoset", "attn_implementation", "_attn_implementation",
+    "pretraining_tp", "cross_attention_hidden_size", "layerdrop", "encoder_layerdrop", "decoder_layerdrop",
+    "tf_legacy_loss", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad",
+    "sparse_prediction", "sparse_pred_ignore_index",
+)  # fmt: skip
+
+# Said of generating: `generation_config.json` has these now, older files keep them here.
+GENERATION = (
+    "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
+    "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
+    "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
+    "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
+    "force_bos_token_to_be_generated",
+)  # fmt: skip
+
+
+class Keys:
+    """The keys of one `config.json`, with what has been read of them; and the head that is wanted."""
+
+    def __init__(
+        self, values: Mapping[str, Any], *, name: str = "config.json", head: str = "none", choices: Any = None
+    ) -> None:
+        self.values, self.name, self.head, self.choices = values, name, head, dict(choices or {})
+        self.read = {*IGNORED, *GENERATION}
+
+    def take(self, key: str, default: Any = REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
+        """The value of a key, under any of its names; a null is as good as none if there is a default."""
+        names = (key, *also)
+        self.read.update(names)
+        for name in names:
+            if name in self.values and (self.values[name] is not None or default is REQUIRED):
+                return self.values[name]
+        if default is REQUIRED:
+            raise InputError(f"{self.name} has no {key!r}, which a {self.values.get('model_type')!r} model needs")
+        return default
+
+    def expect(self, key: str, *allowed: Any) -> None:
+        """Refuses a setting that the core has no place for; a key that is not there is fine."""
+        self.read.add(key)
+        if key in self.values and self.values[key] not in allowed and self.values[key] is not None:
+            wanted = " or ".join(repr(value) for value in allowed)
+            raise InputError(
+                f"{self.name}: {key} is {self.values[key]!r}, and this model can be run with {wanted} only"
+            )
+
+    def ignore(self, *keys: str) -> None:
+        self.read.update(keys)
+
+    def finish(self) -> None:
+        """Stops at a key that nobody read."""
+        for key in self.values:
+            if key not in self.read:
+                raise InputError(
+                    f"{self.name}: nobody knows the key {key!r} (value {self.values[key]!r}) of a "
+                    f"{self.values.get('model_type')!r} model. If it changes nothing, remove it from the file"
+                )
+
+    def activation(self, key: str, default: Any = REQUIRED) -> Activation:
+        name = self.take(key, default)
+        if name not in ACTIVATION:
+            raise InputError(f"{self.name}: {key} is {name!r}, an unknown activation{nearest(str(name), ACTIVATION)}")
+        return ACTIVATION[name]
+
+    def common(self, *, tied: bool = True, **for_head: dict[str, Any]) -> dict[str, Any]:
+        """What every family says in the same words: the head, the special tokens, whether embeddings are tied.
+
+        `for_head` holds what only the head of that kind is told: `common(pool={"head_activation": "tanh"})`.
+        """
+        found: dict[str, Any] = {"head": self.head, **self.choices, **for_head.get(self.head, {})}
+        if found["head"] in ("class", "token"):
+            found["num_classes"] = self.num_classes
+        for key in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
+            value = self.take(key, None)
+            found[key] = tuple(value) if isinstance(value, list) else value
+        return {**found, "tie_embeddings": self.take("tie_word_embeddings", tied)}
+
+    @property
+    def num_classes(self) -> int:
+        labels = self.values.get("id2label")
+        return int(self.values.get("num_labels") or (len(labels) if labels else 2))
+
+    # Rotary positions
+
+    def rotary_fraction(self, default: float = 1.0) -> float:
+        """The part of a head that turns."""
+        given = self.take("partial_rotary_factor", default, also=("rotary_pct",))
+        return float(self._rope().get("partial_rotary_factor", given))
+
+    def _rope(self, layer_type: str | None = None) -> dict[str, Any]:
+        """`rope_parameters`, or what stood for it before: `rope_scaling`. They may differ by type of layer."""
+        rope = dict(self.take("rope_parameters", None) or self.take("rope_scaling", None) or {})
+        self.ignore("rope_parameters", "rope_scaling")
+        return dict(rope.get(layer_type) or {}) if layer_type in rope else rope
+
+    def rotary(self, *, base: float = 10_000.0, layer_type: str | None = None, base_key: str = "rope_theta") -> Any:
+        """`rotary_base` and `rotary_scaling` of a layer kind."""
+        rope = self._rope(layer_type)
+        outer = self.take(base_key, base, also=("rotary_emb_base",) if base_key == "rope_theta" else ())
+        found = {"rotary_base": float(rope.get("rope_theta") or outer)}
+        kind = rope.get("rope_type", rope.get("type", "default"))
+        return found if kind == "default" else {**found, "rotary_scaling": self._scaling(kind, rope)}
+
+    def _scaling(self, kind: str, rope: dict[str, Any]) -> RotaryScaling:
+        longest = self.take("max_position_embeddings")
+        trained = self.take("original_max_position_embeddings", rope.get("original_max_position_embeddings", longest))
+        factor = float(rope.get("factor") or longest / trained)
+        amplitude = rope.get("attention_factor")
+        if kind == "linear":
+            return RotaryScaling(type="linear", factor=factor)
+        if kind == "dynamic":
+            return RotaryScaling(type="dynamic", factor=factor, trained_len=longest)
+        if kind == "llama3":
+            low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
+            return RotaryScaling(
+                type="llama3", factor=factor, trained_len=trained, low_frequency=low, high_frequency=high
+            )
+        if kind == "yarn":
+            if amplitude is None:
+                above, below = rope.get("mscale") or 0.0, rope.get("mscale_all_dim") or 0.0
+                above, below = (above, below) if above and below else (1.0, 0.0)
+                amplitude = _yarn_amplitude(factor, above) / _yarn_amplitude(factor, below)
+            return RotaryScaling(
+                type="yarn", factor=factor, trained_len=trained, amplitude=float(amplitude),
+                fast_turns=float(rope.get("beta_fast") or 32), slow_turns=float(rope.get("beta_slow") or 1),
+                whole_pairs=rope.get("truncate", True),
+            )  # fmt: skip
+        if kind in ("longrope", "su"):
+            if amplitude is None:
+                amplitude = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
+            return RotaryScaling(
+                type="longrope", factor=factor, trained_len=trained, amplitude=float(amplitude),
+                short_factors=tuple(map(float, rope["short_factor"])),
+                long_factors=tuple(map(float, rope["long_factor"])),
+            )  # fmt: skip
+        known = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+        raise InputError(f"{self.name}: an unknown rope type {kind!r}{nearest(str(kind), known)}")
+
+    def layer_kinds(
+        self, num_layers: int, kinds: Mapping[str, LayerKind], default: Callable[[int], str]
+    ) -> tuple[LayerKind, ...]:
+        """The kind of every layer: `layer_types` names them; files from before it follow a rule."""
+        types = self.take("layer_types", [default(layer) for layer in range(num_layers)])
+        unknown = sorted(set(types) - kinds.keys())
+        if unknown:
+            raise InputError(f"{self.name}: layer_types has {unknown[0]!r}{nearest(unknown[0], kinds)}")
+        found = tuple(kinds[kind] for kind in types)
+        return found[:1] if len(set(found)) == 1 else found
+
+
+def _yarn_amplitude(factor: float, by: float) -> float:
+    return 0.1 * by * math.log(factor) + 1.0 if factor > 1 else 1.0

@@ -1,0 +1,238 @@
+"""How a model is laid out in files: the values of its `config.json`, and a rule for each of its tensors.
+
+`layout_of` reads it from a `config.json`; `layout_for` finds one for a model that is to be saved. Either way a layout
+belongs to a family of `families/`, or to nobody, and then the files use our own names.
+"""
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer import __version__
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import Place, Rule, Table, expand, known
+from glassformer.config import TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError, nearest
+from glassformer.families import FAMILIES, Family, marian
+
+OWN = "glassformer"
+OWN_KEYS = ("model_type", "glassformer_version", "architectures")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one model: its family, the head it has, and what stands in its config.json."""
+
+    values: dict[str, Any]
+    config: TransformerConfig
+    family: Family | None = None
+    head: str = "none"
+    is_new_head: bool = False  # asked for by name, and not the file's own
+    reason: str = ""  # why no family expresses it
+
+    def rules(self, model: Transformer, file_names: Iterable[str] | None = None) -> list[Rule]:
+        """A rule for every tensor. Given the names in a file, the base model's prefix is taken as it is found there."""
+        if self.family is None:
+            return [
+                Rule(name, (name,), (tuple(parameter.shape),), Place(name))
+                for name, parameter in model.named_parameters()
+            ]
+        return expand(self._table(self._prefix(file_names)), model)
+
+    @property
+    def matrix_name(self) -> str:
+        """What the file calls the language head's matrix."""
+        assert self.family is not None
+        table = self.family.head(self.head).table(self.config.replace(tie_embeddings=False))
+        for name, place in table.items():
+            if place in ("head.out.weight", "head.out.*"):
+                return name.replace("*", "weight")
+        return ""
+
+    def lacks_pooler(self, file_names: Iterable[str]) -> bool:
+        """Whether this is a base model that pools, and the file is of one that does not."""
+        if self.family is None or self.head != "pool":
+            return False
+        pooler = known(_prefixed(self.family.head("pool").table(self.config), self._prefix(file_names)))
+        return not any(pooler.fullmatch(name) for name in file_names)
+
+    def ignores(self, name: str, file_names: Iterable[str]) -> bool:
+        """Whether a tensor of a file is left out on purpose: another head's, or one that says nothing new."""
+        if self.family is None:
+            return self.is_new_head and name.startswith("head.")
+        prefix = self._prefix(file_names)
+        bare = name.removeprefix(prefix)
+        if any(fnmatch.fnmatchcase(bare, pattern) for pattern in self.family.ignored):
+            return True
+        return any(
+            known(_prefixed(head.table(self.config), prefix)).fullmatch(name) is not None
+            for head in self.family.heads.values()
+        )
+
+    def _table(self, prefix: str) -> Table:
+        assert self.family is not None
+        base = {prefix + name: place for name, place in self.family.table(self.config).items()}
+        return {**base, **_prefixed(self.family.head(self.head).table(self.config), prefix)}
+
+    def _prefix(self, file_names: Iterable[str] | None) -> str:
+        assert self.family is not None
+        own = self.family.prefix_of(self.head)
+        if file_names is None:
+            return own
+        names, pattern = list(file_names), known(self.family.table(self.config))
+        candidates = dict.fromkeys([own, *(self.family.prefix_of(head) for head in self.family.heads)])
+        return max(
+            candidates,
+            key=lambda prefix: sum(
+                name.startswith(prefix) and pattern.fullmatch(name.removeprefix(prefix)) is not None for name in names
+            ),
+        )
+
+
+def _prefixed(table: Table, prefix: str) -> Table:
+    """A head's table, with the prefix before the names that belong to the base model: those marked `^`."""
+    return {prefix + name[1:] if name.startswith("^") else name: place for name, place in table.items()}
+
+
+def layout_of(
+    values: Mapping[str, Any], *, name: str, head: str | None = None, num_classes: int | None = None
+) -> Layout:
+    """The layout that a `config.json` describes, with another head if one is asked for."""
+    if values.get("model_type") == OWN:
+        return own_layout(values, name=name, head=head, num_classes=num_classes)
+    if values.get("model_type") not in FAMILIES:
+        raise InputError(
+            f"{name}: model_type is {values.get('model_type')!r}, which is not known"
+            f"{nearest(str(values.get('model_type')), [*FAMILIES, OWN])}"
+        )
+    if values.get("quantization_config"):
+        raise InputError(f"{name}: these weights are quantised (quantization_config); load the full ones")
+    family = FAMILIES[values["model_type"]]
+    written = (values.get("architectures") or [None])[0]
+    own_head = family.kind_of(written) if written else family.base
+    if head is not None and head not in family.kinds:
+        raise InputError(
+            f"head is {head!r}, and a {values['model_type']!r} model has none such{nearest(head, family.kinds)}"
+        )
+    wanted = head or own_head
+    if wanted is None:
+        raise InputError(
+            f"{name}: architectures is {written!r}, which is not known. Load it with a head by name, one of "
+            f"{', '.join(family.heads)}: gf.load(path, head={family.base!r})"
+        )
+    chosen = dict(values) if num_classes is None else {**values, **labels(num_classes)}
+    chosen["architectures"] = [family.head(wanted).architecture]
+    config = family_config(family, chosen, wanted, name)
+    if num_classes is not None and config.num_classes != num_classes:
+        raise InputError(f"num_classes is {num_classes}, and a {wanted!r} head has no classes; ask for head='class'")
+    return Layout(chosen, config, family, wanted, is_new_head=wanted != own_head)
+
+
+def family_config(family: Family, values: Mapping[str, Any], head: str, name: str) -> TransformerConfig:
+    """A family's reading of a config.json, in which no key may be left over."""
+    kind = head.partition("_")[0]  # the core has one class head, whatever a family makes of it
+    hf = Keys(values, name=name, head=kind, choices=family.head(head).choices)
+    for key in ("is_decoder", "add_cross_attention"):
+        hf.expect(key, False)
+    hf.expect("pruned_heads", {})
+    try:
+        config = family.config(hf)
+    except InputError as error:
+        raise error if str(error).startswith(name) else InputError(f"{name}: {error}") from None
+    hf.finish()
+    return config
+
+
+def own_layout(values: Mapping[str, Any], *, name: str, head: str | None, num_classes: int | None) -> Layout:
+    plain = {key: value for key, value in values.items() if key not in OWN_KEYS}
+    try:
+        config = TransformerConfig.from_dict(plain)
+        changes = {"head": head, "num_classes": num_classes}
+        changes = {key: value for key, value in changes.items() if value is not None}
+        chosen = TransformerConfig.from_dict({**config.to_dict(), "head_bias": None, **changes}) if changes else config
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    return Layout(own_values(chosen), chosen, head=chosen.head, is_new_head=chosen != config)
+
+
+def own_values(config: TransformerConfig) -> dict[str, Any]:
+    header = {"model_type": OWN, "glassformer_version": __version__, "architectures": ["Transformer"]}
+    return {**header, **config.to_dict()}
+
+
+def labels(num_classes: int) -> dict[str, Any]:
+    """Names for classes that nobody has named."""
+    names = [f"LABEL_{i}" for i in range(num_classes)]
+    return {
+        "id2label": {str(i): label for i, label in enumerate(names)},
+        "label2id": {n: i for i, n in enumerate(names)},
+    }
+
+
+def layout_for(model: Transformer) -> Layout:
+    """How to save a model: as the family it came from, as Marian's if that can express it, or under our own names."""
+    ours = model.config
+    if model.origin is not None:
+        layout = layout_of(model.origin, name="its config.json")
+    else:
+        layout, ours = layout_of(marian.describe(ours), name="Marian"), marian_form(ours)
+    # Whether the head is tied is seen in the file: one that has a matrix of its own stores it.
+    layout = replace(layout, config=layout.config.replace(tie_embeddings=ours.tie_embeddings))
+    difference = first_difference(layout.config.to_dict(), ours.to_dict())
+    if difference is None:
+        return layout
+    field, theirs, value = difference
+    reason = f"{field} is {value!r}, where a {layout.values['model_type']} model has {theirs!r}"
+    return Layout(own_values(model.config), model.config, head=model.config.head, reason=reason)
+
+
+def marian_form(config: TransformerConfig) -> TransformerConfig:
+    """An original Transformer as Marian's files express it: sinusoids in halves, a bias (of zeros) on the logits."""
+    if config.head != "language":
+        return config
+    halves = {
+        name: stack.replace(sinusoids="halves") if stack.sinusoids == "interleaved" else stack
+        for name, stack in (("encoder", config.encoder), ("decoder", config.decoder))
+        if stack is not None
+    }
+    return config.replace(**halves, head_bias=True)
+
+
+def stored_values(model: Transformer, layout: Layout) -> dict[str, Tensor]:
+    """The parameters of a model by name, as its layout stores them.
+
+    Where that means halves for a model of interleaved sinusoids, every axis of width d_model is permuted alike, so
+    what is stored computes the same.
+    """
+    values = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    if layout.family is None or model.origin is not None:
+        return values
+    width = model.config.last_stack.d_model
+    if model.config.last_stack.sinusoids == "interleaved":
+        order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])
+        values = {name: _permuted(name, value, order) for name, value in values.items()}
+    return {"head.out.bias": torch.zeros(model.config.output_vocab_size).to(values["head.out.weight"]), **values}
+
+
+def _permuted(name: str, value: Tensor, order: Tensor) -> Tensor:
+    """Permutes the axis that reads or writes the stream: columns of what reads it, rows of what writes it."""
+    module, leaf = name.split(".")[-2:]
+    if module in ("tokens", "q", "k", "v", "up") or name == "head.out.weight":
+        return value[:, order] if leaf == "weight" and value.ndim == 2 else value
+    return value if name == "head.out.bias" else value[order]
+
+
+def first_difference(theirs: Any, ours: Any, path: str = "") -> tuple[str, Any, Any] | None:
+    """The first field in which two configs differ: its name, and both values."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in ours:
+            found = first_difference(theirs.get(key), ours[key], f"{path}.{key}" if path else key)
+            if found is not None:
+                return found
+        return None
+    return None if theirs == ours else (path, theirs, ours)

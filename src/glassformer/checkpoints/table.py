@@ -1,0 +1,177 @@
+"""The table engine: a family's table of weight names, read in both directions.
+
+    weights = {
+        "wte.weight": "decoder.embed.tokens.weight",                      # renamed
+        "h.{i}.ln_1.*": "decoder.blocks.{i}.attn_norm.*",                 # for every block, weight and bias
+        "h.{i}.attn.c_attn.*": split("decoder.blocks.{i}.attn.{q,k,v}.*", transposed=True),
+    }
+
+Left stands the name in the file, right the parameter (or parameters) here. An entry whose parameters the model does
+not have, such as the biases of a stack without them, is skipped. Nothing else is: every parameter must be named by
+exactly one entry. Read next: any page of `families/`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a file's tensor belongs here, and how its layout differs."""
+
+    names: str
+    transposed: bool = False  # stored (in, out) instead of (out, in)
+    by_group: bool = False  # the rows of each group of heads together: q.. k v q.. k v, instead of all q, all k, all v
+    leading: bool = False  # stored with an axis of size 1 in front
+    zero_if_absent: bool = False
+    fixed: bool = False  # written for others and never read: what is computed, or stored under another name too
+
+
+def split(names: str, *, transposed: bool = False, by_group: bool = False) -> Place:
+    """One tensor of the file is several here, cut along its rows: `attn.{q,k,v}.*`."""
+    return Place(names, transposed=transposed, by_group=by_group)
+
+
+def transposed(name: str) -> Place:
+    return Place(name, transposed=True)
+
+
+def leading(name: str, *, zero_if_absent: bool = False) -> Place:
+    return Place(name, leading=True, zero_if_absent=zero_if_absent)
+
+
+def fixed(name: str) -> Place:
+    return Place(name, fixed=True)
+
+
+Table = Mapping[str, str | Place]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of a table for one tensor of a file: its name there, the parameters here, and how to convert."""
+
+    file: str
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    place: Place
+    groups: int = 1  # kv heads, where the rows are stored by group
+
+    @property
+    def file_shape(self) -> tuple[int, ...]:
+        """The shape the file's tensor must have."""
+        shape = (sum(rows for rows, *_ in self.shapes), *self.shapes[0][1:])
+        if self.place.transposed:
+            shape = shape[::-1]
+        return (1, *shape) if self.place.leading else shape
+
+    def read(self, tensor: Tensor) -> list[Tensor]:
+        """The file's tensor as the parameters here; views of it where that is possible."""
+        tensor = tensor[0] if self.place.leading else tensor
+        if self.place.transposed and tensor.ndim == 2:
+            tensor = tensor.t()
+        if len(self.names) == 1:
+            return [tensor]
+        if not self.place.by_group:
+            return list(tensor.split([shape[0] for shape in self.shapes]))
+        grouped = tensor.unflatten(0, (self.groups, -1))
+        parts = grouped.split([shape[0] // self.groups for shape in self.shapes], dim=1)
+        return [part.flatten(0, 1) for part in parts]
+
+    def write(self, tensors: list[Tensor]) -> Tensor:
+        """The inverse of `read`."""
+        if self.place.by_group:
+            tensors = [tensor.unflatten(0, (self.groups, -1)) for tensor in tensors]
+            tensor = torch.cat(tensors, dim=1).flatten(0, 1)
+        else:
+            tensor = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+        if self.place.transposed and tensor.ndim == 2:
+            tensor = tensor.t()
+        return (tensor[None] if self.place.leading else tensor).contiguous()
+
+
+def expand(table: Table, model: Transformer) -> list[Rule]:
+    """The rules of a table for this model: one for every tensor of its file, every parameter in exactly one."""
+    parameters = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    rules = [rule for file, place in table.items() for rule in _rules(file, place, model, parameters)]
+    named = [name for rule in rules for name in rule.names if not rule.place.fixed]
+    lost = sorted(dict(model.named_parameters()).keys() - set(named))
+    double = sorted({name for name in named if named.count(name) > 1}) if len(named) > len(set(named)) else []
+    if lost or double:
+        raise AssertionError(f"the family's table leaves out {lost} and names twice {double}")
+    return rules
+
+
+def _rules(file: str, place: str | Place, model: Transformer, parameters: Mapping[str, Tensor]) -> list[Rule]:
+    place = Place(place) if isinstance(place, str) else place
+    stack = model.config.encoder if place.names.startswith("encoder.") else model.config.decoder
+    found = []
+    for block in range(stack.num_blocks if stack and "{i}" in place.names else 1):
+        for leaf in ("weight", "bias") if "*" in place.names else ("",):
+            one_file, one_place = (text.replace("{i}", str(block)).replace("*", leaf) for text in (file, place.names))
+            names = _alternatives(one_place)
+            present = [name for name in names if name in parameters]
+            if present and len(present) < len(names):
+                raise AssertionError(f"{one_file} is cut into {names}, and the model has only {present}")
+            if present:
+                shapes = tuple(tuple(parameters[name].shape) for name in names)
+                groups = stack.num_kv_heads if stack and place.by_group else 1
+                found.append(Rule(one_file, tuple(names), shapes, place, groups))
+    return found
+
+
+def _alternatives(text: str) -> list[str]:
+    """`attn.{q,k}.weight` -> `attn.q.weight`, `attn.k.weight`."""
+    braces = re.search(r"\{([^}]*)\}", text)
+    if braces is None:
+        return [text]
+    return [text[: braces.start()] + choice + text[braces.end() :] for choice in braces[1].split(",")]
+
+
+def known(table: Table) -> re.Pattern[str]:
+    """Every name that a table speaks of, whether or not this model has the parameter."""
+    escaped = (re.escape(name).replace(r"\{i\}", r"\d+").replace(r"\*", "(weight|bias)") for name in table)
+    return re.compile("|".join(escaped) or "(?!)")
+
+
+def check(rules: list[Rule], shapes: Mapping[str, tuple[int, ...]], *, may_lack: set[str], origin: str) -> None:
+    """Every rule finds its tensor, of the right shape; `shapes` holds those of the file that nobody ignores."""
+    wrong = []
+    used = set()
+    for rule in rules:
+        used.add(rule.file)
+        if rule.file not in shapes:
+            optional = rule.place.zero_if_absent or rule.place.fixed
+            if not optional and not may_lack.issuperset(rule.names):
+                wrong.append(f"missing     {rule.file} {rule.file_shape}, for {', '.join(rule.names)}")
+        elif shapes[rule.file] != rule.file_shape:
+            wrong.append(
+                f"misshapen   {rule.file}: the file has {shapes[rule.file]}, the config asks for {rule.file_shape}"
+            )
+    wrong += [f"unexpected  {name} {shapes[name]}" for name in sorted(shapes.keys() - used)]
+    if wrong:
+        shown = wrong if len(wrong) <= 20 else [*wrong[:20], f"... and {len(wrong) - 20} more"]
+        raise InputError(
+            f"{origin} does not fit its config.json:\n  " + "\n  ".join(shown) + "\nIs it the config of these weights? "
+            "A new head for weights without one is made only by name: gf.load(path, head=...)"
+        )
+
+
+def assign(model: Transformer, values: Mapping[str, Tensor]) -> None:
+    """Puts tensors in the place of parameters; of a shared one, wherever it stands."""
+    places: dict[int, list[tuple[nn.Module, str]]] = {}
+    for module in model.modules():
+        for leaf, parameter in module.named_parameters(recurse=False):
+            places.setdefault(id(parameter), []).append((module, leaf))
+    for name, old in dict(model.named_parameters()).items():
+        if name in values:
+            new = nn.Parameter(values[name])
+            for module, leaf in places[id(old)]:
+                setattr(module, leaf, new)

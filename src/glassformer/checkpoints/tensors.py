@@ -1,0 +1,141 @@
+"""The tensors of a model folder: safetensors, one file or shards, or an old `pytorch_model.bin`; and writing them.
+
+Reading maps the files into memory: a tensor costs nothing until it is used, and what is never changed never becomes
+memory of this process. Nothing that could run code is ever unpickled.
+"""
+
+import json
+import os
+import pickle
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from glassformer.errors import InputError
+
+SAFE, OLD = "model.safetensors", "pytorch_model.bin"
+SHARD = 50 * 10**9  # bytes in a file, at most
+
+
+class Tensors:
+    """Names and shapes of what a folder holds; a tensor itself is read when it is asked for."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], Tensor]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.shapes, self._readers = dict(shapes), dict(readers)
+
+    def read(self, name: str) -> Tensor:
+        return self._readers[name]()
+
+    def replaced(self, name: str, value: Tensor) -> "Tensors":
+        return Tensors({**self._readers, name: lambda: value}, {**self.shapes, name: tuple(value.shape)})
+
+    def renamed(self, rename: Callable[[str], str]) -> "Tensors":
+        return Tensors(
+            {rename(name): reader for name, reader in self._readers.items()},
+            {rename(name): shape for name, shape in self.shapes.items()},
+        )
+
+
+def open_tensors(folder: Path, device: torch.device) -> Tensors:
+    """The tensors of a folder, in whichever of the layouts it has them."""
+    for name, open_file in ((SAFE, open_safe), (OLD, open_old)):
+        index = folder / f"{name}.index.json"
+        if (folder / name).is_file():
+            return open_file(folder / name, device)
+        if index.is_file():
+            return open_shards(index, open_file, device)
+    raise InputError(
+        f"{folder} is half-written: it has a config.json and neither {SAFE} nor {OLD}. Save or download it again"
+    )
+
+
+def open_safe(file: Path, device: torch.device) -> Tensors:
+    try:
+        opened = safe_open(file, framework="pt", device=str(device))
+        names = list(opened.keys())
+        shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"{file} cannot be read ({error}): it has {file.stat().st_size:,} bytes. Is it whole? Save or download "
+            "it again"
+        ) from None
+    return Tensors({name: lambda name=name: opened.get_tensor(name) for name in names}, shapes)  # type: ignore[misc]
+
+
+def open_old(file: Path, device: torch.device) -> Tensors:
+    """A pickle of tensors and nothing else: whatever would run code on loading is refused."""
+    try:
+        values = torch.load(file, map_location=device, weights_only=True, mmap=True)
+    except RuntimeError:  # files from before PyTorch 1.6 cannot be mapped
+        with suppress(Exception):
+            values = torch.load(file, map_location=device, weights_only=True)
+            return _tensors_of(values, file)
+        raise InputError(f"{file} cannot be read as a file of tensors. Is it whole? Download it again") from None
+    except pickle.UnpicklingError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"{file} is a pickle that wants more than tensors ({reason}). Loading it could run somebody's code, so "
+            f"it is refused; ask for {SAFE}, or convert it where you trust it"
+        ) from None
+    except Exception as error:
+        raise InputError(f"{file} cannot be read ({error}). Is it whole? Download it again") from None
+    return _tensors_of(values, file)
+
+
+def _tensors_of(values: Any, file: Path) -> Tensors:
+    if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
+        raise InputError(f"{file} holds something other than named tensors: expected the state of one model")
+    shapes = {name: tuple(value.shape) for name, value in values.items()}
+    return Tensors({name: lambda value=value: value for name, value in values.items()}, shapes)  # type: ignore[misc]
+
+
+def open_shards(index: Path, open_file: Callable[[Path, torch.device], Tensors], device: torch.device) -> Tensors:
+    """Several files as one; the index says which tensor is where."""
+    where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+    opened = {}
+    for name in sorted(set(where.values())):
+        if not (index.parent / name).is_file():
+            lost = next(tensor for tensor, shard in where.items() if shard == name)
+            raise InputError(f"{index} names {name}, for {lost} and others, and there is no such file. Download it")
+        opened[name] = open_file(index.parent / name, device)
+    lost = [name for name, shard in where.items() if name not in opened[shard].shapes]
+    if lost:
+        raise InputError(f"{index} says that {where[lost[0]]} holds {lost[0]}, and it does not. Download them again")
+    return Tensors(
+        {name: lambda name=name, shard=shard: opened[shard].read(name) for name, shard in where.items()},  # type: ignore[misc]
+        {name: opened[shard].shapes[name] for name, shard in where.items()},
+    )
+
+
+def write_tensors(folder: Path, tensors: Mapping[str, Tensor], max_shard: int = SHARD) -> None:
+    """One file, or shards with an index where it would be larger than `max_shard` bytes."""
+    shards: list[dict[str, Tensor]] = [{}]
+    sizes = [0]
+    for name, tensor in tensors.items():
+        if shards[-1] and sizes[-1] + tensor.nbytes > max_shard:
+            shards.append({})
+            sizes.append(0)
+        shards[-1][name] = tensor
+        sizes[-1] += tensor.nbytes
+    if len(shards) == 1:
+        _write(shards[0], folder / SAFE)
+        return
+    names = [f"model-{i + 1:05}-of-{len(shards):05}.safetensors" for i in range(len(shards))]
+    for name, shard in zip(names, shards, strict=True):
+        _write(shard, folder / name)
+    where = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
+    index = {"metadata": {"total_size": sum(sizes)}, "weight_map": dict(sorted(where.items()))}
+    (folder / f"{SAFE}.index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+
+
+def _write(tensors: Mapping[str, Tensor], file: Path) -> None:
+    save_file(dict(tensors), file, metadata={"format": "pt"})
+    umask = os.umask(0)
+    os.umask(umask)
+    file.chmod(0o666 & ~umask)  # the library writes for the owner alone

@@ -1,0 +1,38 @@
+"""Published architectures: a page each, with its `config.json` -> our config, and its table of weight names.
+
+There is no forward pass in any of them: what they compute is the core's, set by a config. A page has
+
+    model_types   what `config.json` calls the family
+    config        (keys of config.json) -> TransformerConfig
+    weights       the table of the model without a head; `prefix` stands before these names where there is a head
+    heads         kind of head -> Head: the class that transformers has for it, and the table of its own weights
+    ignored       patterns of tensors in files that the model has no use for
+    reads         further classes that appear in files -> the kind of head they are read with
+
+Read first: `gpt2.py`. The engine is `checkpoints/table.py`.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+from glassformer.families.page import Family as Family
+from glassformer.families.page import Head as Head
+
+PAGES = (
+    "albert", "bart", "bert", "deit", "distilbert", "electra", "falcon", "gemma", "gemma2", "gemma3", "gpt2",
+    "gpt_neox", "llama", "m2m100", "marian", "mbart", "mistral", "modernbert", "phi3", "qwen2", "qwen3", "roberta",
+    "t5", "vit",
+)  # fmt: skip
+
+
+def _family(page: ModuleType, model_type: str) -> Family:
+    optional = {name: getattr(page, name) for name in ("prefix", "ignored", "reads") if name in vars(page)}
+    heads = page.heads.get(model_type, page.heads)  # of two names for one build, each has its own classes
+    return Family(page.__name__.rpartition(".")[2], page.config, page.weights, heads, **optional)
+
+
+FAMILIES: dict[str, Family] = {
+    model_type: _family(page, model_type)
+    for page in (import_module(f"{__name__}.{name}") for name in PAGES)
+    for model_type in page.model_types
+}

@@ -1,0 +1,97 @@
+"""BERT (Devlin et al., 2019): a post-norm encoder with learned positions and two segments. RoBERTa and ELECTRA are
+built alike and share this page's table."""
+
+from collections.abc import Callable
+from typing import Any
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import Table, fixed
+from glassformer.config import StackConfig, TransformerConfig
+from glassformer.families.page import Head
+
+model_types = ("bert",)
+prefix = "bert."
+# The pooler of a model whose head does not use it, and the head that judges whether two sentences follow each other.
+ignored = ("embeddings.position_ids", "pooler.dense.*", "cls.seq_relationship.*", "cls.predictions.decoder.bias")
+reads = {"BertForPreTraining": "language"}
+
+
+def config(hf: Keys) -> TransformerConfig:
+    hf.ignore("directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers")
+    hf.ignore("pooler_size_per_head", "pooler_type")
+    activation = hf.activation("hidden_act", "gelu")
+    return TransformerConfig(
+        **hf.common(language={"head_activation": activation}),
+        **embedding(hf),
+        head_dropout=hf.take("classifier_dropout", hf.take("hidden_dropout_prob", 0.1)),
+        encoder=stack(hf, activation=activation),
+    )
+
+
+def embedding(hf: Keys) -> dict[str, Any]:
+    return {
+        "vocab_size": hf.take("vocab_size"),
+        "embed_norm": True,
+        "num_segments": hf.take("type_vocab_size", 2),
+    }
+
+
+def stack(hf: Keys, **choices: Any) -> StackConfig:
+    hf.expect("position_embedding_type", "absolute")
+    common = {
+        "d_model": hf.take("hidden_size"),
+        "num_layers": hf.take("num_hidden_layers"),
+        "num_heads": hf.take("num_attention_heads"),
+        "d_ff": hf.take("intermediate_size"),
+        "max_len": hf.take("max_position_embeddings"),
+        "positions": "learned",
+        "norm_order": "post",
+        "norm_eps": hf.take("layer_norm_eps", 1e-12),
+        "dropout": hf.take("hidden_dropout_prob", 0.1),
+        "attention_dropout": hf.take("attention_probs_dropout_prob", 0.1),
+        "ffn_dropout": 0.0,
+    }
+    return StackConfig(**{**common, **choices})
+
+
+weights = {
+    "embeddings.word_embeddings.weight": "encoder.embed.tokens.weight",
+    "embeddings.position_embeddings.weight": "encoder.embed.positions.weight",
+    "embeddings.token_type_embeddings.weight": "encoder.embed.segments.weight",
+    "embeddings.LayerNorm.*": "encoder.embed.norm.*",
+    "encoder.layer.{i}.attention.self.query.*": "encoder.blocks.{i}.attn.q.*",
+    "encoder.layer.{i}.attention.self.key.*": "encoder.blocks.{i}.attn.k.*",
+    "encoder.layer.{i}.attention.self.value.*": "encoder.blocks.{i}.attn.v.*",
+    "encoder.layer.{i}.attention.output.dense.*": "encoder.blocks.{i}.attn.out.*",
+    "encoder.layer.{i}.attention.output.LayerNorm.*": "encoder.blocks.{i}.attn_norm.*",
+    "encoder.layer.{i}.intermediate.dense.*": "encoder.blocks.{i}.ffn.up.*",
+    "encoder.layer.{i}.output.dense.*": "encoder.blocks.{i}.ffn.down.*",
+    "encoder.layer.{i}.output.LayerNorm.*": "encoder.blocks.{i}.ffn_norm.*",
+}
+
+
+def masked_lm(stem: str, *, dense: str = "dense", norm: str = "LayerNorm") -> Callable[[TransformerConfig], Table]:
+    """The head that guesses words. Its bias has two names: a tied head keeps one of them, one of its own both."""
+
+    def table(config: TransformerConfig) -> Table:
+        first: Table = {f"{stem}{dense}.*": "head.project.*", f"{stem}{norm}.*": "head.norm.*"}
+        if config.tie_embeddings:
+            return {**first, f"{stem}decoder.weight": "head.out.weight", f"{stem}bias": "head.out.bias"}
+        return {**first, f"{stem}decoder.*": "head.out.*", f"{stem}bias": fixed("head.out.bias")}
+
+    return table
+
+
+POOLER = {"^pooler.dense.*": "head.project.*"}
+POOLED = {"pooling": "first", "head_activation": "tanh"}
+heads = {
+    "pool": Head("BertModel", POOLER, POOLED),
+    "language": Head(
+        "BertForMaskedLM",
+        masked_lm("cls.predictions.", dense="transform.dense", norm="transform.LayerNorm"),
+        {"head_norm": True, "head_bias": True},
+    ),
+    "class": Head("BertForSequenceClassification", {**POOLER, "classifier.*": "head.out.*"}, POOLED),
+    "token": Head("BertForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": Head("BertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+}

@@ -1,0 +1,26 @@
+"""DeiT (Touvron et al., 2021): ViT with a second token and a second classifier, which a teacher's answers train."""
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.config import TransformerConfig
+from glassformer.families import vit
+from glassformer.families.page import Head
+
+model_types = ("deit",)
+prefix = "deit."
+ignored = vit.ignored
+
+
+def config(hf: Keys) -> TransformerConfig:
+    return vit.config(hf, distillation_token=True)
+
+
+weights = {**vit.weights, "embeddings.distillation_token": "encoder.embed.distillation_token"}
+heads = {
+    "pool": Head("DeiTModel", {"^pooler.dense.*": "head.project.*"}),
+    "class": Head("DeiTForImageClassification", {"classifier.*": "head.out.*"}),
+    "class_distilled": Head(
+        "DeiTForImageClassificationWithTeacher",
+        {"cls_classifier.*": "head.out.*", "distillation_classifier.*": "head.second.*"},
+        {"two_classifiers": True},
+    ),
+}

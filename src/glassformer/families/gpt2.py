@@ -1,0 +1,61 @@
+"""GPT-2 (Radford et al., 2019): a pre-norm decoder with learned positions and tied embeddings."""
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import split, transposed
+from glassformer.config import StackConfig, TransformerConfig
+from glassformer.families.page import Head
+from glassformer.schema import OPEN
+
+model_types = ("gpt2",)
+prefix = "transformer."
+ignored = ("h.*.attn.bias", "h.*.attn.masked_bias")  # the causal mask, which older files store
+
+
+def config(hf: Keys) -> TransformerConfig:
+    hf.expect("scale_attn_by_inverse_layer_idx", False)
+    hf.expect("add_cross_attention", False)
+    hf.ignore("reorder_and_upcast_attn", "n_ctx")
+    hf.ignore(
+        "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"
+    )
+    return TransformerConfig(
+        **hf.common(),
+        vocab_size=hf.take("vocab_size"),
+        decoder=StackConfig(
+            d_model=hf.take("n_embd"),
+            num_layers=hf.take("n_layer"),
+            num_heads=hf.take("n_head"),
+            d_ff=hf.take("n_inner", 4 * hf.take("n_embd")),
+            max_len=hf.take("n_positions"),
+            positions="learned",
+            norm_eps=hf.take("layer_norm_epsilon", 1e-5),
+            activation=hf.activation("activation_function", "gelu_new"),
+            attention_scale=OPEN if hf.take("scale_attn_weights", True) else 1.0,
+            dropout=hf.take("resid_pdrop", 0.1),
+            attention_dropout=hf.take("attn_pdrop", 0.1),
+            embed_dropout=hf.take("embd_pdrop", 0.1),
+            ffn_dropout=0.0,
+        ),
+    )
+
+
+weights = {
+    "wte.weight": "decoder.embed.tokens.weight",
+    "wpe.weight": "decoder.embed.positions.weight",
+    "h.{i}.ln_1.*": "decoder.blocks.{i}.attn_norm.*",
+    "h.{i}.attn.c_attn.*": split("decoder.blocks.{i}.attn.{q,k,v}.*", transposed=True),
+    "h.{i}.attn.c_proj.*": transposed("decoder.blocks.{i}.attn.out.*"),
+    "h.{i}.ln_2.*": "decoder.blocks.{i}.ffn_norm.*",
+    "h.{i}.mlp.c_fc.*": transposed("decoder.blocks.{i}.ffn.up.*"),
+    "h.{i}.mlp.c_proj.*": transposed("decoder.blocks.{i}.ffn.down.*"),
+    "ln_f.*": "decoder.norm.*",
+}
+heads = {
+    "none": Head("GPT2Model"),
+    "language": Head("GPT2LMHeadModel", {"lm_head.weight": "head.out.weight"}),
+    "class": Head(
+        "GPT2ForSequenceClassification", {"score.weight": "head.out.weight"}, {"head_bias": False, "pooling": "last"}
+    ),
+    "token": Head("GPT2ForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": Head("GPT2ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+}

@@ -1,0 +1,84 @@
+"""LLaMA 1 to 3 (Touvron et al., 2023; Dubey et al., 2024): a pre-norm decoder with RMSNorm, rotary positions, grouped
+queries and a gated feed-forward. Many families are this one with a few settings changed, and share this page."""
+
+from typing import Any
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import Table
+from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.families.page import Head
+
+model_types = ("llama",)
+prefix = "model."
+ignored = ("layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq")
+
+
+def config(hf: Keys) -> TransformerConfig:
+    biased, ffn_biased = hf.take("attention_bias", False), hf.take("mlp_bias", False)
+    return TransformerConfig(
+        **hf.common(tied=False),
+        vocab_size=hf.take("vocab_size"),
+        decoder=stack(
+            hf,
+            layer_kinds=(LayerKind(**hf.rotary()),),
+            qkv_bias=biased,
+            out_bias=biased,
+            ffn_bias=ffn_biased,
+        ),
+    )
+
+
+def stack(hf: Keys, **choices: Any) -> StackConfig:
+    """What all families of this build have in common; `choices` is what sets one apart."""
+    common = {
+        "d_model": hf.take("hidden_size"),
+        "num_layers": hf.take("num_hidden_layers"),
+        "num_heads": hf.take("num_attention_heads"),
+        "num_kv_heads": hf.take("num_key_value_heads", None),
+        "head_dim": hf.take("head_dim", None),
+        "d_ff": hf.take("intermediate_size"),
+        "max_len": hf.take("max_position_embeddings"),
+        "positions": "rotary",
+        "norm": "rms",
+        "norm_eps": hf.take("rms_norm_eps", 1e-6),
+        "gated": True,
+        "qkv_bias": False,
+        "out_bias": False,
+        "ffn_bias": False,
+        "attention_dropout": hf.take("attention_dropout", 0.0),
+    }
+    if "activation" not in choices:
+        common["activation"] = hf.activation("hidden_act", "silu")
+    return StackConfig(**{**common, **choices})
+
+
+weights = {
+    "embed_tokens.weight": "decoder.embed.tokens.weight",
+    "layers.{i}.input_layernorm.weight": "decoder.blocks.{i}.attn_norm.weight",
+    "layers.{i}.self_attn.q_proj.*": "decoder.blocks.{i}.attn.q.*",
+    "layers.{i}.self_attn.k_proj.*": "decoder.blocks.{i}.attn.k.*",
+    "layers.{i}.self_attn.v_proj.*": "decoder.blocks.{i}.attn.v.*",
+    "layers.{i}.self_attn.o_proj.*": "decoder.blocks.{i}.attn.out.*",
+    "layers.{i}.post_attention_layernorm.weight": "decoder.blocks.{i}.ffn_norm.weight",
+    "layers.{i}.mlp.gate_proj.*": "decoder.blocks.{i}.ffn.gate.*",
+    "layers.{i}.mlp.up_proj.*": "decoder.blocks.{i}.ffn.up.*",
+    "layers.{i}.mlp.down_proj.*": "decoder.blocks.{i}.ffn.down.*",
+    "norm.weight": "decoder.norm.weight",
+}
+
+
+def heads_of(name: str, **architectures: str) -> dict[str, Head]:
+    """The heads that transformers gives to every decoder of this build, under the family's name."""
+    out: Table = {"score.*": "head.out.*"}
+    return {
+        "none": Head(architectures.get("none", f"{name}Model")),
+        "language": Head(f"{name}ForCausalLM", {"lm_head.weight": "head.out.weight"}),
+        "class": Head(
+            architectures.get("class", f"{name}ForSequenceClassification"), out, {"head_bias": False, "pooling": "last"}
+        ),
+        "token": Head(f"{name}ForTokenClassification", out),
+        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}, prefix="transformer."),
+    }
+
+
+heads = heads_of("Llama")

@@ -1,0 +1,21 @@
+"""M2M100 and NLLB (Fan et al., 2021; NLLB Team, 2022): translation among a hundred and more languages, pre-norm, with
+sinusoids in halves whose last angle is pos / 10000."""
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.config import TransformerConfig
+from glassformer.families import bart
+from glassformer.families.page import Head
+
+model_types = ("m2m_100",)
+prefix, weights = bart.prefix, bart.weights
+ignored = (*bart.ignored, "encoder.embed_positions.weights", "decoder.embed_positions.weights")
+heads = {
+    "none": Head("M2M100Model"),
+    "language": Head("M2M100ForConditionalGeneration", {"lm_head.weight": "head.out.weight"}),
+}
+
+
+def config(hf: Keys) -> TransformerConfig:
+    offset = hf.take("pad_token_id", 1) + 1
+    positions = {"positions": "sinusoidal", "sinusoids": "closed_halves", "position_offset": offset}
+    return bart.whole(hf, stack={"norm_order": "pre", **positions})

@@ -1,0 +1,70 @@
+"""Marian (Junczys-Dowmunt et al., 2018) as the OPUS-MT models use it: the original Transformer, post-norm, with its
+sinusoids in halves. So the original Transformer, trained here, is saved in this layout (`describe`)."""
+
+from typing import Any
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import Table, fixed
+from glassformer.config import TransformerConfig
+from glassformer.families import bart
+from glassformer.families.page import Head
+
+model_types = ("marian",)
+prefix = bart.prefix
+ignored = (*bart.ignored, "encoder.embed_positions.weight", "decoder.embed_positions.weight")
+
+
+def config(hf: Keys) -> TransformerConfig:
+    hf.expect("normalize_before", False)
+    hf.expect("normalize_embedding", False)
+    shared, target = hf.take("share_encoder_decoder_embeddings", True), hf.take("decoder_vocab_size", None)
+    hf.ignore("tokenizer_class")
+    return bart.whole(
+        hf,
+        target_vocab_size=None if shared else target or hf.take("vocab_size"),
+        stack={"norm_order": "post", "positions": "sinusoidal", "sinusoids": "halves"},
+    )
+
+
+def weights(config: TransformerConfig) -> Table:
+    table = {name: place for name, place in bart.weights.items() if "embed_positions" not in name}
+    if config.target_vocab_size is None:
+        return table
+    names = {f"{stack}.embed_tokens.weight": f"{stack}.embed.tokens.weight" for stack in ("encoder", "decoder")}
+    return {**{name: place for name, place in table.items() if name != "shared.weight"}, **names}
+
+
+_POSITIONS = {f"^{s}.embed_positions.weight": fixed(f"{s}.embed.positions.table") for s in ("encoder", "decoder")}
+heads = {
+    "none": Head("MarianModel", _POSITIONS),
+    "language": Head("MarianMTModel", bart.LANGUAGE, {"head_bias": True}),
+}
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    """The config.json that comes nearest to a model: its own, if it is an original Transformer."""
+    source, target = config.encoder or config.last_stack, config.decoder or config.last_stack
+    names = {"gelu_tanh": "gelu_new", "relu_squared": "relu2"}
+    return {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "vocab_size": config.vocab_size,
+        "decoder_vocab_size": config.output_vocab_size,
+        "share_encoder_decoder_embeddings": config.target_vocab_size is None,
+        "tie_word_embeddings": config.tie_embeddings,
+        "d_model": target.d_model,
+        "max_position_embeddings": target.max_len,
+        **{f"{name}_layers": stack.num_layers for name, stack in (("encoder", source), ("decoder", target))},
+        **{f"{name}_attention_heads": stack.num_heads for name, stack in (("encoder", source), ("decoder", target))},
+        **{f"{name}_ffn_dim": stack.d_ff for name, stack in (("encoder", source), ("decoder", target))},
+        "activation_function": names.get(target.activation, target.activation),
+        "scale_embedding": config.scale_embeddings,
+        "dropout": target.dropout,
+        "attention_dropout": target.attention_dropout,
+        "activation_dropout": target.ffn_dropout,
+        **{
+            key: getattr(config, key)
+            for key in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+        },
+    }

@@ -1,0 +1,16 @@
+"""mBART (Liu et al., 2020; Tang et al., 2020): BART in pre-norm order for many languages; a target begins with the last
+token of its labels, the name of the language."""
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.config import TransformerConfig
+from glassformer.families import bart
+
+model_types = ("mbart",)
+prefix, ignored, weights = bart.prefix, bart.ignored, bart.weights
+heads = bart.heads_of("MBart")
+
+
+def config(hf: Keys) -> TransformerConfig:
+    hf.expect("normalize_before", True)
+    positions = {"positions": "learned", "position_offset": 2}
+    return bart.whole(hf, embed_norm=True, label_shift="last", stack={"norm_order": "pre", **positions})

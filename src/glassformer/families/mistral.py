@@ -1,0 +1,18 @@
+"""Mistral (Jiang et al., 2023): LLaMA with every layer seeing only the last W tokens."""
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.config import LayerKind, TransformerConfig
+from glassformer.families import llama
+
+model_types = ("mistral",)
+prefix, ignored, weights = llama.prefix, llama.ignored, llama.weights
+heads = llama.heads_of("Mistral")
+
+
+def config(hf: Keys) -> TransformerConfig:
+    kind = LayerKind(window=hf.take("sliding_window", None), **hf.rotary())
+    return TransformerConfig(
+        **hf.common(tied=False),
+        vocab_size=hf.take("vocab_size"),
+        decoder=llama.stack(hf, layer_kinds=(kind,)),
+    )

@@ -1,0 +1,78 @@
+"""ModernBERT (Warner et al., 2024): a pre-norm encoder with rotary positions and a gated feed-forward; two layers of
+three see a window, and the embedding's norm stands for the first block's."""
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import split
+from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.families.page import Head
+
+model_types = ("modernbert",)
+prefix = "model."
+
+
+def config(hf: Keys) -> TransformerConfig:
+    activation = hf.activation("classifier_activation", "gelu")
+    pooling, decoder_bias = hf.take("classifier_pooling", "cls"), hf.take("decoder_bias", True)
+    biased, every = hf.take("attention_bias", False), hf.take("global_attn_every_n_layers", 3)
+    far = hf.rotary(layer_type="full_attention", base=160_000.0, base_key="global_rope_theta")
+    near = hf.rotary(layer_type="sliding_attention", base_key="local_rope_theta")
+    kinds = {
+        "full_attention": LayerKind(**far),
+        "sliding_attention": LayerKind(window=hf.take("local_attention", 128), **near),
+    }
+    return TransformerConfig(
+        **hf.common(),
+        head_activation=activation if hf.head != "none" else None,
+        vocab_size=hf.take("vocab_size"),
+        embed_norm=True,
+        pooling="mean" if pooling == "mean" else "first",
+        head_bias=decoder_bias if hf.head == "language" else True,
+        head_dense_bias=hf.take("classifier_bias", False),
+        head_dropout=hf.take("classifier_dropout", 0.0),
+        encoder=StackConfig(
+            d_model=hf.take("hidden_size"),
+            num_layers=hf.take("num_hidden_layers"),
+            num_heads=hf.take("num_attention_heads"),
+            d_ff=hf.take("intermediate_size"),
+            max_len=hf.take("max_position_embeddings"),
+            positions="rotary",
+            layer_kinds=hf.layer_kinds(
+                hf.take("num_hidden_layers"),
+                kinds,
+                lambda layer: "sliding_attention" if layer % every else "full_attention",
+            ),
+            first_norm=False,
+            norm_eps=hf.take("norm_eps", 1e-5),
+            norm_bias=hf.take("norm_bias", False),
+            activation=hf.activation("hidden_activation", "gelu"),
+            gated=True,
+            qkv_bias=biased,
+            out_bias=biased,
+            ffn_bias=hf.take("mlp_bias", False),
+            dropout=hf.take("attention_dropout", 0.0),
+            ffn_dropout=hf.take("mlp_dropout", 0.0),
+            embed_dropout=hf.take("embedding_dropout", 0.0),
+        ),
+    )
+
+
+weights = {
+    "embeddings.tok_embeddings.weight": "encoder.embed.tokens.weight",
+    "embeddings.norm.*": "encoder.embed.norm.*",
+    "layers.{i}.attn_norm.*": "encoder.blocks.{i}.attn_norm.*",
+    "layers.{i}.attn.Wqkv.*": split("encoder.blocks.{i}.attn.{q,k,v}.*"),
+    "layers.{i}.attn.Wo.*": "encoder.blocks.{i}.attn.out.*",
+    "layers.{i}.mlp_norm.*": "encoder.blocks.{i}.ffn_norm.*",
+    "layers.{i}.mlp.Wi.*": split("encoder.blocks.{i}.ffn.{gate,up}.*"),
+    "layers.{i}.mlp.Wo.*": "encoder.blocks.{i}.ffn.down.*",
+    "final_norm.*": "encoder.norm.*",
+}
+_DENSE = {"head.dense.*": "head.project.*", "head.norm.*": "head.norm.*"}
+_CLASSES, _NORMED = {**_DENSE, "classifier.*": "head.out.*"}, {"head_norm": True}
+heads = {
+    "none": Head("ModernBertModel"),
+    "language": Head("ModernBertForMaskedLM", {**_DENSE, "decoder.*": "head.out.*"}, _NORMED),
+    "class": Head("ModernBertForSequenceClassification", _CLASSES, _NORMED),
+    "token": Head("ModernBertForTokenClassification", _CLASSES, _NORMED),
+    "span": Head("ModernBertForQuestionAnswering", _CLASSES, _NORMED),
+}

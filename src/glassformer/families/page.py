@@ -1,0 +1,66 @@
+"""What a family's page holds, as the engine uses it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import Table
+from glassformer.config import TransformerConfig
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head as transformers knows it: its class, the names of its weights, and our settings for it."""
+
+    architecture: str
+    weights: Table | Callable[[TransformerConfig], Table] = field(default_factory=dict)
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    prefix: str | None = None  # before the names of the model without a head; None: the family's
+
+    def table(self, config: TransformerConfig) -> Table:
+        return self.weights(config) if callable(self.weights) else self.weights
+
+
+@dataclass(frozen=True)
+class Family:
+    """One page, as the engine uses it."""
+
+    name: str
+    config: Callable[[Keys], TransformerConfig]
+    weights: Table | Callable[[TransformerConfig], Table]
+    heads: Mapping[str, Head]
+    prefix: str = ""
+    ignored: tuple[str, ...] = ()
+    reads: Mapping[str, str] = field(default_factory=dict)
+
+    def table(self, config: TransformerConfig) -> Table:
+        """The names of the model without a head; in some families they depend on its settings."""
+        return self.weights(config) if callable(self.weights) else self.weights
+
+    def kind_of(self, architecture: str | None) -> str | None:
+        """The kind of head that a class of transformers has."""
+        for kind, head in self.heads.items():
+            if head.architecture == architecture:
+                return kind
+        return self.reads.get(architecture or "")
+
+    def head(self, kind: str) -> Head:
+        """A head by its kind; every model can go without one."""
+        return self.heads.get(kind) or Head(self.heads[self.base].architecture)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.heads, "none"]))
+
+    @property
+    def base(self) -> str:
+        """The kind of the model without a head."""
+        return "pool" if "pool" in self.heads else "none"
+
+    def prefix_of(self, kind: str) -> str:
+        """What stands before the names of `weights` in a file with this head."""
+        if kind in (self.base, "none"):
+            return ""
+        own = self.head(kind).prefix
+        return self.prefix if own is None else own

@@ -1,0 +1,87 @@
+"""T5 and mT5 (Raffel et al., 2020; Xue et al., 2021): an encoder-decoder without absolute positions, biases or a scale
+in its attention. Version 1.1 and mT5 gate the feed-forward and have a language head of their own."""
+
+from glassformer.checkpoints.keys import ACTIVATION, Keys
+from glassformer.checkpoints.table import Table
+from glassformer.config import StackConfig, TransformerConfig
+from glassformer.errors import InputError, nearest
+from glassformer.families.page import Head
+
+model_types = ("t5", "mt5")
+ignored = (
+    "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+)  # fmt: skip
+
+
+def config(hf: Keys) -> TransformerConfig:
+    hf.ignore("is_gated_act", "dense_act_fn", "n_positions", "output_past")
+    tied, d_model = hf.take("tie_word_embeddings", True), hf.take("d_model")
+    scaled = hf.take("scale_decoder_outputs", tied) and hf.values["model_type"] == "t5" and hf.head == "language"
+    gate, _, activation = hf.take("feed_forward_proj", "relu").rpartition("-")
+    if activation not in ACTIVATION or gate not in ("", "gated"):
+        known = (*ACTIVATION, *(f"gated-{name}" for name in ACTIVATION))
+        raise InputError(f"feed_forward_proj is {gate}-{activation}{nearest(f'{gate}-{activation}', known)}")
+    # "gated-gelu" has always meant the tanh form.
+    meant = "gelu_tanh" if (gate, activation) == ("gated", "gelu") else ACTIVATION[activation]
+    encoder = StackConfig(
+        d_model=d_model,
+        num_layers=hf.take("num_layers"),
+        num_heads=hf.take("num_heads"),
+        head_dim=hf.take("d_kv"),
+        d_ff=hf.take("d_ff"),
+        positions="relative",
+        relative_buckets=hf.take("relative_attention_num_buckets", 32),
+        relative_max_distance=hf.take("relative_attention_max_distance", 128),
+        norm="rms",
+        norm_eps=hf.take("layer_norm_epsilon", 1e-6),
+        activation=meant,
+        gated=gate == "gated",
+        attention_scale=1.0,
+        qkv_bias=False,
+        out_bias=False,
+        ffn_bias=False,
+        dropout=hf.take("dropout_rate", 0.1),
+    )
+    decoder = encoder.replace(num_layers=hf.take("num_decoder_layers", encoder.num_layers))
+    return TransformerConfig(
+        **hf.common(),
+        vocab_size=hf.take("vocab_size"),
+        encoder=encoder,
+        decoder=decoder if hf.head != "token" else None,
+        logit_scale=d_model**-0.5 if scaled else 1.0,
+        head_dropout=hf.take("classifier_dropout", 0.0),
+    )
+
+
+def weights(config: TransformerConfig) -> Table:
+    table = {"shared.weight": "encoder.embed.tokens.weight"}
+    for stack, last in (("encoder", 1), ("decoder", 2)):
+        theirs, ours = stack + ".block.{i}.layer.", stack + ".blocks.{i}."
+        for name, part, layer in (("SelfAttention", "attn", 0), ("EncDecAttention", "cross", 1)):
+            if stack == "decoder" or part == "attn":
+                table |= {f"{theirs}{layer}.{name}.{p}.weight": f"{ours}{part}.{p}.weight" for p in "qkv"}
+                table[f"{theirs}{layer}.{name}.o.weight"] = f"{ours}{part}.out.weight"
+                table[f"{theirs}{layer}.layer_norm.weight"] = f"{ours}{part}_norm.weight"
+        first = {"wi_0": "gate", "wi_1": "up"} if (config.encoder or config.last_stack).gated else {"wi": "up"}
+        for name, part in {**first, "wo": "down"}.items():
+            table[f"{theirs}{last}.DenseReluDense.{name}.weight"] = f"{ours}ffn.{part}.weight"
+        table[f"{theirs}{last}.layer_norm.weight"] = f"{ours}ffn_norm.weight"
+        bias = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        table |= {bias: f"{stack}.position_bias.weight", f"{stack}.final_layer_norm.weight": f"{stack}.norm.weight"}
+    return table
+
+
+def heads_of(name: str) -> dict[str, Head]:
+    dense = {"classification_head.dense.*": "head.project.*", "classification_head.out_proj.*": "head.out.*"}
+    judged = {"pooling": "end", "head_activation": "tanh"}
+    return {
+        "none": Head(f"{name}Model"),
+        "language": Head(f"{name}ForConditionalGeneration", {"lm_head.weight": "head.out.weight"}),
+        "class": Head(f"{name}ForSequenceClassification", dense, judged, prefix="transformer."),
+        "token": Head(f"{name}ForTokenClassification", {"classifier.*": "head.out.*"}, prefix="transformer."),
+        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    }
+
+
+heads = {"t5": heads_of("T5"), "mt5": heads_of("MT5")}

@@ -1,0 +1,59 @@
+"""ViT (Dosovitskiy et al., 2021): an image as a sequence of patches, read by a pre-norm encoder."""
+
+from typing import Any
+
+from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.table import leading
+from glassformer.config import ImageConfig, StackConfig, TransformerConfig
+from glassformer.families.page import Head
+
+model_types = ("vit",)
+prefix = "vit."
+ignored = ("pooler.dense.*",)
+
+
+def config(hf: Keys, **image: Any) -> TransformerConfig:
+    hf.ignore("encoder_stride")
+    if hf.head == "pool":
+        hf.expect("pooler_output_size", hf.take("hidden_size"))
+    hf.ignore("pooler_output_size")
+    return TransformerConfig(
+        **hf.common(pool={"head_activation": hf.activation("pooler_act", "tanh")}),
+        pooling="first",
+        image=ImageConfig(
+            size=hf.take("image_size"), patch=hf.take("patch_size"), channels=hf.take("num_channels", 3), **image
+        ),
+        encoder=StackConfig(
+            d_model=hf.take("hidden_size"),
+            num_layers=hf.take("num_hidden_layers"),
+            num_heads=hf.take("num_attention_heads"),
+            d_ff=hf.take("intermediate_size"),
+            positions="learned",
+            norm_eps=hf.take("layer_norm_eps", 1e-12),
+            activation=hf.activation("hidden_act", "gelu"),
+            qkv_bias=hf.take("qkv_bias", True),
+            dropout=hf.take("hidden_dropout_prob", 0.0),
+            attention_dropout=hf.take("attention_probs_dropout_prob", 0.0),
+            ffn_dropout=0.0,
+        ),
+    )
+
+
+weights = {
+    "embeddings.cls_token": "encoder.embed.class_token",
+    "embeddings.patch_embeddings.projection.*": "encoder.embed.patches.*",
+    "embeddings.position_embeddings": leading("encoder.embed.positions.weight"),
+    "encoder.layer.{i}.layernorm_before.*": "encoder.blocks.{i}.attn_norm.*",
+    "encoder.layer.{i}.attention.attention.query.*": "encoder.blocks.{i}.attn.q.*",
+    "encoder.layer.{i}.attention.attention.key.*": "encoder.blocks.{i}.attn.k.*",
+    "encoder.layer.{i}.attention.attention.value.*": "encoder.blocks.{i}.attn.v.*",
+    "encoder.layer.{i}.attention.output.dense.*": "encoder.blocks.{i}.attn.out.*",
+    "encoder.layer.{i}.layernorm_after.*": "encoder.blocks.{i}.ffn_norm.*",
+    "encoder.layer.{i}.intermediate.dense.*": "encoder.blocks.{i}.ffn.up.*",
+    "encoder.layer.{i}.output.dense.*": "encoder.blocks.{i}.ffn.down.*",
+    "layernorm.*": "encoder.norm.*",
+}
+heads = {
+    "pool": Head("ViTModel", {"^pooler.dense.*": "head.project.*"}),
+    "class": Head("ViTForImageClassification", {"classifier.*": "head.out.*"}),
+}
