@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from glassformer.checkpoints import load as load
     from glassformer.checkpoints import save as save
+    from glassformer.config import GenerationConfig as GenerationConfig
     from glassformer.config import ImageConfig as ImageConfig
     from glassformer.config import LayerKind as LayerKind
     from glassformer.config import SeriesConfig as SeriesConfig
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "glassformer.checkpoints": ("load", "save"),
-    "glassformer.config": ("ImageConfig", "LayerKind", "SeriesConfig", "StackConfig", "TransformerConfig"),
+    "glassformer.config": (
+        "GenerationConfig",
+        "ImageConfig",
+        "LayerKind",
+        "SeriesConfig",
+        "StackConfig",
+        "TransformerConfig",
+    ),
     "glassformer.core.cache": ("Cache",),
     "glassformer.core.model": ("Output", "Transformer"),
     "glassformer.core.stack": ("Stack",),
