@@ -161,6 +161,11 @@ class SeriesConfig(Config):
         return (self.length - self.patch) // self.stride + 1
 
 
+def as_ids(value: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    """One id, several or none, as a tuple."""
+    return () if value is None else value if isinstance(value, tuple) else (value,)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig(Config):
     """How a model is run where a call of `generate` does not say: what `generation_config.json` holds.
@@ -211,6 +216,10 @@ class GenerationConfig(Config):
             raise self._refuse("repetition_penalty", "expected a number above 0; 1.0 changes nothing")
         if self.bad_words_ids is not None and not all(self.bad_words_ids):
             raise self._refuse("bad_words_ids", "expected at least one token in each")
+        for name in ("forced_bos_token_id", "forced_eos_token_id"):
+            forced = as_ids(getattr(self, name))
+            if forced and set(forced) <= set(self.suppress_tokens or ()):
+                raise self._refuse(name, "suppress_tokens forbids it, and then nothing can be written")
         if self.num_beams > 1 and self.num_return_sequences > self.num_beams:
             raise self._refuse("num_return_sequences", f"expected at most num_beams = {self.num_beams}")
         if self.num_beams == 1 and self.num_return_sequences > 1 and not self.do_sample:
@@ -357,11 +366,6 @@ NAMED: dict[str, dict[str, Any]] = {
     "base": _paper(d_model=512, d_ff=2048, num_heads=8, dropout=0.1),
     "big": _paper(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
 }
-
-
-def as_ids(value: int | tuple[int, ...] | None) -> tuple[int, ...]:
-    """One id, several or none, as a tuple."""
-    return () if value is None else value if isinstance(value, tuple) else (value,)
 
 
 def _divisors(number: int) -> str:
