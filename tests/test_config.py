@@ -6,6 +6,7 @@ import pytest
 
 from glassformer.config import (
     NAMED,
+    GenerationConfig,
     ImageConfig,
     LayerKind,
     RotaryScaling,
@@ -38,11 +39,30 @@ def test_json_in_and_out() -> None:
         TransformerConfig(decoder=stack(layer_kinds=kinds, positions="rotary"), vocab_size=50, bos_token_id=1),
         TransformerConfig(encoder=stack(), image=ImageConfig(size=8, patch=4), head="class", num_classes=2),
         TransformerConfig(encoder=stack(), series=SeriesConfig(length=9, patch=3, horizon=2), head="forecast"),
+        TransformerConfig(
+            decoder=stack(),
+            vocab_size=50,
+            eos_token_id=(2, 3),
+            pad_token_id=None,
+            generation=GenerationConfig(
+                bad_words_ids=((4,), (5, 6)), early_stopping="never", forced_eos_token_id=(2, 3)
+            ),
+        ),
         *(TransformerConfig.named(name) for name in NAMED),
     ]
     for config in configs:
         assert TransformerConfig.from_json(config.to_json()) == config
         assert json.loads(config.to_json())["vocab_size"] == config.vocab_size
+
+
+def test_what_fills_after_the_end() -> None:
+    def config(**ids: object) -> TransformerConfig:
+        return TransformerConfig.from_dict({"decoder": stack(), "vocab_size": 9, **ids})
+
+    assert (config().fill_token_id, config().eos_token_ids) == (0, ())
+    assert config(pad_token_id=None, eos_token_id=[3, 2]).fill_token_id == 3
+    assert config(pad_token_id=4, eos_token_id=3).fill_token_id == 4
+    assert config(pad_token_id=None).fill_token_id is None
 
 
 def test_the_papers_models_have_the_papers_number_of_parameters() -> None:
@@ -106,6 +126,7 @@ def test_head_dim_frees_the_heads_from_d_model() -> None:
         ({"decoder": stack(), "vocab_size": 0}, "vocab_size is 0"),
         ({"decoder": stack(), "vocab_size": 9, "target_vocab_size": 8}, "target_vocab_size is 8"),
         ({"decoder": stack(), "vocab_size": 9, "eos_token_id": 9}, "eos_token_id is 9: expected an id from 0 to 8"),
+        ({"decoder": stack(), "vocab_size": 9, "eos_token_id": [2, 9]}, r"eos_token_id is \(2, 9\): expected an id"),
         ({"decoder": stack(), "vocab_size": 9, "head": "forecast"}, "head is 'forecast'"),
         ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "end"}, "the end is found by its token"),
         ({"encoder": stack(), "vocab_size": 9, "head": "class"}, "num_classes is None"),

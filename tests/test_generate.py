@@ -1,4 +1,9 @@
-"""Greedy generation with the cache gives what repeated whole passes without it give."""
+"""Generation with the cache gives what repeated whole passes without it give, whatever else is in the batch.
+
+`generation/` compares its tokens with those of Hugging Face.
+"""
+
+from typing import Any
 
 import pytest
 import torch
@@ -114,3 +119,140 @@ def test_what_cannot_generate_says_so() -> None:
         gf.generate(writer(), torch.ones(1, 2, dtype=torch.long), max_new_tokens=0)
     with pytest.raises(InputError, match="513 positions does not fit a learned table of max_len = 512"):
         gf.generate(writer("learned"), torch.ones(1, 510, dtype=torch.long), max_new_tokens=9)
+
+
+def in_one_batch(prompts: list[Tensor], left: bool, pad: int) -> tuple[Tensor, Tensor]:
+    width = max(prompt.shape[1] for prompt in prompts)
+    ids = torch.full((len(prompts), width), pad)
+    mask = torch.zeros(len(prompts), width, dtype=torch.bool)
+    for row, prompt in enumerate(prompts):
+        where = slice(width - prompt.shape[1], None) if left else slice(0, prompt.shape[1])
+        ids[row, where], mask[row, where] = prompt[0], True
+    return ids, mask
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"repetition_penalty": 2.0},
+        {"no_repeat_ngram_size": 2},
+        {"no_repeat_ngram_size": 4, "repetition_penalty": 0.5},
+        {"bad_words_ids": [[9, 9], [4]], "min_new_tokens": 3},
+        {"num_beams": 3, "num_return_sequences": 2},
+        {"num_beams": 3, "early_stopping": True, "repetition_penalty": 1.5, "no_repeat_ngram_size": 3},
+        {"num_beams": 2, "early_stopping": "never", "length_penalty": 2.0},
+        {"do_sample": True, "top_k": 1},
+    ],
+)
+def test_no_row_depends_on_the_rest_of_its_batch(left: bool, choices: dict[str, Any]) -> None:
+    """Not even when the padding is a token that the model writes, or one that ends a text."""
+    model, rows = writer(), choices.get("num_return_sequences", 1)
+    torch.manual_seed(7)
+    prompts = [torch.randint(1, 40, (1, length)) for length in (3, 8, 5, 1)]
+    said = int(gf.generate(model, prompts[0], max_new_tokens=2)[0, -1])
+    settings = {**choices, "max_new_tokens": 10, "eos_token_id": [2, 30], "pad_token_id": said}
+    ids, mask = in_one_batch(prompts, left, said)
+    together = gf.generate(model, ids, attention_mask=mask, **settings)
+    assert torch.equal(together[:, :8], ids.repeat_interleave(rows, dim=0)), "the prompt is given back as it came"
+    for row, prompt in enumerate(prompts):
+        alone = gf.generate(model, prompt, **settings)[:, prompt.shape[1] :]
+        mine = together[rows * row : rows * (row + 1), 8:]
+        assert torch.equal(mine[:, : alone.shape[1]], alone)
+        assert (mine[:, alone.shape[1] :] == said).all()
+
+
+def test_sampling_follows_its_generator_or_the_seed() -> None:
+    model, prompt = writer(), torch.randint(1, 40, (2, 5))
+
+    def drawn(generator: torch.Generator | None = None) -> Tensor:
+        return gf.generate(model, prompt, max_new_tokens=9, do_sample=True, temperature=9.0, generator=generator)
+
+    torch.manual_seed(1)
+    first, second = drawn(), drawn()
+    torch.manual_seed(1)
+    assert torch.equal(drawn(), first)
+    assert not torch.equal(first, second)
+    state = torch.get_rng_state()
+    assert torch.equal(drawn(torch.Generator().manual_seed(4)), drawn(torch.Generator().manual_seed(4)))
+    assert torch.equal(torch.get_rng_state(), state), "torch's own is not touched"
+    copies = gf.generate(model, prompt, max_new_tokens=9, do_sample=True, temperature=9.0, num_return_sequences=3)
+    assert torch.equal(copies[:, :5], prompt.repeat_interleave(3, dim=0))
+    assert len({tuple(row) for row in copies.tolist()}) == 6
+
+
+def test_what_a_call_does_not_say_the_model_does() -> None:
+    model, prompt = writer(), torch.randint(1, 40, (2, 5))
+    generation = gf.GenerationConfig(max_new_tokens=4, num_beams=3, num_return_sequences=2)
+    fond = gf.Transformer(model.config.replace(generation=generation)).eval()
+    fond.load_state_dict(model.state_dict())
+    expected = gf.generate(model, prompt, max_new_tokens=4, num_beams=3, num_return_sequences=2)
+    assert torch.equal(gf.generate(fond, prompt), expected)
+    assert gf.generate(fond, prompt, num_return_sequences=1).shape == (2, 9)
+    assert gf.generate(fond, prompt, max_length=7, num_return_sequences=None).shape == (4, 7)
+    assert gf.TransformerConfig.from_json(fond.config.to_json()) == fond.config
+
+
+def test_several_ids_may_end_a_text_and_the_first_fills_where_there_is_no_padding() -> None:
+    model, prompt = writer(), torch.randint(1, 40, (12, 5))
+    free = gf.generate(model, prompt, max_new_tokens=12)[:, 5:].tolist()
+    ends = (free[0][3], free[1][2])
+    config = model.config.replace(eos_token_id=ends, pad_token_id=None)
+    assert gf.TransformerConfig.from_json(config.to_json()) == config
+    ending = gf.Transformer(config).eval()
+    ending.load_state_dict(model.state_dict())
+    for row, expected in zip(gf.generate(ending, prompt, max_new_tokens=12)[:, 5:].tolist(), free, strict=True):
+        stop = min((i + 1 for i, token in enumerate(expected) if token in ends), default=12)
+        assert row == (expected[:stop] + [ends[0]] * 12)[: len(row)]
+
+
+def test_half_precision_is_chosen_from_in_full() -> None:
+    model, prompt = writer().bfloat16(), torch.randint(1, 40, (2, 5))
+    for choices in ({"do_sample": True}, {"num_beams": 3}, {"repetition_penalty": 1.3}):
+        assert gf.generate(model, prompt, max_new_tokens=5, **choices).shape == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"num_beam": 3}, r"no field 'num_beam': did you mean 'num_beams'\?"),
+        ({"num_beams": 0}, "num_beams is 0: expected at least 1"),
+        ({"num_beams": 2.0}, "num_beams is 2.0: expected a whole number"),
+        ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is 3: expected at most num_beams = 2"),
+        ({"num_return_sequences": 2}, "num_return_sequences is 2: all would be the same"),
+        ({"do_sample": True, "temperature": 0.0}, "temperature is 0.0: nothing is divided by 0"),
+        ({"do_sample": True, "top_p": 1.5}, "top_p is 1.5"),
+        ({"do_sample": True, "top_k": -1}, "top_k is -1"),
+        ({"do_sample": True, "min_p": -0.1}, "min_p is -0.1"),
+        ({"temperature": 0.5}, "temperature is 0.5: it works together with do_sample=True only"),
+        ({"length_penalty": 2.0}, "length_penalty is 2.0: it works together with num_beams=2 or more only"),
+        ({"num_beams": 2, "early_stopping": "always"}, "early_stopping is 'always'"),
+        ({"max_length": 9, "max_new_tokens": 4}, "max_length is 9 and max_new_tokens is 4"),
+        ({"max_length": 2}, "max_length is 2 and the prompt has 2 tokens already"),
+        ({"min_new_tokens": 5, "max_new_tokens": 4}, "min_new_tokens is 5 and max_new_tokens is 4"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
+        ({"bad_words_ids": [[]]}, "bad_words_ids is"),
+        ({"bad_words_ids": [[3, 40]]}, "bad_words_ids holds 40: expected an id from 0 to 39"),
+        ({"forced_eos_token_id": 7, "suppress_tokens": [7]}, "forced_eos_token_id is 7: suppress_tokens forbids it"),
+        ({"eos_token_id": [2, 40]}, "eos_token_id holds 40"),
+        ({"pad_token_id": -1}, "pad_token_id holds -1"),
+        ({"decoder_input_ids": torch.ones(1, 1)}, "decoder_input_ids was given to a model of a decoder alone"),
+        ({"attention_mask": torch.zeros(1, 2, dtype=torch.long)}, "keeps no token"),
+        ({"attention_mask": torch.ones(1, 3, dtype=torch.long)}, r"attention_mask has shape \(1, 3\)"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused_by_name(choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        gf.generate(writer(), torch.ones(1, 2, dtype=torch.long), **choices)
+
+
+def test_a_target_that_begins_wrongly_is_refused() -> None:
+    model, source = translator(), torch.ones(2, 3, dtype=torch.long)
+    with pytest.raises(InputError, match=r"decoder_input_ids have shape \(3, 1\): expected \(2, length\)"):
+        gf.generate(model, source, decoder_input_ids=torch.ones(3, 1, dtype=torch.long))
+    with pytest.raises(InputError, match="some rows of decoder_input_ids begin with the start token 1"):
+        gf.generate(model, source, decoder_input_ids=torch.tensor([[1, 4], [4, 5]]))
+    with pytest.raises(InputError, match="decoder_start_token_id holds 40"):
+        gf.generate(model, source, decoder_start_token_id=40)
+    with pytest.raises(InputError, match=r"input_ids have shape \(3,\): expected \(batch, length\)"):
+        gf.generate(model, source[0])

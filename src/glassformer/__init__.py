@@ -15,8 +15,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from glassformer.checkpoints.files import load as load
     from glassformer.checkpoints.files import save as save
+    from glassformer.config import GenerationConfig as GenerationConfig
     from glassformer.config import ImageConfig as ImageConfig
     from glassformer.config import LayerKind as LayerKind
+    from glassformer.config import RotaryScaling as RotaryScaling
     from glassformer.config import SeriesConfig as SeriesConfig
     from glassformer.config import StackConfig as StackConfig
     from glassformer.config import TransformerConfig as TransformerConfig
@@ -34,7 +36,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "glassformer.checkpoints.files": ("load", "save"),
-    "glassformer.config": ("ImageConfig", "LayerKind", "SeriesConfig", "StackConfig", "TransformerConfig"),
+    "glassformer.config": (
+        "GenerationConfig",
+        "ImageConfig",
+        "LayerKind",
+        "RotaryScaling",
+        "SeriesConfig",
+        "StackConfig",
+        "TransformerConfig",
+    ),
     "glassformer.core.cache": ("Cache",),
     "glassformer.core.model": ("Output", "Transformer"),
     "glassformer.core.stack": ("Stack",),

@@ -219,6 +219,71 @@ class SeriesConfig(Config):
         return (self.length - self.patch) // self.stride + 1
 
 
+def as_ids(value: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    """One id, several or none, as a tuple."""
+    return () if value is None else value if isinstance(value, tuple) else (value,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig(Config):
+    """How a model is run where a call of `generate` does not say: what `generation_config.json` holds.
+
+    Lengths count the places of the result, the prompt and its padding included; `new` ones only what is added to it.
+    """
+
+    max_length: int | None = None  # None: 20 new tokens
+    max_new_tokens: int | None = None  # goes before max_length
+    min_length: int = 0  # no end token before
+    min_new_tokens: int | None = None  # goes before min_length
+
+    do_sample: bool = False  # draw the next token by its probability; else take the likeliest
+    temperature: float = 1.0  # logits are divided by it
+    top_k: int = 50  # the likeliest tokens to draw from; 0 for all
+    top_p: float = 1.0  # the fewest likeliest tokens that have this probability together
+    min_p: float = 0.0  # tokens with at least this part of the likeliest one's probability
+
+    num_beams: int = 1
+    length_penalty: float = 1.0  # a text's score is divided by its length to this power
+    early_stopping: bool | Literal["never"] = False  # True: when num_beams texts have ended; else see `beam.py`
+    num_return_sequences: int = 1
+
+    repetition_penalty: float = 1.0  # divides the logits of tokens that were there before
+    no_repeat_ngram_size: int = 0  # no run of as many tokens occurs twice; 0 for none
+    bad_words_ids: tuple[tuple[int, ...], ...] | None = None
+    suppress_tokens: tuple[int, ...] | None = None
+    forced_bos_token_id: int | None = None  # what follows the start token
+    forced_eos_token_id: int | tuple[int, ...] | None = None  # what ends a text of max_length
+    renormalize_logits: bool = False  # to log-probabilities again, after everything else
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("max_length", "max_new_tokens", "num_beams", "num_return_sequences"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise self._refuse(name, "expected at least 1")
+        for name in ("min_length", "min_new_tokens", "top_k", "no_repeat_ngram_size", "temperature"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise self._refuse(name, "expected 0 or more")
+        if self.do_sample and self.temperature == 0:
+            raise self._refuse("temperature", "nothing is divided by 0; for the likeliest token set do_sample=False")
+        for name in ("top_p", "min_p"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise self._refuse(name, "expected a probability from 0 to 1")
+        if self.repetition_penalty <= 0:
+            raise self._refuse("repetition_penalty", "expected a number above 0; 1.0 changes nothing")
+        if self.bad_words_ids is not None and not all(self.bad_words_ids):
+            raise self._refuse("bad_words_ids", "expected at least one token in each")
+        for name in ("forced_bos_token_id", "forced_eos_token_id"):
+            forced = as_ids(getattr(self, name))
+            if forced and set(forced) <= set(self.suppress_tokens or ()):
+                raise self._refuse(name, "suppress_tokens forbids it, and then nothing can be written")
+        if self.num_beams > 1 and self.num_return_sequences > self.num_beams:
+            raise self._refuse("num_return_sequences", f"expected at most num_beams = {self.num_beams}")
+        if self.num_beams == 1 and self.num_return_sequences > 1 and not self.do_sample:
+            raise self._refuse("num_return_sequences", "all would be the same; set num_beams or do_sample=True")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(Config):
     """The whole model: an input, one or two stacks, a head.
@@ -256,10 +321,11 @@ class TransformerConfig(Config):
 
     init: Literal["paper", "modern"] = "modern"
 
-    pad_token_id: int = 0
+    pad_token_id: int | None = 0
     bos_token_id: int | None = None
-    eos_token_id: int | None = None
+    eos_token_id: int | tuple[int, ...] | None = None  # any of them ends a text
     decoder_start_token_id: int | None = None
+    generation: GenerationConfig = GenerationConfig()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -286,8 +352,8 @@ class TransformerConfig(Config):
         self._check_stacks()
         self._check_head()
         for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
-            value, limit = getattr(self, name), self.output_vocab_size
-            if value is not None and limit and not 0 <= value < limit:
+            limit = self.output_vocab_size
+            if limit and not all(0 <= value < limit for value in as_ids(getattr(self, name))):
                 raise self._refuse(name, f"expected an id from 0 to {limit - 1}")
 
     def _check_stacks(self) -> None:
@@ -341,6 +407,16 @@ class TransformerConfig(Config):
     def output_vocab_size(self) -> int:
         """The tokens a language head chooses from; 0 if the model reads none."""
         return self.target_vocab_size or self.vocab_size or 0
+
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """Every id that ends a text."""
+        return as_ids(self.eos_token_id)
+
+    @property
+    def fill_token_id(self) -> int | None:
+        """What stands where a text has ended: the padding, or without one the first end token."""
+        return next(iter((*as_ids(self.pad_token_id), *self.eos_token_ids)), None)
 
     @property
     def last_stack(self) -> StackConfig:

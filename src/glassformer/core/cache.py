@@ -65,14 +65,18 @@ class Cache:
         self.keep = None if self.keep is None else self.keep[:, :length]
         self.positions = None if self.positions is None else self.positions[:, :length]
 
-    def reorder(self, rows: Tensor) -> None:
-        """Row i becomes what row rows[i] was: beams that survive, or sequences that are dropped."""
+    def reorder(self, rows: Tensor, *, same_source: bool = False) -> None:
+        """Row i becomes what row rows[i] was: beams that survive, or sequences that are dropped or doubled.
+
+        `same_source` promises that the two rows read one source, so that its keys and values may stay.
+        """
         self.reorders.append(rows)
-        for store in (self._self, self._cross):
+        for store in (self._self,) if same_source else (self._self, self._cross):
             for layer, (k, v) in store.items():
                 store[layer] = (k[rows], v[rows])
         self.keep = None if self.keep is None else self.keep[rows]
-        self.memory_keep = None if self.memory_keep is None else self.memory_keep[rows]
+        if self.memory_keep is not None and not same_source:
+            self.memory_keep = self.memory_keep[rows]
         if self.positions is not None and len(self.positions) > 1:
             self.positions = self.positions[rows]
 

@@ -217,8 +217,9 @@ class Transformer(nn.Module):
         start = self.config.decoder_start_token_id
         if start is None:
             raise InputError("labels without decoder_input_ids need a config with decoder_start_token_id")
+        fill = self.config.fill_token_id
         shifted = F.pad(labels[:, :-1], (1, 0), value=start)
-        return shifted.masked_fill(shifted == IGNORE, self.config.pad_token_id)  # (B, T)
+        return shifted.masked_fill(shifted == IGNORE, start if fill is None else fill)  # (B, T)
 
     def loss(self, answer: dict[str, Tensor | None], labels: Tensor) -> Tensor:
         """Cross-entropy over the labels that count; mean squared error for a forecast."""

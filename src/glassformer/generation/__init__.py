@@ -1,5 +1,5 @@
 """Running a model forward in time: prefill once, then step."""
 
-from glassformer.generation.greedy import generate
+from glassformer.generation.loop import generate
 
 __all__ = ["generate"]

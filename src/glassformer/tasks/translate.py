@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.config import StackConfig, TransformerConfig
+from glassformer.config import GenerationConfig, StackConfig, TransformerConfig
 from glassformer.core.model import IGNORE, Transformer
 from glassformer.data.batches import bucketed, pad
 from glassformer.data.dates import date_pairs
@@ -137,4 +137,5 @@ def model_config(settings: TranslateSettings, tokenizer: Tokenizer) -> Transform
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         decoder_start_token_id=tokenizer.bos_token_id,
+        generation=GenerationConfig(max_new_tokens=128),
     )
