@@ -1,6 +1,6 @@
 """Tokenizers: text to ids and back, files that others read, errors."""
 
-import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ import transformers
 
 from glassformer.data.dates import date_pairs
 from glassformer.errors import InputError
-from glassformer.text import Tokenizer, load_tokenizer, train_tokenizer
+from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer, train_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +56,26 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
     with pytest.raises(InputError, match="its tokenizer cannot be read"):
         load_tokenizer(tmp_path)
     (tmp_path / "tokenizer.json").write_text(whole, encoding="utf-8")
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"pad_token": "<pad>"}), encoding="utf-8")
-    with pytest.raises(InputError, match="does not name its bos_token, eos_token, unk_token"):
+    (tmp_path / "tokenizer_config.json").write_text('{"pad_token": 3}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: pad_token 3: expected a token"):
         load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"pad_token":', encoding="utf-8")
+    with pytest.raises(InputError, match=r"tokenizer_config\.json is not JSON"):
+        load_tokenizer(tmp_path)
+    with pytest.raises(InputError, match="there is no such folder"):
+        load_tokenizer(tmp_path / "nowhere")
     with pytest.raises(InputError, match="an empty batch"):
         tokenizer.encode([])
     with pytest.raises(InputError, match="a single text 'May 1st' was given: expected a list"):
         tokenizer.encode("May 1st")
+    with pytest.raises(InputError, match="2 texts and 1 pairs: expected one pair to each text"):
+        tokenizer.encode(["a", "b"], ["c"])
+    with pytest.raises(InputError, match="None is no text"):
+        tokenizer.encode([None])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="max_length 1: expected more than the 1 special tokens"):
+        tokenizer.encode(["May"], max_length=1)
+    with pytest.raises(InputError, match="this tokenizer has no languages"):
+        tokenizer.encode(["May"], source_language="en")
 
 
 def test_stored_padding_does_not_count_as_tokens(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -76,3 +89,43 @@ def test_stored_padding_does_not_count_as_tokens(tokenizer: Tokenizer, tmp_path:
 
 def test_a_vocabulary_is_no_larger_than_asked_for() -> None:
     assert len(train_tokenizer(["".join(chr(0xAC00 + i) for i in range(500))] * 2, 64)) == 64
+
+
+def test_a_vocabulary_the_model_has_no_rows_for_is_refused(tokenizer: Tokenizer) -> None:
+    check_vocabulary(tokenizer, len(tokenizer))
+    check_vocabulary(tokenizer, len(tokenizer) + 100)  # a padded table
+    size = len(tokenizer) - 1
+    with pytest.raises(InputError, match=rf"vocab_size is {size}, and the tokenizer has ids up to {size} .* Use the"):
+        check_vocabulary(tokenizer, size)
+
+
+def test_offsets_point_into_the_text(tokenizer: Tokenizer) -> None:
+    texts, pairs = ["May 1st, 2031", "2031"], ["2031년 5월 1일", "5월"]
+    for left in (False, True):
+        encoded = tokenizer.encode(texts, pairs, pad_left=left)
+        assert encoded.offsets.shape == (*encoded.input_ids.shape, 2)
+        for row, both in enumerate(zip(texts, pairs, strict=True)):
+            for i, part, (start, end) in zip(
+                encoded.input_ids[row].tolist(),
+                encoded.sequence_ids[row].tolist(),
+                encoded.offsets[row].tolist(),
+                strict=True,
+            ):
+                written = "" if part == -1 else both[part][start:end].strip()
+                assert written == ("" if part == -1 else tokenizer.tokens([i])[0])
+
+
+def test_what_is_too_long_is_cut(tokenizer: Tokenizer) -> None:
+    text = "May 1st, 2031 and May 2nd, 2032"
+    whole, cut = tokenizer.ids(text), tokenizer.encode([text], max_length=4)
+    assert cut.input_ids.tolist() == [[*whole[:3], tokenizer.eos_token_id]]
+    assert tokenizer.ids(text) == whole  # one call's cut is not the next one's
+    assert tokenizer.encode([text], add_special=False).input_ids.tolist() == [whole[:-1]]
+
+
+def test_threads_do_not_disturb_each_other(tokenizer: Tokenizer) -> None:
+    text = "May 1st, 2031 and May 2nd, 2032"
+    with ThreadPoolExecutor(4) as pool:
+        lengths = [3 + i % 5 for i in range(60)]
+        rows = pool.map(lambda n: tokenizer.encode([text], max_length=n).input_ids.shape[1], lengths)
+        assert list(rows) == lengths

@@ -19,10 +19,11 @@ from glassformer import __version__
 from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 from glassformer.text.tokenizer import Tokenizer
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
+FILES = (CONFIG, WEIGHTS, *TOKENIZER_FILES)
 MODEL_TYPE = "glassformer"
 
 

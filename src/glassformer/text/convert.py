@@ -24,10 +24,10 @@ from glassformer.errors import InputError, nearest
 from glassformer.text.languages import LANGUAGES, TOKEN, WMT21
 from glassformer.text.sentencepiece_file import (
     CONTROL,
-    NORMAL,
     SPACE,
     UNIGRAM,
     UNUSED,
+    USER_DEFINED,
     Piece,
     backend_of,
     read_sentencepiece,
@@ -233,6 +233,8 @@ def from_sentencepiece(file: Path, family: str | None, settings: dict[str, Any])
         # "9," is read as "9" and ",": numbers with commas are cut alike wherever the comma stands
         pieces = [replace(piece, score=piece.score - 100) if ends_in_number(piece.text) else piece for piece in pieces]
     more = further_tokens(family, settings)
+    named = {*special.values(), *map(content, settings.get("additional_special_tokens") or [])}
+    pieces = [replace(p, kind=CONTROL) if p.kind == USER_DEFINED and p.text in named else p for p in pieces]
     pieces = [*pieces, *(Piece(token, 0.0, CONTROL) for token in more)]
     if special.get("mask_token") not in {None, *(piece.text for piece in pieces)}:
         pieces = [*pieces, Piece(special["mask_token"], 0.0, UNUSED)]  # the last of the vocabulary
@@ -320,7 +322,7 @@ def reordered(pieces: list[Piece], vocabulary: dict[str, int], file: Path) -> li
             f"{file.parent / 'vocab.json'}: its ids are not 0 to {len(vocabulary) - 1}. Is the file whole?"
         )
     known = {piece.text: piece for piece in pieces}
-    return [known.get(token, Piece(token, 0.0, NORMAL)) for token in sorted(vocabulary, key=vocabulary.__getitem__)]
+    return [known.get(token, Piece(token, 0.0, UNUSED)) for token in sorted(vocabulary, key=vocabulary.__getitem__)]
 
 
 def albert_steps(settings: Settings) -> list[normalizers.Normalizer]:

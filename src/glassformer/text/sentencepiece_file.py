@@ -146,13 +146,7 @@ def backend_of(
             byte_fallback=spec.byte_fallback,
         )
     backend = tokenizers.Tokenizer(model)
-    backend.normalizer = normalizer(spec, prefix_once, keep_end)
-    scheme = "never" if not spec.add_dummy_prefix else "first" if prefix_once else "always"
-    if spec.remove_extra_whitespaces or scheme != "always":
-        # "first" is the first character of the text as given, which would miss a text that began with spaces.
-        scheme = "always" if scheme == "first" and spec.remove_extra_whitespaces else scheme
-        split = spec.remove_extra_whitespaces and spec.split_by_whitespace
-        backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=split)
+    set_rules(backend, spec, prefix_once, keep_end)
     backend.decoder = decoder(spec)
     # Both stand whole in a text and are never cut; only a control token is left out of decoded text.
     backend.add_special_tokens([added(piece) for piece in pieces if piece.kind == CONTROL])
@@ -176,17 +170,28 @@ def merges(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
     ]
 
 
-def normalizer(spec: SentencePiece, prefix_once: bool, keep_end: bool) -> normalizers.Normalizer | None:
-    steps: list[normalizers.Normalizer] = []
-    if spec.charsmap:
-        steps.append(normalizers.Precompiled(spec.charsmap))
-    if spec.remove_extra_whitespaces:
+def set_rules(backend: tokenizers.Tokenizer, spec: SentencePiece, prefix_once: bool, keep_end: bool) -> None:
+    """How a text is normalised, and where a space becomes part of a piece."""
+
+    def spaces(scheme: str, split: bool) -> pre_tokenizers.PreTokenizer:
+        return pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=split)
+
+    steps: list[normalizers.Normalizer] = [normalizers.Precompiled(spec.charsmap)] if spec.charsmap else []
+    words = spec.split_by_whitespace and spec.add_dummy_prefix
+    if spec.remove_extra_whitespaces and words and not keep_end:
+        # Spaces fall away, and each word gets one.
+        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(" ", "removed"), spaces("always", True)])
+    elif spec.remove_extra_whitespaces:
         ends = "^ +" if keep_end else "^ +| +$"
         steps += [normalizers.Replace(Regex(ends), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+        backend.pre_tokenizer = spaces("always" if spec.add_dummy_prefix else "never", spec.split_by_whitespace)
     elif spec.add_dummy_prefix and not prefix_once:
-        # Where spaces are kept, one more is written before a text even if it begins with one.
+        # Spaces stay, and one more stands before a text even if it begins with one.
         steps += [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
-    return normalizers.Sequence(steps) if steps else None
+    else:
+        backend.pre_tokenizer = spaces("first" if spec.add_dummy_prefix else "never", False)
+    if steps:
+        backend.normalizer = normalizers.Sequence(steps)
 
 
 def decoder(spec: SentencePiece) -> decoders.Decoder:
