@@ -55,6 +55,8 @@ def test_templates_with_names(make: Make, tmp_path: Path) -> None:
     assert again.apply_chat(MESSAGES, template="rag") == "rag Be brief."
     assert again.apply_chat(MESSAGES) == ours.apply_chat(MESSAGES)
     assert auto.apply_chat_template(MESSAGES, chat_template="rag", tokenize=False) == "rag Be brief."
+    thinking = load_tokenizer(make("LlamaTokenizer", chat_template="{{ enable_thinking }} {{ tools | length }}"))
+    assert thinking.apply_chat(MESSAGES, enable_thinking=False, tools=[1, 2]) == "False 2"
     with pytest.raises(InputError, match="unknown chat template 'rug': did you mean 'rag'"):
         ours.apply_chat(MESSAGES, template="rug")
 

@@ -1,5 +1,6 @@
 """Translation between languages by name: mBART, mBART-50, M2M100, NLLB and Marian, against transformers."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,17 @@ def test_nllb(legacy: bool, make: Make, tmp_path: Path) -> None:
             assert ids[-1 if legacy else 0] == theirs.convert_tokens_to_ids(name) == ours.language_id(name)
 
 
+def test_languages_that_a_file_has_among_its_pieces(make: Make, tmp_path: Path) -> None:
+    folder = make("MBartTokenizer")
+    expected = load_tokenizer(folder).encode(["Hello"], source_language="ko_KR").input_ids.tolist()
+    saved(load_tokenizer(folder), tmp_path / "saved")
+    file = tmp_path / "saved" / "tokenizer.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    values["added_tokens"] = [token for token in values["added_tokens"] if "_" not in token["content"]]
+    file.write_text(json.dumps(values), encoding="utf-8")
+    assert load_tokenizer(tmp_path / "saved").encode(["Hello"], source_language="ko_KR").input_ids.tolist() == expected
+
+
 def test_nllb_shares_its_model_type_with_m2m100(make: Make) -> None:
     folder = make("NllbTokenizer", {"model_type": "m2m_100"})
     (folder / "tokenizer_config.json").unlink()
@@ -86,6 +98,8 @@ def test_an_unknown_language_is_named(make: Make) -> None:
     for given in ({"source_language": "xx"}, {"target_language": "xx"}):
         with pytest.raises(InputError, match="unknown language 'xx'; known are ar_AR, "):
             ours.encode(["a"], **given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"src_lang of tokenizer_config\.json is 'kor', which is no language here"):
+        load_tokenizer(make("MBartTokenizer", src_lang="kor"))
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])

@@ -181,6 +181,16 @@ def test_a_folder_without_settings_is_known_by_its_model(make: Make, tmp_path: P
         load_tokenizer(folder)
 
 
+def test_the_class_is_kept(make: Make, tmp_path: Path) -> None:
+    for family in ("DistilBertTokenizer", "BartTokenizer", "XLMRobertaTokenizerFast"):
+        folder = make(family.removesuffix("Fast"))
+        vocabularies.write_json(folder, "tokenizer_config.json", {"tokenizer_class": family, "model_max_length": 77})
+        ours = load_tokenizer(folder)
+        again, auto = saved(ours, tmp_path / family)
+        assert ours.settings["tokenizer_class"] == again.settings["tokenizer_class"] == family
+        assert auto.model_max_length == again.settings["model_max_length"] == 77
+
+
 def test_older_files_of_settings(make: Make) -> None:
     folder = make("GPT2Tokenizer")
     size = len(load_tokenizer(folder))

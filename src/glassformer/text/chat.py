@@ -17,7 +17,11 @@ ROLES = "a list of messages like {'role': 'user', 'content': '...'}"
 
 
 def render(
-    template: str, messages: Sequence[Mapping[str, Any]], special: Mapping[str, str], add_generation_prompt: bool
+    template: str,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    add_generation_prompt: bool,
+    variables: Mapping[str, Any],
 ) -> str:
     """The text of a conversation; with `add_generation_prompt` it ends where the assistant's answer begins."""
     # Jinja comes with torch; it is imported here because few calls need it.
@@ -42,9 +46,8 @@ def render(
     environment.filters["tojson"] = to_json
     environment.globals |= {"raise_exception": refuse, "strftime_now": strftime_now}
     try:
-        return environment.from_string(template).render(
-            messages=messages, tools=None, documents=None, add_generation_prompt=add_generation_prompt, **special
-        )
+        given = {"tools": None, "documents": None, "add_generation_prompt": add_generation_prompt, **variables}
+        return environment.from_string(template).render(messages=messages, **given)
     except InputError:
         raise
     except (TemplateError, TypeError, ValueError, KeyError, ArithmeticError) as error:

@@ -122,8 +122,8 @@ def family_of(settings: Settings, config: Settings) -> str | None:
 
 def convert(
     folder: Path, family: str | None, settings: dict[str, Any]
-) -> tuple[tokenizers.Tokenizer, tokenizers.Tokenizer | None]:
-    """The tokenizer of the files in a folder, and that of its targets if they are cut in another way.
+) -> tuple[tokenizers.Tokenizer, tokenizers.Tokenizer | None, str]:
+    """The tokenizer of the files in a folder, that of its targets if they are cut in another way, and the family.
 
     Special tokens and the like that the family adds are written to `settings`.
     """
@@ -131,22 +131,24 @@ def convert(
     pieces = next(iter(sorted(folder.glob("*.model"))), None)
     pair = [folder / f"{side}.spm" for side in ("source", "target")]
     if all(file.is_file() for file in [*pair, vocabulary]):
-        return marian(folder, settings)
+        return *marian(folder, settings), "MarianTokenizer"
     if pieces is not None:
         if family == "M2M100Tokenizer" and not vocabulary.is_file():
             family = "NllbTokenizer"  # its models share the model_type
-        return from_sentencepiece(pieces, family or family_by_name(pieces), settings), None
+        family = sentencepiece_family(family, pieces)
+        return from_sentencepiece(pieces, family, settings), None, family
     if vocabulary.is_file() and merges.is_file():
-        return byte_level(vocabulary, merges, family, settings), None
+        family = byte_level_family(family, vocabulary)
+        return byte_level(vocabulary, merges, family, settings), None, family
     if (folder / "vocab.txt").is_file():
-        return wordpiece(folder / "vocab.txt", family, settings), None
+        return wordpiece(folder / "vocab.txt", settings), None, BERT
     raise InputError(
         f"{folder} has no tokenizer.json, and nothing to make it from ({MADE_FROM}): expected a run or model folder "
         "with a tokenizer"
     )
 
 
-def wordpiece(file: Path, family: str | None, settings: dict[str, Any]) -> tokenizers.Tokenizer:
+def wordpiece(file: Path, settings: dict[str, Any]) -> tokenizers.Tokenizer:
     """BERT's: words cut into the longest pieces that are known; `##` marks what continues a word."""
     special = use_special(settings, BERT_SPECIAL)
     vocabulary = {line.rstrip("\n"): i for i, line in enumerate(read_text(file).split("\n")) if line or i == 0}
@@ -164,15 +166,20 @@ def wordpiece(file: Path, family: str | None, settings: dict[str, Any]) -> token
     return backend
 
 
-def byte_level(
-    vocabulary_file: Path, merges_file: Path, family: str | None, settings: dict[str, Any]
-) -> tokenizers.Tokenizer:
+def byte_level_family(family: str | None, file: Path) -> str:
+    if family is None:
+        return "RobertaTokenizer" if {"<s>", "</s>"} <= read_vocabulary(file).keys() else "GPT2Tokenizer"
+    if family not in BYTE_LEVEL:
+        raise unknown(family, file)
+    return family
+
+
+BYTE_LEVEL = ("GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "RobertaTokenizer")
+
+
+def byte_level(vocabulary_file: Path, merges_file: Path, family: str, settings: dict[str, Any]) -> tokenizers.Tokenizer:
     """GPT-2's: pairs of bytes merged, so that no text is unknown."""
     vocabulary, merges = read_vocabulary(vocabulary_file), read_merges(merges_file)
-    if family is None:
-        family = "RobertaTokenizer" if {"<s>", "</s>"} <= vocabulary.keys() else "GPT2Tokenizer"
-    if family not in ("GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "RobertaTokenizer"):
-        raise unknown(family, vocabulary_file)
     special = use_special(settings, DEFAULT_SPECIAL[family])
     try:
         model = models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False)
@@ -210,7 +217,9 @@ QWEN_PIECE = (
 )
 
 
-def from_sentencepiece(file: Path, family: str | None, settings: dict[str, Any]) -> tokenizers.Tokenizer:
+def sentencepiece_family(family: str | None, file: Path) -> str:
+    if family is None and file.name == "tokenizer.model":
+        return "LlamaTokenizer"
     if family is None:
         raise InputError(
             f"{file}: neither the tokenizer_class of tokenizer_config.json nor the model_type of config.json says "
@@ -218,6 +227,11 @@ def from_sentencepiece(file: Path, family: str | None, settings: dict[str, Any])
         )
     if family not in SENTENCEPIECE:
         raise unknown(family, file)
+    return family
+
+
+def from_sentencepiece(file: Path, family: str, settings: dict[str, Any]) -> tokenizers.Tokenizer:
+    """The file's own rules, with the family's order of the vocabulary and its special tokens."""
     special = use_special(settings, DEFAULT_SPECIAL[family])
     spec = read_sentencepiece(file)
     pieces, unk_id = spec.pieces, spec.unk_id
@@ -380,10 +394,6 @@ def use_special(settings: dict[str, Any], defaults: Mapping[str, str]) -> dict[s
 def content(token: Any) -> str:
     """A token is a string or `{"content": ..., "lstrip": ...}`."""
     return str(token["content"] if isinstance(token, Mapping) else token)
-
-
-def family_by_name(file: Path) -> str | None:
-    return "LlamaTokenizer" if file.name == "tokenizer.model" else None
 
 
 def unknown(family: str, file: Path) -> InputError:

@@ -12,9 +12,9 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
-from glassformer.errors import InputError
-from glassformer.text.convert import content, convert, family_of
-from glassformer.text.languages import DEFAULT, language_template, language_tokens
+from glassformer.errors import InputError, nearest
+from glassformer.text.convert import SAME, content, convert, family_of
+from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
 from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZER, Tokenizer
 
 # What a folder says of itself and no longer holds elsewhere, or what is kept in a file of its own.
@@ -35,12 +35,14 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     family = family_of(settings, config)
     made = not (folder / TOKENIZER).is_file()
     if made:
-        backend, target = convert(folder, family, settings)
+        backend, target, family = convert(folder, family, settings)
     else:
         backend = read_backend(folder / TOKENIZER)
         target = read_backend(folder / TARGET) if (folder / TARGET).is_file() else None
     for side in filter(None, (backend, target)):
         add_tokens(side, folder, settings)
+    known = (code for code in LANGUAGES.get(family or "", ()) if backend.token_to_id(code) is not None)
+    backend.add_special_tokens([as_token(code) for code in known])
     complete(settings, config, family, made)
     set_language(backend, settings, family)
     templates = read_chat_templates(folder, settings)
@@ -127,8 +129,11 @@ def as_token(token: Any, **flags: bool) -> AddedToken:
 
 def complete(settings: dict[str, Any], config: Mapping[str, Any], family: str | None, made: bool) -> None:
     """Settings that a family implies are written down, so that a saved folder says them itself."""
-    if family is not None and (made or settings.get("tokenizer_class") is None):
-        settings["tokenizer_class"] = "PreTrainedTokenizerFast" if family in WITHOUT_JSON else family
+    given = str(settings.get("tokenizer_class")).removesuffix("Fast")
+    if made and family in WITHOUT_JSON:
+        settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    elif made and SAME.get(given, given) != family:
+        settings["tokenizer_class"] = family
     if "model_input_names" not in settings:
         # The model decides: token types for a model without segments would be refused.
         typed = config["type_vocab_size"] > 1 if "type_vocab_size" in config else family in TYPED
@@ -150,6 +155,8 @@ def set_language(backend: tokenizers.Tokenizer, settings: dict[str, Any], family
     if name in tokens:
         end = content(settings.get("eos_token", "</s>"))
         backend.post_processor = language_template(backend, tokens[name], end, settings["language_position"])
+    elif settings.get("src_lang"):
+        raise InputError(f"src_lang of {SETTINGS} is {name!r}, which is no language here{nearest(name, tokens)}")
 
 
 def read_chat_templates(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:

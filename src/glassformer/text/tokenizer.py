@@ -198,9 +198,17 @@ class Tokenizer:
         return str(token).replace(SPACE, " ")
 
     def apply_chat(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, template: str | None = None
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        template: str | None = None,
+        **variables: Any,
     ) -> str:
-        """The conversation as one text; encode it with `add_special=False`, for its special tokens are in it."""
+        """The conversation as one text; encode it with `add_special=False`, for its special tokens are in it.
+
+        `variables` are what a template may ask for beside the messages, such as `tools` or `enable_thinking`.
+        """
         if template is not None and template not in self.chat_templates:
             raise InputError(f"unknown chat template {template!r}{nearest(template, self.chat_templates)}")
         chosen = self.chat_template if template is None else self.chat_templates[template]
@@ -208,7 +216,8 @@ class Tokenizer:
             raise InputError(
                 f"this tokenizer has no chat template: its folder needs a {CHAT}. Give a plain text instead"
             )
-        return render(chosen, messages, self.special, add_generation_prompt)
+        variables = {**self.special, **variables}
+        return render(chosen, messages, add_generation_prompt=add_generation_prompt, variables=variables)
 
     def save(self, folder: str | Path) -> None:
         """Writes the files that `load_tokenizer` and other tools read."""
