@@ -26,10 +26,10 @@ INSIDE = {
     "AlbertTokenizer": ["a [MASK] b"],
     "XLMRobertaTokenizer": ["a <mask> b"],
     "MBartTokenizer": ["a <mask> b", "x</s> y"],
-    "MBart50Tokenizer": ["a <mask> b"],
+    "MBart50Tokenizer": ["a <mask> b", "trailing  "],
     "MarianTokenizer": [">>kor<< Hello", "Hello </s> x"],
     "LlamaTokenizer": ["<s>hi</s> yo", "a</s>b"],
-    "GemmaTokenizer": ["<bos>hi<eos> yo"],
+    "GemmaTokenizer": ["<bos>hi<eos> yo", "a    b  c", "x\n\n  y\n\n\n", "<start_of_turn>user"],
 }
 # transformers 5.22 gives LLaMA and Gemma no beginning unless asked, gives NLLB no languages without a tokenizer.json,
 # and takes mBART's normalisation away.
@@ -158,7 +158,7 @@ def test_pieces_are_those_of_sentencepiece(family: str, file: str, offset: int, 
     folder = make(family, legacy=True)  # legacy: a space before a text even if it begins with one
     ours = load_tokenizer(folder)
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / file))
-    for text in [*TEXTS, *vocabularies.corpus()]:
+    for text in [*TEXTS[:-1], *vocabularies.corpus()]:  # the last is spaces alone, of which transformers keeps one
         expected = [ours.unk_token_id if i == model.unk_id() else i + offset for i in model.encode(text)]
         ids = ours.ids(text, add_special=False)
         assert ids == expected, text

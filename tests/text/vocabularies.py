@@ -38,6 +38,7 @@ TEXTS = [
     "aaaaaaaaaaaaaaaaaaaa",
     "Don't stop!",
     "unknown Ω signs ∂ here",
+    "   ",
 ]
 
 
@@ -104,6 +105,7 @@ GEMMA = {
     "eos_piece": "<eos>",
     "bos_piece": "<bos>",
     "add_dummy_prefix": False,
+    "user_defined_symbols": ["\n\n", "▁▁", "▁▁▁", "<start_of_turn>"],
 }
 ALBERT = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "bos_piece": "[CLS]", "eos_piece": "[SEP]"}
 

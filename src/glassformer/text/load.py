@@ -13,7 +13,8 @@ import tokenizers
 from tokenizers import AddedToken
 
 from glassformer.errors import InputError, nearest
-from glassformer.text.convert import SAME, content, convert, family_of
+from glassformer.text.conventions import SAME, content, family_of
+from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
 from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZER, Tokenizer
 

@@ -160,7 +160,8 @@ def added(piece: Piece) -> AddedToken:
 
 def merges(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
     """Every way to make a piece of two others, the best piece first: the file keeps scores instead of merges."""
-    order = sorted((piece for piece in pieces if piece.kind == NORMAL), key=lambda piece: -piece.score)
+    merged = (piece for piece in pieces if piece.kind in (NORMAL, USER_DEFINED))
+    order = sorted(merged, key=lambda piece: -piece.score)
     usable = {piece.text for piece in order}
     return [
         (piece.text[:cut], piece.text[cut:])
@@ -182,8 +183,8 @@ def set_rules(backend: tokenizers.Tokenizer, spec: SentencePiece, prefix_once: b
         # Spaces fall away, and each word gets one.
         backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(" ", "removed"), spaces("always", True)])
     elif spec.remove_extra_whitespaces:
-        ends = "^ +" if keep_end else "^ +| +$"
-        steps += [normalizers.Replace(Regex(ends), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+        steps += [] if keep_end else [normalizers.Replace(Regex("^ +| +$"), "")]
+        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
         backend.pre_tokenizer = spaces("always" if spec.add_dummy_prefix else "never", spec.split_by_whitespace)
     elif spec.add_dummy_prefix and not prefix_once:
         # Spaces stay, and one more stands before a text even if it begins with one.
