@@ -82,6 +82,17 @@ def test_languages_that_a_file_has_among_its_pieces(make: Make, tmp_path: Path) 
     assert load_tokenizer(tmp_path / "saved").encode(["Hello"], source_language="ko_KR").input_ids.tolist() == expected
 
 
+def test_a_file_shows_where_the_language_stands(make: Make, tmp_path: Path) -> None:
+    for family in [*NAMES, "NllbTokenizer"]:
+        ours = load_tokenizer(make(family))
+        saved(ours, tmp_path / family)
+        (tmp_path / family / "tokenizer_config.json").write_text('{"eos_token": "</s>"}', encoding="utf-8")
+        again = load_tokenizer(tmp_path / family)
+        for name in NAMES.get(family, NLLB):
+            rows = [tokenizer.encode(["Hello"], source_language=name).input_ids.tolist() for tokenizer in (ours, again)]
+            assert rows[0] == rows[1]
+
+
 def test_nllb_shares_its_model_type_with_m2m100(make: Make) -> None:
     folder = make("NllbTokenizer", {"model_type": "m2m_100"})
     (folder / "tokenizer_config.json").unlink()
@@ -131,4 +142,6 @@ def test_marian_into_one_of_many_languages(make: Make) -> None:
     ours, theirs = load_tokenizer(folder), theirs_of(folder, "MarianTokenizer")
     encoded = ours.encode(["Hello world"], target_language="kor")
     assert encoded.input_ids.tolist() == [theirs(">>kor<< Hello world")["input_ids"]]
+    with pytest.raises(InputError, match="source_language 'kor': this tokenizer writes none"):
+        ours.encode(["Hello"], source_language="kor")
     assert ours.language_id("kor") == theirs.convert_tokens_to_ids(">>kor<<")

@@ -241,6 +241,18 @@ def test_broken_files_are_named(make: Make, tmp_path: Path) -> None:
         vocabularies.write_json(folder, "tokenizer_config.json", {"tokenizer_class": family})
         with pytest.raises(InputError, match=expected):
             load_tokenizer(folder)
+    for name, value, expected in [
+        ("added_tokens_decoder", {"x": "<pad>"}, "the added tokens of its settings cannot be read"),
+        ("added_tokens_decoder", {"9": {"contents": "<pad>"}}, "the added tokens of its settings cannot be read"),
+        ("chat_template", [{"name": "default"}], "chat_template of .* expected a template, or a list"),
+        ("bos_token", {"contents": "<s>"}, "bos_token {'contents': '<s>'}: expected a token"),
+        ("eos_token", "<end>", None),
+    ]:
+        folder = make("T5Tokenizer", **{name: value})
+        with pytest.raises(
+            InputError, match=expected or r"no token '<end>', which stands beside a text\. Name another"
+        ):
+            load_tokenizer(folder)
     folder = make("GPT2Tokenizer")
     (folder / "merges.txt").unlink()
     for content, expected in [

@@ -92,7 +92,14 @@ def read_backend(file: Path) -> tokenizers.Tokenizer:
 def add_tokens(backend: tokenizers.Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
     """The tokens that the folder names beside the vocabulary; one that has an id must get it."""
     known = {token.content for token in backend.get_added_tokens_decoder().values()}
-    for token, number in named_tokens(folder, settings):
+    try:
+        named = list(named_tokens(folder, settings))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{folder}: the added tokens of its settings cannot be read ({error!r}): expected ids and tokens, as in "
+            '{"32000": {"content": "<pad>"}}. Fetch tokenizer_config.json again'
+        ) from None
+    for token, number in named:
         if token.content not in known:  # what the tokenizer.json says of a token counts
             (backend.add_special_tokens if token.special else backend.add_tokens)([token])
         found = backend.token_to_id(token.content)
@@ -135,24 +142,27 @@ def complete(settings: dict[str, Any], config: Mapping[str, Any], family: str | 
         settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     elif made and SAME.get(given, given) != family:
         settings["tokenizer_class"] = family
-    if "model_input_names" not in settings:
-        # The model decides: token types for a model without segments would be refused.
-        typed = config["type_vocab_size"] > 1 if "type_vocab_size" in config else family in TYPED
-        if config.get("model_type", "glassformer") != "glassformer" and "type_vocab_size" not in config:
-            typed = False
-        settings["model_input_names"] = ["input_ids", *(["token_type_ids"] if typed else []), "attention_mask"]
+    if "model_type" in config:  # the model decides: without segments it refuses token types
+        typed = max(config.get(name) or 0 for name in ("type_vocab_size", "num_segments")) > 1
+    else:
+        typed = "token_type_ids" in settings.get("model_input_names", ["token_type_ids"] if family in TYPED else [])
+    settings["model_input_names"] = ["input_ids", *(["token_type_ids"] if typed else []), "attention_mask"]
     if family in LEFT_PADDED:
         settings.setdefault("padding_side", "left")
 
 
 def set_language(backend: tokenizers.Tokenizer, settings: dict[str, Any], family: str | None) -> None:
     """Where the language stands beside a text, and the one that stands there when none is asked for."""
+    tokens = language_tokens(backend)
     if family not in DEFAULT:
+        languages, written = {backend.token_to_id(token) for token in tokens.values()}, backend.encode("").ids
+        for place, i in (("last", -1), ("first", 0)):
+            if written and written[i] in languages:
+                settings["language_position"] = place
         return
     last = family == "MBartTokenizer" or (family == "NllbTokenizer" and settings.get("legacy_behaviour", False))
     settings["language_position"] = "last" if last else "first"
     name = settings.get("src_lang") or DEFAULT[family]
-    tokens = language_tokens(backend)
     if name in tokens:
         end = content(settings.get("eos_token", "</s>"))
         backend.post_processor = language_template(backend, tokens[name], end, settings["language_position"])
@@ -165,8 +175,12 @@ def read_chat_templates(folder: Path, settings: Mapping[str, Any]) -> dict[str, 
     named = settings.get("chat_template") or {}
     if isinstance(named, str):
         named = {"default": named}
-    elif isinstance(named, list):
-        named = {entry["name"]: entry["template"] for entry in named}
+    elif isinstance(named, list) and all(isinstance(entry, dict) for entry in named):
+        named = {entry.get("name"): entry.get("template") for entry in named}
+    if not isinstance(named, dict) or not all(isinstance(text, str) for pair in named.items() for text in pair):
+        raise InputError(
+            f"chat_template of {folder / SETTINGS}: expected a template, or a list with names and templates"
+        )
     files = [folder / CHAT, *sorted((folder / "additional_chat_templates").glob("*.jinja"))]
     found = {"default" if file.name == CHAT else file.stem: file for file in files if file.is_file()}
     return {**named, **{name: file.read_text(encoding="utf-8") for name, file in found.items()}}

@@ -126,11 +126,14 @@ class Tokenizer:
         languages = {True: target_language, False: source_language}
         for name in filter(None, languages.values()):
             self.language_token(name)
-        if target_language and not target and self.settings.get("language_position") is None:
-            texts = [f"{self.language_token(target_language)} {text}" for text in texts]  # Marian: `>>fra<< text`
+        if self.settings.get("language_position") is None:
+            if source_language:
+                raise InputError(f"source_language {source_language!r}: this tokenizer writes none. Leave it out")
+            if target_language and not target:
+                texts = [f"{self.language_token(target_language)} {text}" for text in texts]  # Marian: `>>fra<< text`
         backend = self.target if target and self.target is not None else self.backend
         inputs = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
-        with self.set_up(backend, max_length, languages[target], pairs is not None and add_special):
+        with self.set_up(backend, max_length, languages[target], pairs is not None, add_special):
             rows = backend.encode_batch(inputs, add_special_tokens=add_special)
         left = self.settings.get("padding_side") == "left" if pad_left is None else pad_left
         padded = (
@@ -152,7 +155,7 @@ class Tokenizer:
 
     @contextmanager
     def set_up(
-        self, backend: tokenizers.Tokenizer, max_length: int | None, language: str | None, pair: bool
+        self, backend: tokenizers.Tokenizer, max_length: int | None, language: str | None, pair: bool, add_special: bool
     ) -> Iterator[None]:
         """The library keeps truncation and template in the tokenizer; here they belong to one call."""
         with self.lock:
@@ -163,7 +166,7 @@ class Tokenizer:
                     token, end = self.language_token(language), self.special["eos_token"]
                     backend.post_processor = language_template(backend, token, end, position)
                 if max_length is not None:
-                    around = backend.num_special_tokens_to_add(pair)
+                    around = backend.num_special_tokens_to_add(pair) if add_special else 0
                     if max_length <= around:
                         raise InputError(f"max_length {max_length}: expected more than the {around} special tokens")
                     side = self.settings.get("truncation_side", "right")
