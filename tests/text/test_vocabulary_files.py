@@ -227,8 +227,10 @@ def test_tokens_with_their_ids_in_the_settings(make: Make) -> None:
 
 def test_broken_files_are_named(make: Make, tmp_path: Path) -> None:
     whole = (make("T5Tokenizer") / "spiece.model").read_bytes()
+    table = whole.index(b"nmt_nfkc") + 14  # behind the name: the table of characters, which is made senseless
     for name, content, expected in [
         ("spiece.model", whole[: len(whole) // 2], "is not a sentencepiece model"),
+        ("spiece.model", whole[:table] + b"\xff\xff\xff" + whole[table + 3 :], "its tokenizer cannot be read"),
         ("spiece.model", b"", "it has no pieces"),
         ("spiece.model", b"<html>not found</html>", "is not a sentencepiece model"),
         ("vocab.txt", b"a\nb\n", r"has no token '\[UNK\]', the unk_token"),

@@ -29,7 +29,7 @@ from glassformer.text.sentencepiece_file import (
     backend_of,
     read_sentencepiece,
 )
-from glassformer.text.vocabulary_files import read_vocabulary, require, unknown
+from glassformer.text.vocabulary_files import read_vocabulary, readable, require, unknown
 
 SENTENCEPIECE = (
     "T5Tokenizer",
@@ -81,13 +81,10 @@ def from_sentencepiece(file: Path, family: str, settings: dict[str, Any]) -> tok
     pieces = [*pieces, *(Piece(token, 0.0, CONTROL) for token in more if token not in there)]
     if special.get("mask_token") not in {None, *(piece.text for piece in pieces)}:
         pieces = [*pieces, Piece(special["mask_token"], 0.0, UNUSED)]  # the last of the vocabulary
-    backend = backend_of(
-        spec,
-        pieces,
-        unk_id,
-        prefix_once=family == "LlamaTokenizer" and not settings.get("legacy", False),
-        keep_end=family in ("MBart50Tokenizer", "NllbTokenizer"),  # as transformers does
-    )
+    prefix_once = family == "LlamaTokenizer" and not settings.get("legacy", False)
+    keep_end = family in ("MBart50Tokenizer", "NllbTokenizer")  # as transformers does
+    with readable(file):
+        backend = backend_of(spec, pieces, unk_id, prefix_once=prefix_once, keep_end=keep_end)
     if family == "AlbertTokenizer":
         backend.normalizer = normalizers.Sequence([*albert_steps(settings), *filter(None, [backend.normalizer])])
         backend.post_processor = segments(backend, special)
@@ -140,7 +137,8 @@ def marian(folder: Path, settings: dict[str, Any]) -> tuple[tokenizers.Tokenizer
             # one is taken only for a single character this side does not know.
             own = {piece.text for piece in spec.pieces}
             pieces = [p if p.text in own else replace(p, score=-1000.0 * len(p.text) ** 2) for p in pieces]
-        backend = backend_of(spec, pieces, vocabulary[special["unk_token"]])
+        with readable(folder / f"{side}.spm"):
+            backend = backend_of(spec, pieces, vocabulary[special["unk_token"]])
         backend.normalizer = normalizers.Sequence([*filter(None, [backend.normalizer]), one_unknown(spec.pieces)])
         backend.add_special_tokens(list(special.values()))
         codes = [token for token in vocabulary if TOKEN.fullmatch(token) and token.startswith(">>")]

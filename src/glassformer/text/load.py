@@ -17,6 +17,7 @@ from glassformer.text.conventions import SAME, content, family_of
 from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
 from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZER, Tokenizer
+from glassformer.text.vocabulary_files import readable
 
 # What a folder says of itself and no longer holds elsewhere, or what is kept in a file of its own.
 LEFT_OUT = ("added_tokens_decoder", "chat_template", "name_or_path", "special_tokens_map_file", "tokenizer_file")
@@ -80,10 +81,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_backend(file: Path) -> tokenizers.Tokenizer:
-    try:
+    with readable(file):
         backend = tokenizers.Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises bare Exceptions for a file it cannot parse
-        raise InputError(f"{file}: its tokenizer cannot be read ({error}). Is the file whole?") from None
     backend.no_padding()  # padding is ours, with a mask that knows of it
     backend.no_truncation()
     return backend

@@ -1,11 +1,23 @@
 """Reading vocabulary files: what is broken or does not fit is named."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from glassformer.errors import InputError, nearest
 from glassformer.text.conventions import DEFAULT_SPECIAL
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Around the library's own reading: it raises bare Exceptions, and its panics are not even that."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise InputError(f"{file}: its tokenizer cannot be read ({error}). Is the file whole?") from None
+        raise
 
 
 def read_text(file: Path) -> str:
