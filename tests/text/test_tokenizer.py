@@ -1,5 +1,8 @@
 """Tokenizers: text to ids and back, files that others read, errors."""
 
+import copy
+import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -129,3 +132,21 @@ def test_threads_do_not_disturb_each_other(tokenizer: Tokenizer) -> None:
         lengths = [3 + i % 5 for i in range(60)]
         rows = pool.map(lambda n: tokenizer.encode([text], max_length=n).input_ids.shape[1], lengths)
         assert list(rows) == lengths
+
+
+def test_a_tokenizer_can_be_sent_to_another_process(tokenizer: Tokenizer) -> None:
+    for again in (pickle.loads(pickle.dumps(tokenizer)), copy.deepcopy(tokenizer)):
+        assert again.encode(["May 1st, 2031"]).input_ids.tolist() == [tokenizer.ids("May 1st, 2031")]
+
+
+def test_a_file_that_adds_nothing_around_a_text(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path)
+    values = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**values, "post_processor": None}), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").unlink()
+    plain = load_tokenizer(tmp_path)
+    assert plain.encode(["May 1st"], max_length=2).input_ids.tolist() == [tokenizer.ids("May 1st")[:2]]
+    encoded = plain.encode(["May 1st", ""])
+    assert encoded.input_ids[1].tolist() == [0] * encoded.input_ids.shape[1]
+    assert not encoded.attention_mask[1].any()
+    assert plain.encode([""]).input_ids.shape == (1, 0)

@@ -181,6 +181,16 @@ def test_a_folder_without_settings_is_known_by_its_model(make: Make, tmp_path: P
         load_tokenizer(folder)
 
 
+def test_a_customary_token_that_a_vocabulary_lacks_gets_no_id(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\n", encoding="utf-8")
+    tokenizer = load_tokenizer(tmp_path)
+    assert len(tokenizer) == 5
+    assert tokenizer.mask_token_id is None
+    check_vocabulary(tokenizer, 5)
+    vocabularies.write_json(tmp_path, "tokenizer_config.json", {"mask_token": "[MASK]"})
+    assert load_tokenizer(tmp_path).mask_token_id == 5  # named, so it is added
+
+
 def test_the_class_is_kept(make: Make, tmp_path: Path) -> None:
     for family in ("DistilBertTokenizer", "BartTokenizer", "XLMRobertaTokenizerFast"):
         folder = make(family.removesuffix("Fast"))

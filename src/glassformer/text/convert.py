@@ -113,6 +113,5 @@ def byte_level(vocabulary_file: Path, merges_file: Path, family: str, settings: 
                 pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=False),
             ]
         )
-    backend.add_special_tokens([token for token in special.values() if token])
     backend.post_processor = begin_and_end(backend, special, settings, begin=False)
     return backend

@@ -37,7 +37,12 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     family = family_of(settings, config)
     made = not (folder / TOKENIZER).is_file()
     if made:
+        given = set(settings)
         backend, target, family = convert(folder, family, settings)
+        # A token that is only customary, and that this vocabulary does without, gets no id.
+        customary = [name for name in SPECIAL if settings.get(name) is not None and name not in given]
+        absent = [name for name in customary if backend.token_to_id(content(settings[name])) is None]
+        settings |= dict.fromkeys(absent)
     else:
         backend = read_backend(folder / TOKENIZER)
         target = read_backend(folder / TARGET) if (folder / TARGET).is_file() else None

@@ -71,6 +71,13 @@ class Tokenizer:
         self.cls_token_id, self.sep_token_id, self.mask_token_id = map(self.special_id, SPECIAL[4:])
         self.lock = Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A lock belongs to one process: workers that read data get a copy without it."""
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=Lock())
+
     def __len__(self) -> int:
         return int(self.backend.get_vocab_size())
 
@@ -123,7 +130,7 @@ class Tokenizer:
         language is written beside the text in the way of the model: the source's, or the target's for a target.
         """
         check_texts(texts, pairs)
-        languages = {True: target_language, False: source_language}
+        languages = {True: target_language or self.settings.get("tgt_lang"), False: source_language}
         for name in filter(None, languages.values()):
             self.language_token(name)
         if self.settings.get("language_position") is None:
@@ -158,13 +165,14 @@ class Tokenizer:
         self, backend: tokenizers.Tokenizer, max_length: int | None, language: str | None, pair: bool, add_special: bool
     ) -> Iterator[None]:
         """The library keeps truncation and template in the tokenizer; here they belong to one call."""
+        position = self.settings.get("language_position")
+        speaks = language is not None and position is not None
         with self.lock:
             template = backend.post_processor
             try:
-                position = self.settings.get("language_position")
-                if language is not None and position is not None:
-                    token, end = self.language_token(language), self.special["eos_token"]
-                    backend.post_processor = language_template(backend, token, end, position)
+                if speaks:
+                    token, end = self.language_token(str(language)), self.special["eos_token"]
+                    backend.post_processor = language_template(backend, token, end, str(position))
                 if max_length is not None:
                     around = backend.num_special_tokens_to_add(pair) if add_special else 0
                     if max_length <= around:
@@ -173,8 +181,9 @@ class Tokenizer:
                     backend.enable_truncation(max_length, direction=side)
                 yield
             finally:
-                backend.post_processor = template
                 backend.no_truncation()
+                if speaks:
+                    backend.post_processor = template
 
     def decode(self, ids: Sequence[int] | Tensor, *, skip_special: bool = True) -> str:
         """The text of these ids, without special tokens."""
