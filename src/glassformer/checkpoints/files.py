@@ -28,10 +28,11 @@ from glassformer.checkpoints.tensors import SHARD, Tensors, open_tensors, write_
 from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.core.model import Transformer, initialise
 from glassformer.errors import InputError
+from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 from glassformer.text.tokenizer import Tokenizer
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
-FILES = (CONFIG, WEIGHTS, GENERATION, "tokenizer.json", "tokenizer_config.json")
+FILES = (CONFIG, WEIGHTS, GENERATION, *TOKENIZER_FILES)
 
 
 def load(

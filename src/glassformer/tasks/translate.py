@@ -57,7 +57,7 @@ class Translate:
         sources, targets = zip(*examples, strict=True)
         labels = pad(targets, IGNORE)  # (B, T)
         logits = self.model(
-            pad(sources, self.tokenizer.pad_token_id),
+            pad(sources, self.tokenizer.padding_id),
             attention_mask=pad([[1] * len(source) for source in sources], 0),
             decoder_input_ids=self.model.shift_right(labels),
         ).logits  # (B, T, V)
@@ -133,7 +133,7 @@ def model_config(settings: TranslateSettings, tokenizer: Tokenizer) -> Transform
         vocab_size=len(tokenizer),
         scale_embeddings=True,
         init="paper",
-        pad_token_id=tokenizer.pad_token_id,
+        pad_token_id=tokenizer.padding_id,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         decoder_start_token_id=tokenizer.bos_token_id,

@@ -1,46 +1,94 @@
 """A tokenizer: splits text into tokens of a vocabulary, and puts them together again.
 
-The work is done by the `tokenizers` library; the file is its `tokenizer.json`, so other tools read it as it is.
-A new one is byte-pair encoding (Sennrich et al., 2016): it starts from characters and merges what occurs together.
+The work is done by the `tokenizers` library; the file is its `tokenizer.json`, so other tools read it as it is. Where a
+tokenizer comes from is on the other pages: `load` reads a folder, `convert` other people's files, `train` makes one.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+import torch
+from tokenizers import decoders
 from torch import Tensor
 
 from glassformer.data.batches import pad
-from glassformer.errors import InputError
+from glassformer.errors import InputError, nearest
+from glassformer.text.chat import render
+from glassformer.text.languages import language_template, language_tokens
 
-SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-# A word, a number or a punctuation mark is a piece of its own; a space belongs to the word that follows it.
-PIECE = r" ?[^\s\d\p{P}]+| ?\d+|\p{P}|\s+"
+TOKENIZER, TARGET, SETTINGS = "tokenizer.json", "tokenizer_target.json", "tokenizer_config.json"
+CHAT = "chat_template.jinja"
+FILES = (TOKENIZER, TARGET, SETTINGS, CHAT)
+SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token", "cls_token", "sep_token", "mask_token")
 SPACE = "▁"  # how a space is written inside a token
+# What old vocabularies put a space before, and no person would.
+TIDY = {f" {sign}": sign for sign in (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")} | {" ' ": "'"}
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of token ids with its mask, named as the model takes them."""
+    """A batch of token ids with its mask, named as the model takes them.
 
-    input_ids: Tensor
-    attention_mask: Tensor
+    `offsets` are where each token stands in its text, in characters, and `sequence_ids` say in which: 0 the text, 1 its
+    pair, -1 neither (a special token or padding, whose offsets are 0).
+    """
+
+    input_ids: Tensor  # (B, T)
+    attention_mask: Tensor  # (B, T)
+    token_type_ids: Tensor | None  # (B, T), for models that tell the segments apart
+    offsets: Tensor  # (B, T, 2)
+    sequence_ids: Tensor  # (B, T)
 
 
 class Tokenizer:
-    """Text to ids and back, with the ids of its special tokens."""
+    """Text to ids and back, with the ids of its special tokens.
 
-    def __init__(self, backend: tokenizers.Tokenizer, special: dict[str, str]) -> None:
-        self.backend, self.special = backend, special
-        self.pad_token_id, self.bos_token_id, self.eos_token_id = (
-            self.id_of(special[name]) for name in ("pad_token", "bos_token", "eos_token")
-        )
+    `settings` are those of `tokenizer_config.json`; `target` is a second tokenizer for what is translated into, of a
+    model that cuts its two languages in different ways (Marian).
+    """
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        settings: Mapping[str, Any],
+        *,
+        target: tokenizers.Tokenizer | None = None,
+        chat_template: str | None = None,
+        chat_templates: Mapping[str, str] | None = None,
+    ) -> None:
+        self.backend, self.target, self.chat_template = backend, target, chat_template
+        self.chat_templates = dict(chat_templates or {})  # further ones, by name
+        self.special = {name: str(settings[name]) for name in SPECIAL if settings.get(name) is not None}
+        self.settings = {name: value for name, value in settings.items() if name not in SPECIAL}
+        self.languages = language_tokens(backend)  # name -> token
+        self.pad_token_id, self.bos_token_id, self.eos_token_id, self.unk_token_id = map(self.special_id, SPECIAL[:4])
+        self.cls_token_id, self.sep_token_id, self.mask_token_id = map(self.special_id, SPECIAL[4:])
+        self.lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A lock belongs to one process: workers that read data get a copy without it."""
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=Lock())
 
     def __len__(self) -> int:
         return int(self.backend.get_vocab_size())
+
+    @property
+    def padding_id(self) -> int:
+        """What a batch is filled up with; the mask hides it, so that any id does where there is no pad token."""
+        known = (i for i in (self.pad_token_id, self.eos_token_id) if i is not None)
+        return next(known, 0)
+
+    def special_id(self, name: str) -> int | None:
+        return self.id_of(self.special[name]) if name in self.special else None
 
     def id_of(self, token: str) -> int:
         found = self.backend.token_to_id(token)
@@ -48,77 +96,176 @@ class Tokenizer:
             raise InputError(f"the vocabulary has no token {token!r}")
         return int(found)
 
-    def ids(self, text: str) -> list[int]:
-        """The ids of one text, closed by the end token."""
-        return list(self.backend.encode(text).ids)
+    def language_id(self, name: str) -> int:
+        """The token that a translation into this language begins with (`forced_bos_token_id`)."""
+        return self.id_of(self.language_token(name))
 
-    def encode(self, texts: Sequence[str], *, pad_left: bool = False) -> Encoded:
-        """A batch of texts, padded to the longest."""
-        if isinstance(texts, str):
-            raise InputError(f"a single text {texts[:40]!r} was given: expected a list of texts")
-        if not texts:
-            raise InputError("an empty batch: there is no text to encode")
-        rows = [encoding.ids for encoding in self.backend.encode_batch(list(texts))]
+    def language_token(self, name: str) -> str:
+        if name in self.languages:
+            return self.languages[name]
+        if not self.languages:
+            raise InputError(f"language {name!r}: this tokenizer has no languages. Leave the language out")
+        raise InputError(f"unknown language {name!r}{nearest(name, self.languages)}")
+
+    def ids(self, text: str, *, add_special: bool = True) -> list[int]:
+        """The ids of one text, with the special tokens that the model expects around it."""
+        with self.lock:
+            return list(self.backend.encode(text, add_special_tokens=add_special).ids)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        pad_left: bool | None = None,
+        max_length: int | None = None,
+        add_special: bool = True,
+        target: bool = False,
+        source_language: str | None = None,
+        target_language: str | None = None,
+    ) -> Encoded:
+        """A batch of texts, or of pairs of texts, padded to the longest.
+
+        `max_length` cuts what is longer, special tokens counted; `target` encodes what the decoder is to write. A
+        language is written beside the text in the way of the model: the source's, or the target's for a target.
+        """
+        check_texts(texts, pairs)
+        languages = {True: target_language or self.settings.get("tgt_lang"), False: source_language}
+        for name in filter(None, languages.values()):
+            self.language_token(name)
+        if self.settings.get("language_position") is None:
+            if source_language:
+                raise InputError(f"source_language {source_language!r}: this tokenizer writes none. Leave it out")
+            if target_language and not target:
+                texts = [f"{self.language_token(target_language)} {text}" for text in texts]  # Marian: `>>fra<< text`
+        backend = self.target if target and self.target is not None else self.backend
+        inputs = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
+        with self.set_up(backend, max_length, languages[target], pairs is not None, add_special):
+            rows = backend.encode_batch(inputs, add_special_tokens=add_special)
+        left = self.settings.get("padding_side") == "left" if pad_left is None else pad_left
+        padded = (
+            [row.ids for row in rows],
+            [row.type_ids for row in rows],
+            [[-1 if part is None else part for part in row.sequence_ids] for row in rows],
+            [[start for start, _ in row.offsets] for row in rows],
+            [[end for _, end in row.offsets] for row in rows],
+        )
+        fills = (self.padding_id, 0, -1, 0, 0)
+        ids, types, parts, starts, ends = (pad(x, fill, left=left) for x, fill in zip(padded, fills, strict=True))
         return Encoded(
-            input_ids=pad(rows, self.pad_token_id, left=pad_left),
-            attention_mask=pad([[1] * len(row) for row in rows], 0, left=pad_left).bool(),
+            input_ids=ids,
+            attention_mask=pad([[1] * len(row.ids) for row in rows], 0, left=left).bool(),
+            token_type_ids=types if "token_type_ids" in self.settings.get("model_input_names", ()) else None,
+            offsets=torch.stack([starts, ends], dim=-1),
+            sequence_ids=parts,
         )
 
-    def decode(self, ids: Sequence[int]) -> str:
+    @contextmanager
+    def set_up(
+        self, backend: tokenizers.Tokenizer, max_length: int | None, language: str | None, pair: bool, add_special: bool
+    ) -> Iterator[None]:
+        """The library keeps truncation and template in the tokenizer; here they belong to one call."""
+        position = self.settings.get("language_position")
+        speaks = language is not None and position is not None
+        with self.lock:
+            template = backend.post_processor
+            try:
+                if speaks:
+                    token, end = self.language_token(str(language)), self.special["eos_token"]
+                    backend.post_processor = language_template(backend, token, end, str(position))
+                if max_length is not None:
+                    around = backend.num_special_tokens_to_add(pair) if add_special else 0
+                    if max_length <= around:
+                        raise InputError(f"max_length {max_length}: expected more than the {around} special tokens")
+                    side = self.settings.get("truncation_side", "right")
+                    backend.enable_truncation(max_length, direction=side)
+                yield
+            finally:
+                backend.no_truncation()
+                if speaks:
+                    backend.post_processor = template
+
+    def decode(self, ids: Sequence[int] | Tensor, *, skip_special: bool = True) -> str:
         """The text of these ids, without special tokens."""
-        return str(self.backend.decode(list(ids), skip_special_tokens=True))
+        listed = ids.tolist() if isinstance(ids, Tensor) else list(ids)
+        text = str((self.target or self.backend).decode(listed, skip_special_tokens=skip_special))
+        if self.settings.get("clean_up_tokenization_spaces"):
+            for spaced, written in TIDY.items():
+                text = text.replace(spaced, written)
+        return text
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
+    def decode_batch(self, rows: Sequence[Sequence[int]] | Tensor, *, skip_special: bool = True) -> list[str]:
+        return [self.decode(row, skip_special=skip_special) for row in rows]
+
+    def tokens(self, ids: Sequence[int] | Tensor) -> list[str]:
         """Each token as a person would write it."""
-        return [str(self.backend.id_to_token(i)).replace(SPACE, " ").strip() or SPACE for i in ids]
+        return [self.readable(int(i)).strip() or SPACE for i in ids]
 
-    def save(self, folder: Path) -> None:
-        self.backend.save(str(folder / "tokenizer.json"))
-        settings = {"tokenizer_class": "PreTrainedTokenizerFast", **self.special}
-        (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    def readable(self, i: int) -> str:
+        token = (self.target or self.backend).id_to_token(i)
+        if token is None:
+            return f"<{i}>"  # a model's table may have rows that no token uses
+        if isinstance(self.backend.decoder, decoders.ByteLevel):
+            return str(self.backend.decoder.decode([token]))
+        return str(token).replace(SPACE, " ")
+
+    def apply_chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        template: str | None = None,
+        **variables: Any,
+    ) -> str:
+        """The conversation as one text; encode it with `add_special=False`, for its special tokens are in it.
+
+        `variables` are what a template may ask for beside the messages, such as `tools` or `enable_thinking`.
+        """
+        if template is not None and template not in self.chat_templates:
+            raise InputError(f"unknown chat template {template!r}{nearest(template, self.chat_templates)}")
+        chosen = self.chat_template if template is None else self.chat_templates[template]
+        if chosen is None:
+            raise InputError(
+                f"this tokenizer has no chat template: its folder needs a {CHAT}. Give a plain text instead"
+            )
+        variables = {**self.special, **variables}
+        return render(chosen, messages, add_generation_prompt=add_generation_prompt, variables=variables)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the files that `load_tokenizer` and other tools read."""
+        folder = Path(folder)
+        self.backend.save(str(folder / TOKENIZER))
+        if self.target is not None:
+            self.target.save(str(folder / TARGET))
+        settings = {"tokenizer_class": "PreTrainedTokenizerFast", **self.settings, **self.special}
+        text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+        (folder / SETTINGS).write_text(text, encoding="utf-8")
+        if self.chat_template is not None:
+            (folder / CHAT).write_text(self.chat_template, encoding="utf-8")
+        for name, template in self.chat_templates.items():
+            (folder / "additional_chat_templates").mkdir(exist_ok=True)
+            (folder / "additional_chat_templates" / f"{name}.jinja").write_text(template, encoding="utf-8")
 
 
-def load_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer of a run or model folder."""
-    folder = Path(path)
-    files = [folder / "tokenizer.json", folder / "tokenizer_config.json"]
-    for file in files:
-        if not file.is_file():
-            raise InputError(f"{folder} has no {file.name}: expected a run or model folder with a tokenizer")
-    try:
-        backend = tokenizers.Tokenizer.from_file(str(files[0]))
-        backend.no_padding()  # padding is ours, with a mask that knows of it
-        backend.no_truncation()
-        settings = json.loads(files[1].read_text(encoding="utf-8"))
-    except Exception as error:  # the library raises bare Exceptions for a file it cannot parse
-        raise InputError(f"{folder}: its tokenizer cannot be read ({error}). Is the file whole?") from None
-    missing = [name for name in SPECIAL if not isinstance(settings.get(name), str)]
-    if missing:
-        raise InputError(f"{files[1]} does not name its {', '.join(missing)}")
-    return Tokenizer(backend, {name: settings[name] for name in SPECIAL})
+def check_texts(texts: Sequence[str], pairs: Sequence[str] | None) -> None:
+    for batch in (texts, pairs):
+        if isinstance(batch, str):
+            raise InputError(f"a single text {batch[:40]!r} was given: expected a list of texts")
+        for text in batch or ():
+            if not isinstance(text, str):
+                raise InputError(f"{text!r} is no text: expected a list of strings")
+    if not texts:
+        raise InputError("an empty batch: there is no text to encode")
+    if pairs is not None and len(pairs) != len(texts):
+        raise InputError(f"{len(texts)} texts and {len(pairs)} pairs: expected one pair to each text")
 
 
-def train_tokenizer(lines: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Byte-pair encoding learned from these lines: at most `vocab_size` tokens, fewer if the text has fewer."""
-    backend = tokenizers.Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"]))
-    backend.normalizer = normalizers.NFC()
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(PIECE), behavior="isolated"),
-            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="first", split=False),
-        ]
-    )
-    backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="first")
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        limit_alphabet=vocab_size - len(SPECIAL),
-        special_tokens=list(SPECIAL.values()),
-        show_progress=False,
-        min_frequency=2,
-    )
-    backend.train_from_iterator(lines, trainer)
-    end = SPECIAL["eos_token"]
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"$A {end}", special_tokens=[(end, backend.token_to_id(end))]
-    )
-    return Tokenizer(backend, dict(SPECIAL))
+def check_vocabulary(tokenizer: Tokenizer, vocab_size: int, key: str = "vocab_size") -> None:
+    """A token without a row in the model's table stops here. A table with more rows than tokens is common."""
+    last = max(tokenizer.backend.get_vocab(with_added_tokens=True).values(), default=-1)
+    if last >= vocab_size:
+        raise InputError(
+            f"{key} is {vocab_size}, and the tokenizer has ids up to {last} (token "
+            f"{tokenizer.backend.id_to_token(last)!r}): expected a {key} of {last + 1} or more. Use the tokenizer that "
+            "belongs to the model, or train the model with this one"
+        )

@@ -1,0 +1,152 @@
+"""What each family agreed on: its special tokens, and where they stand around a text.
+
+A family is named by the `tokenizer_class` of `tokenizer_config.json`, or else by the `model_type` of `config.json`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tokenizers
+from tokenizers import processors
+
+from glassformer.errors import InputError
+
+Settings = Mapping[str, Any]
+
+BERT = "BertTokenizer"
+BERT_SPECIAL = {
+    "unk_token": "[UNK]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "cls_token": "[CLS]",
+    "mask_token": "[MASK]",
+}
+FAIRSEQ = {
+    "bos_token": "<s>",
+    "pad_token": "<pad>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "sep_token": "</s>",
+    "cls_token": "<s>",
+    "mask_token": "<mask>",
+}
+END_OF_TEXT = "<|endoftext|>"
+# The special tokens of a family where its files do not name them.
+DEFAULT_SPECIAL: dict[str, dict[str, str]] = {
+    BERT: BERT_SPECIAL,
+    "GPT2Tokenizer": dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT),
+    "GPTNeoXTokenizer": {
+        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT),
+        "pad_token": "<|padding|>",
+    },
+    "Qwen2Tokenizer": dict.fromkeys(("eos_token", "pad_token", "unk_token"), END_OF_TEXT),
+    "RobertaTokenizer": FAIRSEQ,
+    "T5Tokenizer": {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
+    "AlbertTokenizer": {
+        **BERT_SPECIAL,
+        "unk_token": "<unk>",
+        "pad_token": "<pad>",
+        "bos_token": "[CLS]",
+        "eos_token": "[SEP]",
+    },
+    "XLMRobertaTokenizer": FAIRSEQ,
+    "MBartTokenizer": FAIRSEQ,
+    "MBart50Tokenizer": {name: token for name, token in FAIRSEQ.items() if name != "bos_token"},
+    "NllbTokenizer": FAIRSEQ,
+    "M2M100Tokenizer": {name: token for name, token in FAIRSEQ.items() if name not in ("cls_token", "mask_token")},
+    "MarianTokenizer": {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
+    "LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
+    "GemmaTokenizer": {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"},
+}
+SAME = {  # classes that cut as another does
+    "DistilBertTokenizer": BERT,
+    "ElectraTokenizer": BERT,
+    "MobileBertTokenizer": BERT,
+    "ConvBertTokenizer": BERT,
+    "BartTokenizer": "RobertaTokenizer",
+    "LongformerTokenizer": "RobertaTokenizer",
+    "LEDTokenizer": "RobertaTokenizer",
+    "CodeLlamaTokenizer": "LlamaTokenizer",
+}
+MODEL_TYPES = {
+    **dict.fromkeys(("bert", "distilbert", "electra", "mobilebert", "convbert"), BERT),
+    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "phi"), "GPT2Tokenizer"),
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), "Qwen2Tokenizer"),
+    **dict.fromkeys(("roberta", "bart", "longformer", "led"), "RobertaTokenizer"),
+    **dict.fromkeys(("t5", "mt5", "umt5", "switch_transformers"), "T5Tokenizer"),
+    **dict.fromkeys(("llama", "mistral", "mixtral", "phi3"), "LlamaTokenizer"),
+    **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text"), "GemmaTokenizer"),
+    "gpt_neox": "GPTNeoXTokenizer",
+    "albert": "AlbertTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+    "mbart": "MBartTokenizer",
+    "m2m_100": "M2M100Tokenizer",
+    "nllb": "NllbTokenizer",
+    "nllb-moe": "NllbTokenizer",
+    "marian": "MarianTokenizer",
+}
+GENERIC = ("PreTrainedTokenizer", "TokenizersBackend", "PythonBackend")  # says nothing about the special tokens
+
+
+def family_of(settings: Settings, config: Settings) -> str | None:
+    """The class that names the conventions, if the folder tells."""
+    for name in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
+        name = str(name or "").removesuffix("Fast")
+        if name and name not in GENERIC:
+            return SAME.get(name, name)
+    return MODEL_TYPES.get(str(config.get("model_type")))
+
+
+def use_special(settings: dict[str, Any], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Writes the family's special tokens where the folder names none; those that it sets to null stay out."""
+    for name, token in defaults.items():
+        settings.setdefault(name, token)
+    return {name: content(settings[name]) for name in defaults if settings[name] is not None}
+
+
+def content(token: Any) -> str:
+    """A token is a string or `{"content": ..., "lstrip": ...}`."""
+    return str(token["content"] if isinstance(token, Mapping) else token)
+
+
+def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: Settings) -> processors.PostProcessor:
+    names = {"bos": special.get("bos_token"), "end": special.get("eos_token")}
+    used = {token for name, token in names.items() if token is not None and f"{{{name}}}" in single + pair}
+    return processors.TemplateProcessing(
+        single=single.format(**names).split(),
+        pair=pair.format(**names).split(),
+        special_tokens=numbered(backend, sorted(used)),
+    )
+
+
+def segments(backend: tokenizers.Tokenizer, special: Settings) -> processors.PostProcessor:
+    """`[CLS] text [SEP]`, or `[CLS] text [SEP] pair [SEP]`, whose second part is of type 1."""
+    begin, end = special["cls_token"], special["sep_token"]
+    return processors.TemplateProcessing(
+        single=f"{begin}:0 $A:0 {end}:0",
+        pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
+        special_tokens=numbered(backend, [begin, end]),
+    )
+
+
+def begin_and_end(
+    backend: tokenizers.Tokenizer, special: Settings, settings: Settings, *, begin: bool
+) -> processors.PostProcessor:
+    """What `add_bos_token` and `add_eos_token` say; `begin` is whether a text begins with a token if they do not."""
+    bos = "{bos}" if settings.get("add_bos_token", begin) and special.get("bos_token") else ""
+    end = "{end}" if settings.get("add_eos_token", False) and special.get("eos_token") else ""
+    first, second = (
+        " ".join(f"{part}:{i}" for part in (bos, text, end) if part) for i, text in enumerate(("$A", "$B"))
+    )
+    return template(backend, first, f"{first} {second}", special)
+
+
+def numbered(backend: tokenizers.Tokenizer, tokens: list[str]) -> list[tuple[str, int]]:
+    ids = {token: backend.token_to_id(token) for token in tokens}
+    for token, number in ids.items():
+        if number is None:
+            raise InputError(
+                f"the vocabulary has no token {token!r}, which stands beside a text. Name another one as bos_token, "
+                "eos_token, cls_token or sep_token in tokenizer_config.json"
+            )
+    return [(token, int(number)) for token, number in ids.items() if number is not None]

@@ -1,0 +1,190 @@
+"""The tokenizer of a folder: `tokenizer.json` with its settings, or older files that it can be made from.
+
+The settings stand in `tokenizer_config.json`; older folders keep some in `special_tokens_map.json` and
+`added_tokens.json`. All are read here, and `Tokenizer.save` writes the first.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken
+
+from glassformer.errors import InputError, nearest
+from glassformer.text.conventions import SAME, content, family_of
+from glassformer.text.convert import convert
+from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
+from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZER, Tokenizer
+from glassformer.text.vocabulary_files import readable
+
+# What a folder says of itself and no longer holds elsewhere, or what is kept in a file of its own.
+LEFT_OUT = ("added_tokens_decoder", "chat_template", "name_or_path", "special_tokens_map_file", "tokenizer_file")
+# Classes that transformers builds from files of their own, not from a tokenizer.json.
+WITHOUT_JSON = ("M2M100Tokenizer", "MarianTokenizer")
+TYPED = ("BertTokenizer", "AlbertTokenizer")  # their models tell two segments apart
+LEFT_PADDED = ("LlamaTokenizer", "GemmaTokenizer")
+EXTRA = ("additional_special_tokens", "extra_special_tokens")
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """The tokenizer of a run or model folder."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder. Expected a run or model folder")
+    settings, config = read_settings(folder), read_json(folder / "config.json")
+    family = family_of(settings, config)
+    made = not (folder / TOKENIZER).is_file()
+    if made:
+        given = set(settings)
+        backend, target, family = convert(folder, family, settings)
+        # A token that is only customary, and that this vocabulary does without, gets no id.
+        customary = [name for name in SPECIAL if settings.get(name) is not None and name not in given]
+        absent = [name for name in customary if backend.token_to_id(content(settings[name])) is None]
+        settings |= dict.fromkeys(absent)
+    else:
+        backend = read_backend(folder / TOKENIZER)
+        target = read_backend(folder / TARGET) if (folder / TARGET).is_file() else None
+    for side in filter(None, (backend, target)):
+        add_tokens(side, folder, settings)
+    known = (code for code in LANGUAGES.get(family or "", ()) if backend.token_to_id(code) is not None)
+    backend.add_special_tokens([as_token(code) for code in known])
+    complete(settings, config, family, made)
+    set_language(backend, settings, family)
+    templates = read_chat_templates(folder, settings)
+    kept = {name: value for name, value in settings.items() if name not in LEFT_OUT}
+    kept |= {name: content(kept[name]) for name in SPECIAL if kept.get(name) is not None}
+    default = templates.pop("default", None)
+    return Tokenizer(backend, kept, target=target, chat_template=default, chat_templates=templates)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """An optional file of settings."""
+    if not file.is_file():
+        return {}
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{file}: expected settings, as in " + '{"pad_token": "<pad>"}')
+    return values
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    settings = read_json(folder / SETTINGS)
+    for name, value in read_json(folder / "special_tokens_map.json").items():
+        # The older file knows how a token takes the spaces around it where the newer has only its name.
+        if settings.get(name) is None or (isinstance(value, dict) and content(settings[name]) == content(value)):
+            settings[name] = value
+    for name in SPECIAL:
+        token = settings.get(name)
+        if not (token is None or isinstance(token, str) or (isinstance(token, dict) and "content" in token)):
+            raise InputError(f"{folder / SETTINGS}: {name} {token!r}: expected a token, as in " + '"<pad>"')
+    return settings
+
+
+def read_backend(file: Path) -> tokenizers.Tokenizer:
+    with readable(file):
+        backend = tokenizers.Tokenizer.from_file(str(file))
+    backend.no_padding()  # padding is ours, with a mask that knows of it
+    backend.no_truncation()
+    return backend
+
+
+def add_tokens(backend: tokenizers.Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
+    """The tokens that the folder names beside the vocabulary; one that has an id must get it."""
+    known = {token.content for token in backend.get_added_tokens_decoder().values()}
+    try:
+        named = list(named_tokens(folder, settings))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{folder}: the added tokens of its settings cannot be read ({error!r}): expected ids and tokens, as in "
+            '{"32000": {"content": "<pad>"}}. Fetch tokenizer_config.json again'
+        ) from None
+    for token, number in named:
+        if token.content not in known:  # what the tokenizer.json says of a token counts
+            (backend.add_special_tokens if token.special else backend.add_tokens)([token])
+        found = backend.token_to_id(token.content)
+        if number is not None and found != number:
+            raise InputError(
+                f"{folder}: the token {token.content!r} has the id {number} in the settings and {found} in the "
+                "vocabulary. Fetch the tokenizer's files from one place, or take the token out of the settings"
+            )
+
+
+def named_tokens(folder: Path, settings: Mapping[str, Any]) -> Iterator[tuple[AddedToken, int | None]]:
+    special = {content(settings[name]) for name in SPECIAL if settings.get(name) is not None}
+    numbered = {int(i): as_token(token) for i, token in (settings.get("added_tokens_decoder") or {}).items()}
+    for text, number in read_json(folder / "added_tokens.json").items():
+        numbered.setdefault(int(number), as_token(text, special=text in special, normalized=text not in special))
+    yield from ((numbered[i], i) for i in sorted(numbered))
+    mask = settings.get("mask_token")
+    for name in SPECIAL:
+        if settings.get(name) is not None:
+            # A mask stands for a word with the space before it, except where words carry no space (BERT's).
+            lstrip = settings[name] == mask and content(mask) == "<mask>"
+            yield as_token(settings[name], lstrip=lstrip), None
+    for name in EXTRA:
+        more = settings.get(name) or []
+        yield from ((as_token(token), None) for token in (more.values() if isinstance(more, dict) else more))
+
+
+def as_token(token: Any, **flags: bool) -> AddedToken:
+    flags = {"normalized": False, "special": True, **flags}
+    if isinstance(token, Mapping):
+        named = ("lstrip", "rstrip", "single_word", "normalized", "special")
+        flags |= {name: bool(token[name]) for name in named if name in token}
+    return AddedToken(content(token), **flags)
+
+
+def complete(settings: dict[str, Any], config: Mapping[str, Any], family: str | None, made: bool) -> None:
+    """Settings that a family implies are written down, so that a saved folder says them itself."""
+    given = str(settings.get("tokenizer_class")).removesuffix("Fast")
+    if made and family in WITHOUT_JSON:
+        settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    elif made and SAME.get(given, given) != family:
+        settings["tokenizer_class"] = family
+    if "model_type" in config:  # the model decides: without segments it refuses token types
+        typed = max(config.get(name) or 0 for name in ("type_vocab_size", "num_segments")) > 1
+    else:
+        typed = "token_type_ids" in settings.get("model_input_names", ["token_type_ids"] if family in TYPED else [])
+    settings["model_input_names"] = ["input_ids", *(["token_type_ids"] if typed else []), "attention_mask"]
+    if family in LEFT_PADDED:
+        settings.setdefault("padding_side", "left")
+
+
+def set_language(backend: tokenizers.Tokenizer, settings: dict[str, Any], family: str | None) -> None:
+    """Where the language stands beside a text, and the one that stands there when none is asked for."""
+    tokens = language_tokens(backend)
+    if family not in DEFAULT:
+        languages, written = {backend.token_to_id(token) for token in tokens.values()}, backend.encode("").ids
+        for place, i in (("last", -1), ("first", 0)):
+            if written and written[i] in languages:
+                settings["language_position"] = place
+        return
+    last = family == "MBartTokenizer" or (family == "NllbTokenizer" and settings.get("legacy_behaviour", False))
+    settings["language_position"] = "last" if last else "first"
+    name = settings.get("src_lang") or DEFAULT[family]
+    if name in tokens:
+        end = content(settings.get("eos_token", "</s>"))
+        backend.post_processor = language_template(backend, tokens[name], end, settings["language_position"])
+    elif settings.get("src_lang"):
+        raise InputError(f"src_lang of {SETTINGS} is {name!r}, which is no language here{nearest(name, tokens)}")
+
+
+def read_chat_templates(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """The default one and those with names; a file of its own counts more than the settings."""
+    named = settings.get("chat_template") or {}
+    if isinstance(named, str):
+        named = {"default": named}
+    elif isinstance(named, list) and all(isinstance(entry, dict) for entry in named):
+        named = {entry.get("name"): entry.get("template") for entry in named}
+    if not isinstance(named, dict) or not all(isinstance(text, str) for pair in named.items() for text in pair):
+        raise InputError(
+            f"chat_template of {folder / SETTINGS}: expected a template, or a list with names and templates"
+        )
+    files = [folder / CHAT, *sorted((folder / "additional_chat_templates").glob("*.jinja"))]
+    found = {"default" if file.name == CHAT else file.stem: file for file in files if file.is_file()}
+    return {**named, **{name: file.read_text(encoding="utf-8") for name, file in found.items()}}

@@ -1,0 +1,61 @@
+"""Reading vocabulary files: what is broken or does not fit is named."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from glassformer.errors import InputError, nearest
+from glassformer.text.conventions import DEFAULT_SPECIAL
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Around the library's own reading: it raises bare Exceptions, and its panics are not even that."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise InputError(f"{file}: its tokenizer cannot be read ({error}). Is the file whole?") from None
+        raise
+
+
+def read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 text ({error}). Is the file whole? Fetch it again") from None
+
+
+def read_vocabulary(file: Path) -> dict[str, int]:
+    if not file.is_file():
+        raise InputError(f"{file.parent} has no {file.name}: expected the table of its ids. Fetch it too")
+    try:
+        values = json.loads(read_text(file))
+    except ValueError as error:
+        raise InputError(f"{file} is not JSON ({error}). Is the file whole? Fetch it again") from None
+    if not isinstance(values, dict) or not all(isinstance(i, int) for i in values.values()):
+        raise InputError(f"{file}: expected a table of tokens and their ids, as in " + '{"the": 12}')
+    return values
+
+
+def read_merges(file: Path) -> list[tuple[str, str]]:
+    pairs = [line.split(" ") for line in read_text(file).split("\n") if line and not line.startswith("#version")]
+    for pair in pairs:
+        if len(pair) != 2:
+            raise InputError(f"{file}: the line {' '.join(pair)!r}: expected two pieces with a space between them")
+    return [(left, right) for left, right in pairs]
+
+
+def require(vocabulary: Mapping[str, int], special: Mapping[str, str], file: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        if special.get(name) not in vocabulary:
+            raise InputError(
+                f"{file} has no token {special.get(name)!r}, the {name}. Is the file whole? Or name the {name} in "
+                "tokenizer_config.json"
+            )
+
+
+def unknown(family: str, file: Path) -> InputError:
+    known = nearest(family, DEFAULT_SPECIAL)
+    return InputError(f"{file}: tokenizer_class {family!r} is not known for this file{known}. Or add a tokenizer.json")
