@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import transformers
-from samples import ENCODER_ONLY, OWN_HEAD, SEQ2SEQ, VISION, Sample
+from samples import ENCODER_ONLY, GENERATION, OWN_HEAD, SEQ2SEQ, VISION, Sample
 from torch import Tensor, nn
 
 transformers.logging.set_verbosity_error()
@@ -57,16 +57,15 @@ def build(sample: Sample, architecture: str) -> Any:
     model = getattr(transformers, architecture)(config)
     if str(sample) in OWN_HEAD and architecture.endswith("ConditionalGeneration"):
         model.lm_head.weight = nn.Parameter(torch.empty_like(model.lm_head.weight))
+    if model.can_generate():
+        model.generation_config.update(**GENERATION.get(str(sample), {}))
     randomise(model)
     return model
 
 
 @torch.no_grad()
 def randomise(model: nn.Module) -> None:
-    """Moves every parameter away from where it would be without effect, yet keeps the activations of order 1.
-
-    Vectors start from what they are, 1 or 0: a norm's weight is 1, or 0 where it multiplies by 1 + w.
-    """
+    """Moves every parameter away from where it would be without effect, yet keeps the activations of order 1."""
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for parameter in model.parameters():
         if not parameter.requires_grad:
@@ -75,7 +74,13 @@ def randomise(model: nn.Module) -> None:
             parameter += 0.3 * torch.randn_like(parameter)
         else:
             fan_in = parameter[0].numel()
-            nn.init.normal_(parameter, std=0.7 if id(parameter) in tables or fan_in < 8 else 1.2 / sqrt(fan_in))
+            nn.init.normal_(parameter, std=0.7 if id(parameter) in tables or fan_in < 8 else 1.0 / sqrt(fan_in))
+    for module in model.modules():
+        if "Norm" in type(module).__name__ and module.weight is not None:
+            # Half of the signs: else a tied head would see the last token again, and say it again and again.
+            about = module.weight.mean().round()  # 1, or 0 where the norm multiplies by 1 + w
+            turned = torch.rand_like(module.weight) < 0.5
+            module.weight[turned] = 2 * (about - 1) - module.weight[turned]
     for name, buffer in model.named_buffers():
         if name == "final_logits_bias":
             buffer.normal_()

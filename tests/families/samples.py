@@ -175,19 +175,19 @@ def longrope(half: int, original: int) -> dict[str, Any]:
 CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
     "bert": {
         "plain": bert(99, 32, 3, 4, 37, 41),
-        "relu_types": bert(97, 30, 2, 5, 53, 29, hidden_act="relu", type_vocab_size=3, layer_norm_eps=1e-5),
+        "relu_types": bert(97, 30, 2, 5, 53, 29, hidden_act="relu", type_vocab_size=3, layer_norm_eps=1e-2),
         "tanh_untied": bert(
             101, 24, 4, 2, 41, 31, hidden_act="gelu_new", tie_word_embeddings=False, pad_token_id=7, num_labels=5
         ),
     },
     "roberta": {
         "plain": bert(99, 32, 3, 4, 37, 41, type_vocab_size=1, layer_norm_eps=1e-5),
-        "pad5": bert(97, 30, 2, 5, 53, 29, pad_token_id=5, hidden_act="relu", type_vocab_size=2),
+        "pad5": bert(97, 30, 2, 5, 53, 29, pad_token_id=5, hidden_act="relu", type_vocab_size=3, layer_norm_eps=1e-2),
         "untied": bert(101, 24, 4, 2, 41, 31, tie_word_embeddings=False, hidden_act="gelu_new", num_labels=5),
     },
     "xlm-roberta": {
         "plain": bert(99, 32, 3, 4, 37, 41, type_vocab_size=1, layer_norm_eps=1e-5),
-        "pad0": bert(97, 30, 2, 5, 53, 29, pad_token_id=0, bos_token_id=1, hidden_act="relu", type_vocab_size=2),
+        "pad0": bert(97, 30, 2, 5, 53, 29, pad_token_id=0, bos_token_id=1, hidden_act="relu", type_vocab_size=3),
         "untied": bert(101, 24, 4, 2, 41, 31, tie_word_embeddings=False, hidden_act="silu", num_labels=5),
     },
     "distilbert": {
@@ -317,9 +317,9 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "gemma": {
         "plain": grouped(99, 32, 3, 4, 2, 37, head_dim=8),
-        "multi_query": grouped(97, 40, 2, 5, 1, 53, head_dim=14, rms_norm_eps=1e-3, attention_bias=True),
+        "multi_query": grouped(97, 40, 2, 5, 1, 53, head_dim=14, rms_norm_eps=1e-1, attention_bias=True),
         "untied": grouped(
-            101, 24, 4, 6, 3, 41, head_dim=6, tie_word_embeddings=False, hidden_act="gelu", num_labels=5,
+            101, 24, 4, 6, 3, 41, head_dim=6, tie_word_embeddings=False, hidden_act="relu", num_labels=5,
             rope_parameters={"rope_type": "default", "rope_theta": 300.0},
         ),
     },
@@ -330,7 +330,7 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
         ),
         "no_caps": grouped(
             97, 40, 3, 5, 1, 53, head_dim=12, sliding_window=4, query_pre_attn_scalar=8, attention_bias=True,
-            attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False, rms_norm_eps=1e-3,
+            attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False, rms_norm_eps=1e-1,
         ),
         "types": grouped(
             101, 24, 4, 6, 3, 41, head_dim=10, sliding_window=3, query_pre_attn_scalar=24, num_labels=5,
@@ -343,7 +343,7 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
         "plain": grouped(99, 32, 4, 4, 2, 37, head_dim=8, sliding_window=5, sliding_window_pattern=2),
         "types": grouped(
             97, 40, 3, 5, 1, 53, head_dim=12, sliding_window=4, query_pre_attn_scalar=19, attention_bias=True,
-            layer_types=["full_attention", "sliding_attention", "sliding_attention"], rms_norm_eps=1e-3,
+            layer_types=["full_attention", "sliding_attention", "sliding_attention"], rms_norm_eps=1e-1,
             rope_parameters={
                 "full_attention": {"rope_type": "linear", "rope_theta": 900.0, "factor": 4.0},
                 "sliding_attention": {"rope_type": "default", "rope_theta": 70.0},
@@ -351,7 +351,7 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
         ),
         "caps": grouped(
             101, 24, 7, 6, 3, 41, head_dim=10, sliding_window=3, tie_word_embeddings=False, num_labels=5,
-            attn_logit_softcapping=3.0, final_logit_softcapping=5.0,
+            final_logit_softcapping=5.0,
         ),
     },
     "falcon": {
@@ -400,7 +400,8 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
         "relu": t5(101, 24, 10, 41, (4, 2), 3, feed_forward_proj="relu", layer_norm_epsilon=1e-3, num_labels=5),
     },
     "bart": {
-        "plain": bart(99, 32, (3, 3), (4, 4), (37, 37)),
+        # normalize_before is in every BART on the hub: transformers ignores it, CTranslate2 needs it.
+        "plain": bart(99, 32, (3, 3), (4, 4), (37, 37), normalize_before=False),
         "sides": bart(97, 30, (2, 4), (5, 3), (53, 43), scale_embedding=True, activation_function="relu"),
         "tanh": bart(
             101, 24, (4, 2), (2, 6), (41, 59), activation_function="gelu_new", num_labels=5, forced_bos_token_id=7
@@ -437,3 +438,19 @@ SAMPLES = [
 # T5 1.1 and mT5 have a language head of their own, though transformers 5 always writes tie_word_embeddings: true.
 # Only the file tells: it holds lm_head.weight beside shared.weight.
 OWN_HEAD = ("t5-gated", "mt5-gated")
+
+# Settings a checkpoint brings in generation_config.json, and generation must obey.
+GENERATION: dict[str, dict[str, Any]] = {
+    "gpt2-inner": {"suppress_tokens": [20, 30, 40]},
+    "bart-tanh": {"forced_bos_token_id": 7, "no_repeat_ngram_size": 2},
+    "mbart-sides": {"forced_bos_token_id": 11},
+    "marian-plain": {"bad_words_ids": [[98]]},
+    "marian-two_vocabularies": {"bad_words_ids": [[88]], "forced_eos_token_id": 0},
+    "marian-untied": {"bad_words_ids": [[82]]},
+    "m2m_100-plain": {"bad_words_ids": [[1]], "forced_bos_token_id": 11},
+    "m2m_100-sides": {"bad_words_ids": [[1]]},
+    "m2m_100-pad5": {"bad_words_ids": [[5]]},
+}
+
+# With dynamic scaling the turns depend on how long the text has grown: keys in a cache have been turned for less.
+NOT_GENERATED = ("llama-dynamic",)
