@@ -1,0 +1,43 @@
+"""Checkpoints of the samples, made once and kept for the whole session."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+import torch
+from reference import Checkpoint, save_sample
+from samples import ARCHITECTURES, Sample
+
+import glassformer as gf
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> Iterator[None]:
+    """For tiny tensors: a second thread would only wait for the first."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sample, str], Checkpoint]:
+    """checkpoint(sample, kind): what transformers saved of this sample with this head."""
+
+    @cache
+    def made(sample: Sample, kind: str) -> Checkpoint:
+        path = tmp_path_factory.mktemp(f"{sample}-{kind}")
+        return save_sample(sample, ARCHITECTURES[sample.model_type][kind], path)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def loaded(checkpoint: Callable[[Sample, str], Checkpoint]) -> Callable[[Sample, str], gf.Transformer]:
+    """loaded(sample, kind): the same checkpoint, read by us."""
+
+    @cache
+    def made(sample: Sample, kind: str) -> gf.Transformer:
+        return gf.load(checkpoint(sample, kind).path).eval()
+
+    return made

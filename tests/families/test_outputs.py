@@ -1,0 +1,140 @@
+"""Every family, head and sample computes what transformers computes, layer by layer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from reference import Checkpoint, to_left
+from samples import ARCHITECTURES, DECODERS, SAMPLES, SEQ2SEQ, VISION, Sample
+from torch import Tensor
+
+import glassformer as gf
+from glassformer.families import FAMILIES
+
+Checkpoints = Callable[[Sample, str], Checkpoint]
+Loaded = Callable[[Sample, str], gf.Transformer]
+
+CASES = [
+    pytest.param(sample, kind, id=f"{sample}-{kind}")
+    for sample in SAMPLES
+    if sample.model_type in FAMILIES
+    for kind in FAMILIES[sample.model_type].heads
+]
+# What the fields are called there; a head has some of them.
+FIELDS = {
+    "logits": "logits",
+    "last_hidden_state": "last_hidden_state",
+    "encoder_last_hidden_state": "encoder_last_hidden_state",
+    "pooler_output": "pooled",
+    "start_logits": "start_logits",
+    "end_logits": "end_logits",
+}
+
+
+@pytest.mark.parametrize("model_type", sorted(FAMILIES | ARCHITECTURES))
+def test_the_registry_and_the_samples_name_the_same_families_and_heads(model_type: str) -> None:
+    samples = [sample for sample in SAMPLES if sample.model_type == model_type]
+    heads = {kind: head.architecture for kind, head in FAMILIES[model_type].heads.items()}
+    assert heads == ARCHITECTURES[model_type]
+    assert len(samples) >= 3
+    assert len({str(sample.config) for sample in samples}) == len(samples)
+
+
+@pytest.mark.parametrize(("sample", "kind"), CASES)
+def test_outputs(sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loaded) -> None:
+    made = checkpoint(sample, kind)
+    ours = called(loaded(sample, kind), made.inputs)
+    fields = {theirs: mine for theirs, mine in FIELDS.items() if made.output.get(theirs) is not None}
+    assert fields, "transformers gave nothing to compare"
+    for theirs, mine in fields.items():
+        expected = made.output[theirs]
+        assert_close(mine, getattr(ours, mine), expected, kept(expected, made.inputs, theirs))
+
+
+@pytest.mark.parametrize(("sample", "kind"), CASES)
+def test_hidden_states(sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loaded) -> None:
+    """The input of the first block, and the output of each; the last as the stack gives it, normed."""
+    made, model = checkpoint(sample, kind), loaded(sample, kind)
+    seen: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
+    hooks = [
+        block.register_forward_hook(remember(seen[stack]))
+        for stack in seen
+        if getattr(model, stack) is not None
+        for block in getattr(model, stack).blocks
+    ]
+    ours = called(model, made.inputs)
+    for hook in hooks:
+        hook.remove()
+    single = "decoder" if sample.model_type in DECODERS else "encoder"
+    for stack, states in seen.items():
+        expected = made.output.get(f"{stack}_hidden_states")
+        if expected is None and stack == single:
+            expected = made.output.hidden_states
+        if expected is None:
+            assert not states, f"we ran a {stack}, transformers did not"
+            continue
+        if sample.model_type not in VISION:  # there the last state comes before the final norm
+            last = ours.encoder_last_hidden_state if stack == "encoder" else None
+            states[-1] = ours.last_hidden_state if last is None else last
+        assert len(states) == len(expected)
+        mask = "decoder_attention_mask" if stack == "decoder" and sample.model_type in SEQ2SEQ else "attention_mask"
+        for layer, (state, reference) in enumerate(zip(states, expected, strict=True)):
+            assert_close(f"{stack} after {layer} blocks", state, reference, made.inputs.get(mask))
+
+
+@pytest.mark.parametrize(
+    "sample", [s for s in SAMPLES if s.model_type in DECODERS and s.model_type in FAMILIES], ids=str
+)
+def test_padding_on_either_side_is_the_same(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> None:
+    inputs, model = checkpoint(sample, "language").inputs, loaded(sample, "language")
+    right = called(model, inputs).logits
+    ids, keep = to_left(inputs["input_ids"], inputs["attention_mask"])
+    left = called(model, {"input_ids": ids, "attention_mask": keep}).logits
+    assert_close("logits", left[keep.bool()], right[inputs["attention_mask"].bool()])
+
+
+@pytest.mark.parametrize(
+    ("sample", "kind"),
+    [case for case in CASES if case.values[0].model_type in SEQ2SEQ and case.values[1] in ("class", "span")],
+)
+def test_answers_about_a_source_need_no_target(
+    sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loaded
+) -> None:
+    """The decoder then reads the source itself, moved right by one."""
+    made = checkpoint(sample, kind)
+    inputs = {name: made.inputs[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        expected = made.model(**inputs)
+    ours = called(loaded(sample, kind), inputs)
+    for name in ("logits",) if kind == "class" else ("start_logits", "end_logits"):
+        assert_close(name, getattr(ours, name), expected[name], kept(expected[name], inputs, name))
+
+
+def called(model: gf.Transformer, inputs: dict[str, Tensor]) -> Any:
+    with torch.no_grad():
+        return model(**inputs)
+
+
+def remember(states: list[Tensor]) -> Callable[..., None]:
+    def hook(block: torch.nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        states.extend([output] if states else [args[0], output])
+
+    return hook
+
+
+def kept(output: Tensor, inputs: dict[str, Tensor], name: str) -> Tensor | None:
+    """The mask of the positions that this output has, if it has one for each."""
+    target = inputs.get("decoder_attention_mask", inputs.get("attention_mask"))
+    mask = inputs["attention_mask"] if name.startswith("encoder") else target
+    return mask if mask is not None and output.shape[:2] == mask.shape else None
+
+
+def assert_close(name: str, ours: Tensor | None, reference: Tensor, keep: Tensor | None = None) -> None:
+    """At most 1e-5 apart, times the largest value where that is above 1."""
+    assert ours is not None, f"{name} is None"
+    assert ours.shape == reference.shape, f"{name}: {tuple(ours.shape)}, expected {tuple(reference.shape)}"
+    if keep is not None:
+        ours, reference = ours[keep.bool()], reference[keep.bool()]
+    apart, scale = (ours - reference).abs().max().item(), reference.abs().max().item()
+    assert apart <= 1e-5 * max(1.0, scale), f"{name}: {apart:.1e} apart, values up to {scale:.1f}"
