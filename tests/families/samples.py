@@ -233,12 +233,12 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
     "vit": {
         "plain": image(12, 4, 32, 3, 4, 37),
         "gray": image(15, 5, 30, 2, 5, 53, num_channels=1, qkv_bias=False, hidden_act="relu", pooler_act="relu"),
-        "pooler": image(14, 2, 24, 4, 2, 41, num_channels=2, pooler_output_size=19, layer_norm_eps=1e-3, num_labels=5),
+        "pooler": image(14, 2, 24, 4, 2, 41, num_channels=2, layer_norm_eps=1e-3, num_labels=5),
     },
     "deit": {
         "plain": image(12, 4, 32, 3, 4, 37),
         "gray": image(15, 5, 30, 2, 5, 53, num_channels=1, qkv_bias=False, hidden_act="relu", pooler_act="relu"),
-        "pooler": image(14, 2, 24, 4, 2, 41, num_channels=2, pooler_output_size=19, layer_norm_eps=1e-3, num_labels=5),
+        "pooler": image(14, 2, 24, 4, 2, 41, num_channels=2, layer_norm_eps=1e-3, num_labels=5),
     },
     "gpt2": {
         "plain": {"vocab_size": 99, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 41},

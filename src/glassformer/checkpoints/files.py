@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.checkpoints.hub import find_folder
-from glassformer.checkpoints.layout import Layout, layout_for, layout_of, stored_values
+from glassformer.checkpoints.layout import Layout, generation_values, layout_for, layout_of, stored_values
 from glassformer.checkpoints.table import Rule, assign, check
 from glassformer.checkpoints.tensors import SHARD, Tensors, open_tensors, write_tensors
 from glassformer.config import ImageConfig, TransformerConfig
@@ -53,16 +53,18 @@ def load(
     """
     folder = find_folder(path, revision=revision, token=token)
     values = read_json(folder / CONFIG)
-    stored_image = layout_of(values, name=str(folder / CONFIG)).config.image if image_size else None
+    generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else None
+    name = str(folder / CONFIG)
+    stored_image = layout_of(values, name=name).config.image if image_size else None
     if image_size:
         if stored_image is None:
             raise InputError(f"image_size is {image_size}, and {folder} is no model of images")
         values = {**values, "image_size": image_size}
-    layout = layout_of(values, name=str(folder / CONFIG), head=head, num_classes=num_classes)
+    layout = layout_of(values, generation, name=name, head=head, num_classes=num_classes)
     device = torch.device(device or "cpu")
     tensors = open_tensors(folder, device).renamed(modern_name)
     if head is None and layout.lacks_pooler(tensors.shapes):
-        layout = layout_of(values, name=str(folder / CONFIG), head="none")
+        layout = layout_of(values, generation, name=name, head="none")
     model = make_empty(layout)
     rules = layout.rules(model, tensors.shapes)
     if has_own_matrix(layout, rules, tensors):
@@ -99,7 +101,8 @@ def make_empty(layout: Layout) -> Transformer:
     """The model without its weights: no memory is taken for them, and nothing is drawn at random."""
     with torch.device("meta"):
         model = Transformer(layout.config)
-    model.origin = layout.values if layout.family is not None else None
+    if layout.family is not None:
+        model.origin = {CONFIG: layout.values, **({GENERATION: layout.generation} if layout.generation else {})}
     return model
 
 
@@ -206,6 +209,8 @@ def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *
     if layout.family is not None:
         values["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
     write_json(folder / CONFIG, values)
+    if layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None:
+        write_json(folder / GENERATION, generation_values(layout))
     rules = layout.rules(model if layout.config == model.config else make_empty(layout))
     write_tensors(
         folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size

@@ -6,7 +6,7 @@ belongs to a family of `families/`, or to nobody, and then the files use our own
 
 import fnmatch
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -15,12 +15,13 @@ from torch import Tensor
 from glassformer import __version__
 from glassformer.checkpoints.keys import Keys
 from glassformer.checkpoints.table import Place, Rule, Table, expand, known
-from glassformer.config import TransformerConfig
+from glassformer.config import GenerationConfig, TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError, nearest
 from glassformer.families import FAMILIES, Family, marian
 
 OWN = "glassformer"
+TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 OWN_KEYS = ("model_type", "glassformer_version", "architectures")
 
 
@@ -28,8 +29,9 @@ OWN_KEYS = ("model_type", "glassformer_version", "architectures")
 class Layout:
     """The files of one model: its family, the head it has, and what stands in its config.json."""
 
-    values: dict[str, Any]
+    values: dict[str, Any]  # of config.json
     config: TransformerConfig
+    generation: dict[str, Any] = field(default_factory=dict)  # of generation_config.json
     family: Family | None = None
     head: str = "none"
     is_new_head: bool = False  # asked for by name, and not the file's own
@@ -100,9 +102,17 @@ def _prefixed(table: Table, prefix: str) -> Table:
 
 
 def layout_of(
-    values: Mapping[str, Any], *, name: str, head: str | None = None, num_classes: int | None = None
+    values: Mapping[str, Any],
+    generation: Mapping[str, Any] | None = None,
+    *,
+    name: str,
+    head: str | None = None,
+    num_classes: int | None = None,
 ) -> Layout:
-    """The layout that a `config.json` describes, with another head if one is asked for."""
+    """The layout that a `config.json` describes, with another head if one is asked for.
+
+    `generation` is what stands in `generation_config.json`; without one, older files say it in `config.json`.
+    """
     if values.get("model_type") == OWN:
         return own_layout(values, name=name, head=head, num_classes=num_classes)
     if values.get("model_type") not in FAMILIES:
@@ -130,7 +140,41 @@ def layout_of(
     config = family_config(family, chosen, wanted, name)
     if num_classes is not None and config.num_classes != num_classes:
         raise InputError(f"num_classes is {num_classes}, and a {wanted!r} head has no classes; ask for head='class'")
-    return Layout(chosen, config, family, wanted, is_new_head=wanted != own_head)
+    if config.head == "language" and config.decoder is not None:
+        config = with_generation(config, values if generation is None else generation, name)
+    return Layout(chosen, config, dict(generation or {}), family, wanted, is_new_head=wanted != own_head)
+
+
+def with_generation(config: TransformerConfig, values: Mapping[str, Any], name: str) -> TransformerConfig:
+    """A config that generates as its files say; what they say of special tokens there goes before `config.json`."""
+    settings = {
+        entry.name: values[entry.name] for entry in fields(GenerationConfig) if values.get(entry.name) is not None
+    }
+    tokens = {
+        key: tuple(values[key]) if isinstance(values[key], list) else values[key]
+        for key in TOKENS
+        if values.get(key) is not None
+    }
+    try:
+        return config.replace(generation=GenerationConfig.from_dict(settings), **tokens)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def generation_values(layout: Layout) -> dict[str, Any]:
+    """What stands in `generation_config.json`: what it had, with the model's own settings."""
+    default, config = GenerationConfig(), layout.config
+    tokens = {key: getattr(config, key) for key in TOKENS if getattr(config, key) is not None}
+    settings = {
+        key: value
+        for key, value in config.generation.to_dict().items()
+        if key in layout.generation or value != default.to_dict()[key]
+    }
+    return {**layout.generation, **settings, **{key: _plain(value) for key, value in tokens.items()}}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def family_config(family: Family, values: Mapping[str, Any], head: str, name: str) -> TransformerConfig:
@@ -177,12 +221,15 @@ def labels(num_classes: int) -> dict[str, Any]:
 def layout_for(model: Transformer) -> Layout:
     """How to save a model: as the family it came from, as Marian's if that can express it, or under our own names."""
     ours = model.config
-    if model.origin is not None:
-        layout = layout_of(model.origin, name="its config.json")
+    if model.origin:
+        files = model.origin
+        layout = layout_of(files["config.json"], files.get("generation_config.json"), name="its config.json")
     else:
-        layout, ours = layout_of(marian.describe(ours), name="Marian"), marian_form(ours)
-    # Whether the head is tied is seen in the file: one that has a matrix of its own stores it.
-    layout = replace(layout, config=layout.config.replace(tie_embeddings=ours.tie_embeddings))
+        layout, ours = layout_of(marian.describe(ours), {}, name="Marian"), marian_form(ours)
+    # Whether the head is tied is seen in the file: one that has a matrix of its own stores it. How it generates is
+    # written beside the config, so it may be changed.
+    free = {"tie_embeddings": ours.tie_embeddings, "generation": ours.generation}
+    layout = replace(layout, config=layout.config.replace(**free))
     difference = first_difference(layout.config.to_dict(), ours.to_dict())
     if difference is None:
         return layout
@@ -210,7 +257,7 @@ def stored_values(model: Transformer, layout: Layout) -> dict[str, Tensor]:
     what is stored computes the same.
     """
     values = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    if layout.family is None or model.origin is not None:
+    if layout.family is None or model.origin:
         return values
     width = model.config.last_stack.d_model
     if model.config.last_stack.sinusoids == "interleaved":

@@ -94,7 +94,8 @@ class Rule:
             tensor = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
         if self.place.transposed and tensor.ndim == 2:
             tensor = tensor.t()
-        return (tensor[None] if self.place.leading else tensor).contiguous()
+        tensor = (tensor[None] if self.place.leading else tensor).contiguous()
+        return tensor.clone() if self.place.fixed else tensor  # two names must not share memory in a file
 
 
 def expand(table: Table, model: Transformer) -> list[Rule]:

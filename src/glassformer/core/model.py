@@ -46,7 +46,7 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.origin: dict[str, Any] | None = None  # the config.json it was loaded with, if another library wrote that
+        self.origin: dict[str, dict[str, Any]] = {}  # the settings files it came with, where another library wrote them
         self.encoder = self.decoder = None
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
@@ -212,14 +212,13 @@ class Transformer(nn.Module):
         if self.config.label_shift == "last":
             last = (labels != IGNORE) & (labels != self.config.pad_token_id)  # (B, T)
             last = (last * torch.arange(labels.shape[1], device=labels.device)).argmax(dim=1, keepdim=True)  # (B, 1)
-            shifted = torch.cat([labels.gather(1, last), labels[:, :-1]], dim=1)  # (B, T)
-            return shifted.masked_fill(shifted == IGNORE, self.config.pad_token_id)  # (B, T)
-        start = self.config.decoder_start_token_id
-        if start is None:
+            first = labels.gather(1, last)  # (B, 1)
+        elif self.config.decoder_start_token_id is None:
             raise InputError("labels without decoder_input_ids need a config with decoder_start_token_id")
-        fill = self.config.fill_token_id
-        shifted = F.pad(labels[:, :-1], (1, 0), value=start)
-        return shifted.masked_fill(shifted == IGNORE, start if fill is None else fill)  # (B, T)
+        else:
+            first = torch.full_like(labels[:, :1], self.config.decoder_start_token_id)  # (B, 1)
+        shifted = torch.cat([first, labels[:, :-1]], dim=1)  # (B, T)
+        return shifted.masked_fill(shifted == IGNORE, self.config.fill_token_id or 0)  # (B, T)
 
     def loss(self, answer: dict[str, Tensor | None], labels: Tensor) -> Tensor:
         """Cross-entropy over the labels that count; mean squared error for a forecast."""

@@ -67,7 +67,7 @@ weights = {
 }
 
 
-def heads_of(name: str, **architectures: str) -> dict[str, Head]:
+def heads_of(name: str, *, span_prefix: str = "transformer.", **architectures: str) -> dict[str, Head]:
     """The heads that transformers gives to every decoder of this build, under the family's name."""
     out: Table = {"score.*": "head.out.*"}
     return {
@@ -77,7 +77,7 @@ def heads_of(name: str, **architectures: str) -> dict[str, Head]:
             architectures.get("class", f"{name}ForSequenceClassification"), out, {"head_bias": False, "pooling": "last"}
         ),
         "token": Head(f"{name}ForTokenClassification", out),
-        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}, prefix="transformer."),
+        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}, prefix=span_prefix),
     }
 
 

@@ -6,7 +6,7 @@ from glassformer.families import llama
 
 model_types = ("mistral",)
 prefix, ignored, weights = llama.prefix, llama.ignored, llama.weights
-heads = llama.heads_of("Mistral")
+heads = llama.heads_of("Mistral", span_prefix="model.")
 
 
 def config(hf: Keys) -> TransformerConfig:
