@@ -71,6 +71,8 @@ class Layout:
         bare = name.removeprefix(prefix)
         if any(fnmatch.fnmatchcase(bare, pattern) for pattern in self.family.ignored):
             return True
+        if self.is_new_head and known(self.family.table(self.config)).fullmatch(bare):
+            return True  # a stack that this head does without
         return any(
             known(_prefixed(head.table(self.config), prefix)).fullmatch(name) is not None
             for head in self.family.heads.values()
