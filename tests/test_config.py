@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from glassformer.config import (
     NAMED,
@@ -53,6 +54,27 @@ def test_json_in_and_out() -> None:
     for config in configs:
         assert TransformerConfig.from_json(config.to_json()) == config
         assert json.loads(config.to_json())["vocab_size"] == config.vocab_size
+
+
+@pytest.mark.parametrize(("name", "billions"), [("palm-8b", 8.63), ("palm-62b", 62.50), ("palm-540b", 540.35)])
+def test_palm_has_the_published_size(name: str, billions: float) -> None:
+    with torch.device("meta"):
+        model = Transformer(TransformerConfig.named(name))
+    assert sum(parameter.numel() for parameter in model.parameters()) / 1e9 == pytest.approx(billions, abs=0.01)
+
+
+def test_palms_block_is_one_norm_and_two_branches() -> None:
+    torch.manual_seed(0)
+    named = TransformerConfig.named("palm-8b")
+    small = named.last_stack.replace(d_model=16, num_layers=1, num_heads=4, head_dim=4, d_ff=24)
+    model = Transformer(named.replace(decoder=small, vocab_size=11)).eval()
+    (block,), x = model.decoder.blocks, torch.randn(1, 1, 16)  # type: ignore[union-attr]
+    normed = block.attn_norm(x)  # of one token, attention returns the value itself, for every head
+    attended = block.attn.out(block.attn.v(normed).repeat(1, 1, 4))
+    fed = block.ffn.down(torch.nn.functional.silu(block.ffn.gate(normed)) * block.ffn.up(normed))
+    expected = model.decoder.norm(x + attended + fed)  # type: ignore[union-attr]
+    torch.testing.assert_close(model.decode(inputs_embeds=x), expected)
+    assert not any(name.endswith("bias") for name, _ in model.named_parameters())
 
 
 def test_what_fills_after_the_end() -> None:

@@ -443,13 +443,13 @@ def _paper(d_model: int, d_ff: int, num_heads: int, dropout: float) -> dict[str,
 
 
 def _palm(d_model: int, num_layers: int, num_heads: int) -> dict[str, Any]:
-    """Attention and feed-forward side by side, one key and value head for all, SwiGLU, no biases."""
+    """Attention and feed-forward side by side, one key and value head for all, SwiGLU, no biases, scaled logits."""
     stack = StackConfig(
         d_model=d_model, num_layers=num_layers, num_heads=num_heads, num_kv_heads=1, head_dim=256, max_len=2048,
         block="parallel", positions="rotary", norm="layer", norm_bias=False, activation="silu", gated=True,
         qkv_bias=False, out_bias=False, ffn_bias=False,
     )  # fmt: skip
-    return {"decoder": stack, "vocab_size": 256_000, "tie_embeddings": True}
+    return {"decoder": stack, "vocab_size": 256_000, "tie_embeddings": True, "logit_scale": d_model**-0.5}
 
 
 # Table 3 of the paper, whose shared English-German vocabulary has 37,000 tokens; table 1 of PaLM (Chowdhery et al.,
