@@ -10,7 +10,8 @@ from rich.console import Console
 import glassformer as gf
 from glassformer.errors import InputError
 from glassformer.settings import TranslateSettings
-from glassformer.tasks.translate import Translate, translate
+from glassformer.tasks.predictors import translate
+from glassformer.tasks.translate import Translate
 from glassformer.train.run import check_free, run
 from glassformer.train.schedule import paper_rate
 
