@@ -162,14 +162,11 @@ class PredictSettings(Settings):
     seed: int | None = None
     """Decides what is drawn."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.do_sample and self.greedy:
-            raise InputError("--do-sample and --greedy were both given: choose one")
-
     @property
     def options(self) -> dict[str, Any]:
         """What the model is told: the flags that were given."""
+        if self.do_sample and self.greedy:
+            raise InputError("--do-sample and --greedy were both given: choose one")
         about_the_call = ("run", "texts", "file", "json", "device", "greedy")
         values = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
         values["chat"] = self.chat or None

@@ -74,7 +74,7 @@ def pipeline(path: str | Path, *, device: str | torch.device | None = None) -> P
     """What the model of a run, a Hugging Face folder or a hub id is for, as a function."""
     folder = find_folder(path)
     recipe = read_recipe(folder)
-    device = torch.device(device or "cpu")
+    device = find_device(device)
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
@@ -89,6 +89,15 @@ def pipeline(path: str | Path, *, device: str | torch.device | None = None) -> P
         run = partial(run, recipe=recipe or MEAN)
         note = "" if recipe else f"{folder} does not say how to pool: the vectors are means over the tokens"
     return Pipeline(task, model, tokenizer, run, note)
+
+
+def find_device(name: str | torch.device | None) -> torch.device:
+    try:
+        device = torch.device(name or "cpu")
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):  # an unknown word, or a machine without it
+        raise InputError(f"device is {str(name)!r}, and this machine has none such: use cpu, or leave it out") from None
+    return device
 
 
 def task_of(model: Transformer, folder: Path) -> str:

@@ -20,11 +20,11 @@ LABEL_WIDTH = 40
 
 
 def predict(settings: PredictSettings) -> None:
-    inputs = input_texts(settings)
+    inputs, options = input_texts(settings), settings.options
     # Below a folder that exists, a name that does not is a slip of the pen, and the hub is not asked for it.
     is_local = settings.run.exists() or settings.run.parent.is_dir()
     run = pipeline(settings.run if is_local else str(settings.run), device=settings.device)
-    outputs = run(inputs, **settings.options)
+    outputs = run(inputs, **options)
     if settings.json:
         for given, output in zip(inputs, outputs, strict=True):
             print(json.dumps({"input": given, **as_values(run.task, output)}, ensure_ascii=False))
