@@ -524,3 +524,17 @@ def test_files_of_sentence_transformers_that_are_not_understood(tmp_path: Path) 
     (folder / "1_Pooling" / "config.json").write_text("{", encoding="utf-8")
     with pytest.raises(InputError, match="is not JSON"):
         gf.pipeline(folder)
+
+
+def test_a_key_of_the_oldest_config_files_is_understood(tmp_path: Path) -> None:
+    folder = bert(tmp_path, "ForMaskedLM")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_ids": 0}), encoding="utf-8")
+    assert gf.pipeline(folder).task == "fill"
+
+
+def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) -> None:
+    config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8)
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, or images to"):
+        gf.pipeline(tmp_path)
