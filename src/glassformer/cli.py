@@ -31,7 +31,9 @@ VERBS = {
     "train translate": Verb(
         settings.TranslateSettings, "glassformer.tasks.command:train_translate", "train on pairs of texts"
     ),
-    "predict": Verb(settings.PredictSettings, "glassformer.tasks.command:predict", "run a trained model on your texts"),
+    "predict": Verb(
+        settings.PredictSettings, "glassformer.tasks.predict:predict", "run a model on your texts or images"
+    ),
     "inspect": Verb(
         settings.InspectSettings,
         "glassformer.inspect.command:inspect",

@@ -29,7 +29,7 @@ from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.core.model import Transformer, initialise
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
 FILES = (CONFIG, WEIGHTS, GENERATION, *TOKENIZER_FILES)
@@ -202,6 +202,7 @@ def save(
 
 def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *, max_shard_size: int = SHARD) -> None:
     if tokenizer is not None:
+        check_vocabulary(tokenizer, model.config.vocab_size or 0)
         tokenizer.save(folder)
     layout = layout_for(model)
     stored = {**dict(model.named_buffers()), **stored_values(model, layout)}
