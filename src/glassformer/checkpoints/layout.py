@@ -263,7 +263,7 @@ def stored_values(model: Transformer, layout: Layout) -> dict[str, Tensor]:
     if model.config.last_stack.sinusoids == "interleaved":
         order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])
         values = {name: _permuted(name, value, order) for name, value in values.items()}
-    return {"head.out.bias": torch.zeros(model.config.output_vocab_size).to(values["head.out.weight"]), **values}
+    return {"head.out.bias": torch.zeros(model.config.output_vocab_size).to(next(model.parameters())), **values}
 
 
 def _permuted(name: str, value: Tensor, order: Tensor) -> Tensor:
