@@ -1,6 +1,7 @@
 """Golden values: what a model answered when it was saved, kept beside its weights for `glassformer verify`.
 
-    {"inputs": {"input_ids": [[...], [...]], ...}, "outputs": {"logits": {"shape": [...], "scale": ..., "values": [...]}}}
+    {"inputs": {"input_ids": [[...], [...]], ...},
+     "outputs": {"logits": {"shape": [...], "scale": ..., "values": [...]}}}
 
 Always those of float32 on the CPU, whatever the weights are: half precision is exact in float32, and so one tolerance
 holds for all. Of a large output, values from all over it are kept.
@@ -22,7 +23,7 @@ from glassformer.errors import InputError
 
 GOLDEN, CERTIFICATE = "golden.json", "certificate.json"
 MOST_VALUES = 256  # of each output
-# Beyond either, a save would wait for seconds, or need gigabytes for a copy in float32: then there are no golden values.
+# Beyond either, a save would wait for seconds, or need gigabytes for a copy in float32: then nothing is stored.
 MOST_PARAMETERS, MOST_WORK = 5 * 10**8, 10**11  # work: parameters times tokens
 
 
