@@ -311,7 +311,7 @@ class TransformerConfig(Config):
     head_norm: bool = False  # and a norm behind that
     head_dense_bias: bool = True
     head_bias: bool = OPEN  # of the last layer: a language head has none, the others do
-    head_dropout: float = OPEN  # before the last layer of heads other than language; as the stack's dropout
+    head_dropout: float = OPEN  # before the last layer of heads that judge; as the stack's dropout
     logit_scale: float = 1.0
     logit_cap: float | None = None  # logits are bent to stay within +-cap
     num_classes: int | None = None
@@ -347,7 +347,7 @@ class TransformerConfig(Config):
             raise self._refuse("target_vocab_size", "only a model with a source and a target text has two vocabularies")
         self._settle(
             head_bias=self.head != "language",
-            head_dropout=self.last_stack.dropout,
+            head_dropout=self.last_stack.dropout if self.head in ("class", "token", "span") else 0.0,
         )
         self._check_stacks()
         self._check_head()

@@ -58,8 +58,8 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
     },
     "falcon": decoder_heads("Falcon"),
     "phi3": decoder_heads("Phi3", "span"),
-    "t5": seq2seq_heads("T5"),
-    "mt5": seq2seq_heads("MT5"),
+    "t5": seq2seq_heads("T5", none_encoder="T5EncoderModel"),
+    "mt5": seq2seq_heads("MT5", none_encoder="MT5EncoderModel"),
     "bart": seq2seq_heads("Bart", "token"),
     "mbart": seq2seq_heads("MBart", "token"),
     "marian": {"none": "MarianModel", "language": "MarianMTModel"},
@@ -73,7 +73,7 @@ DECODERS = (
 )  # fmt: skip
 SEQ2SEQ = ("t5", "mt5", "bart", "mbart", "marian", "m2m_100")
 GENERATES = DECODERS + SEQ2SEQ
-ENCODER_ONLY = ("T5ForTokenClassification", "MT5ForTokenClassification")  # these heads leave the decoder out
+ENCODER_ONLY = ("T5ForTokenClassification", "MT5ForTokenClassification", "T5EncoderModel", "MT5EncoderModel")
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,9 @@ def test_beams(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> None:
             end = early_end(made, reference)
             settings = {**plain, "eos_token_id": end, **chosen}
             ours = gf.generate(model, **prompt, **settings)
-            assert_same(ours, theirs(made, prompt, settings), pad=model.config.pad_token_id, end=end)
+            assert_same(
+                ours, theirs(made, prompt, settings), pad=model.config.pad_token_id, end=end, start=first_new(made)
+            )
 
 
 def alone(made: Checkpoint) -> dict[str, Tensor]:
@@ -107,8 +109,12 @@ def theirs(made: Checkpoint, prompt: dict[str, Tensor], settings: dict[str, Any]
 
 def early_end(made: Checkpoint, reference: Tensor) -> int:
     """A token that the first row has soon: as the end token, it ends this row before the others."""
-    start = 1 if made.sample.model_type in SEQ2SEQ else made.sample.length
-    return int(reference[0, min(start + 3, reference.shape[1] - 1)])
+    return int(reference[0, min(first_new(made) + 3, reference.shape[1] - 1)])
+
+
+def first_new(made: Checkpoint) -> int:
+    """Where what is generated begins."""
+    return 1 if made.sample.model_type in SEQ2SEQ else made.sample.length
 
 
 def without_end(made: Checkpoint, prompt: dict[str, Tensor], settings: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
@@ -120,9 +126,12 @@ def without_end(made: Checkpoint, prompt: dict[str, Tensor], settings: dict[str,
     raise AssertionError("every token was sampled")
 
 
-def assert_same(ours: Tensor, reference: Tensor, pad: int | None = None, end: int | None = None) -> None:
+def assert_same(
+    ours: Tensor, reference: Tensor, *, pad: int | None = None, end: int | None = None, start: int = 0
+) -> None:
     """With beams and a padding id of 0, transformers fills up with the end token: there `pad` stands in its place."""
     if pad == 0 and end is not None:
-        ended = (reference == end).cumsum(dim=1) - (reference == end).int() > 0
+        ends = (reference == end) & (torch.arange(reference.shape[1]) >= start)
+        ended = ends.cumsum(dim=1) - ends.int() > 0
         reference = reference.masked_fill(ended, pad)
     assert ours.tolist() == reference.tolist()

@@ -71,6 +71,8 @@ class Layout:
         bare = name.removeprefix(prefix)
         if any(fnmatch.fnmatchcase(bare, pattern) for pattern in self.family.ignored):
             return True
+        if self.is_new_head and known(self.family.table(self.config)).fullmatch(bare):
+            return True  # a stack that this head does without
         return any(
             known(_prefixed(head.table(self.config), prefix)).fullmatch(name) is not None
             for head in self.family.heads.values()
@@ -226,9 +228,11 @@ def layout_for(model: Transformer) -> Layout:
         layout = layout_of(files["config.json"], files.get("generation_config.json"), name="its config.json")
     else:
         layout, ours = layout_of(marian.describe(ours), {}, name="Marian"), marian_form(ours)
-    # Whether the head is tied is seen in the file: one that has a matrix of its own stores it. How it generates is
-    # written beside the config, so it may be changed.
-    free = {"tie_embeddings": ours.tie_embeddings, "generation": ours.generation}
+    # What may differ: whether the head is tied is seen in the file, which stores a matrix of its own; how it generates
+    # is written beside the config; and how its training began says nothing about what it computes.
+    free = {
+        name: getattr(ours, name) for name in ("generation", "init", *(("tie_embeddings",) if model.origin else ()))
+    }
     layout = replace(layout, config=layout.config.replace(**free))
     difference = first_difference(layout.config.to_dict(), ours.to_dict())
     if difference is None:
@@ -263,7 +267,8 @@ def stored_values(model: Transformer, layout: Layout) -> dict[str, Tensor]:
     if model.config.last_stack.sinusoids == "interleaved":
         order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])
         values = {name: _permuted(name, value, order) for name, value in values.items()}
-    return {"head.out.bias": torch.zeros(model.config.output_vocab_size).to(next(model.parameters())), **values}
+    first = next(iter(values.values()))
+    return {"head.out.bias": first.new_zeros(model.config.output_vocab_size), **values}
 
 
 def _permuted(name: str, value: Tensor, order: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.config import StackConfig
 from glassformer.core.context import Context, Mask
+from glassformer.core.layers import Linear
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import rotate
 
@@ -98,10 +99,10 @@ class Attention(nn.Module):
         super().__init__()
         self.is_cross = cross
         self.num_heads, self.num_kv_heads, self.head_dim = config.num_heads, config.num_kv_heads, config.head_dim
-        self.q = nn.Linear(config.d_model, config.num_heads * config.head_dim, bias=config.qkv_bias)
-        self.k = nn.Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
-        self.v = nn.Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
-        self.out = nn.Linear(config.num_heads * config.head_dim, config.d_model, bias=config.out_bias)
+        self.q = Linear(config.d_model, config.num_heads * config.head_dim, bias=config.qkv_bias)
+        self.k = Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
+        self.v = Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
+        self.out = Linear(config.num_heads * config.head_dim, config.d_model, bias=config.out_bias)
         self.q_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
         self.k_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
         self.scale, self.cap, self.dropout = config.attention_scale, config.score_cap, config.attention_dropout

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import ImageConfig, SeriesConfig, StackConfig
+from glassformer.core.layers import Convolution, Linear, Lookup
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import make_added
 from glassformer.errors import InputError
@@ -29,10 +30,10 @@ class Embedding(nn.Module):
     ) -> None:
         super().__init__()
         self.positions = make_added(config, width, max_len or config.max_len)
-        self.segments = nn.Embedding(num_segments, width) if num_segments else None
+        self.segments = Lookup(num_segments, width) if num_segments else None
         self.norm = make_norm(config, width) if norm else nn.Identity()
         self.dropout = nn.Dropout(config.embed_dropout)
-        self.project = nn.Linear(width, config.d_model) if project else nn.Identity()
+        self.project = Linear(width, config.d_model) if project else nn.Identity()
 
     def forward(self, inputs: Tensor) -> Tensor:
         return inputs  # (B, T, E)
@@ -67,7 +68,7 @@ class TokenEmbedding(Embedding):
     ) -> None:
         project, width = width is not None, width or config.d_model
         super().__init__(config, width, num_segments=num_segments, norm=norm, project=project)
-        self.tokens = nn.Embedding(vocab_size, width)
+        self.tokens = Lookup(vocab_size, width)
         self.scale = scale
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -82,7 +83,7 @@ class PatchEmbedding(Embedding):
     def __init__(self, config: StackConfig, image: ImageConfig) -> None:
         super().__init__(config, config.d_model, max_len=image.num_tokens)
         self.image = image
-        self.patches = nn.Conv2d(image.channels, config.d_model, kernel_size=image.patch, stride=image.patch)
+        self.patches = Convolution(image.channels, config.d_model, kernel_size=image.patch, stride=image.patch)
         self.class_token, self.distillation_token = (
             nn.Parameter(torch.zeros(1, 1, config.d_model)) if wanted else None
             for wanted in (image.class_token, image.distillation_token)
@@ -106,7 +107,7 @@ class SeriesEmbedding(Embedding):
     def __init__(self, config: StackConfig, series: SeriesConfig) -> None:
         super().__init__(config, config.d_model, max_len=series.num_tokens)
         self.series = series
-        self.patches = nn.Linear(series.patch, config.d_model)
+        self.patches = Linear(series.patch, config.d_model)
 
     def forward(self, inputs: Tensor) -> Tensor:
         if inputs.ndim != 3 or inputs.shape[1] != self.series.length:

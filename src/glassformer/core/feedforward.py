@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import Activation, StackConfig
+from glassformer.core.layers import Linear
 
 
 def relu_squared(x: Tensor) -> Tensor:
@@ -33,9 +34,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
-        self.up = nn.Linear(config.d_model, config.d_ff, bias=config.ffn_bias)
-        self.gate = nn.Linear(config.d_model, config.d_ff, bias=config.ffn_bias) if config.gated else None
-        self.down = nn.Linear(config.d_ff, config.d_model, bias=config.ffn_bias)
+        self.up = Linear(config.d_model, config.d_ff, bias=config.ffn_bias)
+        self.gate = Linear(config.d_model, config.d_ff, bias=config.ffn_bias) if config.gated else None
+        self.down = Linear(config.d_ff, config.d_model, bias=config.ffn_bias)
         self.activate = ACTIVATIONS[config.activation]
         self.dropout = nn.Dropout(config.ffn_dropout)
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.config import SeriesConfig, TransformerConfig
 from glassformer.core.feedforward import ACTIVATIONS
+from glassformer.core.layers import Linear
 from glassformer.core.norms import make_norm
 
 
@@ -18,11 +19,11 @@ class Head(nn.Module):
         super().__init__()
         stack, activation = config.last_stack, config.head_activation
         has_dense, width = activation is not None or width is not None, width or stack.d_model
-        self.project = nn.Linear(stack.d_model, width, bias=config.head_dense_bias) if has_dense else nn.Identity()
+        self.project = Linear(stack.d_model, width, bias=config.head_dense_bias) if has_dense else nn.Identity()
         self.activate = nn.Identity() if activation is None else ACTIVATIONS[activation]
         self.norm = make_norm(stack, width) if config.head_norm else nn.Identity()
         self.dropout = nn.Dropout(config.head_dropout)
-        self.out = nn.Linear(width, outputs, bias=config.head_bias) if outputs else nn.Identity()
+        self.out = Linear(width, outputs, bias=config.head_bias) if outputs else nn.Identity()
 
     def transform(self, x: Tensor) -> Tensor:
         return self.norm(self.activate(self.project(x)))
@@ -68,8 +69,8 @@ class ClassHead(Head):
         super().__init__(config, config.num_classes)
         d_model = config.last_stack.d_model
         self.pooling, self.num_classes = config.pooling, config.num_classes
-        self.query = nn.Linear(d_model, 1) if config.pooling == "attention" else None
-        self.second = nn.Linear(d_model, config.num_classes or 0) if config.two_classifiers else None
+        self.query = Linear(d_model, 1) if config.pooling == "attention" else None
+        self.second = Linear(d_model, config.num_classes or 0) if config.two_classifiers else None
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor | None, Tensor]:
         pooled = self.transform(self.pool(x, keep))  # (B, D)
@@ -108,7 +109,7 @@ class ForecastHead(nn.Module):
 
     def __init__(self, d_model: int, series: SeriesConfig) -> None:
         super().__init__()
-        self.out = nn.Linear(series.num_tokens * d_model, series.horizon)
+        self.out = Linear(series.num_tokens * d_model, series.horizon)
 
     def forward(self, x: Tensor, channels: int) -> Tensor:
         future = self.out(x.flatten(1))  # (B*C, Z)

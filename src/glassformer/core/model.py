@@ -55,7 +55,8 @@ class Transformer(nn.Module):
             target = token_embedding(config, config.decoder, config.output_vocab_size, segments)
             self.decoder = Stack(config.decoder, causal=True, cross=config.encoder is not None, embed=target)
         self.head = make_head(config)
-        initialise(self)
+        if not next(self.parameters()).is_meta:  # without memory there is nothing to fill
+            initialise(self)
         self.tie()
 
     def tie(self) -> None:

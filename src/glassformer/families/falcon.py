@@ -12,6 +12,7 @@ ignored = ("h.*.self_attention.rotary_emb.inv_freq", "h.*.self_attention.maybe_r
 
 
 def config(hf: Keys) -> TransformerConfig:
+    hf.expect("apply_residual_connection_post_layernorm", False)
     hf.expect("alibi", False)  # its variant adds the bias before the scores are scaled
     new, biased = hf.take("new_decoder_architecture", False), hf.take("bias", False)
     one_pair, parallel = hf.take("multi_query", True), hf.take("parallel_attn", True)

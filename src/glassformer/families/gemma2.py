@@ -11,7 +11,7 @@ heads = {kind: head for kind, head in llama.heads_of("Gemma2").items() if kind !
 
 def config(hf: Keys) -> TransformerConfig:
     hf.expect("use_bidirectional_attention", False)
-    hf.ignore("cache_implementation")
+    hf.ignore("cache_implementation", "hidden_act")
     kinds = {
         "full_attention": LayerKind(**hf.rotary()),
         "sliding_attention": LayerKind(window=hf.take("sliding_window", 4096), **hf.rotary()),

@@ -13,7 +13,7 @@ heads = {kind: head for kind, head in llama.heads_of("Gemma3", **_named).items()
 
 def config(hf: Keys) -> TransformerConfig:
     hf.expect("use_bidirectional_attention", False)
-    hf.ignore("_sliding_window_pattern", "cache_implementation")
+    hf.ignore("_sliding_window_pattern", "cache_implementation", "hidden_act")
     every = hf.take("sliding_window_pattern", 6)
     near = hf.rotary(layer_type="sliding_attention", base_key="rope_local_base_freq")
     far = hf.rotary(layer_type="full_attention", base=1_000_000.0)

@@ -52,7 +52,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "vocab_size": config.vocab_size,
         "decoder_vocab_size": config.output_vocab_size,
         "share_encoder_decoder_embeddings": config.target_vocab_size is None,
-        "tie_word_embeddings": config.tie_embeddings,
+        "tie_word_embeddings": config.tie_embeddings or config.target_vocab_size is None,  # one table, or none shared
         "d_model": target.d_model,
         "max_position_embeddings": target.max_len,
         **{f"{name}_layers": stack.num_layers for name, stack in (("encoder", source), ("decoder", target))},

@@ -11,6 +11,7 @@ prefix = "model."
 
 
 def config(hf: Keys) -> TransformerConfig:
+    hf.ignore("layer_norm_eps", "position_embedding_type")  # the first files had them, and nothing read them
     activation = hf.activation("classifier_activation", "gelu")
     pooling, decoder_bias = hf.take("classifier_pooling", "cls"), hf.take("decoder_bias", True)
     biased, every = hf.take("attention_bias", False), hf.take("global_attn_every_n_layers", 3)

@@ -43,15 +43,14 @@ def config(hf: Keys) -> TransformerConfig:
         ffn_bias=False,
         dropout=hf.take("dropout_rate", 0.1),
     )
-    decoder = encoder.replace(num_layers=hf.take("num_decoder_layers", encoder.num_layers))
-    return TransformerConfig(
-        **hf.common(),
-        vocab_size=hf.take("vocab_size"),
-        encoder=encoder,
-        decoder=decoder if hf.head != "token" else None,
-        logit_scale=d_model**-0.5 if scaled else 1.0,
-        head_dropout=hf.take("classifier_dropout", 0.0),
-    )
+    whole = {
+        "vocab_size": hf.take("vocab_size"),
+        "encoder": encoder,
+        "decoder": encoder.replace(num_layers=hf.take("num_decoder_layers", encoder.num_layers)),
+        "logit_scale": d_model**-0.5 if scaled else 1.0,
+        "head_dropout": hf.take("classifier_dropout", 0.0),
+    }
+    return TransformerConfig(**{**whole, **hf.common()})
 
 
 def weights(config: TransformerConfig) -> Table:
@@ -74,12 +73,13 @@ def weights(config: TransformerConfig) -> Table:
 
 def heads_of(name: str) -> dict[str, Head]:
     dense = {"classification_head.dense.*": "head.project.*", "classification_head.out_proj.*": "head.out.*"}
-    judged = {"pooling": "end", "head_activation": "tanh"}
+    judged, alone = {"pooling": "end", "head_activation": "tanh"}, {"decoder": None}
     return {
         "none": Head(f"{name}Model"),
+        "none_encoder": Head(f"{name}EncoderModel", {}, alone),
         "language": Head(f"{name}ForConditionalGeneration", {"lm_head.weight": "head.out.weight"}),
         "class": Head(f"{name}ForSequenceClassification", dense, judged, prefix="transformer."),
-        "token": Head(f"{name}ForTokenClassification", {"classifier.*": "head.out.*"}, prefix="transformer."),
+        "token": Head(f"{name}ForTokenClassification", {"classifier.*": "head.out.*"}, alone, prefix="transformer."),
         "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
     }
 
