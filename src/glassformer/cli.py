@@ -39,6 +39,16 @@ VERBS = {
         "glassformer.inspect.command:inspect",
         "parameters, positions and attention of a model",
     ),
+    "verify": Verb(
+        settings.VerifySettings,
+        "glassformer.checkpoints.command:verify_command",
+        "check that a model computes what it should, and certify it",
+    ),
+    "convert": Verb(
+        settings.ConvertSettings,
+        "glassformer.checkpoints.command:convert_command",
+        "write a model anew: safetensors, another dtype, shards",
+    ),
 }
 
 USAGE = """glassformer {version}: the whole Transformer, to read, train, run and see through

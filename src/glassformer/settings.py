@@ -194,3 +194,34 @@ class InspectSettings(Settings):
     """Where to write the picture; a name in the run folder if not given."""
     json: bool = False
     """Print the numbers as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifySettings(Settings):
+    """Check that a model computes on this machine what it should: against itself, against what was stored when it was
+    saved, and against transformers if that is installed. Exit code 0 if nothing differs, 1 if something does."""
+
+    model: Positional[str]
+    """The run or model folder, or a hub id owner/name."""
+    out: Path | None = None
+    """Where to write the certificate; certificate.json in the folder if not given."""
+    json: bool = False
+    """Print the certificate as JSON instead of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertSettings(Settings):
+    """Write a model anew: as safetensors, under present names, with a tokenizer.json, in a dtype of your choice."""
+
+    source: Positional[str]
+    """The run or model folder to read, or a hub id owner/name."""
+    target: Positional[Path]
+    """The folder to write."""
+    dtype: Literal["float32", "float16", "bfloat16"] | None = None
+    """The weights' new dtype; as they are if not given."""
+    max_shard_size: str = "50GB"
+    """Weights of more bytes are written as several files; a number, or one such as 5GB."""
+    overwrite: bool = False
+    """Replace the model in a folder that is not empty; other files in it stay."""
+    json: bool = False
+    """Print what was done as JSON."""

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN, write_golden
 from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import Layout, generation_values, layout_for, layout_of, stored_values
 from glassformer.checkpoints.table import Rule, assign, check
@@ -32,7 +33,7 @@ from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
-FILES = (CONFIG, WEIGHTS, GENERATION, *TOKENIZER_FILES)
+FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES)
 
 
 def load(
@@ -216,6 +217,7 @@ def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *
     write_tensors(
         folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size
     )
+    write_golden(model, folder)
 
 
 def write_json(file: Path, values: dict[str, Any]) -> None:

@@ -226,6 +226,8 @@ def layout_for(model: Transformer) -> Layout:
     if model.origin:
         files = model.origin
         layout = layout_of(files["config.json"], files.get("generation_config.json"), name="its config.json")
+    elif ours.vocab_size is None:
+        return Layout(own_values(ours), ours, head=ours.head, reason="a model that reads no tokens is no Marian")
     else:
         layout, ours = layout_of(marian.describe(ours), {}, name="Marian"), marian_form(ours)
     # What may differ: whether the head is tied is seen in the file, which stores a matrix of its own; how it generates
