@@ -139,10 +139,10 @@ def layout_of(
     if values.get("quantization_config"):
         raise InputError(f"{name}: these weights are quantised (quantization_config); load the full ones")
     family = FAMILIES[model_type]
-    written = values.get("architectures") or [None]
-    if not isinstance(written, list):
-        raise InputError(f"{name}: architectures is {written!r}: expected a list with the name of a class")
-    written = written[0]
+    names = values.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(entry, str) for entry in names):
+        raise InputError(f"{name}: architectures is {names!r}: expected a list with the name of a class")
+    written = names[0] if names else None
     own_head = family.kind_of(written) if written else family.base
     if head is not None and head not in family.kinds:
         raise InputError(f"head is {head!r}, and a {model_type!r} model has none such{nearest(head, family.kinds)}")
@@ -246,10 +246,11 @@ def layout_for(model: Transformer) -> Layout:
     ours = model.config
     if model.origin:
         files = model.origin
-        headless = "none" if ours.head == "none" else None  # a class of transformers may have a pooler, or not
-        layout = layout_of(
-            files["config.json"], files.get("generation_config.json"), name="its config.json", head=headless
-        )
+        layout = layout_of(files["config.json"], files.get("generation_config.json"), name="its config.json")
+        if (layout.head, ours.head) == ("pool", "none"):  # of the same class, without its pooler
+            layout = layout_of(files["config.json"], name="its config.json", head="none")
+    elif ours.patches:
+        return own_form(ours, f"{'image' if ours.image else 'series'} is given, where a marian model reads tokens")
     else:
         layout, ours = layout_of(marian.describe(ours), {}, name="Marian"), marian_form(ours)
     # What may differ: whether the head is tied is seen in the file, which stores a matrix of its own; how it generates
@@ -261,9 +262,14 @@ def layout_for(model: Transformer) -> Layout:
     difference = first_difference(layout.config.to_dict(), ours.to_dict())
     if difference is None:
         return layout
-    field, theirs, value = difference
-    reason = f"{field} is {value!r}, where a {layout.values['model_type']} model has {theirs!r}"
-    return Layout(own_values(model.config), model.config, head=model.config.head, reason=reason)
+    name, theirs, value = difference
+    is_so = f"{name} is given" if isinstance(value, dict) else f"{name} is {value!r}"
+    has = "one" if isinstance(theirs, dict) else repr(theirs)
+    return own_form(model.config, f"{is_so}, where a {layout.values['model_type']} model has {has}")
+
+
+def own_form(config: TransformerConfig, reason: str) -> Layout:
+    return Layout(own_values(config), config, head=config.head, reason=reason)
 
 
 def marian_form(config: TransformerConfig) -> TransformerConfig:
@@ -306,7 +312,10 @@ def _permuted(name: str, value: Tensor, order: Tensor) -> Tensor:
 def first_difference(theirs: Any, ours: Any, path: str = "") -> tuple[str, Any, Any] | None:
     """The first field in which two configs differ: its name, and both values."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        for key in ours:
+        both_nested = {key: isinstance(ours[key], dict) and isinstance(theirs.get(key), dict) for key in ours}
+        for key in sorted(
+            ours, key=both_nested.__getitem__
+        ):  # a head or a stack too many says more than a detail of one
             found = first_difference(theirs.get(key), ours[key], f"{path}.{key}" if path else key)
             if found is not None:
                 return found
