@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     shown = capsys.readouterr().out
-    for verb in ("demo", "train translate", "predict", "inspect", "--config", "--debug"):
+    for verb in ("demo", "train translate", "predict", "inspect", "verify", "convert", "--config", "--debug"):
         assert verb in shown
     assert run("train", "translate", "--help") == 0
     assert "Factor on the paper's rate" in " ".join(capsys.readouterr().out.split())

@@ -26,7 +26,7 @@ def test_building_a_model_brings_nothing_heavy_either() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["train", "translate", "--help"], ["predict", "--help"], ["demo", "-h"]]
+    "arguments", [["--help"], ["train", "translate", "--help"], ["predict", "--help"], ["demo", "-h"], ["verify", "-h"]]
 )
 def test_help_does_not_import_torch(arguments: list[str]) -> None:
     program = (

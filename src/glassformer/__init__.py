@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from glassformer.checkpoints.convert import convert as convert
     from glassformer.checkpoints.files import load as load
     from glassformer.checkpoints.files import save as save
+    from glassformer.checkpoints.verify import verify as verify
     from glassformer.config import GenerationConfig as GenerationConfig
     from glassformer.config import ImageConfig as ImageConfig
     from glassformer.config import LayerKind as LayerKind
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from glassformer.text import train_tokenizer as train_tokenizer
 
 _HOME = {
+    "glassformer.checkpoints.convert": ("convert",),
     "glassformer.checkpoints.files": ("load", "save"),
+    "glassformer.checkpoints.verify": ("verify",),
     "glassformer.config": (
         "GenerationConfig",
         "ImageConfig",

@@ -31,11 +31,23 @@ VERBS = {
     "train translate": Verb(
         settings.TranslateSettings, "glassformer.tasks.command:train_translate", "train on pairs of texts"
     ),
-    "predict": Verb(settings.PredictSettings, "glassformer.tasks.command:predict", "run a trained model on your texts"),
+    "predict": Verb(
+        settings.PredictSettings, "glassformer.tasks.predict:predict", "run a model on your texts or images"
+    ),
     "inspect": Verb(
         settings.InspectSettings,
         "glassformer.inspect.command:inspect",
         "parameters, positions and attention of a model",
+    ),
+    "verify": Verb(
+        settings.VerifySettings,
+        "glassformer.checkpoints.command:verify_command",
+        "check that a model computes what it should, and certify it",
+    ),
+    "convert": Verb(
+        settings.ConvertSettings,
+        "glassformer.checkpoints.command:convert_command",
+        "write a model anew: safetensors, another dtype, shards",
     ),
 }
 

@@ -6,7 +6,7 @@ The string under a field is its help text.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
@@ -118,18 +118,60 @@ class DemoSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictSettings(Settings):
-    """Run a trained model on texts: arguments, a file, or standard input, one text per line."""
+    """Run a model on texts: translate or continue them, fill in masks, classify, answer a question, make vectors.
+
+    What it does is known from the model. Texts are arguments, lines of a file, or lines of standard input.
+    """
 
     run: Positional[Path]
-    """The run or model folder."""
+    """The run or model folder, or a hub id owner/name."""
     texts: Positional[tuple[str, ...]] = ()
-    """What to translate; without any, the lines of --file or of standard input."""
+    """The texts, or the image files; without any, the lines of --file or of standard input."""
     file: Path | None = None
     """A text file with an input in each line."""
     json: bool = False
-    """Print one JSON object per line, with the input and the output."""
-    max_new_tokens: int = 128
-    """Longest output, in tokens."""
+    """Print one JSON object per line, with the input and what was made of it."""
+    device: str = "cpu"
+    """Where to run, such as cpu or cuda."""
+
+    chat: bool = False
+    """Give each text as a message, in the model's chat template, and print the answer."""
+    source_language: str | None = None
+    """The language of the texts, as the model names it (en_XX, en, eng_Latn)."""
+    target_language: str | None = None
+    """The language to translate into, as the model names it."""
+    question: str | None = None
+    """The question that a question-answering model finds the answer to, in each text."""
+    guesses: int | None = None
+    """How many words to suggest for a mask; 5 if not given."""
+
+    max_new_tokens: int | None = None
+    """Longest output, in tokens; if neither this nor the model says, 256."""
+    num_beams: int | None = None
+    """Search with as many beams; as the model says, if not given (so for all that follow)."""
+    do_sample: bool = False
+    """Draw each token by its probability."""
+    greedy: bool = False
+    """Take the likeliest token each time, also where the model prefers to draw."""
+    temperature: float | None = None
+    """Below 1 draws the likely more often, above 1 the unlikely."""
+    top_k: int | None = None
+    """Draw from as many of the likeliest tokens; 0 for all."""
+    top_p: float | None = None
+    """Draw from the likeliest tokens that have this probability together."""
+    seed: int | None = None
+    """Decides what is drawn."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the model is told: the flags that were given."""
+        if self.do_sample and self.greedy:
+            raise InputError("--do-sample and --greedy were both given: choose one")
+        about_the_call = ("run", "texts", "file", "json", "device", "greedy")
+        values = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
+        values["chat"] = self.chat or None
+        values["do_sample"] = self.do_sample if self.do_sample or self.greedy else None
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,3 +194,34 @@ class InspectSettings(Settings):
     """Where to write the picture; a name in the run folder if not given."""
     json: bool = False
     """Print the numbers as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifySettings(Settings):
+    """Check that a model computes on this machine what it should: against itself, against what was stored when it was
+    saved, and against transformers if that is installed. Exit code 0 if nothing differs, 1 if something does."""
+
+    model: Positional[str]
+    """The run or model folder, or a hub id owner/name."""
+    out: Path | None = None
+    """Where to write the certificate; certificate.json in the folder if not given."""
+    json: bool = False
+    """Print the certificate as JSON instead of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertSettings(Settings):
+    """Write a model anew: as safetensors, under present names, with a tokenizer.json, in a dtype of your choice."""
+
+    source: Positional[str]
+    """The run or model folder to read, or a hub id owner/name."""
+    target: Positional[Path]
+    """The folder to write."""
+    dtype: Literal["float32", "float16", "bfloat16"] | None = None
+    """The weights' new dtype; as they are if not given."""
+    max_shard_size: str = "50GB"
+    """Weights of more bytes are written as several files; a number, or one such as 5GB."""
+    overwrite: bool = False
+    """Replace the model in a folder that is not empty; other files in it stay."""
+    json: bool = False
+    """Print what was done as JSON."""

@@ -102,6 +102,13 @@ def test_a_vocabulary_the_model_has_no_rows_for_is_refused(tokenizer: Tokenizer)
         check_vocabulary(tokenizer, size)
 
 
+def test_the_token_for_images_of_gemma_3_needs_no_row_in_a_model_of_text() -> None:
+    tokenizer = train_tokenizer(["one two three"] * 3, 100)
+    size = len(tokenizer)
+    tokenizer.backend.add_special_tokens(["<image_soft_token>"])
+    check_vocabulary(tokenizer, size)
+
+
 def test_offsets_point_into_the_text(tokenizer: Tokenizer) -> None:
     texts, pairs = ["May 1st, 2031", "2031"], ["2031년 5월 1일", "5월"]
     for left in (False, True):

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.checkpoints.card import CARD, is_ours, write_card
+from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN, write_golden
 from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import LAST_LAYER, Layout, generation_values, layout_for, layout_of, stored_values
 from glassformer.checkpoints.table import Rule, assign, check
@@ -32,10 +33,10 @@ from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.core.model import Transformer, initialise
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
-FILES = (CONFIG, WEIGHTS, GENERATION, *TOKENIZER_FILES)
+FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES)
 # What a model's weights may be in, whoever wrote them.
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 
@@ -252,6 +253,7 @@ def save(
 
 def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *, max_shard_size: int = SHARD) -> None:
     if tokenizer is not None:
+        check_vocabulary(tokenizer, model.config.vocab_size or 0)
         tokenizer.save(folder)
     layout = layout_for(model)
     stored = {**dict(model.named_buffers()), **stored_values(model, layout)}
@@ -266,6 +268,7 @@ def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *
     write_tensors(
         folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size
     )
+    write_golden(model, folder)
 
 
 def write_json(file: Path, values: dict[str, Any]) -> None:

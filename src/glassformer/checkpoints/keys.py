@@ -50,7 +50,7 @@ GENERATION = (
     "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
     "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
     "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
-    "force_bos_token_to_be_generated",
+    "force_bos_token_to_be_generated", "eos_token_ids",
 )  # fmt: skip
 
 

@@ -58,6 +58,17 @@ def open_tensors(folder: Path, device: torch.device) -> Tensors:
     )
 
 
+def weight_files(folder: Path) -> list[Path]:
+    """The files that `open_tensors` would read."""
+    for name in (SAFE, OLD):
+        index = folder / f"{name}.index.json"
+        if (folder / name).is_file():
+            return [folder / name]
+        if index.is_file():
+            return [folder / shard for shard in sorted(set(read_index(index).values()))]
+    return []
+
+
 def open_safe(file: Path, device: torch.device) -> Tensors:
     try:
         opened = safe_open(file, framework="pt", device=str(device))

@@ -49,7 +49,7 @@ class Embedding(nn.Module):
         elif segments is not None:
             raise InputError("token_type_ids were given to a model without segments (num_segments = 0): leave them out")
         if self.positions is not None:
-            x = x + self.positions(positions, span)  # (B, T, E)
+            x = x + self.positions(positions, span).to(x.dtype)  # (B, T, E)
         return self.project(self.dropout(self.norm(x)))  # (B, T, D)
 
 

@@ -1,17 +1,11 @@
-"""The verbs `train` and `predict`."""
+"""The verb `train`."""
 
-import json
 import shlex
-import sys
-from collections.abc import Sequence
 
 from rich.console import Console
 
-from glassformer.data.pairs import decode_lines, read_lines
-from glassformer.errors import InputError
 from glassformer.inspect.params import count
-from glassformer.settings import PredictSettings, TranslateSettings
-from glassformer.tasks.pipeline import pipeline
+from glassformer.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.terminal import make_console
 from glassformer.train.run import check_free, run
@@ -41,22 +35,3 @@ def describe(task: Translate, console: Console) -> None:
         f"model   encoder-decoder, {settings.num_layers}+{settings.num_layers} layers, d_model {config.d_model}, "
         f"{config.num_heads} heads, {count(task.model):,} parameters"
     )
-
-
-def predict(settings: PredictSettings) -> None:
-    texts = input_texts(settings)
-    outputs = pipeline(settings.run)(texts, max_new_tokens=settings.max_new_tokens)
-    for text, output in zip(texts, outputs, strict=True):
-        print(json.dumps({"input": text, "output": output}, ensure_ascii=False) if settings.json else output)
-
-
-def input_texts(settings: PredictSettings) -> Sequence[str]:
-    if settings.texts and settings.file:
-        raise InputError("texts and --file were both given: choose one")
-    if settings.texts:
-        return settings.texts
-    if settings.file:
-        return read_lines(settings.file)
-    if sys.stdin.isatty():
-        raise InputError('no text was given: write it behind the run, as in glassformer predict RUN "Nov 15 2026"')
-    return decode_lines(sys.stdin.buffer.read(), "standard input")

@@ -7,7 +7,8 @@ from glassformer.inspect.attention import picture_attention
 from glassformer.inspect.positions import picture_positions
 from glassformer.settings import DemoSettings, TranslateSettings
 from glassformer.tasks.command import describe
-from glassformer.tasks.translate import Translate, translate
+from glassformer.tasks.predictors import translate
+from glassformer.tasks.translate import Translate
 from glassformer.terminal import make_console
 from glassformer.train.run import RUN, check_free, read_record, run
 

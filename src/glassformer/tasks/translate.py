@@ -18,9 +18,9 @@ from glassformer.data.batches import bucketed, pad
 from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.errors import InputError
-from glassformer.generation import generate
 from glassformer.schema import OPEN
 from glassformer.settings import TranslateSettings
+from glassformer.tasks.predictors import translate
 from glassformer.text import Tokenizer, train_tokenizer
 
 HELD_OUT_DATES = 500
@@ -81,24 +81,6 @@ class Translate:
             "perplexity": exp(min(700.0, loss / sum(len(target) for _, target in examples))),
             "held_out": len(self.held_out),
         }
-
-
-def translate(
-    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, max_new_tokens: int = 128, batch_size: int = 64
-) -> list[str]:
-    """The translation of each text, in their order; like lengths are translated together."""
-    if isinstance(texts, str):
-        raise InputError(f"a single text {texts[:40]!r} was given: expected a list of texts")
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    found: dict[int, str] = {}
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
-        encoded = tokenizer.encode([texts[i] for i in batch])
-        ids = generate(
-            model, encoded.input_ids, attention_mask=encoded.attention_mask, max_new_tokens=max_new_tokens
-        ).tolist()
-        found.update((i, tokenizer.decode(row)) for i, row in zip(batch, ids, strict=True))
-    return [found[i] for i in range(len(texts))]
 
 
 def load_pairs(settings: TranslateSettings) -> tuple[list[Pair], list[Pair]]:

@@ -12,6 +12,7 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
+from glassformer.checkpoints.hub import find_folder
 from glassformer.errors import InputError, nearest
 from glassformer.text.conventions import SAME, content, family_of
 from glassformer.text.convert import convert
@@ -29,10 +30,8 @@ EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer of a run or model folder."""
-    folder = Path(path)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder. Expected a run or model folder")
+    """The tokenizer of a run, a model folder or a hub id."""
+    folder = find_folder(path)
     settings, config = read_settings(folder), read_json(folder / "config.json")
     family = family_of(settings, config)
     made = not (folder / TOKENIZER).is_file()

@@ -1,0 +1,107 @@
+"""Any model folder -> one as it is written today: safetensors, present names, a `tokenizer.json`, a dtype of choice."""
+
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.checkpoints.files import load, whole_folder, write_model
+from glassformer.checkpoints.hub import find_folder
+from glassformer.checkpoints.layout import layout_for
+from glassformer.checkpoints.tensors import SHARD
+from glassformer.errors import InputError
+from glassformer.text import load_tokenizer
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+TOKENIZER_PATTERNS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm")
+WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
+COPIED = ("preprocessor_config.json",)  # how images are prepared
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion did."""
+
+    source: str
+    target: str
+    model_type: str
+    head: str
+    dtype: str
+    parameters: int
+    tokenizer: bool
+    files: dict[str, int]  # name -> bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    dtype: torch.dtype | str | None = None,
+    max_shard_size: int | str = SHARD,
+    overwrite: bool = False,
+) -> Converted:
+    """Reads the model of a folder or hub id, in whichever layout and spelling, and writes it to the folder `target`.
+
+    Without `dtype` the weights keep theirs. `max_shard_size` is in bytes, or a text such as "5GB". The folder appears
+    whole or not at all.
+    """
+    shard, wanted = as_bytes(max_shard_size), as_dtype(dtype)
+    folder, goal = find_folder(source), Path(target)
+    check_free(folder, goal, overwrite)
+    model = load(folder, dtype=wanted)
+    tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
+    old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
+    with whole_folder(goal, replaces=(*old, *COPIED)) as written:
+        write_model(model, written, tokenizer, max_shard_size=shard)
+        for name in COPIED:
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, written / name)
+        files = {file.name: file.stat().st_size for file in sorted(written.iterdir()) if file.is_file()}
+    return Converted(
+        source=str(source),
+        target=str(target),
+        model_type=str(layout_for(model).values["model_type"]),
+        head=model.config.head,
+        dtype=str(next(model.parameters()).dtype).removeprefix("torch."),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        tokenizer=tokenizer is not None,
+        files=files,
+    )
+
+
+def check_free(source: Path, target: Path, overwrite: bool) -> None:
+    """Refuses a folder that holds something; asked before anything is read."""
+    if target.is_file():
+        raise InputError(f"{target} is a file: expected a folder to write")
+    if target.resolve() in (source.resolve(), Path.cwd()):
+        which = "the folder that is read" if target.resolve() == source.resolve() else "the folder you are in"
+        raise InputError(f"{target} is {which}: choose another to write")
+    if target.is_dir() and any(target.iterdir()) and not overwrite:
+        raise InputError(f"{target} is not empty: choose another folder, or replace the model in it with --overwrite")
+
+
+def has_tokenizer(folder: Path) -> bool:
+    return any(file.is_file() for pattern in TOKENIZER_PATTERNS for file in folder.glob(pattern))
+
+
+def as_dtype(name: torch.dtype | str | None) -> torch.dtype | None:
+    if name is None or isinstance(name, torch.dtype):
+        return name
+    if name not in DTYPES:
+        raise InputError(f"dtype is {name!r}: expected one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def as_bytes(size: int | str) -> int:
+    """5_000_000_000, "5000000000" or "5GB"."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
+    if match is None or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < 1:
+        raise InputError(f"the size of a shard is {size!r}: expected a number of bytes above 0, or one such as 5GB")
+    return int(float(match[1]) * UNITS[match[2].upper()])

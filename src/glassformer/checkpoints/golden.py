@@ -1,0 +1,116 @@
+"""Golden values: what a model answered when it was saved, kept beside its weights for `glassformer verify`.
+
+    {"inputs": {"input_ids": [[...], [...]], ...},
+     "outputs": {"logits": {"shape": [...], "scale": ..., "values": [...]}}}
+
+Always those of float32 on the CPU, whatever the weights are: half precision is exact in float32, and so one tolerance
+holds for all. Of a large output, values from all over it are kept.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer import __version__
+from glassformer.checkpoints.example import CHANNELS, answers, make_example, wave
+from glassformer.checkpoints.table import assign
+from glassformer.config import TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+
+GOLDEN, CERTIFICATE = "golden.json", "certificate.json"
+MOST_VALUES = 256  # of each output
+# Beyond either, a save would wait for seconds, or need gigabytes for a copy in float32: then nothing is stored.
+MOST_PARAMETERS, MOST_WORK = 5 * 10**8, 10**11  # work: parameters times tokens
+
+
+def write_golden(model: Transformer, folder: Path) -> None:
+    """Writes the golden values, if they can be had at little cost. They are an extra: a save never fails for them."""
+    try:
+        with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+            values = golden_values(model)
+    except Exception:  # out of memory, weights on a device that is gone, a model that was changed by hand
+        return
+    if values is not None:
+        (folder / GOLDEN).write_text(json.dumps(values) + "\n", encoding="utf-8")
+
+
+def golden_values(model: Transformer) -> dict[str, Any] | None:
+    """What the model answers to the example of its config; None if that would be long in coming, or is not finite."""
+    inputs = make_example(model.config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if parameters > MOST_PARAMETERS or parameters * num_tokens(model.config, inputs) > MOST_WORK:
+        return None
+    outputs = answers(twin(model), inputs)
+    if not all(bool(value.isfinite().all()) for value in outputs.values()):
+        return None
+    return {
+        "about": "what this model answered when it was saved; `glassformer verify` compares",
+        "glassformer": __version__,
+        "torch": torch.__version__,
+        "inputs": {name: plain(value) for name, value in inputs.items()},
+        "outputs": {
+            name: {"shape": list(value.shape), "scale": rounded(value.abs().max()), "values": plain(sample(value))}
+            for name, value in outputs.items()
+        },
+    }
+
+
+def num_tokens(config: TransformerConfig, inputs: dict[str, Tensor]) -> int:
+    texts = sum(value.numel() for name, value in inputs.items() if name.endswith("input_ids"))
+    rows = 2 * (CHANNELS if config.series else 1)
+    return texts + (rows * config.patches.num_tokens if config.patches else 0)
+
+
+def twin(model: Transformer) -> Transformer:
+    """The same weights in a model of its own, in float32 on the CPU, to run: training, hooks and watchers see nothing.
+
+    Weights that are float32 on the CPU already are not copied.
+    """
+    with torch.device("meta"):
+        other = Transformer(model.config)
+    assign(other, {name: parameter.detach().cpu() for name, parameter in model.named_parameters()})
+    return other.float().eval()
+
+
+def sample(value: Tensor) -> Tensor:
+    """At most so many of the values, evenly spread."""
+    flat = value.flatten()
+    if len(flat) <= MOST_VALUES:
+        return flat
+    return flat[torch.linspace(0, len(flat) - 1, MOST_VALUES, dtype=torch.float64).round().long()]
+
+
+def plain(value: Tensor) -> Any:
+    """A tensor as JSON: whole numbers and samples as lists, a wave by its shape."""
+    if not value.is_floating_point():
+        return value.tolist()
+    return {"wave": list(value.shape)} if value.ndim > 1 else [rounded(item) for item in value]
+
+
+def rounded(value: Tensor) -> float:
+    return float(f"{value.item():.9g}")  # nine digits tell every float32 from its neighbours
+
+
+def read_golden(file: Path) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:
+    """The inputs, and what was answered."""
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        inputs = {
+            name: wave(tuple(value["wave"])) if isinstance(value, dict) else torch.tensor(value)
+            for name, value in values["inputs"].items()
+        }
+        outputs = {
+            name: {
+                "shape": tuple(entry["shape"]),
+                "scale": float(entry["scale"]),
+                "values": torch.tensor(entry["values"], dtype=torch.float64),
+            }
+            for name, entry in values["outputs"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{file} does not hold golden values ({type(error).__name__}: {error})") from None
+    return inputs, outputs

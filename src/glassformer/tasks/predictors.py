@@ -1,0 +1,333 @@
+"""What a model with a head makes of texts: one function per head, from texts to answers in the same order.
+
+Texts of like length go through the model together, so that little is spent on padding. `embed.py` is the one for models
+without a head, `pictures.py` the one for images; `pipeline.py` chooses among them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.generation import generate
+from glassformer.text import Encoded, Tokenizer
+
+BATCH = 32
+NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
+LONGEST_ANSWER = 30  # tokens of an answer that is found in a text
+Answered = TypeVar("Answered")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A token that may stand where the mask is, and its probability."""
+
+    token: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Label:
+    """The likeliest class of an input with its probability, and those of all classes."""
+
+    label: str
+    score: float
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TokenLabel:
+    """The class of one token, which stands at text[start:end]."""
+
+    text: str
+    label: str
+    score: float
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The part of a text, text[start:end], that answers a question."""
+
+    answer: str
+    score: float
+    start: int
+    end: int
+
+
+def translate(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    seed: int | None = None,
+    batch_size: int = BATCH,
+    **choices: Any,
+) -> list[str]:
+    """What the decoder writes for each text. `choices` are those of `generate`; without any, the model's own."""
+    languages = {"source_language": source_language, "target_language": target_language}
+    choices |= begin_in(model, tokenizer, target_language)
+    generator = make_generator(model, seed)
+
+    def run(batch: Sequence[str]) -> list[str]:
+        encoded = encode(tokenizer, batch, **languages)
+        return tokenizer.decode_batch(write(model, encoded, 1, generator, choices))
+
+    return in_batches(texts, run, batch_size)
+
+
+def begin_in(model: Transformer, tokenizer: Tokenizer, language: str | None) -> dict[str, int]:
+    """How `generate` is told the language to write in, for models that write in several.
+
+    Most write its token first, behind their start token (mBART-50, M2M100, NLLB); in mBART it is the start token.
+    """
+    if tokenizer.settings.get("language_position") is None:
+        return {}  # one target language, or the tokenizer writes it before the source (Marian)
+    config = model.config
+    start, known = config.decoder_start_token_id, {tokenizer.id_of(token) for token in tokenizer.languages.values()}
+    language = language or tokenizer.settings.get("tgt_lang")
+    if language is None:
+        if config.generation.forced_bos_token_id in known or start in known:
+            return {}
+        some = ", ".join(list(tokenizer.languages)[:5])
+        raise InputError(
+            f"this model writes in {len(known)} languages, such as {some}: name one with target_language "
+            "(--target-language)"
+        )
+    begins = start is None or start in known
+    return {"decoder_start_token_id" if begins else "forced_bos_token_id": tokenizer.language_id(language)}
+
+
+def complete(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    chat: bool = False,
+    seed: int | None = None,
+    batch_size: int = BATCH,
+    **choices: Any,
+) -> list[str]:
+    """How each text goes on: text + answer is the whole. With `chat`, what the model answers to it as a message."""
+    generator = make_generator(model, seed)
+    check_batch(texts)
+    if chat:
+        prompts = [tokenizer.apply_chat([{"role": "user", "content": text}]) for text in texts]
+    else:
+        prompts = [begun(tokenizer, text) for text in texts]
+
+    def run(batch: Sequence[str]) -> list[str]:
+        encoded = encode(tokenizer, batch, pad_left=True, add_special=not chat)
+        length = encoded.input_ids.shape[1]
+        rows = write(model, encoded, length, generator, choices)
+        return [continuation(tokenizer, row, length, encoded.attention_mask[i]) for i, row in enumerate(rows)]
+
+    answers = in_batches(prompts, run, batch_size)
+    return [answer.strip() for answer in answers] if chat else answers
+
+
+def begun(tokenizer: Tokenizer, text: str) -> str:
+    """The text, or for an empty one the token that texts begin with, where the tokenizer does not write it itself."""
+    if text or tokenizer.ids(text):
+        return text
+    if "bos_token" not in tokenizer.special:
+        raise InputError("an empty text, and this tokenizer has no token that texts begin with: give at least a word")
+    return tokenizer.special["bos_token"]
+
+
+def continuation(tokenizer: Tokenizer, row: Tensor, length: int, keep: Tensor) -> str:
+    """The text behind the prompt. Decoded together with it, because many tokenizers drop a space at the beginning."""
+    prompt, new = row[:length][keep], row[length:]
+    before, whole = tokenizer.decode(prompt), tokenizer.decode(torch.cat([prompt, new]))
+    return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(new)
+
+
+def write(
+    model: Transformer, encoded: Encoded, prompt: int, generator: torch.Generator | None, choices: dict[str, Any]
+) -> Tensor:
+    """The ids that the model generates, for a decoder that begins with `prompt` tokens."""
+    settings, stack = model.config.generation, model.config.last_stack
+    if choices.get("num_return_sequences", 1) not in (None, 1):
+        raise InputError(
+            f"num_return_sequences is {choices['num_return_sequences']}: a pipeline gives one answer to each text. "
+            "For several, call gf.generate"
+        )
+    says = (settings.max_length, settings.max_new_tokens, choices.get("max_length"), choices.get("max_new_tokens"))
+    if all(length is None for length in says):
+        room = stack.max_len - prompt if stack.positions == "learned" else NEW_TOKENS
+        choices = {**choices, "max_new_tokens": max(1, min(NEW_TOKENS, room))}
+    inputs = on_device(model, encoded)
+    return generate(
+        model,
+        inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        generator=generator,
+        **{**choices, "num_return_sequences": 1},
+    ).cpu()
+
+
+def make_generator(model: Transformer, seed: int | None) -> torch.Generator | None:
+    return None if seed is None else torch.Generator(next(model.parameters()).device).manual_seed(seed)
+
+
+def fill_masks(
+    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, guesses: int = 5, batch_size: int = BATCH
+) -> list[list[list[Guess]]]:
+    """For each mask of each text the likeliest tokens, the best first."""
+    mask = tokenizer.special.get("mask_token")
+    if mask is None:
+        raise InputError("this tokenizer has no mask token: its folder names none in tokenizer_config.json")
+    if guesses < 1:
+        raise InputError(f"guesses is {guesses}: expected at least 1")
+    for text in texts:
+        if mask not in text:
+            raise InputError(f"the text {text[:60]!r} has no {mask}: write it where the model is to guess")
+
+    def run(batch: Sequence[str]) -> list[list[list[Guess]]]:
+        encoded = encode(tokenizer, batch)
+        logits = answer_of(model, encoded)["logits"]  # (B, T, V)
+        found = []
+        for row, ids in zip(logits, encoded.input_ids, strict=True):
+            probabilities = row[ids == tokenizer.mask_token_id].softmax(dim=1)[:, : len(tokenizer)]  # (masks, V)
+            best = probabilities.topk(min(guesses, probabilities.shape[1]), dim=1)
+            tokens = [tokenizer.tokens(row) for row in best.indices]
+            pairs = zip(tokens, best.values.tolist(), strict=True)
+            found.append([list(map(Guess, *pair)) for pair in pairs])
+        return found
+
+    return in_batches(texts, run, batch_size)
+
+
+def classify(model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, batch_size: int = BATCH) -> list[Label]:
+    """The class of each text."""
+
+    def run(batch: Sequence[str]) -> list[Label]:
+        return as_labels(model, answer_of(model, encode(tokenizer, batch))["logits"])
+
+    return in_batches(texts, run, batch_size)
+
+
+def as_labels(model: Transformer, logits: Tensor) -> list[Label]:
+    """Logits (B, C) as the likeliest class of each row, with its probability."""
+    names, found = class_names(model), []
+    for row in probabilities_of(model, logits).tolist():
+        best = max(range(len(row)), key=row.__getitem__)
+        found.append(Label(names[best], row[best], dict(zip(names, row, strict=True))))
+    return found
+
+
+def class_names(model: Transformer) -> list[str]:
+    """What the classes are called in config.json; where it does not say, their numbers."""
+    named = {str(i): str(name) for i, name in (model.origin.get("config.json", {}).get("id2label") or {}).items()}
+    return [named.get(str(i), str(i)) for i in range(model.config.num_classes or 0)]
+
+
+def probabilities_of(model: Transformer, logits: Tensor) -> Tensor:
+    """Of one class among all, or of each by itself; a regression's number stays as it is."""
+    kind = model.origin.get("config.json", {}).get("problem_type")
+    if kind == "regression":
+        return logits
+    alone = kind == "multi_label_classification" or logits.shape[-1] == 1
+    return logits.sigmoid() if alone else logits.softmax(dim=-1)
+
+
+def label_tokens(
+    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, batch_size: int = BATCH
+) -> list[list[TokenLabel]]:
+    """The class of each token of each text, with where it stands; tokens that are not of the text have none."""
+    names = class_names(model)
+
+    def run(batch: Sequence[str]) -> list[list[TokenLabel]]:
+        encoded = encode(tokenizer, batch)
+        best = answer_of(model, encoded)["logits"].softmax(dim=2).max(dim=2)
+        found = []
+        for i, text in enumerate(batch):
+            places = (encoded.sequence_ids[i] == 0).nonzero().flatten().tolist()
+            row = []
+            for t in places:
+                start, end = encoded.offsets[i, t].tolist()
+                label, score = names[int(best.indices[i, t])], float(best.values[i, t])
+                row.append(TokenLabel(text[start:end], label, score, start, end))
+            found.append(row)
+        return found
+
+    return in_batches(texts, run, batch_size)
+
+
+def find_answers(
+    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, question: str | None = None, batch_size: int = 8
+) -> list[Answer]:
+    """The part of each text that answers the question."""
+    if not (question or "").strip():
+        raise InputError("this model finds the answer to a question in a text: give the question (--question)")
+
+    def run(batch: Sequence[str]) -> list[Answer]:
+        encoded = encode(tokenizer, [str(question)] * len(batch), batch)
+        answer = answer_of(model, encoded)
+        outside = encoded.sequence_ids != 1  # (B, T): an answer stands in the text, not in the question
+        start, end = (
+            answer[name].masked_fill(outside, -torch.inf).softmax(dim=1) for name in ("start_logits", "end_logits")
+        )
+        together = (start[:, :, None] * end[:, None, :]).triu().tril(LONGEST_ANSWER - 1)  # (B, T, T)
+        score, place = together.flatten(1).max(dim=1)
+        found = []
+        for i, text in enumerate(batch):
+            if outside[i].all():
+                raise InputError("an empty text: expected one that may hold the answer")
+            first, last = divmod(int(place[i]), together.shape[2])
+            begin, stop = int(encoded.offsets[i, first, 0]), int(encoded.offsets[i, last, 1])
+            found.append(Answer(text[begin:stop].strip(), float(score[i]), begin, stop))
+        return found
+
+    return in_batches(texts, run, batch_size)
+
+
+def check_batch(texts: Sequence[str]) -> None:
+    if isinstance(texts, str):
+        raise InputError(f"a single text {texts[:40]!r} was given: expected a list of texts")
+
+
+def in_batches(
+    texts: Sequence[str], run: Callable[[Sequence[str]], Sequence[Answered]], batch_size: int
+) -> list[Answered]:
+    """`run` on batches of texts of like length; the answers stand in the order of the texts."""
+    check_batch(texts)
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    found: dict[int, Answered] = {}
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
+        found.update(zip(batch, run([texts[i] for i in batch]), strict=True))
+    return [found[i] for i in range(len(texts))]
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any) -> Encoded:
+    encoded = tokenizer.encode(texts, pairs, **options)
+    if not encoded.attention_mask.any(dim=1).all():
+        raise InputError("a text is empty: expected at least a word in each")
+    return encoded
+
+
+@torch.no_grad()
+def answer_of(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
+    """What the head answers, by the names of `Output`, as float32 on the CPU."""
+    output = model(**on_device(model, encoded))
+    named = {name: getattr(output, name) for name in ("logits", "start_logits", "end_logits")}
+    return {name: value.float().cpu() for name, value in named.items() if value is not None}
+
+
+def on_device(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
+    """A batch as the model's arguments, where the model is."""
+    device = next(model.parameters()).device
+    named = {
+        "input_ids": encoded.input_ids,
+        "attention_mask": encoded.attention_mask,
+        "token_type_ids": encoded.token_type_ids,
+    }
+    return {name: value.to(device) for name, value in named.items() if value is not None}

@@ -1,0 +1,540 @@
+"""`predict` and `gf.pipeline` on tiny checkpoints of every head, made by transformers and compared with it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+import transformers
+from test_cli import run
+from tokenizers import decoders, models, pre_tokenizers, processors, trainers
+
+import glassformer as gf
+from glassformer.errors import InputError
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+TEXTS = [
+    "The quick brown fox jumps over the lazy dog.",
+    "Hello world",
+    "오늘은 5월 1일 월요일입니다",
+    "how are you today?",
+]
+SPECIAL = {
+    "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "cls_token": "[CLS]",
+    "sep_token": "[SEP]", "mask_token": "[MASK]",
+}  # fmt: skip
+LANGUAGES = {
+    "mbart": ["en_XX", "ko_KR", "ro_RO"],
+    "m2m_100": ["__en__", "__ko__", "__ro__"],
+    "nllb": ["eng_Latn", "kor_Hang"],
+}
+LABELS = {0: "calm", 1: "glad", 2: "sad"}
+CHATML = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
+BART = {
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 37, "decoder_ffn_dim": 41, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": None,
+}  # fmt: skip
+
+
+def make_tokenizer(folder: Path, kind: str, extra: list[str], *, vocab_size: int = 340, **settings: Any) -> int:
+    """Writes a tokenizer of bytes, with the special tokens around a text that its kind of model expects."""
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = [*SPECIAL.values(), *extra]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    backend.train_from_iterator(TEXTS * 5, trainer)
+    template = {
+        "encoder": ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"),
+        "decoder": ("<s> $A", "<s> $A $B"),
+        "both": ("$A </s>", "$A $B </s>"),
+    }[kind]
+    named = [(token, backend.token_to_id(token)) for token in SPECIAL.values()]
+    post = processors.TemplateProcessing(single=template[0], pair=template[1], special_tokens=named)
+    backend.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), post])
+    backend.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**SPECIAL, **settings}), encoding="utf-8")
+    return int(backend.get_vocab_size())
+
+
+def make(folder: Path, architecture: str, kind: str, *, extra: list[str] | None = None, **settings: Any) -> Path:
+    """A checkpoint of transformers with random weights, and its tokenizer."""
+    size = make_tokenizer(folder, kind, extra or [], **settings.pop("tokenizer", {}))
+    model_class = getattr(transformers, architecture)
+    torch.manual_seed(0)
+    model = model_class(model_class.config_class(vocab_size=size, **settings))
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    return folder
+
+
+def bert(folder: Path, head: str, **settings: Any) -> Path:
+    defaults = {**SMALL, "max_position_embeddings": 64, "pad_token_id": 0}
+    return make(folder, f"Bert{head}", "encoder", **{**defaults, **settings})
+
+
+def llama(folder: Path, **settings: Any) -> Path:
+    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    extra = ["<|user|>", "<|assistant|>"]
+    return make(folder, "LlamaForCausalLM", "decoder", extra=extra, **{**SMALL, **ids, **settings})
+
+
+def theirs(folder: Path, architecture: str) -> tuple[Any, Any]:
+    model = getattr(transformers, architecture).from_pretrained(folder, attn_implementation="eager").eval()
+    file = str(folder / "tokenizer.json")
+    return model, transformers.PreTrainedTokenizerFast(tokenizer_file=file, **SPECIAL)
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@torch.no_grad()
+def test_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bert(tmp_path, "ForSequenceClassification", id2label=LABELS, label2id={v: k for k, v in LABELS.items()})
+    model, tokenizer = theirs(folder, "BertForSequenceClassification")
+    assert run("predict", folder, *TEXTS, "--json") == 0
+    rows = lines(capsys)
+    assert run("predict", folder, *TEXTS) == 0
+    plain = capsys.readouterr().out.splitlines()
+    for text, row, line in zip(TEXTS, rows, plain, strict=True):
+        expected = model(**tokenizer(text, return_tensors="pt")).logits[0].softmax(dim=0)
+        assert row["input"] == text
+        assert row["label"] == LABELS[int(expected.argmax())]
+        assert row["score"] == pytest.approx(float(expected.max()), abs=1e-5)
+        assert list(row["scores"].values()) == pytest.approx(expected.tolist(), abs=1e-5)
+        assert line.split()[:3] == [row["label"], f"{row['score']:.3f}", text.split()[0]]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("kind", "labels"), [("multi_label_classification", 3), (None, 1), ("regression", 1)])
+def test_what_is_no_choice_among_classes(kind: str | None, labels: int, tmp_path: Path) -> None:
+    folder = bert(tmp_path, "ForSequenceClassification", num_labels=labels, problem_type=kind)
+    model, tokenizer = theirs(folder, "BertForSequenceClassification")
+    logits = model(**tokenizer(TEXTS[:1], return_tensors="pt")).logits[0]
+    expected = logits if kind == "regression" else logits.sigmoid()
+    found = gf.pipeline(folder)(TEXTS[:1])[0]
+    assert list(found.scores.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+@torch.no_grad()
+def test_masks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bert(tmp_path, "ForMaskedLM")
+    model, tokenizer = theirs(folder, "BertForMaskedLM")
+    texts = ["The quick [MASK] fox", "[MASK] world [MASK]", "how [MASK]"]
+    found = gf.pipeline(folder)(texts, guesses=4)
+    for text, masks in zip(texts, found, strict=True):
+        batch = tokenizer(text, return_tensors="pt")
+        logits = model(**batch).logits[batch["input_ids"] == tokenizer.mask_token_id]
+        best = logits.softmax(dim=1).topk(4, dim=1)
+        assert len(masks) == len(logits)
+        for guesses, ids, scores in zip(masks, best.indices, best.values, strict=True):
+            assert [guess.score for guess in guesses] == pytest.approx(scores.tolist(), abs=1e-5)
+            assert [guess.token for guess in guesses] == [tokenizer.decode([i]).strip() or "▁" for i in ids]
+    assert run("predict", folder, texts[1], "--guesses", "2") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == texts[1]
+    assert [line.split()[:2] for line in shown[1:]] == [["mask", "1"]] * 2 + [["mask", "2"]] * 2
+    assert run("predict", folder, texts[0], "--json") == 0
+    assert len(lines(capsys)[0]["masks"][0]) == 5
+    assert run("predict", folder, "no mask here") == 2
+    assert "'no mask here' has no [MASK]: write it where" in capsys.readouterr().err
+
+
+@torch.no_grad()
+def test_labels_of_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bert(tmp_path, "ForTokenClassification", id2label=LABELS, label2id={v: k for k, v in LABELS.items()})
+    model, tokenizer = theirs(folder, "BertForTokenClassification")
+    assert run("predict", folder, *TEXTS, "--json") == 0
+    for text, row in zip(TEXTS, lines(capsys), strict=True):
+        batch = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = batch.pop("offset_mapping")[0].tolist()
+        best = model(**batch).logits[0].softmax(dim=1).max(dim=1)
+        expected = [LABELS[int(i)] for i in best.indices[1:-1]]
+        assert [token["label"] for token in row["tokens"]] == expected
+        assert [token["score"] for token in row["tokens"]] == pytest.approx(best.values[1:-1].tolist(), abs=1e-5)
+        assert [[token["start"], token["end"]] for token in row["tokens"]] == offsets[1:-1]
+        assert all(token["text"] == text[token["start"] : token["end"]] for token in row["tokens"])
+    assert run("predict", folder, "Hello world") == 0
+    assert capsys.readouterr().out.splitlines()[0] == "Hello world"
+
+
+@torch.no_grad()
+def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bert(tmp_path, "ForQuestionAnswering")
+    model, tokenizer = theirs(folder, "BertForQuestionAnswering")
+    question = "how are you?"
+    found = gf.pipeline(folder)(TEXTS, question=question)
+    for text, answer in zip(TEXTS, found, strict=True):
+        batch = tokenizer(question, text, return_tensors="pt", return_offsets_mapping=True, return_token_type_ids=True)
+        offsets, inside = batch.pop("offset_mapping")[0], torch.tensor([part == 1 for part in batch.sequence_ids(0)])
+        output = model(**batch)
+        start, end = (x[0].masked_fill(~inside, -1e9).softmax(dim=0) for x in (output.start_logits, output.end_logits))
+        score, a, b = max(
+            (float(start[i] * end[j]), i, j) for i in range(len(start)) for j in range(i, min(len(end), i + 30))
+        )
+        assert answer.score == pytest.approx(score, abs=1e-5)
+        assert answer.answer == text[offsets[a][0] : offsets[b][1]].strip()
+        assert answer.answer == text[answer.start : answer.end].strip()
+    assert run("predict", folder, TEXTS[0], "--question", question) == 0
+    assert capsys.readouterr().out.startswith(found[0].answer)
+    assert run("predict", folder, TEXTS[0]) == 2
+    assert "give the question (--question)" in capsys.readouterr().err
+    with pytest.raises(InputError, match="an empty text"):
+        gf.pipeline(folder)([""], question=question)
+
+
+def test_texts_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = llama(tmp_path)
+    model, tokenizer = theirs(folder, "LlamaForCausalLM")
+    predict = gf.pipeline(folder)
+    for choices in ({"max_new_tokens": 9}, {"max_new_tokens": 9, "num_beams": 3}):
+        for text, answer in zip(TEXTS, predict(TEXTS, **choices), strict=True):
+            batch = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+            ids = model.generate(**batch, do_sample=False, **choices)[0]
+            assert text + answer == tokenizer.decode(ids, skip_special_tokens=True)
+    drawn = predict(TEXTS, max_new_tokens=9, do_sample=True, temperature=2.0, seed=3)
+    assert drawn == predict(TEXTS, max_new_tokens=9, do_sample=True, temperature=2.0, seed=3)
+    assert drawn != predict(TEXTS, max_new_tokens=9, do_sample=True, temperature=2.0, seed=4)
+    flags = ["--max-new-tokens=9", "--do-sample", "--temperature=2", "--seed=3", "--json"]
+    assert run("predict", folder, *TEXTS, *flags) == 0
+    assert [row["output"] for row in lines(capsys)] == drawn
+    assert predict([]) == []
+    assert isinstance(predict([""], max_new_tokens=2)[0], str)
+
+
+def test_the_length_when_nobody_says(tmp_path: Path) -> None:
+    """256 new tokens, or as many as a learned table has room for; else as generation_config.json says."""
+    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
+    shape = {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 40}
+    folder = make(tmp_path, "GPT2LMHeadModel", "decoder", **shape, **ids)
+    predict = gf.pipeline(folder)
+    seen: list[int] = []
+    original = predict.tokenizer.decode
+
+    def decode(ids: Any, **options: Any) -> str:
+        seen.append(len(ids))
+        return original(ids, **options)
+
+    predict.tokenizer.decode = decode
+    predict(["Hello"])
+    assert max(seen) == 40
+    (folder / "generation_config.json").write_text('{"max_new_tokens": 3}', encoding="utf-8")
+    seen.clear()
+    predict = gf.pipeline(folder)
+    predict.tokenizer.decode = decode
+    predict(["Hello"])
+    assert max(seen) == len(predict.tokenizer.ids("Hello")) + 3
+
+
+def test_greedy_where_the_model_prefers_to_draw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = llama(tmp_path)
+    plain = gf.pipeline(folder)(TEXTS, max_new_tokens=9)
+    (folder / "generation_config.json").write_text('{"do_sample": true, "temperature": 3.0}', encoding="utf-8")
+    assert gf.pipeline(folder)(TEXTS, max_new_tokens=9, seed=0) != plain
+    assert run("predict", folder, *TEXTS, "--max-new-tokens=9", "--greedy", "--json") == 0
+    assert [row["output"] for row in lines(capsys)] == plain
+
+
+def test_chat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = llama(tmp_path, tokenizer={"chat_template": CHATML})
+    model, tokenizer = theirs(folder, "LlamaForCausalLM")
+    assert run("predict", folder, *TEXTS, "--chat", "--json", "--max-new-tokens=9") == 0
+    for text, row in zip(TEXTS, lines(capsys), strict=True):
+        prompt = f"<|user|>{text}</s><|assistant|>"
+        batch = tokenizer(prompt, return_tensors="pt", add_special_tokens=False, return_token_type_ids=False)
+        ids = model.generate(**batch, do_sample=False, max_new_tokens=9)[0, batch["input_ids"].shape[1] :]
+        assert row == {"input": text, "output": tokenizer.decode(ids, skip_special_tokens=True).strip()}
+
+
+def test_chat_without_a_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("predict", llama(tmp_path), "hi", "--chat") == 2
+    shown = capsys.readouterr().err
+    assert "has no chat template: its folder needs a chat_template.jinja. Give a plain text instead" in shown
+    assert shown.count("\n") == 1
+
+
+def test_translations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make(tmp_path, "BartForConditionalGeneration", "both", **BART)
+    model, tokenizer = theirs(folder, "BartForConditionalGeneration")
+    assert run("predict", folder, *TEXTS, "--max-new-tokens=9", "--num-beams=2") == 0
+    shown = capsys.readouterr().out
+    expected = []
+    for text in TEXTS:
+        batch = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+        ids = model.generate(**batch, do_sample=False, max_new_tokens=9, num_beams=2)[0]
+        expected.append(tokenizer.decode(ids, skip_special_tokens=True))
+    assert shown == "".join(f"{text}\n" for text in expected)
+    assert run("predict", folder, "hi", "--target-language", "fr") == 2
+    assert "language 'fr': this tokenizer has no languages. Leave the language out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mbart", "mbart50", "m2m_100", "nllb"])
+def test_languages_by_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    codes = LANGUAGES[name.removesuffix("50")]
+    family, architecture = {
+        "mbart": ("MBartTokenizer", "MBart"),
+        "mbart50": ("MBart50Tokenizer", "MBart"),
+        "m2m_100": ("M2M100Tokenizer", "M2M100"),
+        "nllb": ("NllbTokenizer", "M2M100"),
+    }[name]
+    first_language = len(SPECIAL)
+    settings = {**BART, "decoder_start_token_id": first_language + 1} if name == "mbart" else BART
+    folder = make(
+        tmp_path, f"{architecture}ForConditionalGeneration", "both",
+        extra=codes, tokenizer={"tokenizer_class": family}, **settings,
+    )  # fmt: skip
+    model, tokenizer = theirs(folder, f"{architecture}ForConditionalGeneration")
+    source, target = (tokenizer.convert_tokens_to_ids(codes[i]) for i in (1, 0))
+    flags = [f"--source-language={codes[1].strip('_')}", f"--target-language={codes[0].strip('_')}"]
+    assert run("predict", folder, *TEXTS, *flags, "--max-new-tokens=9", "--json") == 0
+    for text, row in zip(TEXTS, lines(capsys), strict=True):
+        plain = tokenizer.encode(text, add_special_tokens=False)
+        ids = [*plain, 2, source] if name == "mbart" else [source, *plain, 2]
+        begin = {"decoder_start_token_id": target} if name == "mbart" else {"forced_bos_token_id": target}
+        made = model.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=9, **begin)[0]
+        assert target in made[:2]
+        assert row["output"] == tokenizer.decode(made, skip_special_tokens=True)
+    assert run("predict", folder, "hi", "--target-language=klingon") == 2
+    assert "unknown language 'klingon'" in capsys.readouterr().err
+    if name == "mbart":  # its config names the language to begin with
+        assert run("predict", folder, "hi", "--max-new-tokens=2") == 0
+    else:
+        assert run("predict", folder, "hi") == 2
+        assert f"writes in {len(codes)} languages, such as" in capsys.readouterr().err
+
+
+def pooled_by(folder: Path, pooling: dict[str, Any] | None, modules: list[str] | None) -> None:
+    if pooling is not None:
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling), encoding="utf-8")
+    if modules is not None:
+        paths = {"Transformer": "", "Pooling": "1_Pooling"}
+        listed = [
+            {
+                "idx": i,
+                "name": str(i),
+                "path": paths.get(name, f"{i}_{name}"),
+                "type": f"sentence_transformers.models.{name}",
+            }
+            for i, name in enumerate(modules)
+        ]
+        (folder / "modules.json").write_text(json.dumps(listed), encoding="utf-8")
+
+
+POOLINGS: dict[str, tuple[dict[str, Any], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "mean": ({"pooling_mode_mean_tokens": True}, lambda hidden: hidden.mean(dim=0)),
+    "cls": ({"pooling_mode_cls_token": True}, lambda hidden: hidden[0]),
+    "max": ({"pooling_mode_max_tokens": True}, lambda hidden: hidden.amax(dim=0)),
+    "last": ({"pooling_mode_lasttoken": True, "pooling_mode_mean_tokens": False}, lambda hidden: hidden[-1]),
+    "root": ({"pooling_mode_mean_sqrt_len_tokens": True}, lambda hidden: hidden.sum(dim=0) / len(hidden) ** 0.5),
+    "weighted": (
+        {"pooling_mode_weightedmean_tokens": True},
+        lambda hidden: torch.arange(1.0, len(hidden) + 1) @ hidden / sum(range(1, len(hidden) + 1)),
+    ),
+    "both": (
+        {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
+        lambda hidden: torch.cat([hidden[0], hidden.mean(dim=0)]),
+    ),
+    "word": ({"pooling_mode": "cls"}, lambda hidden: hidden[0]),
+}  # fmt: skip
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", POOLINGS)
+def test_vectors(name: str, tmp_path: Path) -> None:
+    folder = bert(tmp_path, "Model")
+    values, expected = POOLINGS[name]
+    pooled_by(folder, values, ["Transformer", "Pooling", "Normalize"])
+    model, tokenizer = theirs(folder, "BertModel")
+    predict = gf.pipeline(folder)
+    vectors, raw = predict(TEXTS), predict(TEXTS, normalise=False)
+    for text, vector, plain in zip(TEXTS, vectors, raw, strict=True):
+        made = expected(model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0])
+        torch.testing.assert_close(plain, made, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(vector, made / made.norm(), atol=1e-5, rtol=1e-5)
+    assert predict([]).shape == (0, vectors.shape[1])
+
+
+def test_vectors_of_a_model_that_has_a_head_by_name_only(tmp_path: Path) -> None:
+    """Many sentence transformers are called masked language models, and hold no such head."""
+    folder = bert(tmp_path, "Model")
+    expected = gf.pipeline(folder)(TEXTS)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}), encoding="utf-8")
+    pooled_by(folder, {"pooling_mode_mean_tokens": True}, None)
+    torch.testing.assert_close(gf.pipeline(folder)(TEXTS), expected)
+
+
+def test_vectors_with_the_words_of_the_folder(tmp_path: Path) -> None:
+    folder = bert(tmp_path, "Model")
+    pooled_by(folder, {"pooling_mode_mean_tokens": True}, ["Transformer", "Pooling"])
+    plain = gf.pipeline(folder)(["query: hello world", "query: how"])
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": true}', encoding="utf-8")
+    prompts = {"prompts": {"query": "query: ", "passage": "passage: "}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts), encoding="utf-8")
+    torch.testing.assert_close(gf.pipeline(folder)(["Hello World", "HOW"]), plain)
+
+
+def test_vectors_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bert(tmp_path, "Model")
+    vectors = gf.pipeline(folder)(TEXTS)
+    assert run("predict", folder, *TEXTS) == 0
+    shown = capsys.readouterr()
+    assert "does not say how to pool: the vectors are means over the tokens" in shown.err
+    table = [[float(x) for x in line.split()[-4:]] for line in shown.out.splitlines()[1:]]
+    torch.testing.assert_close(torch.tensor(table), vectors @ vectors.T, atol=6e-4, rtol=0)
+    many = [f"{text} {i}" for i in range(4) for text in TEXTS]
+    assert run("predict", folder, *many) == 0
+    assert all(" nearest " in line for line in capsys.readouterr().out.splitlines())
+    assert run("predict", folder, TEXTS[0], "--json") == 0
+    assert lines(capsys)[0]["vector"] == pytest.approx(vectors[0].tolist(), abs=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["ViT", "DeiT"])
+def test_images(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+    from PIL import Image
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(
+        **SMALL, image_size=24, patch_size=8, id2label=LABELS, label2id={v: k for k, v in LABELS.items()}
+    )
+    model = getattr(transformers, f"{name}ForImageClassification")(config).eval()
+    model.classifier.weight.normal_()
+    model.save_pretrained(tmp_path)
+    settings = {
+        "image_processor_type": f"{name}ImageProcessor", "do_resize": True, "size": {"height": 24, "width": 24},
+        "resample": 2, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
+        "image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4],
+    }  # fmt: skip
+    if name == "DeiT":
+        settings |= {"size": {"height": 30, "width": 30}, "do_center_crop": True, "resample": 3}
+        settings["crop_size"] = {"height": 24, "width": 24}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    colours = np.random.default_rng(0).integers(0, 255, (2, 5, 7, 3), dtype=np.uint8)
+    files = [tmp_path / "a.png", tmp_path / "b.png"]
+    for file, image in zip(files, colours, strict=True):
+        Image.fromarray(image).resize((50, 40)).save(file)
+    processor = getattr(transformers, f"{name}ImageProcessorPil", None) or getattr(
+        transformers, f"{name}ImageProcessor"
+    )
+    images = [Image.open(file) for file in files]
+    pixels = processor.from_pretrained(tmp_path)(images, return_tensors="pt")["pixel_values"]
+    expected = model(pixels).logits.softmax(dim=1)
+    assert run("predict", tmp_path, *files, "--json") == 0
+    for row, scores in zip(lines(capsys), expected, strict=True):
+        assert list(row["scores"].values()) == pytest.approx(scores.tolist(), abs=1e-4)
+        assert row["label"] == LABELS[int(scores.argmax())]
+    assert run("predict", tmp_path, tmp_path / "none.png") == 2
+    assert "none.png: there is no such image file" in capsys.readouterr().err
+    assert run("predict", tmp_path, tmp_path / "config.json") == 2
+    assert "is no image that pillow reads" in capsys.readouterr().err
+    (tmp_path / "preprocessor_config.json").unlink()
+    assert run("predict", tmp_path, *files) == 2
+    assert "has no preprocessor_config.json" in capsys.readouterr().err
+
+
+def test_a_tokenizer_that_does_not_fit_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    llama(folder)
+    size = make_tokenizer(folder, "decoder", [f"<more {i}>" for i in range(60)], vocab_size=400)
+    held = gf.load(folder).config.vocab_size
+    assert held is not None
+    assert held < size
+    assert run("predict", folder, "hello") == 2
+    shown = capsys.readouterr().err
+    assert f"vocab_size is {held}, and the tokenizer has ids up to {size - 1}" in shown
+    assert "Use the tokenizer that belongs to the model" in shown
+    with pytest.raises(InputError, match=f"vocab_size is {held}"):
+        gf.save(gf.load(folder), tmp_path / "saved", tokenizer=gf.load_tokenizer(folder))
+    assert not (tmp_path / "saved").exists()
+
+
+def test_weights_are_float32_on_the_cpu(tmp_path: Path) -> None:
+    folder = llama(tmp_path)
+    gf.save(gf.load(folder, dtype=torch.bfloat16), folder, tokenizer=gf.load_tokenizer(folder))
+    assert gf.load(folder).head.out.weight.dtype == torch.bfloat16
+    assert gf.pipeline(folder).model.head.out.weight.dtype == torch.float32
+
+
+def bad_options() -> dict[str, tuple[list[str], str]]:
+    return {
+        "chat": (["--chat"], "chat is for a model that continues a text; this one names the class of a text"),
+        "question": (["--question", "why?"], "question is for a model that finds the answer"),
+        "sampling": (["--top-k", "3"], "top_k is for a model that writes a text for a text or continues a text"),
+        "language": (["--target-language", "ko"], "target_language is for a model that writes a text for a text"),
+        "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
+        "device": (["--device", "abacus"], "device is 'abacus'"),
+        "long": (["word " * 100], "does not fit a learned table of max_len = 64. Shorten it to 64"),
+    }
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bert(tmp_path_factory.mktemp("classifier"), "ForSequenceClassification")
+
+
+@pytest.mark.parametrize("name", bad_options())
+def test_bad_input_is_one_clear_sentence(name: str, classifier: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags, message = bad_options()[name]
+    assert run("predict", classifier, "hello", *flags) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_bad_input_in_python(classifier: Path, tmp_path: Path) -> None:
+    predict = gf.pipeline(classifier)
+    with pytest.raises(InputError, match="a single text 'hello' was given: expected a list"):
+        predict("hello")
+    with pytest.raises(InputError, match="max_tokens is not known"):
+        predict(["hello"], max_tokens=3)
+    with pytest.raises(InputError, match="one answer to each text"):
+        gf.pipeline(llama(tmp_path))(["hello"], do_sample=True, num_return_sequences=2)
+
+
+def test_files_of_sentence_transformers_that_are_not_understood(tmp_path: Path) -> None:
+    folder = bert(tmp_path, "Model")
+    pooled_by(folder, {"pooling_mode_mean_tokens": True}, ["Transformer", "Pooling", "Dense"])
+    with pytest.raises(InputError, match="lists a Dense module, which is not known here"):
+        gf.pipeline(folder)
+    (folder / "modules.json").unlink()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_guess_tokens": true}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"the pooling is \['guess'\]: expected one or more of cls, max"):
+        gf.pipeline(folder)
+    (folder / "1_Pooling" / "config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match="is not JSON"):
+        gf.pipeline(folder)
+
+
+def test_a_key_of_the_oldest_config_files_is_understood(tmp_path: Path) -> None:
+    folder = bert(tmp_path, "ForMaskedLM")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_ids": 0}), encoding="utf-8")
+    assert gf.pipeline(folder).task == "fill"
+
+
+def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) -> None:
+    config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8)
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, or images to"):
+        gf.pipeline(tmp_path)
