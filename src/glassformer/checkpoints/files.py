@@ -7,8 +7,10 @@ file is used or ignored on purpose, every parameter of the model is filled, and 
 appears whole or not at all.
 """
 
+import functools
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -19,11 +21,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from glassformer.checkpoints.card import CARD, is_ours, write_card
 from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN, write_golden
 from glassformer.checkpoints.hub import find_folder
-from glassformer.checkpoints.layout import Layout, generation_values, layout_for, layout_of, stored_values
+from glassformer.checkpoints.layout import LAST_LAYER, Layout, generation_values, layout_for, layout_of, stored_values
 from glassformer.checkpoints.table import Rule, assign, check
 from glassformer.checkpoints.tensors import SHARD, Tensors, open_tensors, write_tensors
 from glassformer.config import ImageConfig, TransformerConfig
@@ -34,6 +37,8 @@ from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
 FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES)
+# What a model's weights may be in, whoever wrote them.
+WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 
 
 def load(
@@ -49,9 +54,13 @@ def load(
 ) -> Transformer:
     """The model of a run, a Hugging Face folder or a hub id, ready to run (in evaluation mode).
 
-    `head` asks for another head than the file has; what the file lacks of it is made anew, and said so. `image_size`
-    stretches the positions of a model of images to another size. Without `dtype`, the weights keep theirs.
+    `head` and `num_classes` ask for another head than the file has; what the file lacks of it is made anew, and said
+    so. `image_size` stretches the positions of a model of images to another size. Without `dtype`, the model has the
+    one that `config.json` names, or else that of the weights.
     """
+    place = usable_device(device)
+    if dtype is not None and not dtype.is_floating_point:
+        raise InputError(f"dtype is {dtype}: expected one of real numbers, such as torch.float32 or torch.bfloat16")
     folder = find_folder(path, revision=revision, token=token)
     values = read_json(folder / CONFIG)
     generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else None
@@ -60,10 +69,9 @@ def load(
     if image_size:
         if stored_image is None:
             raise InputError(f"image_size is {image_size}, and {folder} is no model of images")
-        values = {**values, "image_size": image_size}
+        values = with_image_size(values, image_size)
     layout = layout_of(values, generation, name=name, head=head, num_classes=num_classes)
-    device = torch.device(device or "cpu")
-    tensors = open_tensors(folder, device).renamed(modern_name)
+    tensors = open_tensors(folder, place).renamed(modern_name)
     if head is None and layout.lacks_pooler(tensors.shapes):
         layout = layout_of(values, generation, name=name, head="none")
     model = make_empty(layout)
@@ -74,10 +82,24 @@ def load(
         rules = layout.rules(model, tensors.shapes)
     if stored_image is not None:
         tensors = stretched(tensors, rules, stored_image, layout.config)
+    if layout.is_new_head:
+        tensors = without_old_head(layout, rules, tensors)
     check_fit(layout, rules, tensors, model, folder)
-    fill(model, rules, tensors, dtype or stored_dtype(values))
-    make_lacking(model, folder, device)
-    return model.eval()
+    fill(model, rules, tensors, dtype or stored_dtype(values), folder)
+    make_lacking(model, folder, place)
+    return model.eval() if device is None else model.eval().to(device)
+
+
+def usable_device(device: torch.device | str | None) -> torch.device:
+    """Where to read tensors to; for a model without its numbers (`meta`), where they would be read."""
+    try:
+        wanted = torch.device("cpu" if device is None else device)
+        torch.empty(0, device=wanted)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"device is {str(device)!r}, which cannot be used here: {str(error).splitlines()[0]}"
+        ) from None
+    return torch.device("cpu") if wanted.type == "meta" else wanted
 
 
 def read_config(folder: Path) -> TransformerConfig:
@@ -132,6 +154,16 @@ def has_own_matrix(layout: Layout, rules: list[Rule], tensors: Tensors) -> bool:
     return not torch.equal(tensors.read(name), tensors.read(table))
 
 
+def without_old_head(layout: Layout, rules: list[Rule], tensors: Tensors) -> Tensors:
+    """Leaves out what a new head cannot take over: the last layer of another kind, or of another number of classes."""
+    misshapen = {
+        rule.file
+        for rule in rules
+        if rule.names[0].startswith(LAST_LAYER) and tensors.shapes.get(rule.file) != rule.file_shape
+    }
+    return tensors.without(misshapen | layout.last_layer(rules, tensors.shapes))
+
+
 def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transformer, folder: Path) -> None:
     used = {rule.file for rule in rules}
     shapes = {
@@ -143,33 +175,45 @@ def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transf
     check(rules, shapes, may_lack=head if layout.is_new_head else set(), origin=str(folder))
 
 
-def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None) -> None:
+def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None, folder: Path) -> None:
     """Reads each tensor into its place; where the layout is the same, the parameter is the file itself, mapped."""
     values: dict[str, Tensor] = {}
+    rules = [rule for rule in rules if not rule.place.fixed]
     for rule in rules:
-        if rule.place.fixed:
-            continue
         if rule.file in tensors.shapes:
-            parts = rule.read(tensors.read(rule.file))
-        elif rule.place.zero_if_absent:
-            parts = [torch.zeros(shape) for shape in rule.shapes]
-        else:
-            continue
-        values.update((name, part.to(dtype or part.dtype)) for name, part in zip(rule.names, parts, strict=True))
-    assign(model, values)
+            tensor = tensors.read(rule.file)
+            if not tensor.is_floating_point():
+                raise InputError(
+                    f"{folder}: {rule.file} is of {tensor.dtype}, and weights are real numbers. If they are "
+                    "quantised, load the full ones"
+                )
+            values.update(zip(rule.names, rule.read(tensor), strict=True))
+    # One that holds all of them, where they differ: a model computes in one.
+    dtype = dtype or functools.reduce(torch.promote_types, {value.dtype for value in values.values()})
+    for rule in rules:
+        if rule.place.zero_if_absent and rule.file not in tensors.shapes:
+            some = next(iter(values.values()))
+            values.update((name, some.new_zeros(shape)) for name, shape in zip(rule.names, rule.shapes, strict=True))
+    assign(model, {name: value.to(dtype) for name, value in values.items()})
 
 
 def make_lacking(model: Transformer, folder: Path, device: torch.device) -> None:
     """Makes what a new head needs and the file does not have."""
-    lacking = [name for name, parameter in model.named_parameters() if parameter.is_meta]
+    lacking = {name: parameter for name, parameter in model.named_parameters() if parameter.is_meta}
     if not lacking:
         return
-    modules = {name.rpartition(".")[0] for name in lacking}
     dtype = next(parameter.dtype for parameter in model.parameters() if not parameter.is_meta)
-    for name in modules:
-        model.get_submodule(name).to_empty(device=device, recurse=False).to(dtype)
+    modules = {name: model.get_submodule(name) for name in dict.fromkeys(name.rpartition(".")[0] for name in lacking)}
+    # A module is initialised whole, and may have a table that is not its own: that comes back as it was.
+    given = [(module, leaf, parameter) for module in modules.values() for leaf, parameter in module.named_parameters()]
+    for module, leaf, parameter in given:
+        setattr(module, leaf, nn.Parameter(torch.empty(parameter.shape, dtype=dtype, device=device)))
     initialise(model, only=modules)
-    print(f"{folder} has no such head; new and untrained are {', '.join(lacking)}", file=sys.stderr)
+    for module, leaf, parameter in given:
+        if not parameter.is_meta:
+            setattr(module, leaf, parameter)
+    new = ", ".join(f"{name} {tuple(parameter.shape)}" for name, parameter in lacking.items())
+    print(f"{folder} has no such head; new and untrained: {new}", file=sys.stderr)
 
 
 def stored_dtype(values: dict[str, Any]) -> torch.dtype | None:
@@ -177,6 +221,12 @@ def stored_dtype(values: dict[str, Any]) -> torch.dtype | None:
     name = values.get("dtype") or values.get("torch_dtype")
     found = getattr(torch, str(name).removeprefix("torch."), None)
     return found if isinstance(found, torch.dtype) else None
+
+
+def with_image_size(values: dict[str, Any], size: int) -> dict[str, Any]:
+    if isinstance(values.get("image"), dict):  # our own files
+        return {**values, "image": {**values["image"], "size": size}}
+    return {**values, "image_size": size}
 
 
 def stretched(tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: TransformerConfig) -> Tensors:
@@ -213,6 +263,7 @@ def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *
     write_json(folder / CONFIG, values)
     if layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None:
         write_json(folder / GENERATION, generation_values(layout))
+    write_card(model, layout, folder)
     rules = layout.rules(model if layout.config == model.config else make_empty(layout))
     write_tensors(
         folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size
@@ -228,7 +279,8 @@ def write_json(file: Path, values: dict[str, Any]) -> None:
 def whole_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterator[Path]:
     """A folder to write to, which takes its place when everything in it is written; the old one stays until then.
 
-    Of the old one, a model's files and those named in `replaces` go; whatever else was in it stays.
+    Of the old one, a model's files and those named in `replaces` go; whatever else was in it stays, and so does a
+    model card that somebody wrote.
     """
     folder = path.resolve()
     if folder.is_file():
@@ -251,6 +303,8 @@ def whole_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterator[Path
         raise
     if old.exists():
         for entry in old.iterdir():
-            if entry.name not in {*FILES, *replaces} and not (folder / entry.name).exists():
-                entry.rename(folder / entry.name)
+            is_old = entry.name in {*FILES, *replaces} or WEIGHT_FILES.fullmatch(entry.name)
+            is_free = not (folder / entry.name).exists() or entry.name == CARD
+            if is_free and not is_old and not is_ours(entry):
+                entry.replace(folder / entry.name)
         shutil.rmtree(old, ignore_errors=True)

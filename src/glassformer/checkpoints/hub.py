@@ -10,7 +10,7 @@ from glassformer.errors import InputError
 
 # What a model needs; of the weights, safetensors where there are any.
 SMALL = ["*.json", "1_Pooling/*", "*.txt", "*.model", "*.spm", "*.bpe", "*.jinja"]
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def find_folder(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Path:

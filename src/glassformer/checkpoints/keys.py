@@ -21,6 +21,14 @@ ACTIVATION: dict[str, Activation] = {
     "relu2": "relu_squared", "tanh": "tanh",
 }  # fmt: skip
 
+ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+
+# A value must be of the sort of the default it stands for.
+SORTS: dict[tuple[type, ...], str] = {
+    (bool,): "true or false", (int,): "a whole number", (float, int): "a number", (str,): "a text",
+    (list,): "a list", (dict,): "an object",
+}  # fmt: skip
+
 # Said of the file, of training, or of the library that wrote it; none of them changes what a model computes.
 IGNORED = (
     "model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "name_or_path",
@@ -55,16 +63,28 @@ class Keys:
         self.values, self.name, self.head, self.choices = values, name, head, dict(choices or {})
         self.read = {*IGNORED, *GENERATION}
 
-    def take(self, key: str, default: Any = REQUIRED, *, also: tuple[str, ...] = ()) -> Any:
-        """The value of a key, under any of its names; a null is as good as none if there is a default."""
+    def take(self, key: str, default: Any = REQUIRED, *, also: tuple[str, ...] = (), least: float | None = None) -> Any:
+        """The value of a key, under any of its names; a null is as good as none if there is a default.
+
+        The default shows what sort of value it must be; what has none is a size.
+        """
         names = (key, *also)
         self.read.update(names)
         for name in names:
-            if name in self.values and (self.values[name] is not None or default is REQUIRED):
-                return self.values[name]
+            if self.values.get(name) is not None:
+                size = default is REQUIRED
+                return self._checked(name, self.values[name], 1 if size else default, 1 if size else least)
         if default is REQUIRED:
             raise InputError(f"{self.name} has no {key!r}, which a {self.values.get('model_type')!r} model needs")
         return default
+
+    def _checked(self, key: str, value: Any, like: Any, least: float | None) -> Any:
+        kind, expected = next(((kind, text) for kind, text in SORTS.items() if type(like) in kind), (None, ""))
+        if kind is not None and type(value) not in kind:
+            raise InputError(f"{self.name}: {key} is {value!r}: expected {expected}")
+        if least is not None and value < least:
+            raise InputError(f"{self.name}: {key} is {value!r}: expected at least {least}")
+        return float(value) if type(like) is float else value
 
     def expect(self, key: str, *allowed: Any) -> None:
         """Refuses a setting that the core has no place for; a key that is not there is fine."""
@@ -89,7 +109,7 @@ class Keys:
 
     def activation(self, key: str, default: Any = REQUIRED) -> Activation:
         name = self.take(key, default)
-        if name not in ACTIVATION:
+        if str(name) not in ACTIVATION:
             raise InputError(f"{self.name}: {key} is {name!r}, an unknown activation{nearest(str(name), ACTIVATION)}")
         return ACTIVATION[name]
 
@@ -108,8 +128,7 @@ class Keys:
 
     @property
     def num_classes(self) -> int:
-        labels = self.values.get("id2label")
-        return int(self.values.get("num_labels") or (len(labels) if labels else 2))
+        return self.take("num_labels", 0) or len(self.take("id2label", {})) or 2
 
     # Rotary positions
 
@@ -120,61 +139,74 @@ class Keys:
 
     def _rope(self, layer_type: str | None = None) -> dict[str, Any]:
         """`rope_parameters`, or what stood for it before: `rope_scaling`. They may differ by type of layer."""
-        rope = dict(self.take("rope_parameters", None) or self.take("rope_scaling", None) or {})
+        rope = self.take("rope_parameters", {}) or self.take("rope_scaling", {})
         self.ignore("rope_parameters", "rope_scaling")
-        return dict(rope.get(layer_type) or {}) if layer_type in rope else rope
+        if layer_type in rope:
+            return self._checked(f"rope_parameters.{layer_type}", rope[layer_type] or {}, {}, None)
+        return rope
 
     def rotary(self, *, base: float = 10_000.0, layer_type: str | None = None, base_key: str = "rope_theta") -> Any:
         """`rotary_base` and `rotary_scaling` of a layer kind."""
         rope = self._rope(layer_type)
         outer = self.take(base_key, base, also=("rotary_emb_base",) if base_key == "rope_theta" else ())
-        found = {"rotary_base": float(rope.get("rope_theta") or outer)}
+        found = {"rotary_base": self._rope_number(rope, "rope_theta", outer)}
         kind = rope.get("rope_type", rope.get("type", "default"))
         return found if kind == "default" else {**found, "rotary_scaling": self._scaling(kind, rope)}
 
+    def _rope_number(self, rope: dict[str, Any], key: str, default: Any = REQUIRED) -> float:
+        """A number among the parameters of a rope type."""
+        value = default if rope.get(key) is None else rope[key]
+        if value is REQUIRED:
+            raise InputError(f"{self.name}: the rope parameters {rope} have no {key!r}, which this rope type needs")
+        return float(self._checked(f"{key} of the rope parameters", value, 1.0, None))
+
     def _scaling(self, kind: str, rope: dict[str, Any]) -> RotaryScaling:
+        if kind not in (*ROPE_TYPES, "su"):  # longrope was called su at first
+            raise InputError(f"{self.name}: an unknown rope type {kind!r}{nearest(str(kind), ROPE_TYPES)}")
         longest = self.take("max_position_embeddings")
-        trained = self.take("original_max_position_embeddings", rope.get("original_max_position_embeddings", longest))
-        factor = float(rope.get("factor") or longest / trained)
+        trained = self.take("original_max_position_embeddings", rope.get("original_max_position_embeddings") or longest)
+        trained = self._checked("original_max_position_embeddings", trained, 1, 2)
+        factor = self._rope_number(
+            rope, "factor", longest / trained if kind in ("yarn", "longrope", "su") else REQUIRED
+        )
         amplitude = rope.get("attention_factor")
         if kind == "linear":
             return RotaryScaling(type="linear", factor=factor)
         if kind == "dynamic":
             return RotaryScaling(type="dynamic", factor=factor, trained_len=longest)
         if kind == "llama3":
-            low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
+            low, high = (self._rope_number(rope, f"{end}_freq_factor") for end in ("low", "high"))
             return RotaryScaling(
                 type="llama3", factor=factor, trained_len=trained, low_frequency=low, high_frequency=high
             )
         if kind == "yarn":
             if amplitude is None:
-                above, below = rope.get("mscale") or 0.0, rope.get("mscale_all_dim") or 0.0
+                above, below = (self._rope_number(rope, key, 0.0) for key in ("mscale", "mscale_all_dim"))
                 above, below = (above, below) if above and below else (1.0, 0.0)
                 amplitude = _yarn_amplitude(factor, above) / _yarn_amplitude(factor, below)
             return RotaryScaling(
-                type="yarn", factor=factor, trained_len=trained, amplitude=float(amplitude),
-                fast_turns=float(rope.get("beta_fast") or 32), slow_turns=float(rope.get("beta_slow") or 1),
+                type="yarn", factor=factor, trained_len=trained, amplitude=amplitude,
+                fast_turns=self._rope_number(rope, "beta_fast", 32), slow_turns=self._rope_number(rope, "beta_slow", 1),
                 whole_pairs=rope.get("truncate", True),
             )  # fmt: skip
-        if kind in ("longrope", "su"):
-            if amplitude is None:
-                amplitude = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
-            return RotaryScaling(
-                type="longrope", factor=factor, trained_len=trained, amplitude=float(amplitude),
-                short_factors=tuple(map(float, rope["short_factor"])),
-                long_factors=tuple(map(float, rope["long_factor"])),
-            )  # fmt: skip
-        known = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
-        raise InputError(f"{self.name}: an unknown rope type {kind!r}{nearest(str(kind), known)}")
+        if amplitude is None:
+            amplitude = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
+        short, long = (self._checked(key, rope.get(key), [], None) for key in ("short_factor", "long_factor"))
+        return RotaryScaling(
+            type="longrope", factor=factor, trained_len=trained, amplitude=amplitude,
+            short_factors=tuple(short), long_factors=tuple(long),
+        )  # fmt: skip
 
     def layer_kinds(
         self, num_layers: int, kinds: Mapping[str, LayerKind], default: Callable[[int], str]
     ) -> tuple[LayerKind, ...]:
         """The kind of every layer: `layer_types` names them; files from before it follow a rule."""
         types = self.take("layer_types", [default(layer) for layer in range(num_layers)])
-        unknown = sorted(set(types) - kinds.keys())
+        unknown = [kind for kind in map(str, types) if kind not in kinds]
         if unknown:
             raise InputError(f"{self.name}: layer_types has {unknown[0]!r}{nearest(unknown[0], kinds)}")
+        if len(types) != num_layers:
+            raise InputError(f"{self.name}: layer_types has {len(types)} entries, and there are {num_layers} layers")
         found = tuple(kinds[kind] for kind in types)
         return found[:1] if len(set(found)) == 1 else found
 

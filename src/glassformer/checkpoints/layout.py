@@ -22,6 +22,7 @@ from glassformer.families import FAMILIES, Family, marian
 
 OWN = "glassformer"
 TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+LAST_LAYER = ("head.out.", "head.second.")  # what depends on the number of classes
 OWN_KEYS = ("model_type", "glassformer_version", "architectures")
 
 
@@ -35,6 +36,7 @@ class Layout:
     family: Family | None = None
     head: str = "none"
     is_new_head: bool = False  # asked for by name, and not the file's own
+    file_head: str | None = None  # the kind of head in the file, where it says
     reason: str = ""  # why no family expresses it
 
     def rules(self, model: Transformer, file_names: Iterable[str] | None = None) -> list[Rule]:
@@ -78,6 +80,16 @@ class Layout:
             for head in self.family.heads.values()
         )
 
+    def last_layer(self, rules: Iterable[Rule], file_names: Iterable[str]) -> set[str]:
+        """What the file calls the last layer of its own head, where a new one of another kind has the same name."""
+        if self.file_head is None or self.file_head == self.head:
+            return set()
+        last = {rule.file for rule in rules if rule.names[0].startswith(LAST_LAYER)}
+        if self.family is None:
+            return last
+        theirs = known(_prefixed(self.family.head(self.file_head).table(self.config), self._prefix(file_names)))
+        return {name for name in last if theirs.fullmatch(name)}
+
     def _table(self, prefix: str) -> Table:
         assert self.family is not None
         base = {prefix + name: place for name, place in self.family.table(self.config).items()}
@@ -115,36 +127,44 @@ def layout_of(
 
     `generation` is what stands in `generation_config.json`; without one, older files say it in `config.json`.
     """
-    if values.get("model_type") == OWN:
+    if num_classes is not None and num_classes < 1:
+        raise InputError(f"num_classes is {num_classes}: expected a whole number of at least 1")
+    model_type = values.get("model_type")
+    if model_type == OWN:
         return own_layout(values, name=name, head=head, num_classes=num_classes)
-    if values.get("model_type") not in FAMILIES:
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise InputError(
-            f"{name}: model_type is {values.get('model_type')!r}, which is not known"
-            f"{nearest(str(values.get('model_type')), [*FAMILIES, OWN])}"
+            f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), [*FAMILIES, OWN])}"
         )
     if values.get("quantization_config"):
         raise InputError(f"{name}: these weights are quantised (quantization_config); load the full ones")
-    family = FAMILIES[values["model_type"]]
-    written = (values.get("architectures") or [None])[0]
+    family = FAMILIES[model_type]
+    names = values.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(entry, str) for entry in names):
+        raise InputError(f"{name}: architectures is {names!r}: expected a list with the name of a class")
+    written = names[0] if names else None
     own_head = family.kind_of(written) if written else family.base
     if head is not None and head not in family.kinds:
-        raise InputError(
-            f"head is {head!r}, and a {values['model_type']!r} model has none such{nearest(head, family.kinds)}"
-        )
+        raise InputError(f"head is {head!r}, and a {model_type!r} model has none such{nearest(head, family.kinds)}")
     wanted = head or own_head
     if wanted is None:
         raise InputError(
             f"{name}: architectures is {written!r}, which is not known. Load it with a head by name, one of "
             f"{', '.join(family.heads)}: gf.load(path, head={family.base!r})"
         )
-    chosen = dict(values) if num_classes is None else {**values, **labels(num_classes)}
+    is_new_head = wanted != own_head
+    chosen = dict(values)
+    if num_classes is not None and num_classes != Keys(values, name=name).num_classes:
+        chosen = {**chosen, **labels(num_classes)}
+        chosen.pop("num_labels", None)  # older files say it twice
+        is_new_head = True
     chosen["architectures"] = [family.head(wanted).architecture]
     config = family_config(family, chosen, wanted, name)
     if num_classes is not None and config.num_classes != num_classes:
         raise InputError(f"num_classes is {num_classes}, and a {wanted!r} head has no classes; ask for head='class'")
     if config.head == "language" and config.decoder is not None:
         config = with_generation(config, values if generation is None else generation, name)
-    return Layout(chosen, config, dict(generation or {}), family, wanted, is_new_head=wanted != own_head)
+    return Layout(chosen, config, dict(generation or {}), family, wanted, is_new_head, own_head if written else None)
 
 
 def with_generation(config: TransformerConfig, values: Mapping[str, Any], name: str) -> TransformerConfig:
@@ -197,13 +217,14 @@ def family_config(family: Family, values: Mapping[str, Any], head: str, name: st
 def own_layout(values: Mapping[str, Any], *, name: str, head: str | None, num_classes: int | None) -> Layout:
     plain = {key: value for key, value in values.items() if key not in OWN_KEYS}
     try:
-        config = TransformerConfig.from_dict(plain)
-        changes = {"head": head, "num_classes": num_classes}
-        changes = {key: value for key, value in changes.items() if value is not None}
-        chosen = TransformerConfig.from_dict({**config.to_dict(), "head_bias": None, **changes}) if changes else config
+        config = chosen = TransformerConfig.from_dict(plain)
+        if head not in (None, config.head):  # what only the old head was told, the new one is not
+            chosen = config.replace(head=head, num_classes=num_classes, head_bias=None, two_classifiers=False)
+        elif num_classes is not None:
+            chosen = config.replace(num_classes=num_classes)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    return Layout(own_values(chosen), chosen, head=chosen.head, is_new_head=chosen != config)
+    return Layout(own_values(chosen), chosen, head=chosen.head, is_new_head=chosen != config, file_head=config.head)
 
 
 def own_values(config: TransformerConfig) -> dict[str, Any]:
@@ -226,8 +247,10 @@ def layout_for(model: Transformer) -> Layout:
     if model.origin:
         files = model.origin
         layout = layout_of(files["config.json"], files.get("generation_config.json"), name="its config.json")
-    elif ours.vocab_size is None:
-        return Layout(own_values(ours), ours, head=ours.head, reason="a model that reads no tokens is no Marian")
+        if (layout.head, ours.head) == ("pool", "none"):  # of the same class, without its pooler
+            layout = layout_of(files["config.json"], name="its config.json", head="none")
+    elif ours.patches:
+        return own_form(ours, f"{'image' if ours.image else 'series'} is given, where a marian model reads tokens")
     else:
         layout, ours = layout_of(marian.describe(ours), {}, name="Marian"), marian_form(ours)
     # What may differ: whether the head is tied is seen in the file, which stores a matrix of its own; how it generates
@@ -239,9 +262,14 @@ def layout_for(model: Transformer) -> Layout:
     difference = first_difference(layout.config.to_dict(), ours.to_dict())
     if difference is None:
         return layout
-    field, theirs, value = difference
-    reason = f"{field} is {value!r}, where a {layout.values['model_type']} model has {theirs!r}"
-    return Layout(own_values(model.config), model.config, head=model.config.head, reason=reason)
+    name, theirs, value = difference
+    is_so = f"{name} is given" if isinstance(value, dict) else f"{name} is {value!r}"
+    has = "one" if isinstance(theirs, dict) else repr(theirs)
+    return own_form(model.config, f"{is_so}, where a {layout.values['model_type']} model has {has}")
+
+
+def own_form(config: TransformerConfig, reason: str) -> Layout:
+    return Layout(own_values(config), config, head=config.head, reason=reason)
 
 
 def marian_form(config: TransformerConfig) -> TransformerConfig:
@@ -284,7 +312,10 @@ def _permuted(name: str, value: Tensor, order: Tensor) -> Tensor:
 def first_difference(theirs: Any, ours: Any, path: str = "") -> tuple[str, Any, Any] | None:
     """The first field in which two configs differ: its name, and both values."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        for key in ours:
+        both_nested = {key: isinstance(ours[key], dict) and isinstance(theirs.get(key), dict) for key in ours}
+        for key in sorted(
+            ours, key=both_nested.__getitem__
+        ):  # a head or a stack too many says more than a detail of one
             found = first_difference(theirs.get(key), ours[key], f"{path}.{key}" if path else key)
             if found is not None:
                 return found

@@ -6,9 +6,9 @@ memory of this process. Nothing that could run code is ever unpickled.
 
 import json
 import os
-import pickle
+import re
+import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ class Tensors:
 
     def read(self, name: str) -> Tensor:
         return self._readers[name]()
+
+    def without(self, names: set[str]) -> "Tensors":
+        return Tensors(self._readers, {name: shape for name, shape in self.shapes.items() if name not in names})
 
     def replaced(self, name: str, value: Tensor) -> "Tensors":
         return Tensors({**self._readers, name: lambda: value}, {**self.shapes, name: tuple(value.shape)})
@@ -62,8 +65,7 @@ def weight_files(folder: Path) -> list[Path]:
         if (folder / name).is_file():
             return [folder / name]
         if index.is_file():
-            where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-            return [folder / name for name in sorted(set(where.values()))]
+            return [folder / shard for shard in sorted(set(read_index(index).values()))]
     return []
 
 
@@ -72,35 +74,30 @@ def open_safe(file: Path, device: torch.device) -> Tensors:
         opened = safe_open(file, framework="pt", device=str(device))
         names = list(opened.keys())
         shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in names}
-    except (SafetensorError, OSError) as error:
-        raise InputError(
-            f"{file} cannot be read ({error}): it has {file.stat().st_size:,} bytes. Is it whole? Save or download "
-            "it again"
-        ) from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(unreadable(file, error)) from None
     return Tensors({name: lambda name=name: opened.get_tensor(name) for name in names}, shapes)  # type: ignore[misc]
+
+
+def unreadable(file: Path, error: Exception) -> str:
+    reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0]
+    size = file.stat().st_size
+    return f"{file} cannot be read ({reason}): it has {size:,} bytes. Is it whole? Save or download it again"
 
 
 def open_old(file: Path, device: torch.device) -> Tensors:
     """A pickle of tensors and nothing else: whatever would run code on loading is refused."""
+    can_be_mapped = zipfile.is_zipfile(file)  # files from before PyTorch 1.6 cannot
     try:
-        values = torch.load(file, map_location=device, weights_only=True, mmap=True)
-    except RuntimeError:  # files from before PyTorch 1.6 cannot be mapped
-        with suppress(Exception):
-            values = torch.load(file, map_location=device, weights_only=True)
-            return _tensors_of(values, file)
-        raise InputError(f"{file} cannot be read as a file of tensors. Is it whole? Download it again") from None
-    except pickle.UnpicklingError as error:
-        reason = str(error).splitlines()[0]
+        values: Any = torch.load(file, map_location=device, weights_only=True, mmap=can_be_mapped)
+    except Exception as error:  # a dozen kinds, by the place where the file ends
+        wanted = re.search(r"GLOBAL (\S+)", str(error))
+        if wanted is None:
+            raise InputError(unreadable(file, error)) from None
         raise InputError(
-            f"{file} is a pickle that wants more than tensors ({reason}). Loading it could run somebody's code, so "
+            f"{file} is a pickle that wants more than tensors: {wanted[1]}. Loading it could run somebody's code, so "
             f"it is refused; ask for {SAFE}, or convert it where you trust it"
         ) from None
-    except Exception as error:
-        raise InputError(f"{file} cannot be read ({error}). Is it whole? Download it again") from None
-    return _tensors_of(values, file)
-
-
-def _tensors_of(values: Any, file: Path) -> Tensors:
     if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
         raise InputError(f"{file} holds something other than named tensors: expected the state of one model")
     shapes = {name: tuple(value.shape) for name, value in values.items()}
@@ -108,21 +105,36 @@ def _tensors_of(values: Any, file: Path) -> Tensors:
 
 
 def open_shards(index: Path, open_file: Callable[[Path, torch.device], Tensors], device: torch.device) -> Tensors:
-    """Several files as one; the index says which tensor is where."""
-    where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    opened = {}
+    """Several files as one; the index says which tensor is where. One that it forgets is there all the same."""
+    where, opened = read_index(index), {}
     for name in sorted(set(where.values())):
         if not (index.parent / name).is_file():
-            lost = next(tensor for tensor, shard in where.items() if shard == name)
-            raise InputError(f"{index} names {name}, for {lost} and others, and there is no such file. Download it")
+            first = next(tensor for tensor, shard in where.items() if shard == name)
+            raise InputError(f"{index} names {name}, for {first} and others, and there is no such file. Download it")
         opened[name] = open_file(index.parent / name, device)
     lost = [name for name, shard in where.items() if name not in opened[shard].shapes]
     if lost:
         raise InputError(f"{index} says that {where[lost[0]]} holds {lost[0]}, and it does not. Download them again")
+    where = {**{name: shard for shard, tensors in opened.items() for name in tensors.shapes}, **where}
     return Tensors(
         {name: lambda name=name, shard=shard: opened[shard].read(name) for name, shard in where.items()},  # type: ignore[misc]
         {name: opened[shard].shapes[name] for name, shard in where.items()},
     )
+
+
+def read_index(index: Path) -> dict[str, str]:
+    """The name of each tensor -> the file beside the index that holds it."""
+    try:
+        where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        is_map = bool(where) and all(Path(shard).name == shard for shard in where.values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_map = False
+    if not is_map:
+        raise InputError(
+            f"{index} is not an index of shards: expected JSON with a weight_map, from the names of tensors to files "
+            "beside it. Download it again"
+        )
+    return dict(where)
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, Tensor], max_shard: int = SHARD) -> None:

@@ -25,7 +25,7 @@ def config(hf: Keys) -> TransformerConfig:
             hf,
             norm_order="sandwich",
             activation=hf.activation("hidden_activation", "gelu_pytorch_tanh"),
-            attention_scale=hf.take("query_pre_attn_scalar", 256) ** -0.5,
+            attention_scale=hf.take("query_pre_attn_scalar", 256.0, least=1) ** -0.5,
             score_cap=hf.take("attn_logit_softcapping", None),
             layer_kinds=hf.layer_kinds(
                 hf.take("num_hidden_layers"),

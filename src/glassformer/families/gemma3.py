@@ -14,7 +14,7 @@ heads = {kind: head for kind, head in llama.heads_of("Gemma3", **_named).items()
 def config(hf: Keys) -> TransformerConfig:
     hf.expect("use_bidirectional_attention", False)
     hf.ignore("_sliding_window_pattern", "cache_implementation", "hidden_act")
-    every = hf.take("sliding_window_pattern", 6)
+    every = hf.take("sliding_window_pattern", 6, least=1)
     near = hf.rotary(layer_type="sliding_attention", base_key="rope_local_base_freq")
     far = hf.rotary(layer_type="full_attention", base=1_000_000.0)
     if "sliding_attention" not in (hf.take("rope_parameters", None) or {}):
@@ -35,7 +35,7 @@ def config(hf: Keys) -> TransformerConfig:
             norm_order="sandwich",
             activation=hf.activation("hidden_activation", "gelu_pytorch_tanh"),
             qk_norm=True,
-            attention_scale=hf.take("query_pre_attn_scalar", 256) ** -0.5,
+            attention_scale=hf.take("query_pre_attn_scalar", 256.0, least=1) ** -0.5,
             score_cap=hf.take("attn_logit_softcapping", None),
             layer_kinds=hf.layer_kinds(
                 hf.take("num_hidden_layers"),

@@ -14,7 +14,7 @@ def config(hf: Keys) -> TransformerConfig:
     hf.ignore("layer_norm_eps", "position_embedding_type")  # the first files had them, and nothing read them
     activation = hf.activation("classifier_activation", "gelu")
     pooling, decoder_bias = hf.take("classifier_pooling", "cls"), hf.take("decoder_bias", True)
-    biased, every = hf.take("attention_bias", False), hf.take("global_attn_every_n_layers", 3)
+    biased, every = hf.take("attention_bias", False), hf.take("global_attn_every_n_layers", 3, least=1)
     far = hf.rotary(layer_type="full_attention", base=160_000.0, base_key="global_rope_theta")
     near = hf.rotary(layer_type="sliding_attention", base_key="local_rope_theta")
     kinds = {

@@ -1,0 +1,40 @@
+"""Small checkpoints of transformers, each made once; a test gets a copy of its own, to break as it likes."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from small import Made, save_small
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> Iterator[None]:
+    """For tiny tensors: a second thread would only wait for the first."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    @cache
+    def made(architecture: str) -> Path:
+        path = tmp_path_factory.mktemp(architecture)
+        save_small(architecture, path)
+        return path
+
+    return made
+
+
+@pytest.fixture
+def made(original: Callable[[str], Path], tmp_path: Path) -> Made:
+    """made("BertForMaskedLM"): the folder that transformers saved of it, copied."""
+
+    def copied(architecture: str) -> Path:
+        return Path(shutil.copytree(original(architecture), tmp_path / architecture, dirs_exist_ok=True))
+
+    return copied

@@ -1,0 +1,146 @@
+"""A hub id goes through huggingface_hub with what was asked; a local path never opens a socket."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+from small import Made, same_parameters
+
+import glassformer as gf
+from glassformer.errors import InputError
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse)
+
+
+class Hub:
+    """Stands for huggingface_hub: remembers what it was asked, and gives a folder that is here already."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.asked, self.files = folder, [], ["config.json", "model.safetensors"]
+        monkeypatch.setattr(huggingface_hub, "HfApi", self.api)
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", self.download)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+
+    def api(self, **kwargs: Any) -> "Hub":
+        self.asked.append(kwargs)
+        return self
+
+    def list_repo_files(self, name: str, **kwargs: Any) -> list[str]:
+        self.asked.append({"name": name, **kwargs})
+        return self.files
+
+    def download(self, name: str, **kwargs: Any) -> str:
+        self.asked.append({"name": name, **kwargs})
+        return str(self.folder)
+
+
+@pytest.fixture
+def hub(made: Made, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    return Hub(made("LlamaForCausalLM"), monkeypatch)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_revision_and_token_are_passed_on(hub: Hub) -> None:
+    model = gf.load("someone/something-1.5", revision="v2", token="secret")
+    assert same_parameters(model, gf.load(hub.folder))
+    api, listed, fetched = hub.asked
+    assert api == {"token": "secret"}
+    assert listed == {"name": "someone/something-1.5", "revision": "v2"}
+    patterns = fetched.pop("allow_patterns")
+    assert fetched == {
+        "name": "someone/something-1.5", "revision": "v2", "token": "secret", "local_files_only": False,
+    }  # fmt: skip
+    assert "*.safetensors" in patterns
+    assert not any("bin" in pattern for pattern in patterns), "the weights would be fetched twice"
+
+
+def test_old_weights_are_fetched_where_there_are_no_others(hub: Hub) -> None:
+    hub.files = ["config.json", "pytorch_model.bin"]
+    gf.load("someone/something")
+    patterns = hub.asked[-1]["allow_patterns"]
+    assert "pytorch_model*.bin" in patterns
+    assert "*.safetensors" not in patterns
+
+
+def test_offline_only_the_cache_is_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    gf.load("someone/something")
+    assert [call["local_files_only"] for call in hub.asked] == [True]
+
+
+def cached(folder: Path, home: Path) -> None:
+    """The folder as huggingface_hub keeps what it has downloaded."""
+    repository, commit = home / "hub" / "models--someone--something", "0123456789abcdef0123456789abcdef01234567"
+    shutil.copytree(folder, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+
+
+@pytest.mark.parametrize("name", ["someone/something", "someone/else"])
+def test_the_variables_of_the_hub_hold(name: str, made: Made, tmp_path: Path) -> None:
+    cached(made("BertForMaskedLM"), tmp_path / "home")
+    program = f"""
+import socket
+def refuse(*args, **kwargs):
+    raise AssertionError("a socket was opened")
+socket.socket.connect = socket.getaddrinfo = refuse
+import glassformer as gf
+try:
+    print(gf.load({name!r}).config.head)
+except ValueError as error:
+    print(type(error).__name__, error)
+"""
+    variables = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    variables.pop("HF_HUB_CACHE", None)
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    if name == "someone/something":
+        assert done.stdout == "language\n"
+    else:
+        assert done.stdout.startswith("InputError someone/else: there is no such folder here, and the hub gave none")
+        assert "offline, only what was downloaded before" in done.stdout
+
+
+def test_what_the_hub_says_is_one_sentence(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ConnectionError("no route\nand a page of details")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(InputError, match=r"the hub gave none \(ConnectionError: no route\)\. Check the path") as error:
+        gf.load("someone/something")
+    assert "\n" not in str(error.value)
+    monkeypatch.setattr(hub, "list_repo_files", lambda *_, **__: [][0])
+    with pytest.raises(InputError, match=r"\(IndexError: list index out of range\)"):
+        gf.load("someone/something")
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_local_path_opens_no_socket(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = made("GPT2LMHeadModel")
+    model = gf.load(folder)
+    gf.save(model, tmp_path / "owner" / "name")
+    monkeypatch.chdir(tmp_path)
+    assert same_parameters(gf.load("owner/name"), model), "what looks like a hub id is local where it exists"
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize(
+    "path", ["./runs", "../runs", "runs", "runs/", "a/b/c", "/no/where", ".runs/x", "~/x", "a b/c"]
+)
+def test_what_can_only_be_a_path_is_not_asked_of_the_hub(path: str) -> None:
+    with pytest.raises(InputError, match=r"there is no such folder\. Expected a run or model folder, or a hub id"):
+        gf.load(path)
+    with pytest.raises(InputError, match="there is no such folder"):
+        gf.load(Path("owner/name"))
