@@ -144,3 +144,20 @@ def test_what_can_only_be_a_path_is_not_asked_of_the_hub(path: str) -> None:
         gf.load(path)
     with pytest.raises(InputError, match="there is no such folder"):
         gf.load(Path("owner/name"))
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_mistyped_run_is_not_asked_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs" / "demo").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="runs/dmeo: there is no such folder"):
+        gf.load("runs/dmeo")
+
+
+def test_without_a_network_what_was_fetched_before_is_used(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*args: Any, **kwargs: Any) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(hub, "list_repo_files", unreachable)
+    assert same_parameters(gf.load("someone/something"), gf.load(hub.folder))
+    assert hub.asked[-1]["local_files_only"] is True

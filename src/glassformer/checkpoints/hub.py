@@ -4,11 +4,13 @@ A path that exists never opens a socket. The hub's own variables hold: HF_HOME, 
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from glassformer.errors import InputError
 
 # What a model needs; of the weights, safetensors where there are any.
+SAFE, OLD = ["*.safetensors", "*.safetensors.index.json"], ["pytorch_model*.bin", "*.bin.index.json"]
 SMALL = ["*.json", "1_Pooling/*", "*.txt", "*.model", "*.spm", "*.bpe", "*.jinja"]
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
@@ -20,28 +22,34 @@ def find_folder(path: str | Path, *, revision: str | None = None, token: str | N
         return folder
     if folder.exists():
         raise InputError(f"{path} is a file: expected the folder of a run or model")
-    if not isinstance(path, str) or not HUB_ID.fullmatch(path):
+    # Where the first half is a folder here, a mistyped run is likelier than a name on the hub.
+    if not isinstance(path, str) or not HUB_ID.fullmatch(path) or folder.parent.is_dir():
         raise InputError(f"{path}: there is no such folder. Expected a run or model folder, or a hub id owner/name")
     return _download(path, revision, token)
 
 
 def _download(name: str, revision: str | None, token: str | None) -> Path:
+    """The hub's files, of which only new ones are fetched; without a network, those that were fetched before."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
-    try:
-        weights = ["*.safetensors", "*.safetensors.index.json"]
-        if not HF_HUB_OFFLINE:
-            files = HfApi(token=token).list_repo_files(name, revision=revision)
-            if not any(file.endswith(".safetensors") for file in files):
-                weights = ["pytorch_model*.bin", "*.bin.index.json"]
-        folder = snapshot_download(
-            name, revision=revision, token=token, allow_patterns=[*SMALL, *weights], local_files_only=HF_HUB_OFFLINE
+    def fetch(weights: list[str], *, from_cache: bool) -> Path:
+        wanted = [*SMALL, *weights]
+        return Path(
+            snapshot_download(name, revision=revision, token=token, allow_patterns=wanted, local_files_only=from_cache)
         )
+
+    try:
+        if HF_HUB_OFFLINE:
+            return fetch([*SAFE, *OLD], from_cache=True)
+        files = HfApi(token=token).list_repo_files(name, revision=revision)
+        return fetch(SAFE if any(file.endswith(".safetensors") for file in files) else OLD, from_cache=False)
     except Exception as error:  # a dozen kinds: no network, no such name, no permission, not in the cache
+        if not HF_HUB_OFFLINE:
+            with suppress(Exception):
+                return fetch([*SAFE, *OLD], from_cache=True)
         reason = str(error).splitlines()[0]
         raise InputError(
             f"{name}: there is no such folder here, and the hub gave none ({type(error).__name__}: {reason}). Check "
             "the path or the name; offline, only what was downloaded before can be loaded"
         ) from None
-    return Path(folder)

@@ -21,9 +21,7 @@ LABEL_WIDTH = 40
 
 def predict(settings: PredictSettings) -> None:
     inputs, options = input_texts(settings), settings.options
-    # Below a folder that exists, a name that does not is a slip of the pen, and the hub is not asked for it.
-    is_local = settings.run.exists() or settings.run.parent.is_dir()
-    run = pipeline(settings.run if is_local else str(settings.run), device=settings.device)
+    run = pipeline(str(settings.run), device=settings.device)
     outputs = run(inputs, **options)
     if settings.json:
         for given, output in zip(inputs, outputs, strict=True):
