@@ -157,6 +157,18 @@ class StackConfig(Config):
             raise self._refuse("norm_eps", "expected a small number above 0, such as 1e-5")
         if not self.layer_kinds:
             raise self._refuse("layer_kinds", "expected at least one LayerKind")
+        pairs = self.rotary_dim // 2
+        for kind in self.layer_kinds if self.positions == "rotary" else ():
+            scaling = kind.rotary_scaling
+            if (
+                scaling
+                and scaling.type == "longrope"
+                and {len(scaling.short_factors), len(scaling.long_factors)} != {pairs}
+            ):
+                raise InputError(
+                    f"RotaryScaling has {len(scaling.short_factors)} short_factors and {len(scaling.long_factors)} "
+                    f"long_factors: expected {pairs}, one for each pair of turning dimensions"
+                )
         if self.block != "serial" and self.norm_order == "post":
             raise self._refuse("block", "attention and feed-forward are normed before, not after; set norm_order='pre'")
         if not self.first_norm and (self.norm_order != "pre" or self.block != "serial"):

@@ -40,7 +40,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (BERT, {"hidden_dropout_prob": "much"}, "hidden_dropout_prob is 'much': expected a number"),
     (BERT, {"hidden_dropout_prob": 1.5}, "dropout is 1.5: expected a probability"),
     (BERT, {"layer_norm_eps": -1}, "norm_eps is -1.0: expected a small number above 0"),
-    (BERT, {"pad_token_id": 999}, "pad_token_id is 999: expected an id from 0 to 49"),
     (BERT, {"tie_word_embeddings": "yes"}, "tie_word_embeddings is 'yes': expected true or false"),
     (LLAMA, {"num_key_value_heads": 3}, "num_kv_heads is 3: must divide num_heads = 4"),
     (LLAMA, {"rope_parameters": "fast"}, "rope_parameters is 'fast': expected an object"),

@@ -38,9 +38,10 @@ IGNORED = (
     "chunk_size_feed_forward", "is_encoder_decoder", "finetuning_task", "id2label", "label2id", "num_labels",
     "problem_type", "tokenizer_class", "prefix", "task_specific_params", "sep_token_id", "cls_token_id",
     "mask_token_id", "language", "_attn_implementation_autoset", "attn_implementation", "_attn_implementation",
-    "pretraining_tp", "cross_attention_hidden_size", "layerdrop", "encoder_layerdrop", "decoder_layerdrop",
-    "tf_legacy_loss", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad",
-    "sparse_prediction", "sparse_pred_ignore_index",
+    "pretraining_tp", "cross_attention_hidden_size", "is_llama_config", "unsloth_fixed", "unsloth_version",
+    "transformers.js_config", "tie_encoder_decoder", "adapters", "unk_token_id", "layerdrop", "encoder_layerdrop",
+    "decoder_layerdrop", "tf_legacy_loss", "deterministic_flash_attn", "reference_compile",
+    "repad_logits_with_grad", "sparse_prediction", "sparse_pred_ignore_index",
 )  # fmt: skip
 
 # Said of generating: `generation_config.json` has these now, older files keep them here.
@@ -52,6 +53,19 @@ GENERATION = (
     "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
     "force_bos_token_to_be_generated", "eos_token_ids",
 )  # fmt: skip
+
+
+TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+
+
+def token_ids(given: Any, values: Mapping[str, Any]) -> Any:
+    """Special tokens as a file gives them: one id or several. One that the vocabulary does not have, -1 for instance,
+    is none, because it cannot occur."""
+    sizes = [values.get(key) for key in ("vocab_size", "decoder_vocab_size")]
+    size = max((size for size in sizes if isinstance(size, int)), default=0)
+    if isinstance(given, list):
+        return tuple(token for token in given if not isinstance(token, int) or 0 <= token < size) or None
+    return None if isinstance(given, int) and not 0 <= given < size else given
 
 
 class Keys:
@@ -86,6 +100,18 @@ class Keys:
             raise InputError(f"{self.name}: {key} is {value!r}: expected at least {least}")
         return float(value) if type(like) is float else value
 
+    def nullable(self, key: str, default: float) -> float | None:
+        """A value that a null turns off; without the key, it is the default."""
+        return self.take(key, None) if key in self.values else default
+
+    def square(self, key: str) -> int:
+        """A size of images, which may be given for both sides."""
+        value = self.values.get(key)
+        if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+            self.read.add(key)
+            return int(value[0])
+        return int(self.take(key))
+
     def expect(self, key: str, *allowed: Any) -> None:
         """Refuses a setting that the core has no place for; a key that is not there is fine."""
         self.read.add(key)
@@ -100,8 +126,9 @@ class Keys:
 
     def finish(self) -> None:
         """Stops at a key that nobody read."""
-        for key in self.values:
-            if key not in self.read:
+        for key, value in self.values.items():
+            # A null says nothing, and what begins with an underscore is transformers' own memory.
+            if key not in self.read and value is not None and not key.startswith("_"):
                 raise InputError(
                     f"{self.name}: nobody knows the key {key!r} (value {self.values[key]!r}) of a "
                     f"{self.values.get('model_type')!r} model. If it changes nothing, remove it from the file"
@@ -121,9 +148,8 @@ class Keys:
         found: dict[str, Any] = {"head": self.head, **self.choices, **for_head.get(self.head, {})}
         if found["head"] in ("class", "token"):
             found["num_classes"] = self.num_classes
-        for key in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
-            value = self.take(key, None)
-            found[key] = tuple(value) if isinstance(value, list) else value
+        for key in TOKENS:
+            found[key] = token_ids(self.take(key, None), self.values)
         return {**found, "tie_embeddings": self.take("tie_word_embeddings", tied)}
 
     @property

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from glassformer import __version__
-from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.keys import TOKENS, Keys, token_ids
 from glassformer.checkpoints.table import Place, Rule, Table, expand, known
 from glassformer.config import GenerationConfig, TransformerConfig
 from glassformer.core.model import Transformer
@@ -21,7 +21,6 @@ from glassformer.errors import InputError, nearest
 from glassformer.families import FAMILIES, Family, marian
 
 OWN = "glassformer"
-TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 LAST_LAYER = ("head.out.", "head.second.")  # what depends on the number of classes
 OWN_KEYS = ("model_type", "glassformer_version", "architectures")
 
@@ -57,6 +56,17 @@ class Layout:
             if place in ("head.out.weight", "head.out.*"):
                 return name.replace("*", "weight")
         return ""
+
+    def head_in(self, file_names: Iterable[str]) -> str | None:
+        """The kind of head that a file has by the names in it; None if they are those of no head."""
+        assert self.family is not None
+        names, prefix = list(file_names), self._prefix(file_names)
+        for kind, head in self.family.heads.items():
+            own = {name: place for name, place in head.table(self.config).items() if not name.startswith("^")}
+            tensors = known(_prefixed(own, prefix))
+            if own and any(tensors.fullmatch(name) for name in names):
+                return kind
+        return None
 
     def lacks_pooler(self, file_names: Iterable[str]) -> bool:
         """Whether this is a base model that pools, and the file is of one that does not."""
@@ -158,25 +168,43 @@ def layout_of(
         chosen = {**chosen, **labels(num_classes)}
         chosen.pop("num_labels", None)  # older files say it twice
         is_new_head = True
+    if wanted == "span" and is_new_head:
+        chosen = {**chosen, **labels(2)}  # where it begins, where it ends
+        chosen.pop("num_labels", None)
     chosen["architectures"] = [family.head(wanted).architecture]
     config = family_config(family, chosen, wanted, name)
     if num_classes is not None and config.num_classes != num_classes:
         raise InputError(f"num_classes is {num_classes}, and a {wanted!r} head has no classes; ask for head='class'")
     if config.head == "language" and config.decoder is not None:
-        config = with_generation(config, values if generation is None else generation, name)
+        config = with_generation(config, values, generation, name)
     return Layout(chosen, config, dict(generation or {}), family, wanted, is_new_head, own_head if written else None)
 
 
-def with_generation(config: TransformerConfig, values: Mapping[str, Any], name: str) -> TransformerConfig:
+# What generates otherwise and is not known here, with the values that change nothing.
+UNKNOWN_GENERATION: dict[str, tuple[Any, ...]] = {
+    "typical_p": (1.0,), "epsilon_cutoff": (0.0,), "eta_cutoff": (0.0,), "top_h": (), "num_beam_groups": (1,),
+    "diversity_penalty": (0.0,), "penalty_alpha": (0.0,), "encoder_repetition_penalty": (1.0,),
+    "encoder_no_repeat_ngram_size": (0,), "begin_suppress_tokens": ([],), "exponential_decay_length_penalty": (),
+    "sequence_bias": (), "guidance_scale": (1.0,), "watermarking_config": (), "stop_strings": (), "dola_layers": (),
+    "force_words_ids": (), "constraints": (),
+}  # fmt: skip
+
+
+def with_generation(
+    config: TransformerConfig, values: Mapping[str, Any], generation: Mapping[str, Any] | None, name: str
+) -> TransformerConfig:
     """A config that generates as its files say; what they say of special tokens there goes before `config.json`."""
+    if generation is not None:
+        name = name.replace("config.json", "generation_config.json")
+    given = values if generation is None else generation
+    for key, harmless in UNKNOWN_GENERATION.items():
+        if given.get(key) is not None and given[key] not in harmless:
+            raise InputError(f"{name}: {key} is {given[key]!r}, which is not known here. Remove it to go without")
     settings = {
-        entry.name: values[entry.name] for entry in fields(GenerationConfig) if values.get(entry.name) is not None
+        entry.name: given[entry.name] for entry in fields(GenerationConfig) if given.get(entry.name) is not None
     }
-    tokens = {
-        key: tuple(values[key]) if isinstance(values[key], list) else values[key]
-        for key in TOKENS
-        if values.get(key) is not None
-    }
+    tokens = {key: token_ids(given.get(key), values) for key in TOKENS}
+    tokens = {key: value for key, value in tokens.items() if value is not None}
     try:
         return config.replace(generation=GenerationConfig.from_dict(settings), **tokens)
     except InputError as error:

@@ -222,7 +222,10 @@ class Transformer(nn.Module):
         return shifted.masked_fill(shifted == IGNORE, self.config.fill_token_id or 0)  # (B, T)
 
     def loss(self, answer: dict[str, Tensor | None], labels: Tensor) -> Tensor:
-        """Cross-entropy over the labels that count; mean squared error for a forecast."""
+        """Cross-entropy over the labels that count; mean squared error for numbers, as a forecast is or one class.
+
+        Classes that do not exclude each other have labels of 0. and 1., one for each: (B, C).
+        """
         start, end, logits = (answer.get(name) for name in ("start_logits", "end_logits", "logits"))
         if start is not None and end is not None:
             logits = torch.stack([start, end], dim=1)  # (B, 2, T)
@@ -230,10 +233,16 @@ class Transformer(nn.Module):
             raise InputError(f"labels were given to a model with head={self.config.head!r}: nothing predicts them")
         if self.config.head == "forecast":
             return F.mse_loss(logits, labels)
+        if self.config.head == "class" and self.config.num_classes == 1:  # a number, not a class
+            return F.mse_loss(logits.squeeze(1), labels.to(logits.dtype).view(-1))
+        if self.config.head == "class" and labels.is_floating_point() and labels.shape == logits.shape:
+            return F.binary_cross_entropy_with_logits(logits, labels)  # any number of classes at once
         if self.config.head == "language" and self.encoder is None:
             if labels.shape[1] == 1:
                 raise InputError("labels of 1 token leave no next token to predict: give at least 2")
             logits, labels = logits[:, :-1], labels[:, 1:]  # (B, T-1, V), (B, T-1)
+        if labels.is_floating_point():
+            raise InputError(f"labels are of {labels.dtype}: expected whole numbers, the index of a class or token")
         if labels.shape != logits.shape[:-1]:
             expected = tuple(logits.shape[:-1])
             raise InputError(f"labels have shape {tuple(labels.shape)}: expected {expected}, one for each prediction")

@@ -20,13 +20,13 @@ def config(hf: Keys) -> TransformerConfig:
         **hf.common(),
         vocab_size=hf.take("vocab_size"),
         scale_embeddings=True,
-        logit_cap=hf.take("final_logit_softcapping", None),
+        logit_cap=hf.nullable("final_logit_softcapping", 30.0),
         decoder=gemma.stack(
             hf,
             norm_order="sandwich",
             activation=hf.activation("hidden_activation", "gelu_pytorch_tanh"),
             attention_scale=hf.take("query_pre_attn_scalar", 256.0, least=1) ** -0.5,
-            score_cap=hf.take("attn_logit_softcapping", None),
+            score_cap=hf.nullable("attn_logit_softcapping", 50.0),
             layer_kinds=hf.layer_kinds(
                 hf.take("num_hidden_layers"),
                 kinds,

@@ -13,7 +13,12 @@ prefix = "model."
 ignored = ("layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq")
 
 
+reads = {"LLaMAForCausalLM": "language"}
+
+
 def config(hf: Keys) -> TransformerConfig:
+    hf.ignore("original_max_position_embeddings")
+    hf.expect("layer_types", ["full_attention"] * hf.take("num_hidden_layers"))
     biased, ffn_biased = hf.take("attention_bias", False), hf.take("mlp_bias", False)
     return TransformerConfig(
         **hf.common(tied=False),

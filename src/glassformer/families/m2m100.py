@@ -18,4 +18,5 @@ heads = {
 def config(hf: Keys) -> TransformerConfig:
     offset = hf.take("pad_token_id", 1) + 1
     positions = {"positions": "sinusoidal", "sinusoids": "closed_halves", "position_offset": offset}
-    return bart.whole(hf, stack={"norm_order": "pre", **positions})
+    activation, scaled = hf.activation("activation_function", "relu"), hf.take("scale_embedding", True)
+    return bart.whole(hf, scale_embeddings=scaled, stack={"norm_order": "pre", "activation": activation, **positions})

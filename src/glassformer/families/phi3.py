@@ -12,7 +12,7 @@ heads = {kind: head for kind, head in llama.heads_of("Phi3").items() if kind != 
 
 def config(hf: Keys) -> TransformerConfig:
     hf.expect("attention_bias", False)
-    hf.ignore("original_max_position_embeddings")
+    hf.ignore("original_max_position_embeddings", "full_attn_mod")
     kind = LayerKind(window=hf.take("sliding_window", None), **hf.rotary())
     return TransformerConfig(
         **hf.common(tied=False),
@@ -20,6 +20,7 @@ def config(hf: Keys) -> TransformerConfig:
         decoder=llama.stack(
             hf,
             layer_kinds=(kind,),
+            norm_eps=hf.take("rms_norm_eps", 1e-5),
             rotary_fraction=hf.rotary_fraction(),
             dropout=hf.take("resid_pdrop", 0.0),
             embed_dropout=hf.take("embd_pdrop", 0.0),

@@ -13,10 +13,9 @@ weights = bert.weights
 
 
 def config(hf: Keys) -> TransformerConfig:
-    common = hf.common()
-    offset = (common["pad_token_id"] or 0) + 1
+    offset = hf.take("pad_token_id", 1) + 1
     return TransformerConfig(
-        **common,
+        **hf.common(),
         **bert.embedding(hf),
         head_dropout=hf.take("classifier_dropout", hf.take("hidden_dropout_prob", 0.1)),
         encoder=bert.stack(

@@ -14,11 +14,16 @@ ignored = (
 )  # fmt: skip
 
 
+reads = {"T5WithLMHeadModel": "language"}  # its name before 2020
+
+
 def config(hf: Keys) -> TransformerConfig:
     hf.ignore("is_gated_act", "dense_act_fn", "n_positions", "output_past")
     tied, d_model = hf.take("tie_word_embeddings", True), hf.take("d_model")
     scaled = hf.take("scale_decoder_outputs", tied) and hf.values["model_type"] == "t5" and hf.head == "language"
-    gate, _, activation = hf.take("feed_forward_proj", "relu").rpartition("-")
+    gate, _, activation = hf.take(
+        "feed_forward_proj", "relu" if hf.values["model_type"] == "t5" else "gated-gelu"
+    ).rpartition("-")
     if activation not in ACTIVATION or gate not in ("", "gated"):
         known = (*ACTIVATION, *(f"gated-{name}" for name in ACTIVATION))
         raise InputError(f"feed_forward_proj is {gate}-{activation}{nearest(f'{gate}-{activation}', known)}")

@@ -21,7 +21,7 @@ def config(hf: Keys, **image: Any) -> TransformerConfig:
         **hf.common(pool={"head_activation": hf.activation("pooler_act", "tanh")}),
         pooling="first",
         image=ImageConfig(
-            size=hf.take("image_size"), patch=hf.take("patch_size"), channels=hf.take("num_channels", 3), **image
+            size=hf.square("image_size"), patch=hf.square("patch_size"), channels=hf.take("num_channels", 3), **image
         ),
         encoder=StackConfig(
             d_model=hf.take("hidden_size"),

@@ -88,7 +88,7 @@ def continued(
         ended |= torch.isin(token, plan.eos)
         if history.shape[1] >= plan.max_length or ended.all():
             return history
-        logits = step(model, token, cache)
+        logits = read_on(model, history, cache)
 
 
 def search(
@@ -103,7 +103,7 @@ def search(
         if over:
             return best_ended(beams, plan.settings.num_return_sequences, plan.prompt_length)
         cache.reorder(rows, same_source=True)
-        logits = step(model, beams.ids[:, :, -1].flatten(), cache)  # (B N, V)
+        logits = read_on(model, beams.ids.flatten(0, 1), cache)  # (B N, V)
 
 
 def filtered(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
@@ -121,6 +121,21 @@ def prefill(model: Transformer, input_ids: Tensor, mask: Tensor | None, prompt: 
         return next_logits(model, hidden[torch.arange(len(last), device=last.device), last])
     memory = model.encode(input_ids, mask)  # (B, S, D)
     hidden = model.decode(prompt, encoder_last_hidden_state=memory, attention_mask=mask, cache=cache)  # (B, T, D)
+    return next_logits(model, hidden[:, -1])
+
+
+def read_on(model: Transformer, history: Tensor, cache: Cache) -> Tensor:
+    """The logits that follow these texts, of which only the last token is new.
+
+    Unless from here on the angles of all positions are others (longrope): then everything is read again.
+    """
+    assert model.decoder is not None  # `generate` refuses a model without one
+    scalings = [kind.rotary_scaling for kind in model.decoder.kinds]
+    if cache.length not in {scaling.trained_len for scaling in scalings if scaling and scaling.type == "longrope"}:
+        return step(model, history[:, -1], cache)
+    cache.crop(0)
+    keep = history < model.config.output_vocab_size  # (B, T)
+    hidden = model.decode(history.masked_fill(~keep, 0), keep, cache=cache)  # (B, T, D)
     return next_logits(model, hidden[:, -1])
 
 
