@@ -14,6 +14,7 @@ from samples import ARCHITECTURES, SAMPLES
 import glassformer as gf
 from glassformer.checkpoints.convert import as_bytes
 from glassformer.cli import main
+from glassformer.tasks.embed import Recipe, read_recipe
 
 NAMED = {str(sample): sample for sample in SAMPLES}
 
@@ -115,6 +116,31 @@ def test_how_images_are_prepared_comes_along(tmp_path: Path) -> None:
     made("vit-plain", tmp_path / "old", "class")
     (tmp_path / "old" / "preprocessor_config.json").write_text('{"size": 12}', encoding="utf-8")
     assert "preprocessor_config.json" in gf.convert(tmp_path / "old", tmp_path / "new").files
+
+
+def test_how_sentences_are_pooled_comes_along(tmp_path: Path) -> None:
+    made("bert-plain", tmp_path / "old")
+    (tmp_path / "old" / "1_Pooling").mkdir()
+    (tmp_path / "old" / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}', encoding="utf-8")
+    (tmp_path / "old" / "modules.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "old" / "sentence_bert_config.json").write_text('{"max_seq_length": 9}', encoding="utf-8")
+    files = gf.convert(tmp_path / "old", tmp_path / "new").files
+    assert {"1_Pooling/config.json", "modules.json", "sentence_bert_config.json"} <= files.keys()
+    assert read_recipe(tmp_path / "new") == read_recipe(tmp_path / "old") == Recipe(ways=("max",), max_length=9)
+
+
+def test_what_belongs_to_the_model_before_does_not_stay(tmp_path: Path) -> None:
+    made("llama-plain", tmp_path / "source")
+    target = tmp_path / "target"
+    (target / "1_Pooling").mkdir(parents=True)
+    (target / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}', encoding="utf-8")
+    gone = ("modules.json", "special_tokens_map.json", "vocab.txt", "added_tokens.json", "preprocessor_config.json")
+    stays = ("README.md", "notes.txt", "mine.json")
+    for name in (*gone, *stays):
+        (target / name).write_text("[]", encoding="utf-8")
+    gf.convert(tmp_path / "source", target, overwrite=True)
+    assert not [name for name in ("1_Pooling", *gone) if (target / name).exists()]
+    assert all((target / name).read_text(encoding="utf-8") == "[]" for name in stays)
 
 
 def test_nothing_is_overwritten_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoints.files import load, whole_folder, write_model
+from glassformer.checkpoints.files import BESIDE, load, whole_folder, write_model
 from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import layout_for
 from glassformer.checkpoints.tensors import SHARD
@@ -19,7 +19,6 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 TOKENIZER_PATTERNS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm")
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
-COPIED = ("preprocessor_config.json",)  # how images are prepared
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,15 @@ def convert(
     model = load(folder, dtype=wanted)
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
     old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
-    with whole_folder(goal, replaces=(*old, *COPIED)) as written:
+    with whole_folder(goal, replaces=old) as written:
         write_model(model, written, tokenizer, max_shard_size=shard)
-        for name in COPIED:
+        for name in BESIDE:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, written / name)
-        files = {file.name: file.stat().st_size for file in sorted(written.iterdir()) if file.is_file()}
+            elif (folder / name).is_dir():
+                shutil.copytree(folder / name, written / name)
+        written_files = sorted(file for file in written.rglob("*") if file.is_file())
+        files = {file.relative_to(written).as_posix(): file.stat().st_size for file in written_files}
     return Converted(
         source=str(source),
         target=str(target),

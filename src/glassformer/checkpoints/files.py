@@ -36,7 +36,17 @@ from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
-FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES)
+# What other libraries keep beside the weights: how vectors are pooled, how images are prepared.
+BESIDE = (
+    *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json"),
+    "preprocessor_config.json",
+)
+OLD_TOKENIZERS = (
+    *("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
+    *("sentencepiece.bpe.model", "source.spm", "target.spm", "tokenizer.model"),
+)
+# What belongs to a model and goes with it when another takes its place.
+FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES, *OLD_TOKENIZERS, *BESIDE)
 # What a model's weights may be in, whoever wrote them.
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 
