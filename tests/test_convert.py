@@ -86,6 +86,19 @@ def test_another_dtype(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture
     assert gf.load(tmp_path / "back").decoder.norm.weight.dtype == torch.float32
 
 
+def test_the_dtype_of_the_weights_stays_whatever_the_config_says(tmp_path: Path) -> None:
+    made("llama-plain", tmp_path / "old")
+    file = tmp_path / "old" / "config.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    for word in ("float16", "auto", None):
+        file.write_text(json.dumps(values | {"dtype": word}), encoding="utf-8")
+        assert gf.convert(tmp_path / "old", tmp_path / "new", overwrite=True).dtype == "float32"
+    assert gf.load(tmp_path / "old", dtype="bfloat16").decoder.norm.weight.dtype == torch.bfloat16
+    file.write_text(json.dumps(values | {"dtype": None, "torch_dtype": "banana"}), encoding="utf-8")
+    with pytest.raises(gf.InputError, match="torch_dtype is 'banana': expected one of float32"):
+        gf.load(tmp_path / "old")
+
+
 def test_an_old_config_loads_in_transformers_with_the_same_logits(tmp_path: Path) -> None:
     checkpoint = made("llama-llama3_tied", tmp_path / "old")
     config = json.loads((tmp_path / "old" / "config.json").read_text(encoding="utf-8"))
@@ -108,6 +121,8 @@ def test_shards(tmp_path: Path) -> None:
     certificate = gf.verify(tmp_path / "many")
     assert certificate.passed
     assert sorted(certificate.sha256) == shards
+    gf.save(gf.load(tmp_path / "one"), tmp_path / "saved", max_shard_size="40KB")
+    assert sorted(file.name for file in (tmp_path / "saved").glob("model-*")) == shards
     gf.convert(tmp_path / "one", tmp_path / "many", overwrite=True)
     assert [file.name for file in (tmp_path / "many").glob("model*")] == ["model.safetensors"], "no old shards"
 

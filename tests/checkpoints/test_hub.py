@@ -63,16 +63,17 @@ def test_revision_and_token_are_passed_on(hub: Hub) -> None:
     assert fetched == {
         "name": "someone/something-1.5", "revision": "v2", "token": "secret", "local_files_only": False,
     }  # fmt: skip
-    assert "*.safetensors" in patterns
+    assert "model*.safetensors" in patterns
+    assert "*.safetensors" not in patterns, "other files of the same weights would be fetched too"
     assert not any("bin" in pattern for pattern in patterns), "the weights would be fetched twice"
 
 
 def test_old_weights_are_fetched_where_there_are_no_others(hub: Hub) -> None:
-    hub.files = ["config.json", "pytorch_model.bin"]
+    hub.files = ["config.json", "pytorch_model.bin", "consolidated.safetensors", "onnx/model.safetensors"]
     gf.load("someone/something")
     patterns = hub.asked[-1]["allow_patterns"]
     assert "pytorch_model*.bin" in patterns
-    assert "*.safetensors" not in patterns
+    assert not any("safetensors" in pattern for pattern in patterns)
 
 
 def test_offline_only_the_cache_is_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
