@@ -42,6 +42,8 @@ def convert(
     dtype: torch.dtype | str | None = None,
     max_shard_size: int | str = SHARD,
     overwrite: bool = False,
+    revision: str | None = None,
+    token: str | None = None,
 ) -> Converted:
     """Reads the model of a folder or hub id, in whichever layout and spelling, and writes it to the folder `target`.
 
@@ -49,7 +51,7 @@ def convert(
     such as "5GB". The folder appears whole or not at all.
     """
     shard, wanted = as_bytes(max_shard_size), as_dtype(dtype)
-    folder, goal = find_folder(source), Path(target)
+    folder, goal = find_folder(source, revision=revision, token=token), Path(target)
     check_free(folder, goal, overwrite)
     model = load_folder(folder, dtype=wanted, as_stored=True)
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
