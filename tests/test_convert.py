@@ -14,6 +14,7 @@ from samples import ARCHITECTURES, SAMPLES
 import glassformer as gf
 from glassformer.checkpoints.convert import as_bytes
 from glassformer.cli import main
+from glassformer.tasks.embed import Recipe, read_recipe
 
 NAMED = {str(sample): sample for sample in SAMPLES}
 
@@ -85,6 +86,19 @@ def test_another_dtype(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture
     assert gf.load(tmp_path / "back").decoder.norm.weight.dtype == torch.float32
 
 
+def test_the_dtype_of_the_weights_stays_whatever_the_config_says(tmp_path: Path) -> None:
+    made("llama-plain", tmp_path / "old")
+    file = tmp_path / "old" / "config.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    for word in ("float16", "auto", None):
+        file.write_text(json.dumps(values | {"dtype": word}), encoding="utf-8")
+        assert gf.convert(tmp_path / "old", tmp_path / "new", overwrite=True).dtype == "float32"
+    assert gf.load(tmp_path / "old", dtype="bfloat16").decoder.norm.weight.dtype == torch.bfloat16
+    file.write_text(json.dumps(values | {"dtype": None, "torch_dtype": "banana"}), encoding="utf-8")
+    with pytest.raises(gf.InputError, match="torch_dtype is 'banana': expected one of float32"):
+        gf.load(tmp_path / "old")
+
+
 def test_an_old_config_loads_in_transformers_with_the_same_logits(tmp_path: Path) -> None:
     checkpoint = made("llama-llama3_tied", tmp_path / "old")
     config = json.loads((tmp_path / "old" / "config.json").read_text(encoding="utf-8"))
@@ -107,6 +121,8 @@ def test_shards(tmp_path: Path) -> None:
     certificate = gf.verify(tmp_path / "many")
     assert certificate.passed
     assert sorted(certificate.sha256) == shards
+    gf.save(gf.load(tmp_path / "one"), tmp_path / "saved", max_shard_size="40KB")
+    assert sorted(file.name for file in (tmp_path / "saved").glob("model-*")) == shards
     gf.convert(tmp_path / "one", tmp_path / "many", overwrite=True)
     assert [file.name for file in (tmp_path / "many").glob("model*")] == ["model.safetensors"], "no old shards"
 
@@ -115,6 +131,31 @@ def test_how_images_are_prepared_comes_along(tmp_path: Path) -> None:
     made("vit-plain", tmp_path / "old", "class")
     (tmp_path / "old" / "preprocessor_config.json").write_text('{"size": 12}', encoding="utf-8")
     assert "preprocessor_config.json" in gf.convert(tmp_path / "old", tmp_path / "new").files
+
+
+def test_how_sentences_are_pooled_comes_along(tmp_path: Path) -> None:
+    made("bert-plain", tmp_path / "old")
+    (tmp_path / "old" / "1_Pooling").mkdir()
+    (tmp_path / "old" / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}', encoding="utf-8")
+    (tmp_path / "old" / "modules.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "old" / "sentence_bert_config.json").write_text('{"max_seq_length": 9}', encoding="utf-8")
+    files = gf.convert(tmp_path / "old", tmp_path / "new").files
+    assert {"1_Pooling/config.json", "modules.json", "sentence_bert_config.json"} <= files.keys()
+    assert read_recipe(tmp_path / "new") == read_recipe(tmp_path / "old") == Recipe(ways=("max",), max_length=9)
+
+
+def test_what_belongs_to_the_model_before_does_not_stay(tmp_path: Path) -> None:
+    made("llama-plain", tmp_path / "source")
+    target = tmp_path / "target"
+    (target / "1_Pooling").mkdir(parents=True)
+    (target / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}', encoding="utf-8")
+    gone = ("modules.json", "special_tokens_map.json", "vocab.txt", "added_tokens.json", "preprocessor_config.json")
+    stays = ("README.md", "notes.txt", "mine.json")
+    for name in (*gone, *stays):
+        (target / name).write_text("[]", encoding="utf-8")
+    gf.convert(tmp_path / "source", target, overwrite=True)
+    assert not [name for name in ("1_Pooling", *gone) if (target / name).exists()]
+    assert all((target / name).read_text(encoding="utf-8") == "[]" for name in stays)
 
 
 def test_nothing_is_overwritten_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

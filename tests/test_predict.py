@@ -508,8 +508,26 @@ def test_bad_input_in_python(classifier: Path, tmp_path: Path) -> None:
         predict("hello")
     with pytest.raises(InputError, match="max_tokens is not known"):
         predict(["hello"], max_tokens=3)
+    with pytest.raises(InputError, match="input 1 is 3: expected a text"):
+        predict(["hello", 3])
+    with pytest.raises(InputError, match="the inputs are 3: expected a list of texts"):
+        predict(3)
+    for size in (0, -1, "2"):
+        with pytest.raises(InputError, match=f"batch_size is {size!r}: expected a whole number of at least 1"):
+            predict(["hello"], batch_size=size)
     with pytest.raises(InputError, match="one answer to each text"):
         gf.pipeline(llama(tmp_path))(["hello"], do_sample=True, num_return_sequences=2)
+
+
+def test_attention_of_a_model_with_one_stack_is_drawn_without_a_part(tmp_path: Path) -> None:
+    for name in ("bert", "llama"):
+        (tmp_path / name).mkdir()
+    for folder, part in (
+        (bert(tmp_path / "bert", "ForMaskedLM"), "encoder"),
+        (llama(tmp_path / "llama", max_position_embeddings=256), "decoder"),
+    ):
+        assert run("inspect", folder, "--attention", "hello there") == 0
+        assert (folder / f"attention-{part}.png").is_file()
 
 
 def test_files_of_sentence_transformers_that_are_not_understood(tmp_path: Path) -> None:

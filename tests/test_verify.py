@@ -111,9 +111,7 @@ def test_without_a_reference_it_says_how_to_get_one(
     assert "transformers" not in certificate.versions
 
 
-def test_a_failure_of_transformers_is_no_failure_of_the_model(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_transformers_refuses_is_red(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     import transformers
 
     def fail(*_: object, **__: object) -> None:
@@ -121,7 +119,10 @@ def test_a_failure_of_transformers_is_no_failure_of_the_model(
 
     monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", fail)
     check = gf.verify(folders["llama"]).checks[-1]
-    assert (check.verdict, check.note) == ("-", "could not be compared: RuntimeError: kernel not found")
+    assert (check.verdict, check.note) == (
+        "differs",
+        "it refuses this folder: RuntimeError: kernel not found",
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -133,6 +133,8 @@ class PredictSettings(Settings):
     """Print one JSON object per line, with the input and what was made of it."""
     device: str = "cpu"
     """Where to run, such as cpu or cuda."""
+    revision: str | None = None
+    """Of a hub id, which branch, tag or commit; the newest if not given."""
 
     chat: bool = False
     """Give each text as a message, in the model's chat template, and print the answer."""
@@ -167,7 +169,7 @@ class PredictSettings(Settings):
         """What the model is told: the flags that were given."""
         if self.do_sample and self.greedy:
             raise InputError("--do-sample and --greedy were both given: choose one")
-        about_the_call = ("run", "texts", "file", "json", "device", "greedy")
+        about_the_call = ("run", "texts", "file", "json", "device", "revision", "greedy")
         values = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
         values["chat"] = self.chat or None
         values["do_sample"] = self.do_sample if self.do_sample or self.greedy else None
@@ -184,8 +186,9 @@ class InspectSettings(Settings):
     """Draw the positional encoding: a heat map, and single dimensions as waves."""
     attention: str | None = None
     """Draw what the model attends to while it translates this text."""
-    part: Literal["cross", "encoder", "decoder"] = "cross"
-    """Whose attention: from target to source, or within the source (encoder) or the target (decoder)."""
+    part: Literal["cross", "encoder", "decoder"] | None = None
+    """Whose attention: from target to source (cross), or within the source (encoder) or the target (decoder). If not
+    given, cross where there are two stacks, and else the one there is."""
     layer: int | None = None
     """Which layer, counted from 0; the last if not given."""
     head: int | None = None
@@ -205,6 +208,8 @@ class VerifySettings(Settings):
     """The run or model folder, or a hub id owner/name."""
     out: Path | None = None
     """Where to write the certificate; certificate.json in the folder if not given."""
+    revision: str | None = None
+    """Of a hub id, which branch, tag or commit; the newest if not given."""
     json: bool = False
     """Print the certificate as JSON instead of a table."""
 
@@ -223,5 +228,7 @@ class ConvertSettings(Settings):
     """Weights of more bytes are written as several files; a number, or one such as 5GB."""
     overwrite: bool = False
     """Replace the model in a folder that is not empty; other files in it stay."""
+    revision: str | None = None
+    """Of a hub id, which branch, tag or commit; the newest if not given."""
     json: bool = False
     """Print what was done as JSON."""

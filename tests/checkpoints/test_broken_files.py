@@ -1,6 +1,7 @@
 """Old pickles of every format, and none that would run code; files that end too early."""
 
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,30 @@ class Payload:
 
     def __reduce__(self) -> Any:
         return Path.touch, (self.file,)
+
+
+class Shell:
+    """Runs a command as it is unpickled."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> Any:
+        return os.system, (self.command,)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_a_bare_pickle_of_any_protocol_is_told_by_what_it_wants(protocol: int, made: Made, tmp_path: Path) -> None:
+    folder = made("BertForMaskedLM")
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Shell(f"touch {tmp_path / 'ran'}"), protocol=protocol))
+    with pytest.raises(InputError, match=r"wants more than tensors: (posix|nt)\.system\. .*it is refused"):
+        gf.load(folder)
+    torch.save({"x": Shell("true")}, folder / "pytorch_model.bin", pickle_protocol=protocol)
+    with pytest.raises(InputError, match=r"wants more than tensors: (posix|nt)\.system\. "):
+        gf.load(folder)
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("how", [*FORMATS.values(), None], ids=[*FORMATS, "a bare pickle"])

@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,25 @@ def test_revision_and_token_are_passed_on(hub: Hub) -> None:
     assert fetched == {
         "name": "someone/something-1.5", "revision": "v2", "token": "secret", "local_files_only": False,
     }  # fmt: skip
-    assert "*.safetensors" in patterns
+    assert "model*.safetensors" in patterns
+    assert "*.safetensors" not in patterns, "other files of the same weights would be fetched too"
     assert not any("bin" in pattern for pattern in patterns), "the weights would be fetched twice"
 
 
+@pytest.mark.parametrize("ask", [gf.load_tokenizer, gf.pipeline, gf.verify], ids=lambda ask: ask.__name__)
+def test_every_reader_of_a_hub_id_passes_them_on(ask: Any, hub: Hub) -> None:
+    with suppress(InputError):  # the folder has no tokenizer
+        ask("someone/something", revision="v2", token="secret")
+    asked = hub.asked[-1]
+    assert (asked["revision"], asked["token"]) == ("v2", "secret")
+
+
 def test_old_weights_are_fetched_where_there_are_no_others(hub: Hub) -> None:
-    hub.files = ["config.json", "pytorch_model.bin"]
+    hub.files = ["config.json", "pytorch_model.bin", "consolidated.safetensors", "onnx/model.safetensors"]
     gf.load("someone/something")
     patterns = hub.asked[-1]["allow_patterns"]
     assert "pytorch_model*.bin" in patterns
-    assert "*.safetensors" not in patterns
+    assert not any("safetensors" in pattern for pattern in patterns)
 
 
 def test_offline_only_the_cache_is_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +154,9 @@ def test_what_can_only_be_a_path_is_not_asked_of_the_hub(path: str) -> None:
         gf.load(path)
     with pytest.raises(InputError, match="there is no such folder"):
         gf.load(Path("owner/name"))
+    for nothing in (None, 3, [path]):
+        with pytest.raises(InputError, match=r"the path is .*: expected a run or model folder, or a hub id"):
+            gf.load(nothing)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_network")

@@ -95,7 +95,7 @@ def test_another_number_of_classes(
     reconfigure(folder, num_labels=2)  # as older files have it
     model, before = gf.load(folder, **asked), gf.load(folder)
     assert model.head.out.weight.shape == (5, 16)
-    assert "untrained: head.out.weight (5, 16)" in said(capsys)
+    assert "has 2 classes and is replaced by one of 5; new and untrained: head.out.weight (5, 16)" in said(capsys)
     kept = {name for name, _ in model.named_parameters() if not name.startswith("head.out.")}
     assert all(torch.equal(model.get_parameter(name), before.get_parameter(name)) for name in kept)
     gf.save(model, tmp_path / "five")
@@ -129,6 +129,12 @@ def test_what_cannot_be_asked_for(made: Made) -> None:
         ({"num_classes": 3}, "num_classes is 3, and a 'language' head has no classes; ask for head='class'"),
         ({"head": "span", "num_classes": 3}, "num_classes is 3, and a 'span' head has no classes"),
         ({"head": "class", "num_classes": 0}, "num_classes is 0: expected a whole number of at least 1"),
+        ({"head": "class", "num_classes": "3"}, "num_classes is '3': expected a whole number of at least 1"),
+        ({"head": "class", "num_classes": 3.0}, "num_classes is 3.0: expected a whole number"),
+        ({"image_size": 0}, "image_size is 0: expected a whole number of at least 1"),
+        ({"image_size": -8}, "image_size is -8: expected a whole number"),
+        ({"dtype": "banana"}, "dtype is 'banana': expected one of float32, float16, bfloat16"),
+        ({"dtype": torch.float8_e4m3fn}, "dtype is torch.float8_e4m3fn: expected one of"),
         ({"head": "clas"}, r"head is 'clas', and a 'bert' model has none such: did you mean 'class'\?"),
         ({"image_size": 32}, "image_size is 32, and .* is no model of images"),
     ):
@@ -149,8 +155,13 @@ def test_heads_in_our_own_layout(own: Path, capsys: Captured) -> None:
     assert same_parameters(gf.load(own, head="class", num_classes=2), first)
     assert gf.load(own, head="none").head is None
     assert said(capsys) == ""
+    gf.load(own, num_classes=4)
+    replaced = (
+        f"the head of {own} has 2 classes and is replaced by one of 4; new and untrained: head.out.weight (4, 12)"
+    )
+    assert said(capsys).startswith(replaced)
     for asked, new in (
-        ({"num_classes": 4}, "head.out.weight (4, 12), head.out.bias (4,)\n"),
+        ({"head": "token", "num_classes": 4}, "head.out.weight (4, 12), head.out.bias (4,)\n"),
         ({"head": "token", "num_classes": 2}, "head.out.weight (2, 12), head.out.bias (2,)\n"),
         ({"head": "span"}, "head.out.weight (2, 12), head.out.bias (2,)\n"),
     ):

@@ -21,7 +21,7 @@ def verify_command(settings: VerifySettings) -> None:
     """Ends with exit code 1 if something differs."""
     if settings.out is not None and (settings.out.is_dir() or not settings.out.parent.is_dir()):
         raise InputError(f"--out {settings.out}: expected a file to write, in a folder that exists")
-    certificate = verify(settings.model)
+    certificate = verify(settings.model, revision=settings.revision)
     where = write_certificate(certificate, settings)
     if settings.json:
         print(json.dumps(certificate.to_dict(), ensure_ascii=False))
@@ -82,6 +82,7 @@ def convert_command(settings: ConvertSettings) -> None:
         dtype=settings.dtype,
         max_shard_size=settings.max_shard_size,
         overwrite=settings.overwrite,
+        revision=settings.revision,
     )
     if settings.json:
         print(json.dumps(done.to_dict(), ensure_ascii=False))

@@ -1,6 +1,5 @@
 """Any model folder -> one as it is written today: safetensors, present names, a `tokenizer.json`, a dtype of choice."""
 
-import re
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,18 +7,15 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoints.files import load, whole_folder, write_model
+from glassformer.checkpoints.files import BESIDE, load_folder, whole_folder, write_model
 from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import layout_for
-from glassformer.checkpoints.tensors import SHARD
+from glassformer.checkpoints.tensors import SHARD, as_bytes, as_dtype
 from glassformer.errors import InputError
 from glassformer.text import load_tokenizer
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 TOKENIZER_PATTERNS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm")
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
-COPIED = ("preprocessor_config.json",)  # how images are prepared
 
 
 @dataclass(frozen=True)
@@ -46,24 +42,29 @@ def convert(
     dtype: torch.dtype | str | None = None,
     max_shard_size: int | str = SHARD,
     overwrite: bool = False,
+    revision: str | None = None,
+    token: str | None = None,
 ) -> Converted:
     """Reads the model of a folder or hub id, in whichever layout and spelling, and writes it to the folder `target`.
 
-    Without `dtype` the weights keep theirs. `max_shard_size` is in bytes, or a text such as "5GB". The folder appears
-    whole or not at all.
+    Without `dtype` the weights keep theirs, whatever config.json says of it. `max_shard_size` is in bytes, or a text
+    such as "5GB". The folder appears whole or not at all.
     """
     shard, wanted = as_bytes(max_shard_size), as_dtype(dtype)
-    folder, goal = find_folder(source), Path(target)
+    folder, goal = find_folder(source, revision=revision, token=token), Path(target)
     check_free(folder, goal, overwrite)
-    model = load(folder, dtype=wanted)
+    model = load_folder(folder, dtype=wanted, as_stored=True)
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
     old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
-    with whole_folder(goal, replaces=(*old, *COPIED)) as written:
+    with whole_folder(goal, replaces=old) as written:
         write_model(model, written, tokenizer, max_shard_size=shard)
-        for name in COPIED:
+        for name in BESIDE:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, written / name)
-        files = {file.name: file.stat().st_size for file in sorted(written.iterdir()) if file.is_file()}
+            elif (folder / name).is_dir():
+                shutil.copytree(folder / name, written / name)
+        written_files = sorted(file for file in written.rglob("*") if file.is_file())
+        files = {file.relative_to(written).as_posix(): file.stat().st_size for file in written_files}
     return Converted(
         source=str(source),
         target=str(target),
@@ -89,19 +90,3 @@ def check_free(source: Path, target: Path, overwrite: bool) -> None:
 
 def has_tokenizer(folder: Path) -> bool:
     return any(file.is_file() for pattern in TOKENIZER_PATTERNS for file in folder.glob(pattern))
-
-
-def as_dtype(name: torch.dtype | str | None) -> torch.dtype | None:
-    if name is None or isinstance(name, torch.dtype):
-        return name
-    if name not in DTYPES:
-        raise InputError(f"dtype is {name!r}: expected one of {', '.join(DTYPES)}")
-    return DTYPES[name]
-
-
-def as_bytes(size: int | str) -> int:
-    """5_000_000_000, "5000000000" or "5GB"."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
-    if match is None or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < 1:
-        raise InputError(f"the size of a shard is {size!r}: expected a number of bytes above 0, or one such as 5GB")
-    return int(float(match[1]) * UNITS[match[2].upper()])

@@ -28,7 +28,16 @@ from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN, write_golden
 from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import LAST_LAYER, Layout, generation_values, layout_for, layout_of, stored_values
 from glassformer.checkpoints.table import Rule, assign, check
-from glassformer.checkpoints.tensors import SHARD, Tensors, open_tensors, write_tensors
+from glassformer.checkpoints.tensors import (
+    DTYPES,
+    SHARD,
+    Tensors,
+    as_bytes,
+    as_dtype,
+    can_compute,
+    open_tensors,
+    write_tensors,
+)
 from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.core.model import Transformer, initialise
 from glassformer.errors import InputError
@@ -36,7 +45,17 @@ from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
-FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES)
+# What other libraries keep beside the weights: how vectors are pooled, how images are prepared.
+BESIDE = (
+    *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json"),
+    "preprocessor_config.json",
+)
+OLD_TOKENIZERS = (
+    *("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
+    *("sentencepiece.bpe.model", "source.spm", "target.spm", "tokenizer.model"),
+)
+# What belongs to a model and goes with it when another takes its place.
+FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES, *OLD_TOKENIZERS, *BESIDE)
 # What a model's weights may be in, whoever wrote them.
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 
@@ -47,7 +66,7 @@ def load(
     head: str | None = None,
     num_classes: int | None = None,
     image_size: int | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     device: torch.device | str | None = None,
     revision: str | None = None,
     token: str | None = None,
@@ -55,13 +74,29 @@ def load(
     """The model of a run, a Hugging Face folder or a hub id, ready to run (in evaluation mode).
 
     `head` and `num_classes` ask for another head than the file has; what the file lacks of it is made anew, and said
-    so. `image_size` stretches the positions of a model of images to another size. Without `dtype`, the model has the
-    one that `config.json` names, or else that of the weights.
+    so. `image_size` stretches the positions of a model of images to another size. `dtype` is torch.bfloat16 or
+    "bfloat16"; without it, the model has the one that `config.json` names, or else that of the weights.
     """
+    usable_device(device)
+    for name, number in (("num_classes", num_classes), ("image_size", image_size)):
+        if number is not None and (type(number) is not int or number < 1):
+            raise InputError(f"{name} is {number!r}: expected a whole number of at least 1")
+    wanted, folder = as_dtype(dtype), find_folder(path, revision=revision, token=token)
+    return load_folder(folder, head=head, num_classes=num_classes, image_size=image_size, dtype=wanted, device=device)
+
+
+def load_folder(
+    folder: Path,
+    *,
+    head: str | None = None,
+    num_classes: int | None = None,
+    image_size: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    as_stored: bool = False,
+) -> Transformer:
+    """`load` of what was checked. With `as_stored`, the dtype of the weights counts, and not the config's."""
     place = usable_device(device)
-    if dtype is not None and not dtype.is_floating_point:
-        raise InputError(f"dtype is {dtype}: expected one of real numbers, such as torch.float32 or torch.bfloat16")
-    folder = find_folder(path, revision=revision, token=token)
     values = read_json(folder / CONFIG)
     generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else None
     name = str(folder / CONFIG)
@@ -85,8 +120,10 @@ def load(
     if layout.is_new_head:
         tensors = without_old_head(layout, rules, tensors)
     check_fit(layout, rules, tensors, model, folder)
-    fill(model, rules, tensors, dtype or stored_dtype(values), folder)
-    make_lacking(model, folder, place)
+    if dtype is None and not as_stored:
+        dtype = stored_dtype(values, name)
+    fill(model, rules, tensors, dtype, folder)
+    make_lacking(model, lacking_reason(values, layout, name), place)
     return model.eval() if device is None else model.eval().to(device)
 
 
@@ -182,7 +219,7 @@ def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.d
     for rule in rules:
         if rule.file in tensors.shapes:
             tensor = tensors.read(rule.file)
-            if not tensor.is_floating_point():
+            if not can_compute(tensor.dtype):
                 raise InputError(
                     f"{folder}: {rule.file} is of {tensor.dtype}, and weights are real numbers. If they are "
                     "quantised, load the full ones"
@@ -197,7 +234,16 @@ def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.d
     assign(model, {name: value.to(dtype) for name, value in values.items()})
 
 
-def make_lacking(model: Transformer, folder: Path, device: torch.device) -> None:
+def lacking_reason(values: dict[str, Any], layout: Layout, name: str) -> str:
+    """Why a head is new: the file has none of its kind, or one of another number of classes."""
+    folder, config = Path(name).parent, layout.config
+    if layout.is_new_head and layout.file_head == layout.head and config.num_classes is not None:
+        before = layout_of(values, name=name).config.num_classes
+        return f"the head of {folder} has {before} classes and is replaced by one of {config.num_classes}"
+    return f"{folder} has no such head"
+
+
+def make_lacking(model: Transformer, reason: str, device: torch.device) -> None:
     """Makes what a new head needs and the file does not have."""
     lacking = {name: parameter for name, parameter in model.named_parameters() if parameter.is_meta}
     if not lacking:
@@ -213,14 +259,19 @@ def make_lacking(model: Transformer, folder: Path, device: torch.device) -> None
         if not parameter.is_meta:
             setattr(module, leaf, parameter)
     new = ", ".join(f"{name} {tuple(parameter.shape)}" for name, parameter in lacking.items())
-    print(f"{folder} has no such head; new and untrained: {new}", file=sys.stderr)
+    print(f"{reason}; new and untrained: {new}", file=sys.stderr)
 
 
-def stored_dtype(values: dict[str, Any]) -> torch.dtype | None:
+def stored_dtype(values: dict[str, Any], name: str) -> torch.dtype | None:
     """The dtype that a config.json says its weights have; None if it does not say."""
-    name = values.get("dtype") or values.get("torch_dtype")
-    found = getattr(torch, str(name).removeprefix("torch."), None)
-    return found if isinstance(found, torch.dtype) else None
+    key = "dtype" if values.get("dtype") else "torch_dtype"
+    word = values.get(key)
+    if word in (None, "auto"):
+        return None
+    found = getattr(torch, str(word).removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype) or not can_compute(found):
+        raise InputError(f"{name}: {key} is {word!r}: expected one of {', '.join(DTYPES)}, or give load a dtype")
+    return found
 
 
 def with_image_size(values: dict[str, Any], size: int) -> dict[str, Any]:
@@ -244,11 +295,15 @@ def stretched(tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: 
 
 
 def save(
-    model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None, max_shard_size: int = SHARD
+    model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None, max_shard_size: int | str = SHARD
 ) -> None:
-    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once."""
+    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once.
+
+    `max_shard_size` is in bytes, or a text such as "5GB".
+    """
+    shard = as_bytes(max_shard_size)
     with whole_folder(Path(path)) as folder:
-        write_model(model, folder, tokenizer, max_shard_size=max_shard_size)
+        write_model(model, folder, tokenizer, max_shard_size=shard)
 
 
 def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *, max_shard_size: int = SHARD) -> None:

@@ -5,18 +5,22 @@ A path that exists never opens a socket. The hub's own variables hold: HF_HOME, 
 
 import re
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 
 from glassformer.errors import InputError
 
 # What a model needs; of the weights, safetensors where there are any.
-SAFE, OLD = ["*.safetensors", "*.safetensors.index.json"], ["pytorch_model*.bin", "*.bin.index.json"]
-SMALL = ["*.json", "1_Pooling/*", "*.txt", "*.model", "*.spm", "*.bpe", "*.jinja"]
+SAFE = ["model*.safetensors", "model.safetensors.index.json"]
+OLD = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
+SMALL = ["*.json", "1_Pooling/*", "2_Normalize/*", "*.txt", "*.model", "*.spm", "*.bpe", "*.jinja"]
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def find_folder(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Path:
     """The folder of a model: the path itself, or the hub's copy in the cache of this machine."""
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"the path is {path!r}: expected a run or model folder, or a hub id owner/name, as text")
     folder = Path(path)
     if folder.is_dir():
         return folder
@@ -43,7 +47,8 @@ def _download(name: str, revision: str | None, token: str | None) -> Path:
         if HF_HUB_OFFLINE:
             return fetch([*SAFE, *OLD], from_cache=True)
         files = HfApi(token=token).list_repo_files(name, revision=revision)
-        return fetch(SAFE if any(file.endswith(".safetensors") for file in files) else OLD, from_cache=False)
+        is_safe = "model.safetensors" in files or "model.safetensors.index.json" in files
+        return fetch(SAFE if is_safe else OLD, from_cache=False)
     except Exception as error:  # a dozen kinds: no network, no such name, no permission, not in the cache
         if not HF_HUB_OFFLINE:
             with suppress(Exception):

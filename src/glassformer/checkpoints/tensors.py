@@ -6,7 +6,9 @@ memory of this process. Nothing that could run code is ever unpickled.
 
 import json
 import os
+import pickletools
 import re
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +23,9 @@ from glassformer.errors import InputError
 
 SAFE, OLD = "model.safetensors", "pytorch_model.bin"
 SHARD = 50 * 10**9  # bytes in a file, at most
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+HARMLESS = ("torch", "collections", "numpy")  # modules whose tensors and containers a file of weights names
 
 
 class Tensors:
@@ -89,19 +94,68 @@ def open_old(file: Path, device: torch.device) -> Tensors:
     """A pickle of tensors and nothing else: whatever would run code on loading is refused."""
     can_be_mapped = zipfile.is_zipfile(file)  # files from before PyTorch 1.6 cannot
     try:
-        values: Any = torch.load(file, map_location=device, weights_only=True, mmap=can_be_mapped)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a protocol that it may not know: what fails is told below
+            values: Any = torch.load(file, map_location=device, weights_only=True, mmap=can_be_mapped)
     except Exception as error:  # a dozen kinds, by the place where the file ends
-        wanted = re.search(r"GLOBAL (\S+)", str(error))
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        wanted = named[1] if named else wanted_by(file)
         if wanted is None:
             raise InputError(unreadable(file, error)) from None
         raise InputError(
-            f"{file} is a pickle that wants more than tensors: {wanted[1]}. Loading it could run somebody's code, so "
+            f"{file} is a pickle that wants more than tensors: {wanted}. Loading it could run somebody's code, so "
             f"it is refused; ask for {SAFE}, or convert it where you trust it"
         ) from None
     if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
         raise InputError(f"{file} holds something other than named tensors: expected the state of one model")
     shapes = {name: tuple(value.shape) for name, value in values.items()}
     return Tensors({name: lambda value=value: value for name, value in values.items()}, shapes)  # type: ignore[misc]
+
+
+def wanted_by(file: Path) -> str | None:
+    """The first function or class that a pickle would fetch and that no tensor needs; read, and never run."""
+    texts: list[str] = []
+    try:
+        for code, argument, _ in pickletools.genops(pickle_of(file)):
+            if code.name == "GLOBAL":
+                texts = str(argument).split(" ", 1)
+            elif "UNICODE" in code.name:
+                texts.append(str(argument))
+            if code.name in ("GLOBAL", "STACK_GLOBAL") and texts[-2:-1] and texts[-2].split(".")[0] not in HARMLESS:
+                return ".".join(texts[-2:])
+    except Exception:  # no pickle, or one that ends too early
+        return None
+    return None
+
+
+def pickle_of(file: Path) -> bytes:
+    if not zipfile.is_zipfile(file):
+        return file.read_bytes()
+    with zipfile.ZipFile(file) as archive:
+        return archive.read(next(name for name in archive.namelist() if name.endswith("data.pkl")))
+
+
+def as_dtype(name: Any) -> torch.dtype | None:
+    """torch.bfloat16, or "bfloat16"."""
+    found = DTYPES.get(name) if isinstance(name, str) else name
+    if name is None:
+        return None
+    if not isinstance(found, torch.dtype) or not can_compute(found):
+        raise InputError(f"dtype is {name!r}: expected one of {', '.join(DTYPES)}, or torch's, as in torch.bfloat16")
+    return found
+
+
+def can_compute(dtype: torch.dtype) -> bool:
+    """Real numbers of at least 16 bits: those of 8 are for storing, with scales beside them."""
+    return dtype.is_floating_point and dtype.itemsize > 1
+
+
+def as_bytes(size: int | str) -> int:
+    """5_000_000_000, "5000000000" or "5GB"."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
+    if match is None or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < 1:
+        raise InputError(f"the size of a shard is {size!r}: expected a number of bytes above 0, or one such as 5GB")
+    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def open_shards(index: Path, open_file: Callable[[Path, torch.device], Tensors], device: torch.device) -> Tensors:

@@ -10,7 +10,8 @@
     golden values           the answers that were stored when the model was saved
     transformers            the answers of that library, where it is installed and knows the model
 
-A check that does not apply to a model, or cannot be made here, says so and counts neither way.
+A check that does not apply to a model, or cannot be made here, says so and counts neither way. A folder in the layout
+of a family that transformers refuses is no such case: it should open it, and differs.
 """
 
 import hashlib
@@ -84,9 +85,13 @@ class NothingToCompareError(Exception):
     """A check that does not apply to this model, or that cannot be made here."""
 
 
-def verify(path: str | Path) -> Certificate:
+class RefusedError(Exception):
+    """A folder of a family's layout that the other library does not take for one."""
+
+
+def verify(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Certificate:
     """Checks the model of a run, a Hugging Face folder or a hub id; nothing of it is changed."""
-    subject = Subject(find_folder(path))
+    subject = Subject(find_folder(path, revision=revision, token=token))
     reference_version = version_of("transformers")
     checks = (
         ("cache = no cache", cache_and_none, TOLERANCE),
@@ -154,6 +159,8 @@ def compared(name: str, check: Callable[[Subject], float], subject: Subject, tol
         difference = check(subject)
     except NothingToCompareError as reason:
         return Check(name, "-", note=str(reason))
+    except RefusedError as reason:
+        return Check(name, "differs", tolerance=tolerance, note=str(reason))
     except Exception as error:  # a model that cannot answer is no better than one that answers wrongly
         return Check(name, "differs", tolerance=tolerance, note=f"stopped with {type(error).__name__}: {error}")
     if not math.isfinite(difference):
@@ -293,24 +300,26 @@ def theirs_and_ours(subject: Subject) -> float:
     try:
         with quiet():
             expected = their_answers(subject, layout.family.head(layout.head).architecture, inputs)
-    except NothingToCompareError:
+    except (NothingToCompareError, RefusedError):
         raise
     except Exception as error:
         reason = (str(error).strip() or "no reason given").splitlines()[0]
-        raise NothingToCompareError(f"could not be compared: {type(error).__name__}: {reason}") from None
+        raise RefusedError(f"it refuses this folder: {type(error).__name__}: {reason}") from None
     return distance(answers(subject.model, inputs), expected)
 
 
 @torch.no_grad()
 def their_answers(subject: Subject, architecture: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     library = import_module("transformers")
+    if not hasattr(library, architecture):
+        raise NothingToCompareError(f"this version of it has no {architecture}: pip install -U transformers")
     dtype = torch.float32 if subject.is_half else subject.dtype
     model, report = getattr(library, architecture).from_pretrained(
         subject.folder, dtype=dtype, attn_implementation="eager", local_files_only=True, output_loading_info=True
     )
     lacking = report["missing_keys"] if subject.config.head != "none" else ()
     if lacking:
-        raise NothingToCompareError(f"could not be compared: it finds no {min(lacking)} in the file")
+        raise RefusedError(f"it finds no {min(lacking)} in the file")
     output = model.eval()(**inputs)
     names = {name: name for name in subject.answers} | {"pooled": "pooler_output"}
     found = {name: output[names[name]] for name in subject.answers if output.get(names[name]) is not None}

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from glassformer.core.model import Transformer
@@ -40,6 +41,11 @@ def attention_maps(
         raise InputError(f"this model has no {'cross-attention' if part == 'cross' else part}: choose another --part")
     layer = check_index("layer", stack.config.num_layers - 1 if layer is None else layer, stack.config.num_layers)
     encoded = tokenizer.encode([text])
+    if model.decoder is None:
+        with record(model, attention=True) as seen, torch.no_grad():
+            model.encode(encoded.input_ids, encoded.attention_mask)
+        tokens = tokenizer.tokens(encoded.input_ids[0].tolist())
+        return Maps(seen[f"encoder.blocks.{layer}.attn"][0], tokens, tokens, f"encoder self-attention, layer {layer}")
     with record(model, attention=True) as seen:
         ids = generate(model, encoded.input_ids, attention_mask=encoded.attention_mask, max_new_tokens=128)
     source, target = (tokenizer.tokens(row[0].tolist()) for row in (encoded.input_ids, ids))

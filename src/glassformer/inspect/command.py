@@ -8,7 +8,7 @@ from rich.table import Table
 from glassformer.checkpoints.files import load
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
-from glassformer.inspect.attention import picture_attention
+from glassformer.inspect.attention import Part, picture_attention
 from glassformer.inspect.params import count, shares
 from glassformer.inspect.positions import picture_positions
 from glassformer.settings import InspectSettings
@@ -24,20 +24,28 @@ def inspect(settings: InspectSettings) -> None:
         pictures["positions"] = settings.picture or settings.run / "positions.png"
         picture_positions(model, pictures["positions"])
     if settings.attention is not None:
-        pictures["attention"] = settings.picture or settings.run / picture_name(settings)
+        part = settings.part or part_of(model)
+        pictures["attention"] = settings.picture or settings.run / picture_name(settings, part)
         tokenizer, chosen = load_tokenizer(settings.run), {"layer": settings.layer, "head": settings.head}
-        picture_attention(model, tokenizer, settings.attention, pictures["attention"], part=settings.part, **chosen)
+        picture_attention(model, tokenizer, settings.attention, pictures["attention"], part=part, **chosen)
     if pictures:
         show_paths(pictures, as_json=settings.json)
     else:
         show_parameters(model, as_json=settings.json)
 
 
-def picture_name(settings: InspectSettings) -> str:
+def part_of(model: Transformer) -> Part:
+    """Whose attention to draw where nobody says."""
+    if model.encoder is None:
+        return "decoder"
+    return "encoder" if model.decoder is None else "cross"
+
+
+def picture_name(settings: InspectSettings, part: Part) -> str:
     """attention-cross.png, or attention-cross-layer0-head2.png where those were chosen."""
     layer = "" if settings.layer is None else f"-layer{settings.layer}"
     head = "" if settings.head is None else f"-head{settings.head}"
-    return f"attention-{settings.part}{layer}{head}.png"
+    return f"attention-{part}{layer}{head}.png"
 
 
 def check(settings: InspectSettings) -> None:

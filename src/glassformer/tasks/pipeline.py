@@ -67,12 +67,23 @@ class Pipeline:
                 able = [other.does for other in ABILITIES.values() if name in other.takes]
                 use = f"is for a model that {' or '.join(able)}" if able else "is not known"
                 raise InputError(f"{name} {use}; this one {ability.does}: leave it out")
+        size = options.get("batch_size", 1)
+        if type(size) is not int or size < 1:
+            raise InputError(f"batch_size is {size!r}: expected a whole number of at least 1")
+        if not isinstance(inputs, str):  # one text alone is told of where it is read
+            check_inputs(inputs)
         return self.run(inputs, **options)
 
 
-def pipeline(path: str | Path, *, device: str | torch.device | None = None) -> Pipeline:
+def pipeline(
+    path: str | Path,
+    *,
+    device: str | torch.device | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+) -> Pipeline:
     """What the model of a run, a Hugging Face folder or a hub id is for, as a function."""
-    folder = find_folder(path)
+    folder = find_folder(path, revision=revision, token=token)
     recipe = read_recipe(folder)
     device = find_device(device)
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
@@ -89,6 +100,14 @@ def pipeline(path: str | Path, *, device: str | torch.device | None = None) -> P
         run = partial(run, recipe=recipe or MEAN)
         note = "" if recipe else f"{folder} does not say how to pool: the vectors are means over the tokens"
     return Pipeline(task, model, tokenizer, run, note)
+
+
+def check_inputs(inputs: Sequence[str]) -> None:
+    if not isinstance(inputs, Sequence):
+        raise InputError(f"the inputs are {inputs!r:.60}: expected a list of texts, or of image files")
+    for i, given in enumerate(inputs):
+        if not isinstance(given, str):
+            raise InputError(f"input {i} is {given!r:.60}: expected a text, or the path of an image as text")
 
 
 def find_device(name: str | torch.device | None) -> torch.device:

@@ -21,7 +21,7 @@ LABEL_WIDTH = 40
 
 def predict(settings: PredictSettings) -> None:
     inputs, options = input_texts(settings), settings.options
-    run = pipeline(str(settings.run), device=settings.device)
+    run = pipeline(str(settings.run), device=settings.device, revision=settings.revision)
     outputs = run(inputs, **options)
     if settings.json:
         for given, output in zip(inputs, outputs, strict=True):

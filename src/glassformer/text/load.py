@@ -29,9 +29,9 @@ LEFT_PADDED = ("LlamaTokenizer", "GemmaTokenizer")
 EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
 
-def load_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer of a run, a model folder or a hub id."""
-    folder = find_folder(path)
+def load_tokenizer(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Tokenizer:
+    """The tokenizer of a run, a model folder or a hub id; `revision` and `token` are for the hub."""
+    folder = find_folder(path, revision=revision, token=token)
     settings, config = read_settings(folder), read_json(folder / "config.json")
     family = family_of(settings, config)
     made = not (folder / TOKENIZER).is_file()
