@@ -93,6 +93,14 @@ def test_a_missing_key_means_what_transformers_means(model_type: str, missing: d
     same_logits(ours, theirs, **inputs)
 
 
+def test_a_file_that_names_no_class_has_the_head_that_is_in_it(tmp_path: Path) -> None:
+    theirs = llama(tie_word_embeddings=False)
+    ours = gf.load(written(theirs, tmp_path / "head", architectures=...))
+    same_logits(ours, theirs, input_ids=torch.arange(3, 12)[None])
+    base = gf.load(written(theirs.model, tmp_path / "base", architectures=...))
+    assert (ours.config.head, base.config.head) == ("language", "none")
+
+
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"ragged": True}], ids=["greedy", "beams", "ragged"])
 def test_longrope_crosses_the_length_it_was_trained_on(settings: dict[str, Any], tmp_path: Path) -> None:
     rope = {

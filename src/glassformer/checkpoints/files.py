@@ -107,6 +107,9 @@ def load_folder(
         values = with_image_size(values, image_size)
     layout = layout_of(values, generation, name=name, head=head, num_classes=num_classes)
     tensors = open_tensors(folder, place).renamed(modern_name)
+    if layout.family is not None and head is None and not values.get("architectures"):
+        found = layout.family.head(layout.head_in(tensors.shapes) or layout.head)
+        layout = layout_of({**values, "architectures": [found.architecture]}, generation, name=name)
     if head is None and layout.lacks_pooler(tensors.shapes):
         layout = layout_of(values, generation, name=name, head="none")
     model = make_empty(layout)
