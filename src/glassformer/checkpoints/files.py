@@ -8,6 +8,7 @@ appears whole or not at all.
 """
 
 import functools
+import gc
 import json
 import os
 import re
@@ -85,6 +86,20 @@ def load(
     return load_folder(folder, head=head, num_classes=num_classes, image_size=image_size, dtype=wanted, device=device)
 
 
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Holds Python's garbage collector: a model is thousands of small objects and none of them is garbage, and a
+    collection halfway would look through all of PyTorch, for longer than the load takes."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@without_collecting()
 def load_folder(
     folder: Path,
     *,
