@@ -150,9 +150,10 @@ def usable_device(device: torch.device | str | None) -> torch.device:
     try:
         wanted = torch.device("cpu" if device is None else device)
         torch.empty(0, device=wanted)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(
-            f"device is {str(device)!r}, which cannot be used here: {str(error).splitlines()[0]}"
+            f"device is {str(device)!r}, which cannot be used here ({str(error).splitlines()[0]}). Use cpu, or leave "
+            "it out"
         ) from None
     return torch.device("cpu") if wanted.type == "meta" else wanted
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from glassformer.checkpoints.files import load
+from glassformer.checkpoints.files import load, usable_device
 from glassformer.checkpoints.hub import find_folder
 from glassformer.config import GenerationConfig
 from glassformer.core.model import Transformer
@@ -85,7 +85,7 @@ def pipeline(
     """What the model of a run, a Hugging Face folder or a hub id is for, as a function."""
     folder = find_folder(path, revision=revision, token=token)
     recipe = read_recipe(folder)
-    device = find_device(device)
+    device = usable_device(device)
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
@@ -108,15 +108,6 @@ def check_inputs(inputs: Sequence[str]) -> None:
     for i, given in enumerate(inputs):
         if not isinstance(given, str):
             raise InputError(f"input {i} is {given!r:.60}: expected a text, or the path of an image as text")
-
-
-def find_device(name: str | torch.device | None) -> torch.device:
-    try:
-        device = torch.device(name or "cpu")
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError):  # an unknown word, or a machine without it
-        raise InputError(f"device is {str(name)!r}, and this machine has none such: use cpu, or leave it out") from None
-    return device
 
 
 def task_of(model: Transformer, folder: Path) -> str:
