@@ -25,7 +25,7 @@ side, folder, watched = sys.argv[1], sys.argv[2], sys.argv[3] == "watched"
 if side == "glassformer":
     import glassformer as gf
     load, call = gf.load, lambda model, ids: model(ids).logits
-    import glassformer.checkpoints.files
+    import glassformer.checkpoints.load
 else:
     import transformers
     transformers.logging.set_verbosity_error()

@@ -14,8 +14,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.convert import convert as convert
-    from glassformer.checkpoints.files import load as load
-    from glassformer.checkpoints.files import save as save
+    from glassformer.checkpoints.load import load as load
+    from glassformer.checkpoints.save import save as save
     from glassformer.checkpoints.verify import verify as verify
     from glassformer.config import GenerationConfig as GenerationConfig
     from glassformer.config import ImageConfig as ImageConfig
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "glassformer.checkpoints.convert": ("convert",),
-    "glassformer.checkpoints.files": ("load", "save"),
+    "glassformer.checkpoints.load": ("load",),
+    "glassformer.checkpoints.save": ("save",),
     "glassformer.checkpoints.verify": ("verify",),
     "glassformer.config": (
         "GenerationConfig",

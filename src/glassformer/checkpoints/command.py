@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.table import Table
 
 from glassformer.checkpoints.convert import convert
-from glassformer.checkpoints.files import write_json
+from glassformer.checkpoints.folder import write_json
 from glassformer.checkpoints.golden import CERTIFICATE
 from glassformer.checkpoints.verify import Certificate, Check, verify
 from glassformer.errors import InputError

@@ -34,10 +34,12 @@ from torch import Tensor
 
 from glassformer import __version__
 from glassformer.checkpoints.example import alone, answers, is_per_token, kept, make_example, to_left
-from glassformer.checkpoints.files import CONFIG, load, read_json, save
+from glassformer.checkpoints.folder import CONFIG, read_json
 from glassformer.checkpoints.golden import GOLDEN, read_golden, sample
 from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import layout_of
+from glassformer.checkpoints.load import load
+from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensors import weight_files
 from glassformer.core.cache import Cache
 from glassformer.inspect.record import record

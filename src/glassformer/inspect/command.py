@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from glassformer.checkpoints.files import load
+from glassformer.checkpoints.load import load
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.inspect.attention import Part, picture_attention

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.files import read_json
+from glassformer.checkpoints.folder import read_json
 from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from glassformer.checkpoints.files import load, usable_device
 from glassformer.checkpoints.hub import find_folder
+from glassformer.checkpoints.load import load, usable_device
 from glassformer.config import GenerationConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError

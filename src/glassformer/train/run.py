@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from glassformer import __version__
-from glassformer.checkpoints.files import WEIGHTS, whole_folder, write_model
+from glassformer.checkpoints.folder import WEIGHTS, whole_folder
+from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError
 from glassformer.settings import TrainSettings
 from glassformer.text import Tokenizer

@@ -1,18 +1,11 @@
-"""Loading and saving a model folder, in the layout of Hugging Face: `config.json`, `model.safetensors`,
-`generation_config.json`, `tokenizer.json`, and a model card.
+"""Loading a model folder of Hugging Face's layout: `config.json`, `model.safetensors`, `generation_config.json`.
 
-A folder of another library is read through its family's page (`families/`), and written back the same way. What no
-family expresses is written under our own names, as `model_type: glassformer`. Strict both ways: every tensor of the
-file is used or ignored on purpose, every parameter of the model is filled, and what does not fit is named. A folder
-appears whole or not at all.
+A folder of another library is read through its family's page (`families/`). Strict both ways: every tensor of the file
+is used or ignored on purpose, every parameter of the model is filled, and what does not fit is named.
 """
 
 import functools
 import gc
-import json
-import os
-import re
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,41 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.checkpoints.card import CARD, is_ours, write_card
-from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN, write_golden
+from glassformer.checkpoints.folder import CONFIG, GENERATION, read_json
 from glassformer.checkpoints.hub import find_folder
-from glassformer.checkpoints.layout import LAST_LAYER, Layout, generation_values, layout_for, layout_of, stored_values
+from glassformer.checkpoints.layout import LAST_LAYER, Layout, layout_of
 from glassformer.checkpoints.table import Rule, assign, check
-from glassformer.checkpoints.tensors import (
-    DTYPES,
-    SHARD,
-    Tensors,
-    as_bytes,
-    as_dtype,
-    can_compute,
-    open_tensors,
-    write_tensors,
-)
+from glassformer.checkpoints.tensors import DTYPES, Tensors, as_dtype, can_compute, open_tensors
 from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.core.model import Transformer, initialise
 from glassformer.errors import InputError
-from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
-from glassformer.text.tokenizer import Tokenizer, check_vocabulary
-
-CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
-# What other libraries keep beside the weights: how vectors are pooled, how images are prepared.
-BESIDE = (
-    *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json"),
-    "preprocessor_config.json",
-)
-OLD_TOKENIZERS = (
-    *("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
-    *("sentencepiece.bpe.model", "source.spm", "target.spm", "tokenizer.model"),
-)
-# What belongs to a model and goes with it when another takes its place.
-FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES, *OLD_TOKENIZERS, *BESIDE)
-# What a model's weights may be in, whoever wrote them.
-WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 
 
 def load(
@@ -156,24 +122,6 @@ def usable_device(device: torch.device | str | None) -> torch.device:
             "it out"
         ) from None
     return torch.device("cpu") if wanted.type == "meta" else wanted
-
-
-def read_config(folder: Path) -> TransformerConfig:
-    """The config of a model folder, without its weights."""
-    file = find_folder(folder) / CONFIG
-    return layout_of(read_json(file), name=str(file)).config
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        raise InputError(f"{file.parent} has no {file.name}: it is half-written, or not a model folder")
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{file}: expected the config of a model, an object with a model_type")
-    return values
 
 
 def make_empty(layout: Layout) -> Transformer:
@@ -311,74 +259,3 @@ def stretched(tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: 
     grid = grid.unflatten(0, (old, old)).permute(2, 0, 1)[None].float()
     grid = F.interpolate(grid, size=(new, new), mode="bicubic", align_corners=False)[0].permute(1, 2, 0)
     return tensors.replaced(rule.file, rule.write([torch.cat([before, grid.flatten(0, 1).to(before.dtype)])]))
-
-
-def save(
-    model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None, max_shard_size: int | str = SHARD
-) -> None:
-    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once.
-
-    `max_shard_size` is in bytes, or a text such as "5GB".
-    """
-    shard = as_bytes(max_shard_size)
-    with whole_folder(Path(path)) as folder:
-        write_model(model, folder, tokenizer, max_shard_size=shard)
-
-
-def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *, max_shard_size: int = SHARD) -> None:
-    if tokenizer is not None:
-        check_vocabulary(tokenizer, model.config.vocab_size or 0)
-        tokenizer.save(folder)
-    layout = layout_for(model)
-    stored = {**dict(model.named_buffers()), **stored_values(model, layout)}
-    values = {key: value for key, value in layout.values.items() if key != "torch_dtype"}
-    if layout.family is not None:
-        values["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
-    write_json(folder / CONFIG, values)
-    if layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None:
-        write_json(folder / GENERATION, generation_values(layout))
-    write_card(model, layout, folder)
-    rules = layout.rules(model if layout.config == model.config else make_empty(layout))
-    write_tensors(
-        folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size
-    )
-    write_golden(model, folder)
-
-
-def write_json(file: Path, values: dict[str, Any]) -> None:
-    file.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def whole_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterator[Path]:
-    """A folder to write to, which takes its place when everything in it is written; the old one stays until then.
-
-    Of the old one, a model's files and those named in `replaces` go; whatever else was in it stays, and so does a
-    model card that somebody wrote.
-    """
-    folder = path.resolve()
-    if folder.is_file():
-        raise InputError(f"{path} is a file: expected a folder to write")
-    partial, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{end}") for end in ("partial", "old"))
-    try:
-        shutil.rmtree(partial, ignore_errors=True)  # of a process that had this number before
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    try:
-        yield partial
-        if folder.exists():
-            folder.rename(old)
-        partial.rename(folder)
-    except BaseException:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    if old.exists():
-        for entry in old.iterdir():
-            is_old = entry.name in {*FILES, *replaces} or WEIGHT_FILES.fullmatch(entry.name)
-            is_free = not (folder / entry.name).exists() or entry.name == CARD
-            if is_free and not is_old and not is_ours(entry):
-                entry.replace(folder / entry.name)
-        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,48 @@
+"""Saving a model folder, in the layout of Hugging Face, with a model card and golden values for `verify`.
+
+A model is written under the names of the family it came from, or of Marian's if that can express it; what no family
+expresses under our own, as `model_type: glassformer`.
+"""
+
+from pathlib import Path
+
+from glassformer.checkpoints.card import write_card
+from glassformer.checkpoints.folder import CONFIG, GENERATION, whole_folder, write_json
+from glassformer.checkpoints.golden import write_golden
+from glassformer.checkpoints.layout import generation_values, layout_for, stored_values
+from glassformer.checkpoints.load import make_empty
+from glassformer.checkpoints.tensors import SHARD, as_bytes, write_tensors
+from glassformer.core.model import Transformer
+from glassformer.text.tokenizer import Tokenizer, check_vocabulary
+
+
+def save(
+    model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None, max_shard_size: int | str = SHARD
+) -> None:
+    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once.
+
+    `max_shard_size` is in bytes, or a text such as "5GB".
+    """
+    shard = as_bytes(max_shard_size)
+    with whole_folder(Path(path)) as folder:
+        write_model(model, folder, tokenizer, max_shard_size=shard)
+
+
+def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *, max_shard_size: int = SHARD) -> None:
+    if tokenizer is not None:
+        check_vocabulary(tokenizer, model.config.vocab_size or 0)
+        tokenizer.save(folder)
+    layout = layout_for(model)
+    stored = {**dict(model.named_buffers()), **stored_values(model, layout)}
+    values = {key: value for key, value in layout.values.items() if key != "torch_dtype"}
+    if layout.family is not None:
+        values["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
+    write_json(folder / CONFIG, values)
+    if layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None:
+        write_json(folder / GENERATION, generation_values(layout))
+    write_card(model, layout, folder)
+    rules = layout.rules(model if layout.config == model.config else make_empty(layout))
+    write_tensors(
+        folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size
+    )
+    write_golden(model, folder)
