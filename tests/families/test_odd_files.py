@@ -167,6 +167,13 @@ def test_what_nobody_here_can_do_is_refused(file: str, changes: dict[str, Any], 
         gf.load(written(llama(), tmp_path, file, **changes))
 
 
+def test_an_odd_number_of_turning_dimensions_is_refused(tmp_path: Path) -> None:
+    sizes = {**BERT, "hidden_size": 48, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}
+    model = transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**sizes))
+    with pytest.raises(InputError, match=r"rotary_pct is 0\.25, which turns 3 dimensions of a head"):
+        gf.load(written(model, tmp_path))
+
+
 @pytest.mark.parametrize(
     ("classes", "labels"),
     [(1, [0.5, 1.2]), (1, [0, 3]), (3, [[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), (3, [2, 0])],

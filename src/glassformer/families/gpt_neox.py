@@ -4,6 +4,7 @@ its own norm; a quarter of every head turns with the position."""
 from glassformer.checkpoints.keys import Keys
 from glassformer.checkpoints.table import split
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.errors import InputError
 from glassformer.families.page import Head
 
 model_types = ("gpt_neox",)
@@ -13,7 +14,12 @@ ignored = ("layers.*.attention.rotary_emb.inv_freq", "layers.*.attention.bias", 
 
 def config(hf: Keys) -> TransformerConfig:
     biased = hf.take("attention_bias", True)
-    parallel = hf.take("use_parallel_residual", True)
+    parallel, turning = hf.take("use_parallel_residual", True), hf.rotary_fraction(0.25)
+    turning_dims = int(hf.take("hidden_size") // hf.take("num_attention_heads") * turning)
+    if turning_dims % 2:
+        raise InputError(
+            f"rotary_pct is {turning}, which turns {turning_dims} dimensions of a head: they turn in pairs"
+        )
     return TransformerConfig(
         **hf.common(tied=False),
         vocab_size=hf.take("vocab_size"),
@@ -26,7 +32,7 @@ def config(hf: Keys) -> TransformerConfig:
             max_len=hf.take("max_position_embeddings"),
             block="parallel_two_norms" if parallel else "serial",
             positions="rotary",
-            rotary_fraction=hf.rotary_fraction(0.25),
+            rotary_fraction=turning,
             layer_kinds=(LayerKind(**hf.rotary()),),
             norm_eps=hf.take("layer_norm_eps", 1e-5),
             activation=hf.activation("hidden_act", "gelu"),
