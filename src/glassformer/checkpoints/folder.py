@@ -12,6 +12,7 @@ from typing import Any
 from glassformer.checkpoints.card import CARD, is_ours
 from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN
 from glassformer.errors import InputError
+from glassformer.schema import parse_json
 from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
@@ -33,10 +34,7 @@ WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bi
 def read_json(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise InputError(f"{file.parent} has no {file.name}: it is half-written, or not a model folder")
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    values = parse_json(file)
     if not isinstance(values, dict):
         raise InputError(f"{file}: expected the config of a model, an object with a model_type")
     return values

@@ -4,7 +4,6 @@ How to pool stands in the files of sentence-transformers beside the weights: `mo
 Transformer, `1_Pooling/config.json` says how. Vectors have length 1, so that their product is the cosine.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.schema import parse_json
 from glassformer.tasks.predictors import BATCH, encode, in_batches, on_device
 from glassformer.text import Tokenizer
 
@@ -87,10 +87,7 @@ def ways_of(values: Mapping[str, Any], file: Path) -> tuple[str, ...]:
 def read(file: Path, kind: type = dict) -> Any:
     if not file.is_file():
         return kind()
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    values = parse_json(file)
     if not isinstance(values, kind):
         raise InputError(f"{file}: expected a {'list' if kind is list else 'set'} of settings. Fetch the file again")
     return values

@@ -4,7 +4,6 @@ The settings stand in `tokenizer_config.json`; older folders keep some in `speci
 `added_tokens.json`. All are read here, and `Tokenizer.save` writes the first.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from tokenizers import AddedToken
 
 from glassformer.checkpoints.hub import find_folder
 from glassformer.errors import InputError, nearest
+from glassformer.schema import parse_json
 from glassformer.text.conventions import SAME, content, family_of
 from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
@@ -62,10 +62,7 @@ def read_json(file: Path) -> dict[str, Any]:
     """An optional file of settings."""
     if not file.is_file():
         return {}
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    values = parse_json(file)
     if not isinstance(values, dict):
         raise InputError(f"{file}: expected settings, as in " + '{"pad_token": "<pad>"}')
     return values

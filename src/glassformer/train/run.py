@@ -15,6 +15,7 @@ from glassformer import __version__
 from glassformer.checkpoints.folder import WEIGHTS, whole_folder
 from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError
+from glassformer.schema import parse_json
 from glassformer.settings import TrainSettings
 from glassformer.text import Tokenizer
 from glassformer.train.loop import Task, train
@@ -76,10 +77,7 @@ def read_record(path: str | Path) -> dict[str, Any]:
     file = Path(path) / RUN
     if not file.is_file():
         raise InputError(f"{path} has no {RUN}: it is half-written, or not a run folder")
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    record = parse_json(file)
     if not isinstance(record, dict) or "task" not in record:
         raise InputError(f"{file} does not say what the run was trained for")
     return record
