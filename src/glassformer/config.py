@@ -109,6 +109,7 @@ class StackConfig(Config):
     attention_dropout: float = OPEN  # on the attention weights; as dropout
     ffn_dropout: float = OPEN  # on the feed-forward's hidden layer; as dropout
     embed_dropout: float = OPEN  # after embedding + position; as dropout
+    drop_path: float = 0.0  # of leaving a whole branch out, for a sequence: 0 in the first layer, this in the last
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -137,7 +138,7 @@ class StackConfig(Config):
             raise self._refuse("num_blocks", f"expected at most num_layers = {self.num_layers}: each is applied")
         if self.num_heads % self.num_kv_heads:
             raise self._refuse("num_kv_heads", f"must divide num_heads = {self.num_heads}: {_divisors(self.num_heads)}")
-        for name in ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout"):
+        for name in ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "drop_path"):
             if not 0 <= getattr(self, name) < 1:
                 raise self._refuse(name, "expected a probability from 0 up to, not including, 1")
         if not 0 < self.rotary_fraction <= 1:
@@ -216,12 +217,15 @@ class SeriesConfig(Config):
     patch: int
     stride: int = OPEN  # patch, so that the patches do not overlap
     horizon: int = 1  # the values predicted by the forecast head
+    channels: int | None = None  # None: any number of them
+    instance_norm: bool = False  # each channel of a window is read at mean 0 and deviation 1, and forecast at its own
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._settle(stride=self.patch)
-        for name in ("length", "patch", "stride", "horizon"):
-            if getattr(self, name) < 1:
+        for name in ("length", "patch", "stride", "horizon", "channels"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
                 raise self._refuse(name, "expected a whole number of at least 1")
         if self.patch > self.length:
             raise self._refuse("patch", f"is longer than length = {self.length}")

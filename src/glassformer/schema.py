@@ -30,10 +30,10 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Builds the config, and the configs inside it, from plain values such as JSON holds."""
-        hints = get_type_hints(cls)
+        hints, names = get_type_hints(cls), {entry.name for entry in fields(cls)}
         for key in values:
-            if key not in hints:
-                raise InputError(f"{cls.__name__} has no field {key!r}{nearest(key, hints)}")
+            if key not in names:
+                raise InputError(f"{cls.__name__} has no field {key!r}{nearest(key, names)}")
         for known in fields(cls):
             if known.default is MISSING and known.default_factory is MISSING and known.name not in values:
                 raise InputError(f"{cls.__name__} needs a value for {known.name!r}")

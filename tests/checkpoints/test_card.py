@@ -71,7 +71,7 @@ def test_an_original_transformer_with_its_tokenizer(tmp_path: Path) -> None:
 
 
 OWN = {
-    "decoder is None, where a marian model has one": gf.TransformerConfig(
+    "embed_norm is False, where a modernbert model has True": gf.TransformerConfig(
         encoder=STACK, vocab_size=30, head="class", num_classes=4
     ),
     "encoder.norm_order is 'pre', where a marian model has 'post'": gf.TransformerConfig(
@@ -80,10 +80,10 @@ OWN = {
     "head is 'span', where a marian model has 'language'": gf.TransformerConfig(
         encoder=STACK, decoder=STACK, vocab_size=30, head="span"
     ),
-    "image is given, where a marian model reads tokens": gf.TransformerConfig(
+    "pooling is 'mean', where a vit model has 'first'": gf.TransformerConfig(
         encoder=STACK, image=gf.ImageConfig(size=8, patch=4), head="class", num_classes=2
     ),
-    "series is given, where a marian model reads tokens": gf.TransformerConfig(
+    "encoder.positions is 'sinusoidal', where a patchtst model has 'learned'": gf.TransformerConfig(
         encoder=STACK, series=gf.SeriesConfig(length=24, patch=8, horizon=6), head="forecast"
     ),
 }
@@ -101,7 +101,7 @@ def test_our_own_layout_says_what_forbids_another(reason: str, tmp_path: Path) -
 
 
 def test_ones_own_words_stay(tmp_path: Path) -> None:
-    model = gf.Transformer(OWN["decoder is None, where a marian model has one"])
+    model = gf.Transformer(OWN["embed_norm is False, where a modernbert model has True"])
     card = tmp_path / "README.md"
     card.write_text("# My thesis\n", encoding="utf-8")
     gf.save(model, tmp_path)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.core.cache import Cache
 from glassformer.errors import InputError
 
 STACK = gf.StackConfig(d_model=12, num_layers=1, num_heads=3, max_len=8)
@@ -152,3 +153,36 @@ def test_a_call_that_is_refused_leaves_the_cache_as_it_was() -> None:
 def test_parallel_blocks_have_no_cross_attention() -> None:
     with pytest.raises(InputError, match="no place for cross-attention"):
         gf.Stack(STACK.replace(block="parallel"), causal=True, cross=True)
+
+
+DOCUMENTS = torch.tensor([[0, 0, 1, 1, 2], [0, 0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        (DOCUMENTS[:, :4], r"documents have shape \(2, 4\): expected \(2, 5\)"),
+        (DOCUMENTS.float(), "documents have dtype torch.float32: expected whole numbers"),
+        (torch.tensor([[0, 0, 0, 0, 0], [0, 1, 1, 0, 0]]), "documents of row 1 go back to a number they had left"),
+    ],
+)
+def test_documents_that_cannot_be_told_apart(documents: torch.Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        model()(ids, documents=documents)
+
+
+def test_documents_where_a_row_is_one_text() -> None:
+    with pytest.raises(InputError, match="documents were given with a cache"):
+        model()(ids, documents=DOCUMENTS, cache=Cache())
+    with pytest.raises(InputError, match="a model of two stacks"):
+        model(encoder=STACK, decoder_start_token_id=1)(ids, documents=DOCUMENTS, labels=ids)
+    both = model(encoder=STACK, decoder_start_token_id=1)
+    with pytest.raises(InputError, match="a stack that cross-attends"):
+        both.decode(ids, encoder_last_hidden_state=both.encode(ids), documents=DOCUMENTS)
+    with pytest.raises(InputError, match="head='class', which gives one answer for a row"):
+        model(head="class", num_classes=3)(ids, documents=DOCUMENTS)
+    series = model(
+        encoder=STACK, decoder=None, vocab_size=None, series=gf.SeriesConfig(length=8, patch=2), head="forecast"
+    )
+    with pytest.raises(InputError, match="a model that reads patches"):
+        series(past_values=torch.randn(2, 8, 1), documents=DOCUMENTS)

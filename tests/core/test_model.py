@@ -94,7 +94,7 @@ def test_layers_of_one_kind_share_one_mask() -> None:
     near, far = gf.LayerKind(window=2), gf.LayerKind()
     stack = gf.Stack(STACK.replace(layer_kinds=(near, near, far), positions="rotary"), causal=True)
     x = torch.randn(1, 5, 12)
-    context = stack.context(x, *stack.counted(x, None, None, None), None, None, None)
+    context = stack.context(x, *stack.counted(x, None, None, None, None), None, None, None)
     assert context.mask(0) is context.mask(1) is context.mask(3)
     assert context.mask(0) is not context.mask(2)
     assert len(stack.rotaries) == 2

@@ -271,7 +271,7 @@ def test_qk_norm_is_a_norm_of_each_head(norm):
     weights = (torch.einsum("bthk,bshk->bhts", q, k) / (D // 2) ** 0.5).softmax(-1)
     mixed = torch.einsum("bhts,bshk->bthk", weights, v).flatten(2)
     assert_same(
-        attention(x, stack.context(x, *stack.counted(x, None, None, None), None, None, None), layer=0),
+        attention(x, stack.context(x, *stack.counted(x, None, None, None, None), None, None, None), layer=0),
         attention.out(mixed),
     )
 
@@ -292,7 +292,7 @@ def test_where_the_norms_stand(norm_order, block):
     stack = randomised(Stack(stack_config(norm_order=norm_order, block=block, final_norm=False), causal=True))
     ours: Block = stack.blocks[0]
     x = torch.randn(2, 3, D)
-    context = stack.context(x, *stack.counted(x, None, None, None), None, None, None)
+    context = stack.context(x, *stack.counted(x, None, None, None, None), None, None, None)
     norms = {name: module for name, module in ours.named_children() if name.endswith("_norm")}
 
     expected = FORMULAS[norm_order, block](x, norms, lambda h: ours.attn(h, context, 0), ours.ffn)
@@ -387,7 +387,7 @@ def test_attention_dropout_keeps_the_mean():
     attention.out.register_forward_pre_hook(lambda _, given: mixed.append(given[0]))
     x = torch.randn(50, 20, D) / 10
 
-    attention(x, stack.context(x, *stack.counted(x, None, None, None), x, None, None), layer=0)
+    attention(x, stack.context(x, *stack.counted(x, None, None, None, None), x, None, None), layer=0)
 
     assert mixed[0].std() > 0.1
     assert abs(mixed[0].mean() - 1) < 0.02
@@ -453,7 +453,7 @@ def test_class_dropout_is_before_the_scores():
 
 def test_a_forecast_is_made_from_all_patches_of_its_own_channel():
     series = gf.SeriesConfig(length=8, patch=2, horizon=3)
-    head = randomised(ForecastHead(D, series))
+    head = randomised(ForecastHead(D, series, 0.0))
     x = torch.randn(2 * 5, series.num_tokens, D)
 
     future = head(x, channels=5)
@@ -669,3 +669,30 @@ def test_patches_are_initialised_as_the_matrix_they_are(init):
     weight = gf.Transformer(config).encoder.embed.patches.weight
     expected = math.sqrt(2 / (3 * 4 * 4 + 64)) if init == "paper" else 0.02
     assert weight.std().item() == pytest.approx(expected, rel=0.05)
+
+
+def test_joined_products_are_the_three() -> None:
+    """The training loop computes q, k and v at once: the same outputs and gradients."""
+    for bias in (True, False):
+        config = gf.StackConfig(
+            d_model=12,
+            num_layers=1,
+            num_heads=6,
+            num_kv_heads=2,
+            head_dim=4,
+            qkv_bias=bias,
+            qk_norm=True,
+            positions="rotary",
+        )
+        torch.manual_seed(0)
+        stack = Stack(config, causal=True).double().train()
+        x = torch.randn(2, 5, 12, dtype=torch.float64)
+        found = []
+        for joined in (False, True):
+            stack.blocks[0].attn.joined = joined
+            stack.zero_grad()
+            output = stack(None, embeds=x)
+            output.square().sum().backward()
+            found.append([output.detach(), *(p.grad.clone() for p in stack.parameters())])
+        for plain, together in zip(*found, strict=True):
+            torch.testing.assert_close(together, plain, rtol=1e-12, atol=1e-12)

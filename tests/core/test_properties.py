@@ -308,6 +308,69 @@ def test_a_tile_is_as_small_as_asked(positions, padded):
         assert_same(one, other)
 
 
+# --- documents in a packed row ----------------------------------------------------------------------------------------
+
+
+def packed(lengths: list[int], padded: bool) -> tuple[Tensor, Tensor | None]:
+    """Which document each token is of, and what is kept: with padding, some stands before, between and after them."""
+    gap = 2 if padded else 0
+    places = [(number, True) for number, length in enumerate(lengths) for _ in range(length)]
+    for number in range(len(lengths), -1, -1):
+        places[sum(lengths[:number]) : sum(lengths[:number])] = [(99, False)] * gap
+    documents, keep = zip(*places, strict=True)
+    return torch.tensor([documents]), torch.tensor([keep]) if padded else None
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
+@pytest.mark.parametrize("tile", [2**25, 20], ids=["whole", "tiles"])
+@every_scheme
+@either_stack
+@settings(properties, max_examples=8)
+@given(seeds, st.lists(st.integers(1, 6), min_size=1, max_size=4), head_counts, windows, st.booleans())
+def test_a_packed_row_is_its_documents_alone(causal, positions, tile, padded, seed, lengths, heads, windows, capped):
+    """On every path: fused or, with a cap, explicit; whole or in tiles; with a window of any size."""
+    stack = make_stack(seed, positions, heads, windows, causal=causal, score_cap=2.0 if capped else None)
+    documents, keep = packed(lengths, padded)
+    x = torch.randn(1, documents.shape[1], 8, requires_grad=True)
+    alone = [stack(x[documents == number][None]) for number in range(len(lengths))]
+
+    with patch("glassformer.core.context.TILE", tile):
+        output = stack(x, keep=keep, documents=documents)
+        found = gradients(output, x, *stack.parameters())
+
+    kept = output if keep is None else output[keep][None]
+    torch.testing.assert_close(kept, torch.cat(alone, dim=1), atol=1e-5, rtol=1e-5)
+    assert all(gradient.isfinite().all() for gradient in found)
+
+
+def test_the_loss_of_a_packed_row_is_that_of_its_documents():
+    model = make_model(0, stack_config("rotary"))
+    ids, documents = torch.randint(0, 11, (1, 9)), torch.tensor([[4] * 5 + [7] * 4])
+
+    together = model(ids, documents=documents, labels=ids).loss
+
+    first, second = (model(part, labels=part).loss for part in (ids[:, :5], ids[:, 5:]))
+    assert_same(together, (4 * first + 3 * second) / 7)
+
+
+def test_a_watcher_sees_the_documents_apart():
+    stack = make_stack(0, "rotary", causal=False)
+    with torch.no_grad(), gf.record(stack) as seen:
+        stack(torch.randn(1, 5, 8), documents=torch.tensor([[0, 0, 1, 1, 1]]))
+    assert (seen["blocks.0.attn"][:, :, :2, 2:] == 0).all()
+    assert (seen["blocks.0.attn"][:, :, 2:, 2:] > 0).all()
+
+
+def test_stretched_angles_follow_the_longest_document():
+    """What rotary scaling calls long is a text, not a row that holds several."""
+    scaling = gf.RotaryScaling(type="dynamic", factor=2.0, trained_len=5)
+    config = stack_config("rotary").replace(layer_kinds=(gf.LayerKind(rotary_scaling=scaling),))
+    torch.manual_seed(0)
+    stack, x = randomised(Stack(config, causal=True)), torch.randn(1, 9, 8)
+    together = stack(x, documents=torch.tensor([[0] * 4 + [1] * 5]))
+    assert_same(together, torch.cat([stack(x[:, :4]), stack(x[:, 4:])], dim=1))
+
+
 # --- positions --------------------------------------------------------------------------------------------------------
 
 

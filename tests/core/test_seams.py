@@ -2,17 +2,19 @@
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import LlamaConfig
+from torch import Tensor, nn
+from transformers import LlamaConfig, PatchTSTConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+from transformers.models.patchtst.modeling_patchtst import PatchTSTStdScaler
 
 import glassformer as gf
 from glassformer.config import RotaryScaling
 from glassformer.core import context
 from glassformer.core.attention import attend, attend_in_tiles, attention_weights
 from glassformer.core.context import Mask
+from glassformer.core.embeddings import level_of
 from glassformer.core.positions import Learned, Rotary, Sinusoidal, sinusoids
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
@@ -190,3 +192,85 @@ def test_a_span_is_learned_from_where_it_begins_and_ends() -> None:
     losses.append(-output.start_logits[1].log_softmax(0)[0])
     torch.testing.assert_close(output.loss, torch.stack(losses).mean())
     assert output.logits is None
+
+
+# --- drop-path --------------------------------------------------------------------------------------------------------
+
+
+def outcomes(block: str) -> tuple[list[float], list[float]]:
+    """How often each of three layers leaves its input as it was, and the mean of what a sequence gains.
+
+    All weights are 0 and the last bias is 1, so a branch adds 1, or 0 if it is left out, or what it is scaled to.
+    """
+    config = gf.StackConfig(d_model=4, num_layers=3, num_heads=1, drop_path=0.6, block=block, positions="none")
+    torch.manual_seed(0)
+    stack = gf.Stack(config, causal=False).train()
+    for name, parameter in stack.named_parameters():
+        nn.init.constant_(parameter, 1.0 if name.endswith("ffn.down.bias") else 0.0)
+    x, rates, means = torch.zeros(4000, 2, 4), [], []
+    context = stack.context(x, *stack.counted(x, None, None, None, None), None, None, None)
+    for layer in range(3):
+        gained = stack.block_of(layer)(x, context, layer)
+        assert (gained == gained[:, :1, :1]).all(), "a sequence is left out as a whole"
+        rates.append((gained[:, 0, 0] == 0).float().mean().item())
+        means.append(gained.mean().item())
+    return rates, means
+
+
+@pytest.mark.parametrize("block", ["serial", "parallel", "parallel_two_norms"])
+def test_drop_path_leaves_out_whole_branches_more_and_more(block: str) -> None:
+    rates, means = outcomes(block)
+    assert rates == pytest.approx([0.0, 0.3, 0.6], abs=0.03)
+    assert means == pytest.approx([1.0, 1.0, 1.0], abs=0.06), "what is kept makes up for what is not"
+
+
+@pytest.mark.parametrize("norm_order", ["pre", "post", "sandwich"])
+def test_drop_path_is_for_training_only(norm_order: str) -> None:
+    plain = gf.StackConfig(d_model=8, num_layers=3, num_heads=2, norm_order=norm_order)
+    torch.manual_seed(0)
+    one, other = gf.Stack(plain, causal=True), gf.Stack(plain.replace(drop_path=0.9), causal=True)
+    other.load_state_dict(one.state_dict())
+    x = torch.randn(4, 3, 8)
+    assert torch.equal(one.eval()(x), other.eval()(x))
+    assert not torch.equal(one.train()(x), other.train()(x))
+    with pytest.raises(gf.InputError, match=r"StackConfig.drop_path is 1.0: expected a probability"):
+        plain.replace(drop_path=1.0)
+
+
+# --- instance norm ---------------------------------------------------------------------------------------------------
+
+
+def reader(**choices: object) -> gf.Transformer:
+    torch.manual_seed(0)
+    series = gf.SeriesConfig(length=12, patch=4, horizon=3, instance_norm=True)
+    return gf.Transformer(gf.TransformerConfig(encoder=gf.StackConfig(**SMALL), series=series, **choices)).eval()
+
+
+def test_a_window_is_levelled_as_transformers_does_it() -> None:
+    window = 5 * torch.randn(2, 12, 3) + torch.tensor([100.0, 0.0, -3.0])
+    levelled, mean, deviation = PatchTSTStdScaler(PatchTSTConfig())(window, torch.ones_like(window))
+    ours = level_of(window)
+    torch.testing.assert_close(ours[0], mean)
+    torch.testing.assert_close(ours[1], deviation)
+    with_norm, without = reader(head="forecast"), reader(head="forecast").encoder
+    without.embed.series = without.embed.series.replace(instance_norm=False)
+    torch.testing.assert_close(with_norm.encoder(window), without(levelled), atol=1e-4, rtol=1e-4)
+
+
+def test_a_forecast_is_at_the_level_of_its_window() -> None:
+    """Twice as loud and 7 higher in one channel, so is the forecast of that channel; a flat channel stays finite."""
+    model, window = reader(head="forecast"), torch.randn(2, 12, 3)
+    window[:, :, 2] = 4.0
+    louder = window * torch.tensor([2.0, 1.0, 1.0]) + torch.tensor([7.0, 0.0, 0.0])
+    before, after = model(past_values=window).logits, model(past_values=louder).logits
+    torch.testing.assert_close(after[:, :, 0], 2 * before[:, :, 0] + 7, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(after[:, :, 1], before[:, :, 1])
+    assert before.isfinite().all()
+    labels = torch.zeros_like(before)
+    torch.testing.assert_close(model(past_values=window, labels=labels).loss, before.square().mean())
+
+
+def test_a_class_does_not_depend_on_the_level() -> None:
+    model, window = reader(head="class", num_classes=4), torch.randn(2, 12, 3)
+    logits = model(past_values=window).logits
+    torch.testing.assert_close(model(past_values=3 * window + 9).logits, logits, atol=1e-3, rtol=1e-3)

@@ -95,6 +95,15 @@ def pass_by_the_blocks(check: Checker) -> None:
             model.decoder(ids(12), memory=torch.randn(B, 7, D), memory_keep=padded(7), cache=cache)
 
 
+def read_packed_rows(check: Checker) -> None:
+    """Rows of 12 tokens that hold several texts, by a decoder and by an encoder."""
+    documents = torch.tensor([[0] * 5 + [1] * 7, [0] * 9 + [1] * 3])
+    for mask in (None, padded(12)):
+        with check.watching(**TEXT, T=12):
+            make_model(decoder=make_stack())(ids(12), mask, labels=ids(12), documents=documents)
+            make_model(encoder=make_stack(positions="rotary"))(ids(12), mask, documents=documents)
+
+
 def read_in_tiles(check: Checker) -> None:
     """20 tokens, attended 5 rows at a time: inside, S is the keys that these rows may see."""
     with pytest.MonkeyPatch.context() as patch, check.watching(**TEXT, T={5, 20}):
@@ -107,7 +116,13 @@ def read_in_tiles(check: Checker) -> None:
 
 def order_the_norms(check: Checker) -> None:
     """Blocks of every build: norms in each order, and attention beside the feed-forward."""
-    blocks = ({"block": "parallel"}, {"block": "parallel_two_norms"}, {"score_cap": 3.0}, {"norm": "rms_offset"})
+    blocks = (
+        {"drop_path": 0.5},
+        {"block": "parallel"},
+        {"block": "parallel_two_norms"},
+        {"score_cap": 3.0},
+        {"norm": "rms_offset"},
+    )
     for choices in ({"norm_order": "post"}, {"norm_order": "sandwich"}, *blocks):
         with check.watching(**TEXT, T=5):
             make_model(decoder=make_stack(**choices))(ids(5))
@@ -158,7 +173,7 @@ def classify_images(check: Checker) -> None:
 
 def read_series(check: Checker) -> None:
     """36 values of 9 channels, which become rows: inside the stack the batch is B*C. Forecast, then classified."""
-    series = SeriesConfig(length=36, patch=5, stride=3, horizon=4)
+    series = SeriesConfig(length=36, patch=5, stride=3, horizon=4, instance_norm=True)
     encoder = make_stack(positions="learned")
     for choices in ({"head": "forecast"}, {"head": "class", "num_classes": 13}):
         with check.watching(**STACK | {"B": {B, B * 9}}, C={9, 13}, L=36, P=5, N=11, Z=4):
@@ -177,6 +192,7 @@ def use_parts(check: Checker) -> None:
         attention_weights(q, k, cap=3.0)
         attend(q, k, k, cap=3.0)
         join_heads(attend_in_tiles(q, k, k, context.Mask(12, 17), dropout=0.0))
+        attend_in_tiles(q, k, k, context.Mask(12, 17, documents=torch.zeros(B, 17).long()))
         Embedding(make_stack(positions="none"), E)(torch.randn(B, 12, E))
 
 
@@ -184,6 +200,7 @@ SCENARIOS = (
     translate,
     generate,
     pass_by_the_blocks,
+    read_packed_rows,
     read_in_tiles,
     order_the_norms,
     classify_text,

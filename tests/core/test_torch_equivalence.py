@@ -136,7 +136,7 @@ def test_self_attention_is_multihead_attention(keep, causal):
         x, x, x, key_padding_mask=ignore(keep), attn_mask=later(causal), average_attn_weights=False
     )
     with gf.record(stack) as seen:
-        our_output = ours(y, stack.context(y, *stack.counted(y, keep, None, None), None, None, None), layer=0)
+        our_output = ours(y, stack.context(y, *stack.counted(y, keep, None, None, None), None, None, None), layer=0)
 
     assert_same(their_weights, seen["blocks.0.attn"])
     assert_same_backward(their_output, our_output, keep, (theirs, ours), (x, y))
@@ -155,7 +155,7 @@ def test_cross_attention_is_multihead_attention(memory_keep):
     )
     with gf.record(stack) as seen:
         our_output = ours(
-            y, stack.context(y, *stack.counted(y, None, None, None), our_memory, memory_keep, None), layer=0
+            y, stack.context(y, *stack.counted(y, None, None, None, None), our_memory, memory_keep, None), layer=0
         )
 
     assert_same(their_weights, seen["blocks.0.cross"])
@@ -303,7 +303,7 @@ def test_head_dim_is_free_of_d_model(head_dim, keep, causal):
     rows = torch.ones(B, T, dtype=torch.bool) if keep is None else keep
     allowed = rows[:, None, None, :] & ~(LATER & causal)
 
-    output = attention(x, stack.context(x, *stack.counted(x, keep, None, None), None, None, None), layer=0)
+    output = attention(x, stack.context(x, *stack.counted(x, keep, None, None, None), None, None, None), layer=0)
 
     assert attention.q.weight.shape == (H * head_dim, D)
     assert_same(attention_by_hand(attention, x, allowed)[rows], output[rows])

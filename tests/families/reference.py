@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import transformers
-from samples import ENCODER_ONLY, GENERATION, OWN_HEAD, SEQ2SEQ, VISION, Sample
+from samples import ENCODER_ONLY, GENERATION, OWN_HEAD, SEQ2SEQ, SERIES, VISION, Sample
 from torch import Tensor, nn
 
 transformers.logging.set_verbosity_error()
@@ -39,7 +39,12 @@ class Checkpoint:
     @cached_property
     def output(self) -> Any:
         with torch.no_grad():
-            return self.model(**self.inputs, output_hidden_states=True)
+            output = self.model(**self.inputs, output_hidden_states=True)
+        if self.sample.model_type in SERIES:  # (B, channels, ...): here a channel is a row of the batch
+            output.hidden_states = [state.flatten(0, 1) for state in output.hidden_states]
+            if "last_hidden_state" in output:
+                output.last_hidden_state = output.last_hidden_state.flatten(0, 1)
+        return output
 
 
 def save_sample(sample: Sample, architecture: str, path: Path) -> Checkpoint:
@@ -87,11 +92,14 @@ def randomise(model: nn.Module) -> None:
 
 
 def make_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """A batch of three rows of different lengths, padded on the right; or two images."""
+    """A batch of three rows of different lengths, padded on the right; or two images or windows."""
     generator = torch.Generator().manual_seed(7)
     config, sample = checkpoint.model.config, checkpoint.sample
     if sample.model_type in VISION:
         return {"pixel_values": torch.randn(2, config.num_channels, *[config.image_size] * 2, generator=generator)}
+    if sample.model_type in SERIES:
+        window = torch.randn(2, config.context_length, config.num_input_channels, generator=generator)
+        return {"past_values": 3 * window + 5}
     source, keep = ragged(sample.length, config.pad_token_id, generator)
     inputs = {"input_ids": source, "attention_mask": keep}
     if getattr(config, "type_vocab_size", 0) > 1:

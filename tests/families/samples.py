@@ -43,6 +43,7 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
         "class": "DeiTForImageClassification",
         "class_distilled": "DeiTForImageClassificationWithTeacher",
     },
+    "patchtst": {"none": "PatchTSTModel", "forecast": "PatchTSTForPrediction"},
     "gpt2": heads("GPT2", language="GPT2LMHeadModel"),
     "gpt_neox": decoder_heads("GPTNeoX"),
     "llama": decoder_heads("Llama"),
@@ -68,6 +69,7 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
 
 ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "modernbert")
 VISION = ("vit", "deit")
+SERIES = ("patchtst",)
 DECODERS = (
     "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "falcon", "phi3",
 )  # fmt: skip
@@ -123,6 +125,7 @@ COMMON: dict[str, dict[str, Any]] = {
     "m2m_100": {"dropout": 0.0, "attention_dropout": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0},
     "vit": {},
     "deit": {},
+    "patchtst": {"norm_type": "layernorm", "pooling_type": None},
 }  # fmt: skip
 
 
@@ -138,6 +141,11 @@ def grouped(vocab: int, width: int, layers: int, heads: int, kv: int, ffn: int, 
 def image(size: int, patch: int, width: int, layers: int, heads: int, ffn: int, **other: Any) -> dict[str, Any]:
     sizes = {"image_size": size, "patch_size": patch, "hidden_size": width, "num_hidden_layers": layers}
     return sizes | {"num_attention_heads": heads, "intermediate_size": ffn} | other
+
+
+def series(length: int, patch: int, channels: int, width: int, layers: int, heads: int, **other: Any) -> dict[str, Any]:
+    sizes = {"context_length": length, "patch_length": patch, "num_input_channels": channels, "d_model": width}
+    return sizes | {"num_hidden_layers": layers, "num_attention_heads": heads} | other
 
 
 def t5(vocab: int, width: int, key: int, ffn: int, layers: tuple[int, int], heads: int, **other: Any) -> dict[str, Any]:
@@ -229,6 +237,14 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
             },
             layer_types=["sliding_attention", "full_attention", "full_attention", "sliding_attention"],
         ),
+    },
+    "patchtst": {
+        "plain": series(30, 7, 3, 32, 3, 4, patch_stride=4, ffn_dim=37, prediction_length=5),
+        "post_random": series(
+            24, 6, 2, 30, 2, 5, patch_stride=6, ffn_dim=53, pre_norm=False, positional_encoding_type="random",
+            activation_function="relu", norm_eps=1e-2,
+        ),
+        "unscaled": series(21, 5, 1, 24, 4, 2, patch_stride=2, ffn_dim=41, scaling=None, bias=False),
     },
     "vit": {
         "plain": image(12, 4, 32, 3, 4, 37),

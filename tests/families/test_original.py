@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from samples import ARCHITECTURES, SAMPLES, Sample
 
 import glassformer as gf
-from glassformer.checkpoints.layout import layout_for
+from glassformer.checkpoints.layout import layout_for, layout_of
+from glassformer.families import FAMILIES
 
 STACK = gf.StackConfig(
     d_model=12, num_layers=2, num_heads=3, d_ff=20, max_len=32, norm_order="post", activation="relu", dropout=0.1
@@ -70,7 +72,7 @@ def test_a_saved_run_is_saved_again_as_it_is(tmp_path: Path) -> None:
         ({"encoder": STACK.replace(head_dim=5), "decoder": STACK.replace(head_dim=5)}, "encoder.head_dim is 5"),
         ({"num_segments": 2}, "num_segments is 2"),
         ({"tie_embeddings": False}, "tie_embeddings is False"),
-        ({"decoder": None}, "decoder is None"),
+        ({"decoder": None}, "scale_embeddings is True, where a bert model has False"),
     ],
 )  # fmt: skip
 def test_what_marian_cannot_express_is_ours_and_named(choices: dict[str, object], reason: str, tmp_path: Path) -> None:
@@ -83,3 +85,24 @@ def test_what_marian_cannot_express_is_ours_and_named(choices: dict[str, object]
     assert again.config == model.config
     for name, parameter in model.named_parameters():
         assert torch.equal(again.get_parameter(name), parameter)
+
+
+DESCRIBED = [sample for sample in SAMPLES if FAMILIES[sample.model_type].describe is not None]
+
+
+@pytest.mark.parametrize("sample", DESCRIBED, ids=str)
+def test_a_config_of_a_family_made_anew_is_that_family(sample: Sample) -> None:
+    """`describe` is the inverse of `config`, for every head; but for stretched angles, and windows of a decoder."""
+    for kind, architecture in ARCHITECTURES[sample.model_type].items():
+        settings = {key: value for key, value in sample.config.items() if key != "num_labels" or kind != "span"}
+        values = transformers.CONFIG_MAPPING[sample.model_type](**settings).to_dict()
+        config = layout_of({**values, "architectures": [architecture]}, name="config.json").config
+        with torch.device("meta"):
+            layout = layout_for(gf.Transformer(config))
+        kinds = config.decoder.layer_kinds if config.decoder else ()
+        if any(kind.rotary_scaling or kind.window for kind in kinds):
+            assert layout.reason.startswith("decoder.layer_kinds is")
+        else:
+            assert layout.values["model_type"] == sample.model_type, layout.reason
+            assert layout.values["architectures"] == [architecture]
+            assert layout.config == config

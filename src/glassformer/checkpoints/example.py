@@ -20,7 +20,7 @@ MASKS = {
     "decoder_input_ids": "decoder_attention_mask",
     "decoder_attention_mask": "decoder_attention_mask",
 }
-CHANNELS = 2  # of a series
+CHANNELS = 2  # of a series that may have any number
 
 
 def make_example(config: TransformerConfig) -> dict[str, Tensor]:
@@ -29,7 +29,7 @@ def make_example(config: TransformerConfig) -> dict[str, Tensor]:
         side = config.image.size
         inputs = {"pixel_values": wave((2, config.image.channels, side, side))}
     elif config.series:
-        inputs = {"past_values": wave((2, config.series.length, CHANNELS))}
+        inputs = {"past_values": wave((2, config.series.length, config.series.channels or CHANNELS))}
     else:
         source = text_rows(config, config.vocab_size or 0, fitting(config.encoder or config.last_stack, LENGTHS))
         inputs = padded(source, "input_ids", config)

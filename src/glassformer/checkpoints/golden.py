@@ -61,7 +61,7 @@ def golden_values(model: Transformer) -> dict[str, Any] | None:
 
 def num_tokens(config: TransformerConfig, inputs: dict[str, Tensor]) -> int:
     texts = sum(value.numel() for name, value in inputs.items() if name.endswith("input_ids"))
-    rows = 2 * (CHANNELS if config.series else 1)
+    rows = 2 * (config.series.channels or CHANNELS if config.series else 1)
     return texts + (rows * config.patches.num_tokens if config.patches else 0)
 
 

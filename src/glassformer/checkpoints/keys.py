@@ -21,6 +21,12 @@ ACTIVATION: dict[str, Activation] = {
     "relu2": "relu_squared", "tanh": "tanh",
 }  # fmt: skip
 
+
+def name_of(activation: Activation) -> str:
+    """What others call an activation: the inverse of `ACTIVATION`."""
+    return {"gelu_tanh": "gelu_new", "relu_squared": "relu2"}.get(activation, activation)
+
+
 ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
 # A value must be of the sort of the default it stands for.

@@ -14,15 +14,17 @@ from torch import Tensor
 
 from glassformer import __version__
 from glassformer.checkpoints.keys import TOKENS, Keys, token_ids
+from glassformer.checkpoints.labels import KEYS as LABELS
+from glassformer.checkpoints.labels import labels_in, unnamed
 from glassformer.checkpoints.table import Place, Rule, Table, expand, known
-from glassformer.config import GenerationConfig, TransformerConfig
+from glassformer.config import GenerationConfig, LayerKind, StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError, nearest
-from glassformer.families import FAMILIES, Family, marian
+from glassformer.families import FAMILIES, Family
 
 OWN = "glassformer"
 LAST_LAYER = ("head.out.", "head.second.")  # what depends on the number of classes
-OWN_KEYS = ("model_type", "glassformer_version", "architectures")
+OWN_KEYS = ("model_type", "glassformer_version", "architectures", *LABELS)
 
 
 @dataclass(frozen=True)
@@ -165,11 +167,12 @@ def layout_of(
     is_new_head = wanted != own_head
     chosen = dict(values)
     if num_classes is not None and num_classes != Keys(values, name=name).num_classes:
-        chosen = {**chosen, **labels(num_classes)}
-        chosen.pop("num_labels", None)  # older files say it twice
+        chosen = {**chosen, **unnamed(num_classes)}
+        for key in ("num_labels", "problem_type"):  # older files say the number twice; the problem was another
+            chosen.pop(key, None)
         is_new_head = True
     if wanted == "span" and is_new_head:
-        chosen = {**chosen, **labels(2)}  # where it begins, where it ends
+        chosen = {**chosen, **unnamed(2)}  # where it begins, where it ends
         chosen.pop("num_labels", None)
     chosen["architectures"] = [family.head(wanted).architecture]
     config = family_config(family, chosen, wanted, name)
@@ -252,52 +255,105 @@ def own_layout(values: Mapping[str, Any], *, name: str, head: str | None, num_cl
             chosen = config.replace(num_classes=num_classes)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    return Layout(own_values(chosen), chosen, head=chosen.head, is_new_head=chosen != config, file_head=config.head)
+    is_new = chosen != config
+    written = own_values(chosen, {} if is_new else labels_in(values))
+    return Layout(written, chosen, head=chosen.head, is_new_head=is_new, file_head=config.head)
 
 
-def own_values(config: TransformerConfig) -> dict[str, Any]:
+def own_values(config: TransformerConfig, labels: Mapping[str, Any]) -> dict[str, Any]:
     header = {"model_type": OWN, "glassformer_version": __version__, "architectures": ["Transformer"]}
-    return {**header, **config.to_dict()}
-
-
-def labels(num_classes: int) -> dict[str, Any]:
-    """Names for classes that nobody has named."""
-    names = [f"LABEL_{i}" for i in range(num_classes)]
-    return {
-        "id2label": {str(i): label for i, label in enumerate(names)},
-        "label2id": {n: i for i, n in enumerate(names)},
-    }
+    return {**header, **config.to_dict(), **labels}
 
 
 def layout_for(model: Transformer) -> Layout:
-    """How to save a model: as the family it came from, as Marian's if that can express it, or under our own names."""
-    ours = model.config
-    if model.origin:
-        files = model.origin
-        layout = layout_of(files["config.json"], files.get("generation_config.json"), name="its config.json")
-        if (layout.head, ours.head) == ("pool", "none"):  # of the same class, without its pooler
-            layout = layout_of(files["config.json"], name="its config.json", head="none")
-    elif ours.patches:
-        return own_form(ours, f"{'image' if ours.image else 'series'} is given, where a marian model reads tokens")
-    else:
-        layout, ours = layout_of(marian.describe(ours), {}, name="Marian"), marian_form(ours)
-    # What may differ: whether the head is tied is seen in the file, which stores a matrix of its own; how it generates
-    # is written beside the config; and how its training began says nothing about what it computes.
-    free = {
-        name: getattr(ours, name) for name in ("generation", "init", *(("tie_embeddings",) if model.origin else ()))
-    }
-    layout = replace(layout, config=layout.config.replace(**free))
+    """How to save a model: as the family it came from or is built like, or under our own names."""
+    ours, files = model.config, model.origin
+    if not files:
+        files = {"config.json": described(ours), "generation_config.json": {}}
+        ours = marian_form(ours) if nearest_type(ours) == "marian" else ours
+    values = {**files["config.json"], **model.labels}
+    try:
+        layout = layout_of(values, files.get("generation_config.json"), name="its config.json")
+    except InputError as error:
+        if model.origin:
+            raise
+        return own_form(model, str(error))
+    if (layout.head, ours.head) == ("pool", "none"):  # of the same class, without its pooler
+        layout = layout_of(values, name="its config.json", head="none")
+    layout = replace(layout, config=with_same_freedom(layout.config, ours, is_new=not model.origin))
     difference = first_difference(layout.config.to_dict(), ours.to_dict())
     if difference is None:
         return layout
     name, theirs, value = difference
     is_so = f"{name} is given" if isinstance(value, dict) else f"{name} is {value!r}"
     has = "one" if isinstance(theirs, dict) else repr(theirs)
-    return own_form(model.config, f"{is_so}, where a {layout.values['model_type']} model has {has}")
+    return own_form(model, f"{is_so}, where a {layout.values['model_type']} model has {has}")
 
 
-def own_form(config: TransformerConfig, reason: str) -> Layout:
-    return Layout(own_values(config), config, head=config.head, reason=reason)
+def nearest_type(config: TransformerConfig) -> str:
+    """The family that a model made here is built like, by its shape."""
+    stack = config.last_stack
+    if config.decoder:
+        if config.encoder:
+            return "marian"
+        if stack.positions != "rotary" and stack.norm == "layer":
+            return "gpt2"
+        return "qwen3" if stack.qk_norm else "llama"
+    if config.patches:
+        return "vit" if config.image else "patchtst"
+    return "bert" if stack.norm_order == "post" else "modernbert"
+
+
+def described(config: TransformerConfig) -> dict[str, Any]:
+    """The config.json of that family which comes nearest to a model."""
+    model_type = nearest_type(config)
+    family = FAMILIES[model_type]
+    assert family.describe is not None
+    head = config.head if config.head in family.kinds else list(family.heads)[-1]
+    tokens = {key: _plain(getattr(config, key)) for key in TOKENS} if config.reads_tokens else {}
+    return {
+        "model_type": model_type,
+        "architectures": [family.head(head).architecture],
+        **tokens,
+        "tie_word_embeddings": config.tie_embeddings,
+        **(unnamed(config.num_classes) if config.num_classes else {}),
+        **family.describe(config),
+    }
+
+
+TRAINING = ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "drop_path")
+
+
+def with_same_freedom(theirs: TransformerConfig, ours: TransformerConfig, *, is_new: bool) -> TransformerConfig:
+    """A family's config with what may differ as it is in ours.
+
+    How a model generates is written beside the config; how it was trained says nothing about what it computes. Whether
+    the head is tied is seen in the file, which stores a matrix of its own; only a file that is newly described says it
+    too. What reads patches has as many positions as there are patches, and no special tokens.
+    """
+    names = ["generation", "init", "head_dropout", *([] if is_new else ["tie_embeddings"])]
+    names += [] if ours.reads_tokens else TOKENS
+    free: dict[str, Any] = {name: getattr(ours, name) for name in names}
+    for name in ("encoder", "decoder"):
+        stack, other = getattr(ours, name), getattr(theirs, name)
+        if stack and other:
+            same = {field: getattr(stack, field) for field in TRAINING}
+            if every_kind(stack) == every_kind(other):
+                same["layer_kinds"] = stack.layer_kinds
+            if ours.patches and name == "encoder":
+                same["max_len"] = stack.max_len
+            free[name] = other.replace(**same)
+    return theirs.replace(**free)
+
+
+def every_kind(stack: StackConfig) -> list[LayerKind]:
+    """The kind of each layer: a pattern may be written in more than one way."""
+    return [stack.layer_kinds[layer % len(stack.layer_kinds)] for layer in range(stack.num_layers)]
+
+
+def own_form(model: Transformer, reason: str) -> Layout:
+    config = model.config
+    return Layout(own_values(config, model.labels), config, head=config.head, reason=reason)
 
 
 def marian_form(config: TransformerConfig) -> TransformerConfig:
@@ -319,7 +375,7 @@ def stored_values(model: Transformer, layout: Layout) -> dict[str, Tensor]:
     what is stored computes the same.
     """
     values = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    if layout.family is None or model.origin:
+    if layout.family is None or layout.family.name != "marian" or model.origin:
         return values
     width = model.config.last_stack.d_model
     if model.config.last_stack.sinusoids == "interleaved":

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.checkpoints.folder import CONFIG, GENERATION, read_json
 from glassformer.checkpoints.hub import find_folder
+from glassformer.checkpoints.labels import labels_in
 from glassformer.checkpoints.layout import LAST_LAYER, Layout, layout_of
 from glassformer.checkpoints.table import Rule, assign, check
 from glassformer.checkpoints.tensors import DTYPES, Tensors, as_dtype, can_compute, open_tensors
@@ -128,6 +129,7 @@ def make_empty(layout: Layout) -> Transformer:
     """The model without its weights: no memory is taken for them, and nothing is drawn at random."""
     with torch.device("meta"):
         model = Transformer(layout.config)
+    model.labels = labels_in(layout.values) if layout.config.num_classes else {}
     if layout.family is not None:
         model.origin = {CONFIG: layout.values, **({GENERATION: layout.generation} if layout.generation else {})}
     return model

@@ -1,7 +1,7 @@
 """Saving a model folder, in the layout of Hugging Face, with a model card and golden values for `verify`.
 
-A model is written under the names of the family it came from, or of Marian's if that can express it; what no family
-expresses under our own, as `model_type: glassformer`.
+A model is written under the names of the family it came from or is built like; what no family expresses under our
+own, as `model_type: glassformer`.
 """
 
 from pathlib import Path
@@ -11,24 +11,39 @@ from glassformer.checkpoints.folder import CONFIG, GENERATION, whole_folder, wri
 from glassformer.checkpoints.golden import write_golden
 from glassformer.checkpoints.layout import generation_values, layout_for, stored_values
 from glassformer.checkpoints.load import make_empty
+from glassformer.checkpoints.preparation import Preparation, write_preparation
 from glassformer.checkpoints.tensors import SHARD, as_bytes, write_tensors
 from glassformer.core.model import Transformer
 from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 
 def save(
-    model: Transformer, path: str | Path, *, tokenizer: Tokenizer | None = None, max_shard_size: int | str = SHARD
+    model: Transformer,
+    path: str | Path,
+    *,
+    tokenizer: Tokenizer | None = None,
+    preparation: Preparation | None = None,
+    max_shard_size: int | str = SHARD,
 ) -> None:
-    """Writes the model, and the tokenizer if there is one. A table that is shared is stored once.
+    """Writes the model, and the tokenizer or the preparation of its images if there is one.
 
-    `max_shard_size` is in bytes, or a text such as "5GB".
+    A table that is shared is stored once. `max_shard_size` is in bytes, or a text such as "5GB".
     """
     shard = as_bytes(max_shard_size)
     with whole_folder(Path(path)) as folder:
-        write_model(model, folder, tokenizer, max_shard_size=shard)
+        write_model(model, folder, tokenizer, preparation, max_shard_size=shard)
 
 
-def write_model(model: Transformer, folder: Path, tokenizer: Tokenizer | None, *, max_shard_size: int = SHARD) -> None:
+def write_model(
+    model: Transformer,
+    folder: Path,
+    tokenizer: Tokenizer | None,
+    preparation: Preparation | None = None,
+    *,
+    max_shard_size: int = SHARD,
+) -> None:
+    if preparation is not None:
+        write_preparation(preparation, folder, model.config)
     if tokenizer is not None:
         check_vocabulary(tokenizer, model.config.vocab_size or 0)
         tokenizer.save(folder)

@@ -105,15 +105,16 @@ class Attention(nn.Module):
         self.out = Linear(config.num_heads * config.head_dim, config.d_model, bias=config.out_bias)
         self.q_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
         self.k_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
+        self.joined = False
         self.scale, self.cap, self.dropout = config.attention_scale, config.score_cap, config.attention_dropout
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        q = self.q_norm(split_heads(self.q(x), self.num_heads))  # (B, H, T, K)
         if self.is_cross:
+            q = self.q_norm(split_heads(self.q(x), self.num_heads))  # (B, H, T, K)
             k, v = self.source_keys(context, layer)  # (B, G, S, K), (B, G, S, K)
             mask = context.memory_mask
         else:
-            k, v = self.keys_and_values(x)
+            q, k, v = self.queries_keys_and_values(x)
             if (rotation := context.rotation(layer)) is not None:
                 q, k = rotate(q, rotation), rotate(k, rotation)
             if context.cache is not None:
@@ -131,15 +132,24 @@ class Attention(nn.Module):
         if known is not None:
             return known
         assert context.memory is not None  # the stack refuses a call without one
-        k, v = self.keys_and_values(context.memory)
+        k = self.k_norm(split_heads(self.k(context.memory), self.num_kv_heads))  # (B, G, S, K)
+        v = split_heads(self.v(context.memory), self.num_kv_heads)  # (B, G, S, K)
         if context.cache is not None:
             context.cache.keep_cross(layer, k, v)
         return k, v  # (B, G, S, K), (B, G, S, K)
 
-    def keys_and_values(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        k = self.k_norm(split_heads(self.k(y), self.num_kv_heads))  # (B, G, S, K)
-        v = split_heads(self.v(y), self.num_kv_heads)  # (B, G, S, K)
-        return k, v
+    def queries_keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of one input: by three products, or where the training loop asks for it by one, which is faster if small."""
+        layers = (self.q, self.k, self.v)
+        if self.joined and self.training:
+            weight = torch.cat([layer.weight for layer in layers])
+            bias = None if self.q.bias is None else torch.cat([layer.bias for layer in layers])
+            q, k, v = F.linear(x, weight, bias).split([layer.out_features for layer in layers], dim=-1)
+        else:
+            q, k, v = (layer(x) for layer in layers)
+        q = self.q_norm(split_heads(q, self.num_heads))  # (B, H, T, K)
+        k = self.k_norm(split_heads(k, self.num_kv_heads))  # (B, G, T, K)
+        return q, k, split_heads(v, self.num_kv_heads)  # (B, H, T, K), (B, G, T, K), (B, G, T, K)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

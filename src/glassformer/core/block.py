@@ -4,7 +4,9 @@ Where the norms stand is decided in one method, `add`. Read next: `stack.py`.
 """
 
 from collections.abc import Callable
+from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.config import StackConfig
@@ -34,20 +36,24 @@ class Block(nn.Module):
         if config.block != "parallel":
             self.ffn_norm, self.ffn_post_norm = make_norms(config)
         self.dropout = nn.Dropout(config.dropout)
+        self.drop_path, self.num_layers = config.drop_path, config.num_layers
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         def attend(h: Tensor) -> Tensor:
             return self.attn(h, context, layer)  # (B, T, D)
 
         if self.kind == "parallel":
-            return self.add(x, lambda h: attend(h) + self.ffn(h), self.attn_norm, self.attn_post_norm)  # (B, T, D)
-        attended = self.add(x, attend, self.attn_norm, self.attn_post_norm)  # (B, T, D)
+            return self.add(
+                x, lambda h: attend(h) + self.ffn(h), self.attn_norm, self.attn_post_norm, layer
+            )  # (B, T, D)
+        attended = self.add(x, attend, self.attn_norm, self.attn_post_norm, layer)  # (B, T, D)
         if self.kind == "parallel_two_norms":
-            return self.add(attended, self.ffn, self.ffn_norm, self.ffn_post_norm, reads=x)  # (B, T, D)
+            return self.add(attended, self.ffn, self.ffn_norm, self.ffn_post_norm, layer, reads=x)  # (B, T, D)
         x = attended
         if self.has_cross:
-            x = self.add(x, lambda h: self.cross(h, context, layer), self.cross_norm, self.cross_post_norm)  # (B, T, D)
-        return self.add(x, self.ffn, self.ffn_norm, self.ffn_post_norm)  # (B, T, D)
+            read = partial(self.cross, context=context, layer=layer)
+            x = self.add(x, read, self.cross_norm, self.cross_post_norm, layer)  # (B, T, D)
+        return self.add(x, self.ffn, self.ffn_norm, self.ffn_post_norm, layer)  # (B, T, D)
 
     def add(
         self,
@@ -55,6 +61,7 @@ class Block(nn.Module):
         branch: Callable[[Tensor], Tensor],
         norm: nn.Module,
         post_norm: nn.Module,
+        layer: int,
         *,
         reads: Tensor | None = None,
     ) -> Tensor:
@@ -64,8 +71,16 @@ class Block(nn.Module):
         The branch reads the stream it is added to, unless it is one of two in parallel.
         """
         if self.norm_order == "post":
-            return norm(x + self.dropout(branch(x)))  # (B, T, D)
-        return x + self.dropout(post_norm(branch(norm(x if reads is None else reads))))  # (B, T, D)
+            return norm(x + self.thin(self.dropout(branch(x)), layer))  # (B, T, D)
+        return x + self.thin(self.dropout(post_norm(branch(norm(x if reads is None else reads)))), layer)  # (B, T, D)
+
+    def thin(self, branch: Tensor, layer: int) -> Tensor:
+        """In training, leaves the branch out for some sequences: the deeper, the more (Huang et al., 2016)."""
+        rate = self.drop_path * layer / max(1, self.num_layers - 1)
+        if not self.training or rate == 0:
+            return branch
+        left_out = torch.rand(len(branch), 1, 1, device=branch.device) < rate  # (B, 1, 1)
+        return branch.masked_fill(left_out, 0.0) / (1 - rate)  # (B, T, D)
 
 
 def make_norms(config: StackConfig) -> tuple[nn.Module, nn.Module]:

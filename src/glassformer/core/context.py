@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import LayerKind
@@ -28,7 +29,7 @@ _watching = 0  # how many watch in all threads: a plain number, which torch.comp
 class Mask:
     """Which keys each query may see, and what is added to its scores; kept as factors, built a tile at a time.
 
-    allowed[i, j] = keep[j]  and  (j <= i if causal)  and  (|i - j| within the window)
+    allowed[i, j] = keep[j]  and  (j <= i if causal)  and  (|i - j| within the window)  and  document[i] = document[j]
 
     Queries are the last T of the S keys when causal, so `i` counts from S - T: aligned bottom-right.
     """
@@ -40,6 +41,7 @@ class Mask:
     window: int | None = None
     bias: Callable[[Tensor, Tensor], Tensor] | None = None
     positions: Tensor | None = None  # (B, S): what a bias counts with
+    documents: Tensor | None = None  # (B, S): which text each token is of, in a row that holds several
     _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once it was asked for
     _window_has_holes: bool = False
 
@@ -55,7 +57,8 @@ class Mask:
     @property
     def is_plain_causal(self) -> bool:
         """Causal and nothing else: what the fused kernel does by itself."""
-        return self.causal and self.queries == self.keys and not self.bias and self.keep is None and not self.window
+        only = self.keep is None and self.documents is None and not self.bias and not self.window
+        return self.causal and self.queries == self.keys and only
 
     def tiles(self, scores_per_row: int, materialises: bool) -> Iterator[tuple[slice, slice]]:
         """Blocks of rows, each with the keys it may see. One block, unless that would be too large to hold."""
@@ -83,9 +86,13 @@ class Mask:
         if not self._sees_all(rows, keys):
             nearby = self._nearby(rows, keys)  # (B, 1, T, S)
             allowed = nearby if allowed is None else allowed & nearby
+        first = self.keys - self.queries
+        if self.documents is not None:
+            own = self.documents[:, first + rows.start : first + rows.stop, None]  # (B, T, 1)
+            same = (own == self.documents[:, None, keys])[:, None]  # (B, 1, T, S)
+            allowed = same if allowed is None else allowed & same
         if self.bias is None or self.positions is None:
             return allowed
-        first = self.keys - self.queries
         queries = self.positions[:, first + rows.start : first + rows.stop]  # (B, T)
         bias = self.bias(queries, self.positions[:, keys]).to(dtype)  # (B, H, T, S)
         return bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
@@ -128,7 +135,8 @@ class Mask:
         return covers and not self._window_has_holes
 
     def _is_same_for_all_rows(self) -> bool:
-        return self.bias is None and self._sees_all(slice(0, self.queries), slice(0, self.keys))
+        unmarked = self.bias is None and self.documents is None
+        return unmarked and self._sees_all(slice(0, self.queries), slice(0, self.keys))
 
 
 @dataclass(eq=False)
@@ -166,11 +174,48 @@ def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | 
     return mask.bool()  # (B, S)
 
 
-def count_positions(keep: Tensor | None, past: int, length: int, device: torch.device) -> Tensor:
-    """Numbers the last `length` tokens, counting kept tokens only, so that left and right padding agree."""
+def as_documents(documents: Tensor | None, keep: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+    """Checks which text each token is of. Padding is of none: it is counted to its neighbour's."""
+    if documents is None:
+        return None
+    if documents.dtype.is_floating_point or documents.dtype.is_complex or documents.dtype == torch.bool:
+        raise InputError(f"documents have dtype {documents.dtype}: expected whole numbers, one for each text of a row")
+    if tuple(documents.shape) != shape:
+        raise InputError(f"documents have shape {tuple(documents.shape)}: expected {shape}, (batch, length)")
+    if keep is not None:
+        place = torch.arange(shape[1], device=documents.device)
+        first = keep.int().argmax(dim=1, keepdim=True)  # (B, 1)
+        documents = documents.gather(1, (place * keep).cummax(dim=1).values.maximum(first))  # (B, T)
+    ordered = documents.sort(dim=1).values
+    changes, kinds = ((x[:, 1:] != x[:, :-1]).sum(dim=1) for x in (documents, ordered))
+    if (changes != kinds).any():
+        row = int((changes != kinds).int().argmax())
+        raise InputError(
+            f"documents of row {row} go back to a number they had left: expected the tokens of a text side by side. "
+            f"Number the texts of a row in their order, such as 0 0 0 1 1 2"
+        )
+    return documents  # (B, T)
+
+
+def starts_of(documents: Tensor) -> Tensor:
+    """True where a text begins."""
+    return F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)  # (B, T)
+
+
+def count_positions(
+    keep: Tensor | None, past: int, length: int, device: torch.device, documents: Tensor | None = None
+) -> Tensor:
+    """Numbers the last `length` tokens, counting kept tokens only, so that left and right padding agree.
+
+    Each of the documents in a row is counted from 0.
+    """
     if keep is None:
-        return torch.arange(past, past + length, device=device)[None]  # (1, T)
-    return (keep.cumsum(dim=1) - 1).clamp(min=0)[:, past:]  # (B, T)
+        counted = torch.arange(past, past + length, device=device)[None]  # (1, T)
+    else:
+        counted = (keep.cumsum(dim=1) - 1).clamp(min=0)[:, past:]  # (B, T)
+    if documents is None:
+        return counted  # (B, T)
+    return counted - (counted * starts_of(documents)).cummax(dim=1).values  # (B, T)
 
 
 @contextmanager

@@ -102,7 +102,10 @@ class PatchEmbedding(Embedding):
 
 
 class SeriesEmbedding(Embedding):
-    """Each channel of a series by itself, cut into patches: x_n = W patch_n. Channels become rows of the batch."""
+    """Each channel of a series by itself, cut into patches: x_n = W patch_n. Channels become rows of the batch.
+
+    With instance norm the values are first brought to mean 0 and deviation 1; `model.py` brings a forecast back.
+    """
 
     def __init__(self, config: StackConfig, series: SeriesConfig) -> None:
         super().__init__(config, config.d_model, max_len=series.num_tokens)
@@ -110,14 +113,23 @@ class SeriesEmbedding(Embedding):
         self.patches = Linear(series.patch, config.d_model)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if inputs.ndim != 3 or inputs.shape[1] != self.series.length:
-            raise InputError(
-                f"past_values have shape {tuple(inputs.shape)}: expected (batch, {self.series.length}, channels)"
-            )
+        length, channels = self.series.length, self.series.channels
+        if inputs.ndim != 3 or inputs.shape[1] != length or channels not in (None, inputs.shape[2]):
+            expected = f"(batch, {length}, {channels or 'channels'})"
+            raise InputError(f"past_values have shape {tuple(inputs.shape)}: expected {expected}")
+        if self.series.instance_norm:
+            mean, deviation = level_of(inputs)  # (B, 1, C), (B, 1, C)
+            inputs = (inputs - mean) / deviation  # (B, L, C)
         rows = inputs.transpose(1, 2).flatten(0, 1)  # (B*C, L)
         skipped = (self.series.length - self.series.patch) % self.series.stride  # the oldest, if they fill no patch
         patches = rows[:, skipped:].unfold(1, self.series.patch, self.series.stride)  # (B*C, N, P)
         return self.patches(patches)  # (B*C, N, D)
+
+
+def level_of(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and deviation of each channel of a window (reversible instance norm: Kim et al., 2022)."""
+    variance, mean = torch.var_mean(values, dim=1, correction=0, keepdim=True)  # (B, 1, C), (B, 1, C)
+    return mean, (variance + 1e-5).sqrt()  # (B, 1, C), (B, 1, C)
 
 
 def look_up(table: nn.Embedding, ids: Tensor, name: str, size_name: str) -> Tensor:

@@ -107,10 +107,11 @@ class ClassHead(Head):
 class ForecastHead(nn.Module):
     """future = W flatten(x) + b: all patches of a channel together say what comes next."""
 
-    def __init__(self, d_model: int, series: SeriesConfig) -> None:
+    def __init__(self, d_model: int, series: SeriesConfig, dropout: float) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.out = Linear(series.num_tokens * d_model, series.horizon)
 
     def forward(self, x: Tensor, channels: int) -> Tensor:
-        future = self.out(x.flatten(1))  # (B*C, Z)
+        future = self.out(self.dropout(x.flatten(1)))  # (B*C, Z)
         return future.unflatten(0, (-1, channels)).transpose(1, 2)  # (B, Z, C)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.cache import Cache
-from glassformer.core.context import as_keep
-from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding
+from glassformer.core.context import as_keep, starts_of
+from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding, level_of
 from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead, SpanHead, TokenHead
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, RelativeBias
@@ -47,6 +47,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.origin: dict[str, dict[str, Any]] = {}  # the settings files it came with, where another library wrote them
+        self.labels: dict[str, Any] = {}  # what its classes are called, as `checkpoints/labels.py` keeps it
         self.encoder = self.decoder = None
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
@@ -79,6 +80,7 @@ class Transformer(nn.Module):
         inputs_embeds: Tensor | None = None,
         pixel_values: Tensor | None = None,
         past_values: Tensor | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """The encoder's vectors of a source: token ids, vectors, pixels or a series."""
         if self.encoder is None:
@@ -89,10 +91,13 @@ class Transformer(nn.Module):
         everything = (input_ids, inputs_embeds, pixel_values, past_values)
         if sum(x is not None for x in given.values()) != 1 or sum(x is not None for x in everything) != 1:
             raise InputError(f"this model's encoder reads {' or '.join(given)}: give just that")
+        if documents is not None and self.config.patches:
+            raise InputError("documents were given to a model that reads patches: they tell the texts of a row apart")
         source = next((x for x in (input_ids, pixel_values, past_values) if x is not None), None)
         return self.encoder(
-            source, embeds=inputs_embeds, keep=attention_mask, segments=token_type_ids, positions=position_ids
-        )  # (B, S, D)
+            source, embeds=inputs_embeds, keep=attention_mask, segments=token_type_ids, positions=position_ids,
+            documents=documents,
+        )  # (B, S, D)  # fmt: skip
 
     def decode(
         self,
@@ -104,6 +109,7 @@ class Transformer(nn.Module):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        documents: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
         """The decoder's vectors of a target, given what the encoder, if there is one, made of the source."""
@@ -113,7 +119,8 @@ class Transformer(nn.Module):
             raise InputError("the decoder reads token ids or inputs_embeds: give one of the two")
         return self.decoder(
             decoder_input_ids, embeds=inputs_embeds, keep=decoder_attention_mask, segments=token_type_ids,
-            positions=position_ids, memory=encoder_last_hidden_state, memory_keep=attention_mask, cache=cache,
+            positions=position_ids, memory=encoder_last_hidden_state, memory_keep=attention_mask, documents=documents,
+            cache=cache,
         )  # (B, T, D)  # fmt: skip
 
     def forward(
@@ -128,6 +135,7 @@ class Transformer(nn.Module):
         past_values: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_attention_mask: Tensor | None = None,
+        documents: Tensor | None = None,
         labels: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Output:
@@ -137,8 +145,12 @@ class Transformer(nn.Module):
         labels[t + 1] at t, so labels are the input ids themselves. Elsewhere a label stands where its logit stands.
         A model of both stacks that judges a text (heads 'class' and 'span') reads it twice: the decoder's input is
         the source shifted right, unless it is given. The labels of a span are where it begins and ends, (B, 2).
+        `documents` (B, T) numbers the texts that a row is packed with: none sees another, and no loss is taken for
+        guessing how the next one begins.
         """
         memory = None
+        if documents is not None:
+            self.check_packing()
         if self.encoder is None:
             self.refuse({"pixel_values": pixel_values, "past_values": past_values})
         if self.decoder is None:
@@ -148,7 +160,7 @@ class Transformer(nn.Module):
         if self.encoder is not None:
             memory = hidden = self.encode(
                 input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
-                inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values,
+                inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values, documents=documents,
             )  # (B, S, D)  # fmt: skip
             if self.decoder is not None:
                 if decoder_input_ids is None:
@@ -161,8 +173,10 @@ class Transformer(nn.Module):
         else:
             hidden = self.decode(
                 input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
-                inputs_embeds=inputs_embeds, cache=cache,
+                inputs_embeds=inputs_embeds, documents=documents, cache=cache,
             )  # (B, T, D)  # fmt: skip
+            if labels is not None and documents is not None and labels.shape == documents.shape:
+                labels = labels.masked_fill(starts_of(documents), IGNORE)  # (B, T)
         answer = self.answer(hidden, self.pooled_over(input_ids, attention_mask, hidden), past_values)
         return Output(
             loss=self.loss(answer, labels) if labels is not None else None,
@@ -178,6 +192,16 @@ class Transformer(nn.Module):
                 raise InputError(
                     f"{name} was given to a model of {'a decoder' if self.decoder else 'an encoder'} alone"
                 )
+
+    def check_packing(self) -> None:
+        """Several texts in a row need a model that answers for every token by itself."""
+        if self.encoder is not None and self.decoder is not None:
+            raise InputError("documents were given to a model of two stacks: each row has one source, for one text")
+        if self.config.head in ("class", "pool", "span"):
+            raise InputError(
+                f"documents were given to a model with head={self.config.head!r}, which gives one answer for a row: "
+                f"give it one text a row"
+            )
 
     def pooled_over(self, input_ids: Tensor | None, attention_mask: Tensor | None, hidden: Tensor) -> Tensor | None:
         """Which tokens a head that pools may read: those that are kept, or the end tokens among them."""
@@ -201,8 +225,12 @@ class Transformer(nn.Module):
                 hidden = hidden.unflatten(0, (-1, past_values.shape[2])).flatten(1, 2)  # (B, ..., D)
             logits, pooled = self.head(hidden, keep)
             return {"logits": logits, "pooled": pooled}
-        if isinstance(self.head, ForecastHead) and past_values is not None:
-            return {"logits": self.head(hidden, past_values.shape[2])}
+        if isinstance(self.head, ForecastHead) and past_values is not None and self.config.series is not None:
+            forecast = self.head(hidden, past_values.shape[2])  # (B, Z, C)
+            if self.config.series.instance_norm:  # back to the level that the window was read at
+                mean, deviation = level_of(past_values)  # (B, 1, C), (B, 1, C)
+                forecast = forecast * deviation + mean  # (B, Z, C)
+            return {"logits": forecast}
         return {}
 
     def shift_right(self, labels: Tensor) -> Tensor:
@@ -277,7 +305,7 @@ def token_embedding(
 
 def make_head(config: TransformerConfig) -> nn.Module | None:
     if config.head == "forecast" and config.series:
-        return ForecastHead(config.last_stack.d_model, config.series)
+        return ForecastHead(config.last_stack.d_model, config.series, config.head_dropout)
     kinds = {"language": LanguageHead, "class": ClassHead, "pool": ClassHead, "token": TokenHead, "span": SpanHead}
     return kinds[config.head](config) if config.head in kinds else None
 

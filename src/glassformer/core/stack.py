@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from glassformer.config import StackConfig
 from glassformer.core.block import Block
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, Mask, as_keep, count_positions, watch_for
+from glassformer.core.context import Context, Mask, as_documents, as_keep, count_positions, watch_for
 from glassformer.core.embeddings import Embedding
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import Rotary, make_bias
@@ -45,18 +45,20 @@ class Stack(nn.Module):
         positions: Tensor | None = None,
         memory: Tensor | None = None,
         memory_keep: Tensor | None = None,
+        documents: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
         """The vectors after the last block. `keep` is True where there is a token; with a cache, it spans the past too.
 
         `embeds` stands in for the token vectors; `positions` for the numbers that the kept tokens are counted by.
+        `documents` tells the texts of a row apart: none sees another, and each is counted from 0.
         """
         x = self.embed(inputs) if embeds is None else embeds  # (B, T, E)
         if 0 in x.shape[:2]:
             raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one token")
-        keep, positions, span = self.counted(x, keep, positions, cache)
+        keep, documents, positions, span = self.counted(x, keep, documents, positions, cache)
         x = self.embed.place(x, positions, span, segments)  # (B, T, D)
-        context = self.context(x, keep, positions, span, memory, memory_keep, cache)
+        context = self.context(x, keep, documents, positions, span, memory, memory_keep, cache)
         for layer in range(self.config.num_layers):
             x = self.block_of(layer)(x, context, layer)  # (B, T, D)
         return self.norm(x)  # (B, T, D)
@@ -66,9 +68,14 @@ class Stack(nn.Module):
         return self.blocks[layer * len(self.blocks) // self.config.num_layers]
 
     def counted(
-        self, x: Tensor, keep: Tensor | None, positions: Tensor | None, cache: Cache | None
-    ) -> tuple[Tensor | None, Tensor, int]:
-        """Which tokens are kept, past and present; the positions of those at hand; and what all positions are below."""
+        self,
+        x: Tensor,
+        keep: Tensor | None,
+        documents: Tensor | None,
+        positions: Tensor | None,
+        cache: Cache | None,
+    ) -> tuple[Tensor | None, Tensor | None, Tensor, int]:
+        """Which tokens are kept, past and present; of those at hand the texts and positions; what these are below."""
         batch, length = x.shape[:2]
         past = cache.length if cache is not None else 0
         if cache is not None and cache.batch not in (None, batch):
@@ -76,16 +83,25 @@ class Stack(nn.Module):
         keep = as_keep(keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask")
         if keep is None and cache is not None and cache.keep is not None:
             keep = torch.cat([cache.keep, cache.keep.new_ones(batch, length)], dim=1)  # (B, S)
+        if documents is not None and cache is not None:
+            raise InputError("documents were given with a cache, which continues one text: leave one of the two out")
+        if documents is not None and self.cross:
+            raise InputError(
+                "documents were given to a stack that cross-attends: each row has one source, for one text"
+            )
+        documents = as_documents(documents, keep, (batch, length))
         if positions is None:
-            return keep, count_positions(keep, past, length, x.device), past + length
+            positions = count_positions(keep, past, length, x.device, documents)
+            return keep, documents, positions, past + length if documents is None else int(positions.max()) + 1
         if tuple(positions.shape) not in ((batch, length), (1, length)):
             raise InputError(f"position_ids have shape {tuple(positions.shape)}: expected {(batch, length)}")
-        return keep, positions, int(positions.max()) + 1
+        return keep, documents, positions, int(positions.max()) + 1
 
     def context(
         self,
         x: Tensor,
         keep: Tensor | None,
+        documents: Tensor | None,
         positions: Tensor,
         span: int,
         memory: Tensor | None,
@@ -100,7 +116,9 @@ class Stack(nn.Module):
         return Context(
             kinds=self.config.layer_kinds,
             masks={
-                kind: Mask(x.shape[1], length, keep, self.causal, kind.window, self.position_bias, key_positions)
+                kind: Mask(
+                    x.shape[1], length, keep, self.causal, kind.window, self.position_bias, key_positions, documents
+                )
                 for kind in self.kinds
             },
             rotations={kind: rotary(positions, span) for kind, rotary in zip(self.kinds, self.rotaries, strict=False)},

@@ -8,6 +8,8 @@ There is no forward pass in any of them: what they compute is the core's, set by
     heads         kind of head -> Head: the class that transformers has for it, and the table of its own weights
     ignored       patterns of tensors in files that the model has no use for
     reads         further classes that appear in files -> the kind of head they are read with
+    describe      the inverse of `config`, for models that are trained here: the sizes and choices of the config.json
+                  that comes nearest
 
 Read first: `gpt2.py`. The engine is `checkpoints/table.py`.
 """
@@ -20,13 +22,13 @@ from glassformer.families.page import Head as Head
 
 PAGES = (
     "albert", "bart", "bert", "deit", "distilbert", "electra", "falcon", "gemma", "gemma2", "gemma3", "gpt2",
-    "gpt_neox", "llama", "m2m100", "marian", "mbart", "mistral", "modernbert", "phi3", "qwen2", "qwen3", "roberta",
-    "t5", "vit",
+    "gpt_neox", "llama", "m2m100", "marian", "mbart", "mistral", "modernbert", "patchtst", "phi3", "qwen2", "qwen3",
+    "roberta", "t5", "vit",
 )  # fmt: skip
 
 
 def _family(page: ModuleType, model_type: str) -> Family:
-    optional = {name: getattr(page, name) for name in ("prefix", "ignored", "reads") if name in vars(page)}
+    optional = {name: getattr(page, name) for name in ("prefix", "ignored", "reads", "describe") if name in vars(page)}
     heads = page.heads.get(model_type, page.heads)  # of two names for one build, each has its own classes
     return Family(page.__name__.rpartition(".")[2], page.config, page.weights, heads, **optional)
 

@@ -4,7 +4,7 @@ built alike and share this page's table."""
 from collections.abc import Callable
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.keys import Keys, name_of
 from glassformer.checkpoints.table import Table, fixed
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families.page import Head
@@ -95,3 +95,21 @@ heads = {
     "token": Head("BertForTokenClassification", {"classifier.*": "head.out.*"}),
     "span": Head("BertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    stack = config.last_stack
+    return {
+        "vocab_size": config.vocab_size,
+        "type_vocab_size": max(1, config.num_segments),  # its first row is always added
+        "hidden_size": stack.d_model,
+        "num_hidden_layers": stack.num_layers,
+        "num_attention_heads": stack.num_heads,
+        "intermediate_size": stack.d_ff,
+        "max_position_embeddings": stack.max_len,
+        "hidden_act": name_of(stack.activation),
+        "layer_norm_eps": stack.norm_eps,
+        "hidden_dropout_prob": stack.dropout,
+        "attention_probs_dropout_prob": stack.attention_dropout,
+        "classifier_dropout": config.head_dropout,
+    }

@@ -1,6 +1,8 @@
 """GPT-2 (Radford et al., 2019): a pre-norm decoder with learned positions and tied embeddings."""
 
-from glassformer.checkpoints.keys import Keys
+from typing import Any
+
+from glassformer.checkpoints.keys import Keys, name_of
 from glassformer.checkpoints.table import split, transposed
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families.page import Head
@@ -59,3 +61,21 @@ heads = {
     "token": Head("GPT2ForTokenClassification", {"classifier.*": "head.out.*"}),
     "span": Head("GPT2ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    stack = config.last_stack
+    return {
+        "vocab_size": config.vocab_size,
+        "n_embd": stack.d_model,
+        "n_layer": stack.num_layers,
+        "n_head": stack.num_heads,
+        "n_inner": stack.d_ff,
+        "n_positions": stack.max_len,
+        "layer_norm_epsilon": stack.norm_eps,
+        "activation_function": name_of(stack.activation),
+        "scale_attn_weights": stack.attention_scale != 1.0,
+        "resid_pdrop": stack.dropout,
+        "attn_pdrop": stack.attention_dropout,
+        "embd_pdrop": stack.embed_dropout,
+    }

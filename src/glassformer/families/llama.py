@@ -3,7 +3,7 @@ queries and a gated feed-forward. Many families are this one with a few settings
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.keys import Keys, name_of
 from glassformer.checkpoints.table import Table
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.families.page import Head
@@ -87,3 +87,25 @@ def heads_of(name: str, *, span_prefix: str = "transformer.", **architectures: s
 
 
 heads = heads_of("Llama")
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    stack = config.last_stack
+    base = stack.layer_kinds[0].rotary_base
+    return {
+        "vocab_size": config.vocab_size,
+        "hidden_size": stack.d_model,
+        "num_hidden_layers": stack.num_layers,
+        "num_attention_heads": stack.num_heads,
+        "num_key_value_heads": stack.num_kv_heads,
+        "head_dim": stack.head_dim,
+        "intermediate_size": stack.d_ff,
+        "max_position_embeddings": stack.max_len,
+        "hidden_act": name_of(stack.activation),
+        "rms_norm_eps": stack.norm_eps,
+        "rope_theta": base,
+        "rope_parameters": {"rope_type": "default", "rope_theta": base},
+        "attention_bias": stack.qkv_bias,
+        "mlp_bias": stack.ffn_bias,
+        "attention_dropout": stack.attention_dropout,
+    }

@@ -3,7 +3,7 @@ sinusoids in halves. So the original Transformer, trained here, is saved in this
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.keys import Keys, name_of
 from glassformer.checkpoints.table import Table, fixed
 from glassformer.config import TransformerConfig
 from glassformer.families import bart
@@ -42,12 +42,8 @@ heads = {
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:
-    """The config.json that comes nearest to a model: its own, if it is an original Transformer."""
     source, target = config.encoder or config.last_stack, config.decoder or config.last_stack
-    names = {"gelu_tanh": "gelu_new", "relu_squared": "relu2"}
     return {
-        "model_type": "marian",
-        "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
         "vocab_size": config.vocab_size,
         "decoder_vocab_size": config.output_vocab_size,
@@ -58,13 +54,9 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         **{f"{name}_layers": stack.num_layers for name, stack in (("encoder", source), ("decoder", target))},
         **{f"{name}_attention_heads": stack.num_heads for name, stack in (("encoder", source), ("decoder", target))},
         **{f"{name}_ffn_dim": stack.d_ff for name, stack in (("encoder", source), ("decoder", target))},
-        "activation_function": names.get(target.activation, target.activation),
+        "activation_function": name_of(target.activation),
         "scale_embedding": config.scale_embeddings,
         "dropout": target.dropout,
         "attention_dropout": target.attention_dropout,
         "activation_dropout": target.ffn_dropout,
-        **{
-            key: getattr(config, key)
-            for key in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-        },
     }

@@ -1,7 +1,9 @@
 """ModernBERT (Warner et al., 2024): a pre-norm encoder with rotary positions and a gated feed-forward; two layers of
 three see a window, and the embedding's norm stands for the first block's."""
 
-from glassformer.checkpoints.keys import Keys
+from typing import Any
+
+from glassformer.checkpoints.keys import Keys, name_of
 from glassformer.checkpoints.table import split
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.families.page import Head
@@ -77,3 +79,37 @@ heads = {
     "token": Head("ModernBertForTokenClassification", _CLASSES, _NORMED),
     "span": Head("ModernBertForQuestionAnswering", _CLASSES, _NORMED),
 }
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    stack = config.last_stack
+    kinds = [stack.layer_kinds[layer % len(stack.layer_kinds)] for layer in range(stack.num_layers)]
+    near, far = (next((k for k in kinds if (k.window is None) is sees_all), kinds[0]) for sees_all in (False, True))
+    ropes = {
+        name: {"rope_type": "default", "rope_theta": kind.rotary_base}
+        for name, kind in (("full_attention", far), ("sliding_attention", near))
+    }
+    return {
+        "vocab_size": config.vocab_size,
+        "hidden_size": stack.d_model,
+        "num_hidden_layers": stack.num_layers,
+        "num_attention_heads": stack.num_heads,
+        "intermediate_size": stack.d_ff,
+        "max_position_embeddings": stack.max_len,
+        "hidden_activation": name_of(stack.activation),
+        "norm_eps": stack.norm_eps,
+        "norm_bias": stack.norm_bias,
+        "attention_bias": stack.qkv_bias,
+        "mlp_bias": stack.ffn_bias,
+        "local_attention": near.window or 128,
+        "layer_types": ["full_attention" if kind.window is None else "sliding_attention" for kind in kinds],
+        "rope_parameters": ropes,
+        "classifier_pooling": "mean" if config.pooling == "mean" else "cls",
+        "classifier_activation": name_of(config.head_activation or "gelu"),
+        "classifier_bias": config.head_dense_bias,
+        "classifier_dropout": config.head_dropout,
+        "decoder_bias": config.head_bias,
+        "attention_dropout": stack.dropout,
+        "mlp_dropout": stack.ffn_dropout,
+        "embedding_dropout": stack.embed_dropout,
+    }

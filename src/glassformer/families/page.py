@@ -33,6 +33,7 @@ class Family:
     prefix: str = ""
     ignored: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
+    describe: Callable[[TransformerConfig], dict[str, Any]] | None = None
 
     def table(self, config: TransformerConfig) -> Table:
         """The names of the model without a head; in some families they depend on its settings."""

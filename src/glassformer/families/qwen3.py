@@ -1,5 +1,7 @@
 """Qwen3 (Yang et al., 2025): Qwen2 without its biases, and with a norm on every head's q and k."""
 
+from typing import Any
+
 from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import llama, qwen2
@@ -23,3 +25,8 @@ weights = {
     "layers.{i}.self_attn.q_norm.weight": "decoder.blocks.{i}.attn.q_norm.weight",
     "layers.{i}.self_attn.k_norm.weight": "decoder.blocks.{i}.attn.k_norm.weight",
 }
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    common = {key: value for key, value in llama.describe(config).items() if key != "mlp_bias"}
+    return {**common, "use_sliding_window": False}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
+from glassformer.checkpoints.keys import Keys, name_of
 from glassformer.checkpoints.table import leading
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
 from glassformer.families.page import Head
@@ -57,3 +57,23 @@ heads = {
     "pool": Head("ViTModel", {"^pooler.dense.*": "head.project.*"}),
     "class": Head("ViTForImageClassification", {"classifier.*": "head.out.*"}),
 }
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    stack, image = config.last_stack, config.image
+    assert image is not None
+    return {
+        "image_size": image.size,
+        "patch_size": image.patch,
+        "num_channels": image.channels,
+        "hidden_size": stack.d_model,
+        "num_hidden_layers": stack.num_layers,
+        "num_attention_heads": stack.num_heads,
+        "intermediate_size": stack.d_ff,
+        "hidden_act": name_of(stack.activation),
+        "layer_norm_eps": stack.norm_eps,
+        "qkv_bias": stack.qkv_bias,
+        "pooler_act": name_of(config.head_activation or "tanh"),
+        "hidden_dropout_prob": stack.dropout,
+        "attention_probs_dropout_prob": stack.attention_dropout,
+    }

@@ -1,0 +1,102 @@
+"""How images are prepared for a model, as `preprocessor_config.json` says it: read and written.
+
+It is the file of transformers' `ViTImageProcessor`, which does the same with the same images.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoints.folder import PREPARATION, read_json, write_json
+from glassformer.config import TransformerConfig
+from glassformer.errors import InputError
+
+BILINEAR = 2  # as pillow numbers its filters
+SIDES = ("height", "width")
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to an image before the model sees it, in this order: resize, crop, scale, normalise."""
+
+    resize: tuple[int, int] | int | None  # (height, width), or the shorter side
+    resample: int
+    crop: tuple[int, int] | None
+    scale: float
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
+    assert config.image is not None
+    file, side, channels = folder / PREPARATION, config.image.size, config.image.channels
+    if not file.is_file():
+        raise InputError(
+            f"{folder} has no {PREPARATION}, which says how its images are prepared: fetch it from where the model is"
+        )
+    values = read_json(file)
+    mean, deviation = (tuple(values.get(key) or [0.5] * channels) for key in ("image_mean", "image_std"))
+    if not values.get("do_normalize", True):
+        mean, deviation = (0.0,) * channels, (1.0,) * channels
+    prepared = Preparation(
+        resize=size_of(values, "size", side) if values.get("do_resize", True) else None,
+        resample=int(values.get("resample", BILINEAR)),
+        crop=as_pair(size_of(values, "crop_size", side)) if values.get("do_center_crop", False) else None,
+        scale=float(values.get("rescale_factor", 1 / 255)) if values.get("do_rescale", True) else 1.0,
+        mean=mean,
+        deviation=deviation,
+    )
+    check_size(prepared, config, str(file))
+    return prepared
+
+
+def write_preparation(preparation: Preparation, folder: Path, config: TransformerConfig) -> None:
+    check_size(preparation, config, "the preparation")
+    size = preparation.resize
+    values: dict[str, Any] = {
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": size is not None,
+        "resample": preparation.resample,
+        "do_center_crop": preparation.crop is not None,
+        "do_rescale": True,
+        "rescale_factor": preparation.scale,
+        "do_normalize": True,
+        "image_mean": list(preparation.mean),
+        "image_std": list(preparation.deviation),
+    }
+    if size is not None:
+        values["size"] = {"shortest_edge": size} if isinstance(size, int) else dict(zip(SIDES, size, strict=True))
+    if preparation.crop is not None:
+        values["crop_size"] = dict(zip(SIDES, preparation.crop, strict=True))
+    write_json(folder / PREPARATION, values)
+
+
+def check_size(preparation: Preparation, config: TransformerConfig, name: str) -> None:
+    """Refuses what would not make the images that the model reads."""
+    if config.image is None:
+        raise InputError(f"{name} is for images, and this model reads none")
+    side, channels = config.image.size, config.image.channels
+    result = preparation.crop or preparation.resize
+    if result is not None and result != (side, side):
+        raise InputError(
+            f"{name} makes images of {result}, and the model reads {(side, side)}: use the model's own file"
+        )
+    for what, numbers in (("mean", preparation.mean), ("deviation", preparation.deviation)):
+        if len(numbers) != channels:
+            raise InputError(f"{name} has a {what} of {len(numbers)} channels, and the model reads {channels}")
+
+
+def size_of(values: Mapping[str, Any], key: str, default: int) -> tuple[int, int] | int:
+    size = values.get(key, default)
+    if isinstance(size, Mapping):
+        if "shortest_edge" in size:
+            return int(size["shortest_edge"])
+        if "height" not in size or "width" not in size:
+            raise InputError(f"{PREPARATION}: {key} is {dict(size)}: expected height and width, or shortest_edge")
+        return int(size["height"]), int(size["width"])
+    return as_pair(int(size))
+
+
+def as_pair(size: tuple[int, int] | int) -> tuple[int, int]:
+    return size if isinstance(size, tuple) else (size, size)

@@ -1,0 +1,58 @@
+"""What a model of images is saved with says how they are prepared, to transformers and to us."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from test_export import made, picture
+
+import glassformer as gf
+from glassformer.checkpoints.labels import name_classes
+from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
+from glassformer.errors import InputError
+from glassformer.tasks.pictures import read_pixels
+
+GREY = Preparation(resize=(28, 28), resample=2, crop=None, scale=1 / 255, mean=(0.13,), deviation=(0.31,))
+COLOUR = Preparation(
+    resize=(12, 12), resample=3, crop=None, scale=1 / 255, mean=(0.4, 0.5, 0.6), deviation=(0.2, 0.3, 0.4)
+)
+CASES = {
+    "grey": (picture(28, 7, 1), GREY),
+    "colour": (picture(12, 4, 3), COLOUR),
+    "cropped": (picture(12, 4, 3), Preparation(16, 2, (12, 12), 1 / 255, COLOUR.mean, COLOUR.deviation)),
+    "as it is": (picture(12, 4, 3), Preparation(None, 2, None, 1 / 127.5, (1.0,) * 3, (1.0,) * 3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transformers_and_we_prepare_alike(name: str, tmp_path: Path) -> None:
+    image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
+    config, preparation = CASES[name]
+    model = made(config)
+    name_classes(model, ["a", "b", "c", "d", "e"])
+    gf.save(model, tmp_path / "model", preparation=preparation)
+    assert read_preparation(tmp_path / "model", config) == preparation
+
+    size = (12, 12) if preparation.resize is None else (20, 20) if name == "cropped" else (40, 30)
+    pixels = np.random.default_rng(0).integers(0, 255, (*size, 3)[: 3 if len(preparation.mean) == 3 else 2], np.uint8)
+    image_module.fromarray(pixels).save(tmp_path / "image.png")
+    processor = getattr(transformers, "ViTImageProcessorPil", transformers.ViTImageProcessor)
+    with image_module.open(tmp_path / "image.png") as image:
+        theirs = processor.from_pretrained(tmp_path / "model")(image, return_tensors="pt")["pixel_values"][0]
+    ours = read_pixels(tmp_path / "image.png", preparation)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    assert gf.pipeline(tmp_path / "model")([str(tmp_path / "image.png")])[0].label in "abcde"
+
+
+def test_a_preparation_that_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"makes images of \(28, 28\), and the model reads \(12, 12\)"):
+        write_preparation(GREY, tmp_path, picture(12, 4, 1))
+    with pytest.raises(InputError, match="a mean of 3 channels, and the model reads 1"):
+        write_preparation(COLOUR, tmp_path, picture(12, 4, 1))
+    stack = gf.StackConfig(d_model=8, num_layers=1, num_heads=2)
+    writer = gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=9))
+    with pytest.raises(InputError, match="is for images, and this model reads none"):
+        gf.save(writer, tmp_path / "text", preparation=GREY)
+    assert not (tmp_path / "text").exists()
