@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import bucketed, pad
+from glassformer.data.batches import bucketed, in_order, pad
 from glassformer.data.dates import MONTHS, WEEKDAYS, clock_times, date_pairs, korean_time, make_pair, spoken_times
-from glassformer.data.pairs import Pair, read_lines, read_pairs
+from glassformer.data.files import read_lines
+from glassformer.data.pairs import Pair, read_pairs
 from glassformer.errors import InputError
 
 KOREAN = re.compile(
@@ -91,8 +92,8 @@ def test_pairs_from_one_file_and_from_two(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-8")
     (tmp_path / "a.ko").write_text("하나\n둘\n", encoding="utf-8")
     expected = [Pair("one", "하나"), Pair("two", "둘")]
-    assert read_pairs(tmp_path / "pairs.tsv") == expected
-    assert read_pairs(tmp_path / "a.en", tmp_path / "a.ko") == expected
+    assert list(read_pairs(tmp_path / "pairs.tsv")) == expected
+    assert list(read_pairs(tmp_path / "a.en", tmp_path / "a.ko")) == expected
 
 
 def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
@@ -135,6 +136,29 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert bucketed(lengths, 64, seed=1, epoch=2) == bucketed(lengths, 64, seed=1, epoch=2)
     assert bucketed(lengths, 64, seed=1, epoch=2) != bucketed(lengths, 64, seed=1, epoch=3)
     assert bucketed([100], 64, seed=0, epoch=0) == [[0]], "an example longer than the budget is a batch by itself"
+
+
+def test_the_order_of_batches_stays_what_it_was() -> None:
+    """A run that is resumed, or repeated with a later version, sees the same batches."""
+    assert bucketed([3, 1, 4, 1, 5, 9, 2, 6], 10, seed=0, epoch=0) == [[5], [7], [1, 3, 6], [0, 2], [4]]
+
+
+def test_batches_hold_no_more_examples_than_asked_for() -> None:
+    lengths = [1 + i % 3 for i in range(100)]
+    batches = bucketed(lengths, 64, seed=0, epoch=0, max_examples=7)
+    assert sorted(i for batch in batches for i in batch) == list(range(100))
+    assert max(map(len, batches)) == 7
+    with pytest.raises(InputError, match="max_examples 0: expected 1 or more"):
+        bucketed(lengths, 64, seed=0, epoch=0, max_examples=0)
+
+
+def test_batches_of_one_size() -> None:
+    batches = in_order(10, 4, seed=0, epoch=0)
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    assert sorted(i for batch in batches for i in batch) == list(range(10))
+    assert batches == in_order(10, 4, seed=0, epoch=0)
+    assert in_order(100, 100, seed=0, epoch=0) != in_order(100, 100, seed=0, epoch=1)
+    assert in_order(100, 100, seed=0, epoch=0) != in_order(100, 100, seed=1, epoch=0)
 
 
 def test_padding_on_either_side() -> None:

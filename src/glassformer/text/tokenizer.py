@@ -114,6 +114,11 @@ class Tokenizer:
         with self.lock:
             return list(self.backend.encode(text, add_special_tokens=add_special).ids)
 
+    def ids_batch(self, texts: Sequence[str], *, add_special: bool = True) -> list[list[int]]:
+        """As `ids`, for many texts at once: as quick as it gets, for what is encoded once and kept."""
+        with self.lock:
+            return [row.ids for row in self.backend.encode_batch_fast(list(texts), add_special_tokens=add_special)]
+
     def encode(
         self,
         texts: Sequence[str],
@@ -161,6 +166,21 @@ class Tokenizer:
             offsets=torch.stack([starts, ends], dim=-1),
             sequence_ids=parts,
         )
+
+    def rows(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        max_length: int | None = None,
+        target: bool = False,
+    ) -> list[list[int]]:
+        """The ids of many texts, or pairs of texts, as `encode` has them, each as long as it is."""
+        backend = self.target if target and self.target is not None else self.backend
+        inputs = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
+        language = self.settings.get("tgt_lang") if target else None
+        with self.set_up(backend, max_length, language, pairs is not None, add_special=True):
+            return [row.ids for row in backend.encode_batch_fast(inputs)]
 
     @contextmanager
     def set_up(

@@ -1,21 +1,245 @@
-"""A new tokenizer: byte-pair encoding (Sennrich et al., 2016) starts from characters and merges what is frequent."""
+"""A new tokenizer, learned from texts.
 
-from collections.abc import Iterable
+    bpe           starts from characters and merges what is frequent (Sennrich et al., 2016)
+    bytes         the same, starting from bytes, so that no text is ever unknown or changed (Radford et al., 2019)
+    unigram       keeps the pieces that make the text likely (Kudo, 2018)
+    wordpiece     pieces of words, with ## before those that do not begin one (Schuster and Nakajima, 2012)
+    characters    each character that occurs
+
+`bytes` and `characters` give back a text to the letter, as a language model needs it. The same texts in the same order
+give the same tokenizer.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Literal, get_args
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from glassformer.errors import InputError, nearest
+from glassformer.text.conventions import END_OF_TEXT, segments, template
 from glassformer.text.tokenizer import SPACE, Tokenizer
 
+Kind = Literal["bpe", "bytes", "unigram", "wordpiece", "characters"]
+# What stands beside a text: its end, nothing (a language model's text goes on), or the marks of BERT's segments.
+Around = Literal["end", "nothing", "segments"]
 TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+# A text may well hold "<s>" or "<unk>"; those that lose nothing have special tokens that hardly occur in one.
+LOSSLESS = {"pad_token": "<|padding|>", "bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT}
+UNKNOWN = {"unk_token": "<|unknown|>"}
+SEGMENTS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 # A word, a number or a punctuation mark is a piece of its own; a space belongs to the word that follows it.
 PIECE = r" ?[^\s\d\p{P}]+| ?\d+|\p{P}|\s+"
+CONTINUED = "##"
+PRIVATE = 0xF0000  # where Unicode has 131,072 signs without a meaning
+STEP = 0.0001  # between the scores that the library gives to characters it had pruned
 
 
-def train_tokenizer(lines: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Learned from these lines: at most `vocab_size` tokens, fewer if the text has fewer."""
-    backend = tokenizers.Tokenizer(models.BPE(unk_token=TOKENS["unk_token"]))
-    backend.normalizer = normalizers.NFC()
+def train_tokenizer(
+    lines: Iterable[str],
+    vocab_size: int,
+    kind: Kind = "bpe",
+    *,
+    around: Around | None = None,
+    lowercase: bool = False,
+) -> Tokenizer:
+    """Learned from these lines, read once: at most `vocab_size` tokens, fewer if the text has fewer.
+
+    `around` is what stands beside a text: "end" by default, and "nothing" for the kinds that lose nothing. "segments"
+    adds the tokens of BERT (`[CLS] text [SEP] pair [SEP]`, and `[MASK]`).
+    """
+    if kind not in TRAIN:
+        raise InputError(f"kind {kind!r} of tokenizer is not known{nearest(str(kind), TRAIN)}")
+    lossless = kind in ("bytes", "characters")
+    around = around or ("nothing" if lossless else "end")
+    if around not in get_args(Around):
+        raise InputError(f"around {around!r} a text is not known{nearest(str(around), get_args(Around))}")
+    if lowercase and lossless:
+        raise InputError(f"lowercase: a tokenizer of {kind} keeps every text as it is. Leave lowercase out")
+    special = {
+        **(LOSSLESS if lossless else TOKENS),
+        **(UNKNOWN if kind == "characters" else {}),
+        **(SEGMENTS if around == "segments" else {}),
+    }
+    tokens = list(dict.fromkeys(special.values()))
+    least = len(tokens) + (len(pre_tokenizers.ByteLevel.alphabet()) if kind == "bytes" else 1)
+    if vocab_size < least:
+        raise InputError(f"vocab_size {vocab_size}: expected {least} or more for a tokenizer of {kind}")
+    backend = TRAIN[kind](checked(lines), vocab_size, tokens, special, lowercase)
+    backend.add_special_tokens(tokens)
+    if around == "end":
+        backend.post_processor = template(backend, "$A {end}", "$A {end} $B:1 {end}:1", special)
+    elif around == "segments":
+        backend.post_processor = segments(backend, special)
+    typed = ["token_type_ids"] if around == "segments" else []
+    return Tokenizer(backend, {**special, "model_input_names": ["input_ids", *typed, "attention_mask"]})
+
+
+def checked(lines: Iterable[str]) -> Iterator[str]:
+    if isinstance(lines, str):
+        raise InputError(f"a single text {lines[:40]!r} was given: expected many lines")
+    empty = True
+    for line in lines:
+        empty = empty and not line.strip()
+        yield line
+    if empty:
+        raise InputError("no text to learn a tokenizer from: expected lines with words")
+
+
+def train_bpe(
+    lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
+) -> tokenizers.Tokenizer:
+    backend = tokenizers.Tokenizer(models.BPE(unk_token=special["unk_token"]))
+    cut_into_words(backend, lowercase)
+    normalize = backend.normalizer.normalize_str
+    learn_merges(backend, lines, vocab_size, tokens, lambda line: SPACE + normalize(line).replace(" ", SPACE))
+    return backend
+
+
+def learn_merges(
+    backend: tokenizers.Tokenizer,
+    lines: Iterable[str],
+    vocab_size: int,
+    tokens: list[str],
+    characters: Callable[[str], str],
+) -> None:
+    """Trains a model of BPE; `characters` are those of a line as the model sees them.
+
+    If there is no room for all of them, the library leaves some of the rarest out by chance. Here the order decides.
+    """
+    seen: Counter[str] = Counter()
+
+    def counted() -> Iterator[str]:
+        for line in lines:
+            seen.update(characters(line))
+            yield line
+
+    backend.train_from_iterator(counted(), bpe_trainer(vocab_size, tokens))
+    if len(seen) > vocab_size - len(tokens):
+        backend.model = models.BPE(most_frequent(seen, vocab_size, tokens), [], unk_token=backend.model.unk_token)
+
+
+def most_frequent(seen: Counter[str], vocab_size: int, tokens: list[str]) -> dict[str, int]:
+    """A vocabulary of characters, in the order of their code points."""
+    frequent = sorted(seen, key=lambda character: (-seen[character], character))[: vocab_size - len(tokens)]
+    return {token: i for i, token in enumerate([*tokens, *sorted(frequent)])}
+
+
+def bpe_trainer(vocab_size: int, tokens: list[str], alphabet: Sequence[str] = ()) -> trainers.BpeTrainer:
+    return trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        limit_alphabet=vocab_size - len(tokens),
+        initial_alphabet=list(alphabet),
+        special_tokens=tokens,
+        show_progress=False,
+        min_frequency=2,
+    )
+
+
+def train_bytes(
+    lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
+) -> tokenizers.Tokenizer:
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    # All 256 of them, so that any text can be written.
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    backend.train_from_iterator(lines, bpe_trainer(vocab_size, tokens, alphabet))
+    return backend
+
+
+def train_unigram(
+    lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
+) -> tokenizers.Tokenizer:
+    backend = tokenizers.Tokenizer(models.Unigram())
+    cut_into_words(backend, lowercase)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=vocab_size, special_tokens=tokens, unk_token=special["unk_token"], show_progress=False
+    )
+    too_small = InputError(
+        f"vocab_size {vocab_size}: these texts have more characters than that, and unigram keeps each of them. "
+        "Choose a larger one, or another kind"
+    )
+    try:
+        backend.train_from_iterator(lines, trainer)
+    except Exception as error:  # the library has no class of its own for it
+        raise too_small if "not large enough" in str(error) else error from None
+    vocabulary = [(piece, score) for piece, score in json.loads(backend.to_str())["model"]["vocab"]]
+    if len(vocabulary) > vocab_size:
+        raise too_small
+    ordered = [*vocabulary[: len(tokens)], *settled(vocabulary[len(tokens) :])]
+    backend.model = models.Unigram(ordered, tokens.index(special["unk_token"]), False)
+    return backend
+
+
+def settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The same pieces, freed of chance.
+
+    The trainer sums up in any order, which shows in the last digits, and it goes through the characters that it had
+    pruned in any order, giving each a score that is a step from the one before. Here the steps follow the alphabet.
+    """
+    lowest = min((score for _, score in pieces), default=0.0)
+    steps = {piece: (score - lowest) / STEP for piece, score in pieces if len(piece) == 1}
+    pruned = {piece: round(step) for piece, step in steps.items() if abs(step - round(step)) < 1e-4}
+    for piece, step in zip(sorted(pruned), sorted(pruned.values()), strict=True):
+        pruned[piece] = step
+    scores = {piece: lowest + STEP * pruned[piece] if piece in pruned else score for piece, score in pieces}
+    rounded = ((piece, round(score, 6)) for piece, score in scores.items())
+    return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))
+
+
+def train_wordpiece(
+    lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
+) -> tokenizers.Tokenizer:
+    """The library's own trainer numbers the continued characters by chance. So BPE learns from words in which every
+    character is a sign of its own for the beginning of a word and for elsewhere, and its tokens are spelled back."""
+    normalizer, pre_tokenizer = composed(lowercase), pre_tokenizers.BertPreTokenizer()
+    signs: dict[tuple[str, bool], str] = {}
+
+    @lru_cache(maxsize=1 << 16)
+    def disguise(word: str) -> str:
+        both = ((character, place > 0) for place, character in enumerate(word))
+        return "".join(signs.setdefault(key, chr(PRIVATE + len(signs))) for key in both)
+
+    disguised = (
+        " ".join(disguise(word) for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(line)))
+        for line in lines
+    )
+    learner = tokenizers.Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    learn_merges(learner, disguised, vocab_size, tokens, lambda line: line.replace(" ", ""))
+    meant = {sign: key for key, sign in signs.items()}
+    vocabulary: dict[str, int] = {}
+    for token, i in learner.get_vocab().items():
+        if token in tokens:
+            vocabulary[token] = i
+        else:
+            prefix = CONTINUED if meant[token[0]][1] else ""
+            vocabulary[prefix + "".join(meant[sign][0] for sign in token)] = i
+    backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=special["unk_token"]))
+    backend.normalizer, backend.pre_tokenizer = normalizer, pre_tokenizer
+    backend.decoder = decoders.WordPiece(prefix=CONTINUED)
+    return backend
+
+
+def train_characters(
+    lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
+) -> tokenizers.Tokenizer:
+    """BPE without merges leaves every character as it is."""
+    seen: Counter[str] = Counter()
+    for line in lines:
+        seen.update(line)
+    vocabulary = most_frequent(seen, vocab_size, tokens)
+    backend = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token=special["unk_token"]))
+    backend.decoder = decoders.Fuse()
+    return backend
+
+
+def cut_into_words(backend: tokenizers.Tokenizer, lowercase: bool) -> None:
+    backend.normalizer = composed(lowercase)
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(PIECE), behavior="isolated"),
@@ -23,16 +247,17 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int) -> Tokenizer:
         ]
     )
     backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="first")
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        limit_alphabet=vocab_size - len(TOKENS),
-        special_tokens=list(TOKENS.values()),
-        show_progress=False,
-        min_frequency=2,
-    )
-    backend.train_from_iterator(lines, trainer)
-    end = TOKENS["eos_token"]
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"$A {end}", special_tokens=[(end, backend.token_to_id(end))]
-    )
-    return Tokenizer(backend, TOKENS)
+
+
+def composed(lowercase: bool) -> normalizers.Normalizer:
+    """One way to write an accent or a Hangul syllable; on request one case."""
+    return normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()]) if lowercase else normalizers.NFC()
+
+
+TRAIN: dict[str, Callable[[Iterable[str], int, list[str], dict[str, str], bool], Any]] = {
+    "bpe": train_bpe,
+    "bytes": train_bytes,
+    "unigram": train_unigram,
+    "wordpiece": train_wordpiece,
+    "characters": train_characters,
+}

@@ -1,0 +1,325 @@
+"""A corpus for language models: every token of many documents in one long row, on disk and larger than memory.
+
+    tokens.bin      the ids, two or four bytes each, with an end-of-text id after each document
+    documents.bin   where each document begins
+    marks.bin       where each encoded piece begins: token, byte of text, unknown bytes so far
+    index.json      the counts, and what the files were made from
+
+All numbers are little-endian. `write_corpus` makes the files and makes them again only when something has changed;
+`open_corpus` maps them into memory, so that any window is there at once.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.data.documents import Piece, pieces_of, stream_documents
+from glassformer.data.files import opened
+from glassformer.errors import InputError
+from glassformer.schema import parse_json
+from glassformer.text.tokenizer import Tokenizer
+
+TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "index.json"
+FORMAT = 1
+BATCH = 1 << 20  # characters that are encoded at a time
+POSITION = np.dtype("<u8")
+Numbers = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass
+class Counts:
+    tokens: int = 0
+    documents: int = 0
+    empty_documents: int = 0  # left out
+    bytes: int = 0  # of text, in UTF-8
+    unknown_bytes: int = 0  # those of them that became <unk>
+
+
+class Corpus:
+    """A long row of tokens, cut into windows for training and judged by the bytes of text it stands for.
+
+    `tokens` are those from position `first` of the row that `starts` (of documents) and `marks` (of pieces) speak of;
+    `before` are the bytes and the unknown bytes of the text before it.
+    """
+
+    def __init__(
+        self,
+        tokens: Numbers,
+        starts: Numbers,
+        marks: Numbers,
+        counts: Counts,
+        *,
+        first: int = 0,
+        before: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.tokens, self.starts, self.marks, self.counts = tokens, starts, marks, counts
+        self.first, self.before = first, before
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def num_documents(self) -> int:
+        return self.counts.documents
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the text in UTF-8: what bits per byte are counted by."""
+        return self.counts.bytes
+
+    @property
+    def num_unknown(self) -> int:
+        """Bytes of the text that no token stands for."""
+        return self.counts.unknown_bytes
+
+    def windows(self, block: int, *, partial: bool = False) -> int:
+        """How many windows of `block` + 1 tokens there are, each beginning with the last token of the one before.
+
+        With `partial` the last may be shorter, so that every token but the first is predicted once.
+        """
+        if block < 1:
+            raise InputError(f"block {block}: expected 1 or more tokens")
+        predicted = len(self) - 1
+        return -(-predicted // block) if partial else predicted // block
+
+    def window(self, index: int, block: int) -> tuple[Tensor, Tensor]:
+        """The ids of one window, and for each the number of its document in the corpus."""
+        if not 0 <= index < self.windows(block, partial=True):
+            raise IndexError(f"window {index} of {self.windows(block, partial=True)}")
+        begin, end = index * block, min((index + 1) * block + 1, len(self))
+        ids = self.tokens[begin:end].astype(np.int64)
+        positions = np.arange(self.first + begin, self.first + end, dtype=POSITION)
+        documents = np.searchsorted(self.starts, positions, side="right") - 1
+        return torch.from_numpy(ids), torch.from_numpy(documents.astype(np.int64))
+
+    def split(self, fraction: float, tokenizer: Tokenizer) -> tuple["Corpus", "Corpus"]:
+        """What to train on, and the last part held out.
+
+        The border is that of two documents if one is near enough (half to twice the fraction is held out), otherwise
+        it is between two tokens. The tokenizer that made the corpus tells how many bytes stand on either side.
+        """
+        if not 0 < fraction < 1:
+            raise InputError(f"held out {fraction}: expected a share between 0 and 1, such as 0.1")
+        wanted = len(self) - max(1, round(fraction * len(self)))
+        if wanted < 1:
+            raise InputError(f"a corpus of {len(self)} tokens is too short to train on some and hold out others")
+        border = nearest_number(inner(self.starts, self), self.first + wanted)
+        if border is not None and fraction / 2 <= (self.last - border) / len(self) <= 2 * fraction:
+            known = self.known_at(border)
+        else:
+            border, known = self.cut_near(self.first + wanted, tokenizer)
+        end = self.known_at(self.last)
+        return self.part(self.first, border, self.before, known), self.part(border, self.last, known, end)
+
+    def part(self, begin: int, end: int, before: tuple[int, int], after: tuple[int, int]) -> "Corpus":
+        """From one position to another; `before` and `after` are bytes and unknown bytes up to each."""
+        documents = int(np.searchsorted(self.starts, end)) - int(np.searchsorted(self.starts, begin, side="right")) + 1
+        counts = Counts(end - begin, documents, bytes=after[0] - before[0], unknown_bytes=after[1] - before[1])
+        tokens = self.tokens[begin - self.first : end - self.first]
+        return Corpus(tokens, self.starts, self.marks, counts, first=begin, before=before)
+
+    def known_at(self, position: int) -> tuple[int, int]:
+        """Bytes and unknown bytes of the whole row before the beginning of a piece, or before either end."""
+        if position == self.first:
+            return self.before
+        if position == self.last:
+            return self.before[0] + self.counts.bytes, self.before[1] + self.counts.unknown_bytes
+        _, size, unknown = self.marks[np.searchsorted(self.marks[:, 0], position)]
+        return int(size), int(unknown)
+
+    def cut_near(self, position: int, tokenizer: Tokenizer) -> tuple[int, tuple[int, int]]:
+        """A border of tokens near here, and what is known there.
+
+        Inside a piece the bytes are counted by decoding both sides, if together they are as many as the piece has. So
+        it is with tokenizers that lose nothing, except between two bytes of one character, hence a few attempts.
+        Otherwise the border is that of two pieces.
+        """
+        borders = inner(self.marks[:, 0], self)
+        after = int(np.searchsorted(borders, position, side="right"))
+        begin = int(borders[after - 1]) if after > 0 else self.first
+        end = int(borders[after]) if after < len(borders) else self.last
+        known, size = self.known_at(begin), self.known_at(end)[0] - self.known_at(begin)[0]
+        for cut in range(position, min(position + 8, end)):
+            head, tail = (self.decoded_size(*ends, tokenizer) for ends in ((begin, cut), (cut, end)))
+            if head + tail == size:
+                return cut, (known[0] + head, known[1])
+        border = nearest_number(borders, position)
+        if border is None:
+            raise InputError(
+                f"of {len(self)} tokens no part can be held out whose bytes are known: they are too few, or the "
+                "tokenizer does not give back what it reads. Give a file to judge by (--valid), or --tokenizer bytes"
+            )
+        return border, self.known_at(border)
+
+    def decoded_size(self, begin: int, end: int, tokenizer: Tokenizer) -> int:
+        return len(tokenizer.decode(self.tokens[begin - self.first : end - self.first].tolist()).encode())
+
+
+def inner(positions: Numbers, corpus: Corpus) -> Numbers:
+    """Those that leave something on both sides."""
+    low, high = np.searchsorted(positions, [corpus.first + 1, corpus.last])
+    return positions[low:high]
+
+
+def nearest_number(numbers: Numbers, wanted: int) -> int | None:
+    """Of ascending numbers."""
+    at = int(np.searchsorted(numbers, wanted))
+    return min(
+        (int(number) for number in numbers[max(0, at - 1) : at + 1]), key=lambda n: abs(n - wanted), default=None
+    )
+
+
+def write_corpus(
+    files: Sequence[Path],
+    tokenizer: Tokenizer,
+    out: Path,
+    *,
+    text_column: str = "text",
+    document_separator: str | None = None,
+) -> Corpus:
+    """The corpus of these files, in the folder `out`; what is there already is used if nothing has changed.
+
+    A plain text is one document, or with a `document_separator` ("blank lines", or a text such as "<|endoftext|>")
+    several; in a table each row has one in its `text_column`.
+    """
+    made_from = {
+        "format": FORMAT,
+        "tokenizer": hashlib.sha256(tokenizer.backend.to_str().encode()).hexdigest(),
+        "end": tokenizer.eos_token_id,
+        "text_column": text_column,
+        "document_separator": document_separator,
+        "sources": [describe(Path(file)) for file in files],
+    }
+    if (out / INDEX).is_file() and parse_json(out / INDEX).get("made_from") == made_from:
+        return open_corpus(out)
+    pieces = (
+        piece
+        for file in files
+        for piece in stream_documents(Path(file), text_column=text_column, separator=document_separator)
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    names = (TOKENS, DOCUMENTS, MARKS)
+    with ExitStack() as stack:
+        streams = [stack.enter_context(partial(out / name).open("wb")) for name in names]
+        counts = write_pieces(pieces, tokenizer, *streams)
+    if not counts.documents:
+        raise InputError(f"{', '.join(map(str, files))}: no text in it")
+    index = {**vars(counts), "bytes_per_token": id_type(tokenizer).itemsize, "made_from": made_from}
+    partial(out / INDEX).write_text(json.dumps(index, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    # The index goes first and comes last: with it, the files beside it are whole and belong to it.
+    (out / INDEX).unlink(missing_ok=True)
+    for name in (*names, INDEX):
+        partial(out / name).replace(out / name)
+    return open_corpus(out)
+
+
+def open_corpus(folder: Path) -> Corpus:
+    """A corpus as `write_corpus` left it, mapped into memory."""
+    if not (folder / INDEX).is_file():
+        raise InputError(f"{folder} has no {INDEX}: expected a corpus. Make it again")
+    index = parse_json(folder / INDEX)
+    try:
+        counts = Counts(**{name: index[name] for name in vars(Counts())})
+        kind = np.dtype(f"<u{index['bytes_per_token']}")
+        tokens, starts, marks = (
+            np.memmap(folder / name, dtype=dtype, mode="r")
+            for name, dtype in ((TOKENS, kind), (DOCUMENTS, POSITION), (MARKS, POSITION))
+        )
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise InputError(f"{folder} is no whole corpus ({error}). Delete it and make it again") from None
+    if (len(tokens), len(starts)) != (counts.tokens, counts.documents) or len(marks) % 3:
+        raise InputError(
+            f"{folder} has {len(tokens)} tokens of {len(starts)} documents, and its {INDEX} says {counts.tokens} of "
+            f"{counts.documents}. Delete it and make it again"
+        )
+    return Corpus(tokens, starts, marks.reshape(-1, 3), counts)
+
+
+def corpus_from_texts(texts: Iterable[str], tokenizer: Tokenizer) -> Corpus:
+    """A corpus in memory: each text is a document."""
+    streams = [BytesIO() for _ in range(3)]
+    pieces = (piece for text in texts for piece in pieces_of(text if text.strip() else ""))
+    counts = write_pieces(pieces, tokenizer, *streams)
+    if not counts.documents:
+        raise InputError("no text was given: expected documents")
+    types = (id_type(tokenizer), POSITION, POSITION)
+    tokens, starts, marks = (
+        np.frombuffer(stream.getvalue(), dtype=dtype) for stream, dtype in zip(streams, types, strict=True)
+    )
+    return Corpus(tokens, starts, marks.reshape(-1, 3), counts)
+
+
+def write_pieces(
+    pieces: Iterable[Piece], tokenizer: Tokenizer, tokens: IO[bytes], starts: IO[bytes], marks: IO[bytes]
+) -> Counts:
+    """Encodes batch by batch and appends to the three files."""
+    counts, kind, end = Counts(), id_type(tokenizer), tokenizer.eos_token_id
+    for batch in batched(pieces):
+        rows = tokenizer.ids_batch([piece.text for piece in batch], add_special=False)
+        for piece, ids in zip(batch, rows, strict=True):
+            if piece.begins and piece.ends and not piece.text:
+                counts.empty_documents += 1
+                continue
+            if piece.begins:
+                starts.write(np.array(counts.tokens, dtype=POSITION).tobytes())
+                counts.documents += 1
+            marks.write(np.array([counts.tokens, counts.bytes, counts.unknown_bytes], dtype=POSITION).tobytes())
+            counts.bytes += len(piece.text.encode())
+            counts.unknown_bytes += unknown_bytes(piece.text, ids, tokenizer)
+            if piece.ends and end is not None:
+                ids.append(end)
+            tokens.write(np.array(ids, dtype=kind).tobytes())
+            counts.tokens += len(ids)
+    return counts
+
+
+def batched(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    batch: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += 1 + len(piece.text)
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def unknown_bytes(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> int:
+    unknown = tokenizer.unk_token_id
+    if unknown is None or unknown not in ids:
+        return 0
+    (encoded,) = tokenizer.encode([text], add_special=False).offsets[:, torch.tensor(ids) == unknown]
+    return sum(len(text[start:end].encode()) for start, end in encoded.tolist())
+
+
+def id_type(tokenizer: Tokenizer) -> np.dtype[Any]:
+    """The smallest type that holds every id."""
+    last = max(tokenizer.backend.get_vocab(with_added_tokens=True).values())
+    return np.dtype("<u2" if last < 1 << 16 else "<u4")
+
+
+def describe(file: Path) -> dict[str, Any]:
+    """What tells whether a file has changed."""
+    with opened(file):
+        state = file.stat()
+    return {"path": str(file.resolve()), "size": state.st_size, "mtime": state.st_mtime_ns}
+
+
+def partial(file: Path) -> Path:
+    """The name a file has until it is whole."""
+    return file.with_name(f"{file.name}.partial")

@@ -1,0 +1,117 @@
+"""Built-in data: the language reference that every Python carries with it, in `pydoc_data.topics`.
+
+It is what `help("for")` prints: some 80 topics of English prose, grammar rules, tables and code, about 450,000
+characters. Nothing has to be fetched. It is not quite the same text in every version of Python (a later one says
+more), so a score belongs to the version it was measured on.
+
+Topics overlap: "compound" holds all of "if" and "while" again. A paragraph therefore belongs to the shortest topic it
+stands in and is taken out of the longer ones, so nothing that is held out was ever seen in training.
+
+Two tasks are made of it. For language models, `documentation_split`: running text. For classifiers,
+`documentation_examples`: a few words with a gap in them, and which of eight small words is missing (a cloze test:
+Taylor, 1953). Sentences of every kind have these eight, so the words of a passage say little. Their order says much:
+
+    The "if" statement is used ___ conditional execution:   ->   for
+"""
+
+import random
+import re
+from functools import cache
+from pydoc_data.topics import topics
+from zlib import crc32
+
+GAP = "___"
+GAP_WORDS = ("a", "and", "for", "in", "is", "of", "the", "to")
+AROUND = 5  # words to either side of a gap; fewer where the sentence ends
+AT_MOST = {"training": 1500, "held out": 120}  # examples of a word, so that none outnumbers the others by far
+
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"*])")
+LIST_MARK = re.compile(r"^(?:\*|\d+\.|\[\d+\]|\(\d+\))\s+")
+PLAIN_WORD = re.compile(r"[\"*(]*[A-Za-z’'-]+[\"*).,;:]*")
+
+
+@cache
+def documentation_texts() -> dict[str, str]:
+    """Topic -> text as it is printed, only with `\\n` alone at the end and the blank lines around it removed."""
+    return {name: topics[name].strip("\n") + "\n" for name in sorted(topics)}
+
+
+def documentation_split() -> tuple[str, str]:
+    """Training text and held-out text, about a tenth: whole topics, one after another, no paragraph twice."""
+    sides: dict[bool, list[str]] = {False: [], True: []}
+    for name, passages in paragraphs().items():
+        sides[is_held_out(name)].extend(passages)
+    return "\n\n".join(sides[False]) + "\n", "\n\n".join(sides[True]) + "\n"
+
+
+def documentation_examples(held_out: bool) -> list[tuple[str, str]]:
+    """Passages with one gap, and the word that stood there. The choice and the order are always the same.
+
+    No topic is on both sides, and no passage that reads the same.
+    """
+    side, gaps = "held out" if held_out else "training", cut_gaps(held_out)
+    if not held_out:
+        unseen = {text for texts in cut_gaps(True).values() for text in texts}
+        gaps = {word: [text for text in texts if text not in unseen] for word, texts in gaps.items()}
+    rng = random.Random(f"documentation {side}")
+    chosen = []
+    for word, texts in gaps.items():
+        chosen += [(text, word) for text in rng.sample(texts, min(AT_MOST[side], len(texts)))]
+    rng.shuffle(chosen)
+    return chosen
+
+
+def cut_gaps(held_out: bool) -> dict[str, list[str]]:
+    """Every place where one of the words stands, with the words around it: word -> different passages."""
+    gaps: dict[str, dict[str, None]] = {word: {} for word in GAP_WORDS}  # a dict, as a set has no order
+    for name, passages in paragraphs().items():
+        if is_held_out(name) == held_out:
+            for sentence in (sentence for passage in passages for sentence in sentences(passage)):
+                words = sentence.split()
+                for place, word in enumerate(words):
+                    if word in gaps:
+                        before, after = words[max(0, place - AROUND) : place], words[place + 1 : place + 1 + AROUND]
+                        gaps[word][" ".join([*before, GAP, *after])] = None
+    return {word: list(texts) for word, texts in gaps.items()}
+
+
+def is_held_out(topic: str) -> bool:
+    """One topic in ten, scattered by a hash of its name, so that a new topic moves no other."""
+    return crc32(f"topic {topic}".encode()) % 10 == 1
+
+
+@cache
+def paragraphs() -> dict[str, list[str]]:
+    """Topic -> those of its paragraphs that no shorter topic has."""
+    texts, owner = documentation_texts(), dict[str, str]()
+    for name in sorted(texts, key=lambda name: (len(texts[name]), name)):
+        for passage in split_paragraphs(texts[name]):
+            owner.setdefault(joined(passage), name)
+    own: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        once = {joined(passage): passage for passage in split_paragraphs(text)}
+        own[name] = [passage for key, passage in once.items() if owner[key] == name]
+    return own
+
+
+def split_paragraphs(text: str) -> list[str]:
+    return [passage for passage in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n")) if passage.strip()]
+
+
+def sentences(passage: str) -> list[str]:
+    """The sentences of a paragraph of prose, each on one line. A table, grammar rule or piece of code has none."""
+    text = LIST_MARK.sub("", joined(passage))
+    return [sentence for sentence in SENTENCE_END.split(text) if is_prose(sentence)]
+
+
+def is_prose(sentence: str) -> bool:
+    """From a capital or a quoted name to a full stop, of 6 to 40 words, nearly all of them plain."""
+    words = sentence.split()
+    plain = sum(PLAIN_WORD.fullmatch(word) is not None for word in words)
+    begins, ends = sentence[0].isupper() or sentence[0] in '"*', sentence[-1] in ".:!?"
+    return begins and ends and 6 <= len(words) <= 40 and plain >= 0.8 * len(words)
+
+
+def joined(passage: str) -> str:
+    """Without the line ends and indents of a printed paragraph."""
+    return " ".join(passage.split())

@@ -1,0 +1,74 @@
+"""Some examples are held out of training, to be judged by. Which ones is a function of the seed."""
+
+import random
+from collections.abc import Hashable, Sequence
+from math import floor
+
+from glassformer.errors import InputError
+
+
+def split(
+    count: int, fraction: float, *, seed: int, strata: Sequence[Hashable] | None = None, name: str = "the data"
+) -> tuple[list[int], list[int]]:
+    """Indices to train on and indices held out, both in random order.
+
+    With `strata`, the class of each example, every class gives its share: each that has two members or more is on both
+    sides, and one that has a single member is trained on. `name` is what errors call the examples: their file.
+    """
+    if not 0 < fraction < 1:
+        raise InputError(f"held out {fraction}: expected a share between 0 and 1, such as 0.1")
+    if count < 2:
+        raise InputError(f"{name} has {count} examples: too few to train on some and hold out others")
+    order = list(range(count))
+    random.Random(f"split {seed}").shuffle(order)
+    wanted = min(count - 1, max(1, round(fraction * count)))
+    if strata is None:
+        return order[wanted:], order[:wanted]
+    if len(strata) != count:
+        raise InputError(f"{count} examples and {len(strata)} classes: expected one class to each example")
+    members: dict[Hashable, list[int]] = {}
+    for index in order:
+        members.setdefault(strata[index], []).append(index)
+    shares = shared_out(wanted, [len(indices) for indices in members.values()])
+    held_out = {index for indices, share in zip(members.values(), shares, strict=True) for index in indices[:share]}
+    if not held_out:
+        raise InputError(
+            f"{name} has {count} examples of {len(members)} classes: none has a second one to hold out. Give files of "
+            "their own to train and to judge by"
+        )
+    return [index for index in order if index not in held_out], [index for index in order if index in held_out]
+
+
+def split_without_doubles(
+    texts: Sequence[Hashable],
+    fraction: float,
+    *,
+    seed: int,
+    strata: Sequence[Hashable] | None = None,
+    name: str = "the data",
+) -> tuple[list[int], list[int]]:
+    """As `split`, but no example stays in training whose text is held out as well: it would be known by heart."""
+    training, held_out = split(len(texts), fraction, seed=seed, strata=strata, name=name)
+    secret = {texts[index] for index in held_out}
+    training = [index for index in training if texts[index] not in secret]
+    if not training:
+        raise InputError(f"{name} has {len(texts)} examples and none without a double that is held out")
+    return training, held_out
+
+
+def shared_out(total: int, sizes: Sequence[int]) -> list[int]:
+    """`total` divided in proportion to the sizes by largest remainder, within 1 and size - 1 (0 for a size of 1)."""
+    exact = [total * size / sum(sizes) for size in sizes]
+    least = [min(1, size - 1) for size in sizes]
+    most = [size - 1 for size in sizes]
+    shares = [min(max(floor(part), low), high) for part, low, high in zip(exact, least, most, strict=True)]
+    step = 1 if sum(shares) < total else -1
+    while sum(shares) != total:
+        # The class that is furthest from its part goes one step nearer, as far as it has room.
+        bound = most if step > 0 else least
+        movable = [i for i, share in enumerate(shares) if share != bound[i]]
+        if not movable:
+            break
+        furthest = max(movable, key=lambda i: step * (exact[i] - shares[i]))
+        shares[furthest] += step
+    return shares

@@ -1,0 +1,46 @@
+"""Where words begin in a row of tokens, told by the tokens themselves: for what is done with whole words."""
+
+import unicodedata
+from typing import Any
+
+import numpy as np
+from tokenizers import models
+
+from glassformer.text.tokenizer import Tokenizer
+
+LETTERS, DIGITS, OTHER, SPACE = 1, 2, 0, 3
+
+
+class Words:
+    """A token goes on a word if it is marked so (## in a WordPiece vocabulary), or else if it goes on with letters
+    where the token before ended in letters or was a single space, and so with digits. Any other begins a word."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        model = tokenizer.backend.model
+        self.prefix = model.continuing_subword_prefix if isinstance(model, models.WordPiece) else None
+        size = max(tokenizer.backend.get_vocab(with_added_tokens=True).values()) + 1
+        special = {i for i, token in tokenizer.backend.get_added_tokens_decoder().items() if token.special}
+        texts = ["" if i in special else tokenizer.readable(i) for i in range(size)]
+        self.first = np.array([kind_of(text[:1]) for text in texts], dtype=np.int8)
+        self.last = np.array([SPACE if text == " " else kind_of(text[-1:]) for text in texts], dtype=np.int8)
+        self.goes_on = np.array([bool(self.prefix) and text.startswith(str(self.prefix)) for text in texts])
+
+    def begins(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """For rows of ids (..., T), which of them begin a word; the first of a row does."""
+        if self.prefix is not None:
+            going_on = self.goes_on[ids]
+        else:
+            going_on = np.zeros(ids.shape, dtype=bool)
+            first, last = self.first[ids[..., 1:]], self.last[ids[..., :-1]]
+            going_on[..., 1:] = (first != OTHER) & ((first == last) | (last == SPACE))
+        going_on[..., 0] = False
+        return ~going_on
+
+
+def kind_of(character: str) -> int:
+    if not character:
+        return OTHER
+    if character == "\ufffd":  # some bytes of a character that has several: those of letters, nearly always
+        return LETTERS
+    group = unicodedata.category(character)[0]
+    return LETTERS if group in "LM" else DIGITS if group == "N" else OTHER
