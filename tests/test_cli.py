@@ -34,7 +34,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("demo", "train translate", "predict", "inspect", "verify", "convert", "--config", "--debug"):
         assert verb in shown
     assert run("train", "translate", "--help") == 0
-    assert "Factor on the paper's rate" in " ".join(capsys.readouterr().out.split())
+    assert "The highest learning rate" in " ".join(capsys.readouterr().out.split())
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +47,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_train_says_what_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", "translate", "--out", tmp_path / "run", *TINY) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for part in ("the built-in dates", "500 held out", "parameters", "step 2/2 loss", "tokens/s", "exact match"):
+    for part in ("the built-in dates", "500 held out", "parameters", "step 2/2 loss", "tokens/s", "exact_match"):
         assert part in shown
 
 
@@ -105,7 +105,7 @@ def test_text_of_the_user_is_shown_as_it_is(tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "run[a]"
     assert run("train", "translate", "--data", tmp_path / "pairs.tsv", "--out", out, *TINY) == 0
     shown = capsys.readouterr().out
-    assert f"the run is in {out}; try" in shown
+    assert f"the run is in {out}, and what became of it in {out / 'report.html'}; try" in shown
     assert "'[/b] costs $" in shown
     assert run("inspect", out, "--attention", "costs $3 and $4", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"attention": str(out / "attention-cross.png")}
@@ -119,7 +119,7 @@ def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.C
     assert (settings["steps"], settings["norm_order"], settings["warmup"]) == (1, "pre", 400)
     (tmp_path / "bad.toml").write_text("stepz = 2\n", encoding="utf-8")
     assert run("train", "translate", "--config", tmp_path / "bad.toml") == 2
-    assert "no field 'stepz': did you mean 'steps'?" in capsys.readouterr().err
+    assert "bad.toml, line 1: there is no field 'stepz': did you mean 'steps'?" in capsys.readouterr().err
     (tmp_path / "worse.toml").write_text("steps = \n", encoding="utf-8")
     assert run("train", "translate", "--config", tmp_path / "worse.toml") == 2
     assert "not valid TOML" in capsys.readouterr().err
@@ -141,7 +141,18 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "choice": (["train", "translate", "--norm-order", "later"], "later"),
         "heads": (["train", "translate", "--out", "DIR/x", "--d-model", "10", "--num-heads", "3"], "does not divide"),
         "finished": (["train", "translate", "--out", "RUN"], "holds a finished run"),
-        "one of two": (["train", "translate", "--source", "DIR/a"], "give both"),
+        "one of two": (["train", "translate", "--data", "DIR/a", "DIR/b", "DIR/c"], "there is no such file"),
+        "no data": (["train", "lm", "--out", "DIR/x", "--data", "--steps", "3"], "--data needs a file behind it"),
+        "no rate": (["train", "translate", "--schedule", "cosine"], "--rate is None: the cosine schedule needs one"),
+        "no run to resume": (["train", "lm", "--out", "DIR/x", "--resume"], "there is no run to go on with"),
+        "two ways": (["train", "lm", "--resume", "--overwrite"], "choose one"),
+        "no such metric": (
+            ["train", "translate", "--out", "DIR/x", *TINY, "--metric", "taste"],
+            "--metric taste: translate does not measure it; known are bleu",
+        ),
+        "one process": (["train", "translate", "--out", "DIR/x", *TINY, "--shard"], "start it with torchrun"),
+        "float16": (["train", "translate", "--out", "DIR/x", *TINY, "--precision", "float16"], "needs a GPU"),
+        "head of nothing": (["train", "classify", "--head", "class"], "names a new head for the model of --init"),
         "no file": (["train", "translate", "--data", "DIR/nowhere.tsv"], "there is no such file"),
         "no run": (["predict", "DIR/nowhere", "hello"], "there is no such folder"),
         "not a run": (["predict", "DIR", "hello"], "it is half-written, or not a model folder"),
@@ -155,8 +166,8 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         ),
         "no folder": (["inspect", "RUN", "--positions", "--picture", "DIR/no/x.png"], "there is no folder"),
         "no such ending": (["inspect", "RUN", "--positions", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
-        "not finite": (["train", "translate", "--rate-scale", "nan"], "--rate-scale is nan: expected a finite number"),
-        "no width": (["train", "translate", "--out", "DIR/x", "--d-ff", "0"], "d_ff is 0"),
+        "not finite": (["train", "translate", "--rate", "nan"], "--rate is nan: expected a finite number"),
+        "no width": (["train", "translate", "--out", "DIR/x", "--d-ff", "0"], "--d-ff is 0"),
         "a run is no demo": (["demo", "--out", "RUN"], "holds a run that is no demo"),
         "both": (["predict", "RUN", "hello", "--file", "DIR/x"], "choose one"),
     }

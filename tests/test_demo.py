@@ -16,7 +16,7 @@ def test_the_demo_translates_dates_it_never_saw(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     results = json.loads((tmp_path / "demo" / "run.json").read_text(encoding="utf-8"))["results"]
-    assert results["held_out"] == 500
+    assert results["count"] == 500
     assert results["exact_match"] >= 0.99
     shown = " ".join(answer.stdout.split())
     for part in ("held-out exact match", "1998년 3월 3일 오후 4시 30분", "attention-cross.png", "Try next"):

@@ -8,7 +8,7 @@ import torch
 import glassformer as gf
 from glassformer.inspect.attention import attention_maps
 from glassformer.inspect.params import count, shares
-from glassformer.settings import TranslateSettings
+from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 
 

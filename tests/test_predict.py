@@ -1,5 +1,6 @@
 """`predict` and `gf.pipeline` on tiny checkpoints of every head, made by transformers and compared with it."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -556,3 +557,366 @@ def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) 
     transformers.ViTModel(config).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, or images to"):
         gf.pipeline(tmp_path)
+
+
+@torch.no_grad()
+def test_several_classes_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {"id2label": LABELS, "label2id": {v: k for k, v in LABELS.items()}}
+    folder = bert(tmp_path, "ForSequenceClassification", problem_type="multi_label_classification", **names)
+    model, tokenizer = theirs(folder, "BertForSequenceClassification")
+    assert run("predict", folder, *TEXTS, "--json") == 0
+    rows = lines(capsys)
+    assert run("predict", folder, *TEXTS) == 0
+    sizes = set()
+    for text, row, line in zip(TEXTS, rows, capsys.readouterr().out.splitlines(), strict=True):
+        scores = model(**tokenizer(text, return_tensors="pt")).logits[0].sigmoid().tolist()
+        expected = sorted(((score, LABELS[i]) for i, score in enumerate(scores) if score > 0.5), reverse=True)
+        assert list(row["labels"]) == [name for _, name in expected]
+        assert list(row["labels"].values()) == pytest.approx([score for score, _ in expected], abs=1e-5)
+        assert list(row["scores"].values()) == pytest.approx(scores, abs=1e-5)
+        assert line.startswith(", ".join(f"{name} {score:.3f}" for score, name in expected) or "none")
+        sizes.add(len(expected))
+    assert len(sizes) > 1
+
+
+@pytest.fixture(scope="module")
+def judge_of_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    return bert(tmp_path_factory.mktemp("pairs"), "ForSequenceClassification", tokenizer=names, id2label=LABELS)
+
+
+@torch.no_grad()
+def test_pairs_of_texts(judge_of_pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, tokenizer = theirs(judge_of_pairs, "BertForSequenceClassification")
+    pairs = [(TEXTS[0], TEXTS[1]), (TEXTS[2], TEXTS[3]), (TEXTS[1], TEXTS[0])]
+    expected = []
+    for pair in pairs:
+        batch = tokenizer(*pair, return_tensors="pt", return_token_type_ids=True)
+        expected.append(model(**batch).logits[0].softmax(dim=0).tolist())
+    for pair, label, scores in zip(pairs, gf.pipeline(judge_of_pairs)(pairs, batch_size=2), expected, strict=True):
+        assert list(label.scores.values()) == pytest.approx(scores, abs=1e-5)
+        alone = gf.pipeline(judge_of_pairs)([" ".join(pair)])[0]
+        assert list(alone.scores.values()) != pytest.approx(scores, abs=1e-5)
+    (tmp_path / "pairs.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
+    rows = [{"sentence1": a, "sentence2": b, "label": 0} for a, b in pairs]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    table = "".join(f'"{a}",x,"{b}"\n' for a, b in pairs)
+    (tmp_path / "pairs.csv").write_text(f"first,other,second\n{table}", encoding="utf-8")
+    for flags in (
+        ["--file", tmp_path / "pairs.txt"],
+        ["--file", tmp_path / "pairs.jsonl"],
+        ["--file", tmp_path / "pairs.csv", "--text-columns", "first", "second"],
+        ["\t".join(pair) for pair in pairs],
+    ):
+        assert run("predict", judge_of_pairs, *flags, "--json") == 0
+        for row, pair, scores in zip(lines(capsys), pairs, expected, strict=True):
+            assert row["input"] == list(pair)
+            assert list(row["scores"].values()) == pytest.approx(scores, abs=1e-5)
+
+
+def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.csv").write_text('id,text,other\n1,"Hello, world",a\n2,how are you,b\n', encoding="utf-8")
+    for flags, expected in (([], ["Hello, world", "how are you"]), (["--text-columns", "other"], ["a", "b"])):
+        assert run("predict", classifier, "--file", tmp_path / "texts.csv", *flags, "--json") == 0
+        assert [row["input"] for row in lines(capsys)] == expected
+    (tmp_path / "table.tsv").write_text("text\tlabel\nHello\tx\n", encoding="utf-8")
+    assert run("predict", classifier, "--file", tmp_path / "table.tsv", "--text-columns", "text", "--json") == 0
+    assert [row["input"] for row in lines(capsys)] == ["Hello"]
+    (tmp_path / "numbers.jsonl").write_text('{"text": "one"}\n{"text": 2}\n', encoding="utf-8")
+    for flags, message in (
+        ([tmp_path / "texts.csv", "--text-columns", "txt"], "none called 'txt': did you mean 'text'?"),
+        ([tmp_path / "numbers.jsonl"], "numbers.jsonl, line 2: text is 2, expected a text in quotes"),
+        ([tmp_path / "none.txt"], "none.txt: there is no such file"),
+    ):
+        assert run("predict", classifier, "--file", *flags) == 2
+        assert message in capsys.readouterr().err
+    assert run("predict", classifier, "a\tb\tc") == 2
+    assert "input 1 has 2 tabs: expected a text, or two with one tab" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "--text-columns", "text") == 2
+    assert "--text-columns names columns of a table" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "--out", tmp_path / "out.csv") == 2
+    assert "--out is for a model that says how a series goes on" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "b\tc") == 2
+    assert "input 1 is ('b', 'c'), and the first is 'a'" in capsys.readouterr().err
+
+
+def test_answers_come_early_in_order_and_in_bounded_memory(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glassformer.tasks import predict, predictors
+
+    sizes: list[int] = []
+    original = predictors.in_batches
+
+    def in_batches(texts: Any, *rest: Any) -> Any:
+        sizes.append(len(texts))
+        return original(texts, *rest)
+
+    monkeypatch.setattr(predictors, "in_batches", in_batches)
+    monkeypatch.setattr(predict, "CHUNK", 3)
+    texts = [f"{'word ' * (7 - i)}{i}" for i in range(7)]
+    (tmp_path / "many.txt").write_bytes("\r\n".join(texts).encode() + b"\r\n\xff\r\n")
+    assert run("predict", classifier, "--file", tmp_path / "many.txt", "--json") == 2
+    shown = capsys.readouterr()
+    assert [json.loads(line)["input"] for line in shown.out.splitlines()] == texts[:6]
+    assert "many.txt, line 8: byte 0xff is not UTF-8" in shown.err
+    assert sizes == [3, 3]
+
+
+def test_chunks_are_not_drawn_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glassformer.tasks import predict
+
+    monkeypatch.setattr(predict, "CHUNK", 1)
+    flags = ["--max-new-tokens=9", "--do-sample", "--temperature=2", "--seed=3", "--json"]
+    assert run("predict", llama(tmp_path), "Hello", "Hello", *flags) == 0
+    first, second = (row["output"] for row in lines(capsys))
+    assert first != second
+
+
+@pytest.fixture(scope="module")
+def forecaster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("forecaster")
+    torch.manual_seed(0)
+    config = transformers.PatchTSTConfig(
+        num_input_channels=2, context_length=24, patch_length=8, patch_stride=4, prediction_length=5, d_model=16,
+        num_hidden_layers=1, num_attention_heads=2, ffn_dim=20, norm_type="layernorm", pooling_type=None,
+        positional_encoding_type="random", scaling="std", loss="mse", share_projection=True,
+    )  # fmt: skip
+    transformers.PatchTSTForPrediction(config).save_pretrained(folder)
+    return folder
+
+
+def waves(length: int = 30) -> Any:
+    import numpy as np
+
+    steps = np.arange(length)
+    return np.stack([np.sin(steps / 3) * 10 + 50, steps % 7 * 1.0], axis=1).astype(np.float32)
+
+
+def write_wide(file: Path, values: Any, days: bool = False) -> Path:
+    from datetime import datetime, timedelta
+
+    step = timedelta(days=1) if days else timedelta(hours=1)
+    rows = [f"{datetime(2024, 1, 30) + i * step},{row[0]},{row[1]}" for i, row in enumerate(values)]
+    file.write_text("\n".join(["date,load,wind", *rows]) + "\n", encoding="utf-8")
+    return file
+
+
+@torch.no_grad()
+def test_forecasts(forecaster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    from glassformer.data.series import read_series
+
+    values = waves()
+    model = transformers.PatchTSTForPrediction.from_pretrained(forecaster).eval()
+    expected = model(past_values=torch.tensor(values[None, -24:])).prediction_outputs[0].numpy()
+    predict = gf.pipeline(forecaster)
+    file = write_wide(tmp_path / "wide.csv", values)
+    for given in (values, file, str(file), read_series(file), values.tolist()):
+        np.testing.assert_allclose(predict(given), expected, rtol=1e-3, atol=1e-3)
+    assert run("predict", forecaster, "--file", file) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "date,load,wind"
+    assert [row.split(",")[0] for row in shown[1:3]] == ["2024-01-31 06:00:00", "2024-01-31 07:00:00"]
+    assert [float(row.split(",")[2]) for row in shown[1:]] == pytest.approx(expected[:, 1].tolist(), abs=1e-3)
+    assert run("predict", forecaster, file, "--json") == 0
+    (row,) = lines(capsys)
+    assert row["forecast"]["load"] == pytest.approx(expected[:, 0].tolist(), abs=1e-3)
+    assert len(row["times"]) == 5
+    long = [
+        f"{name},{2020 + i // 12}-{i % 12 + 1:02}-01,{values[i, c]}" for c, name in enumerate("ab") for i in range(30)
+    ]
+    (tmp_path / "long.csv").write_text("\n".join(["unique_id,ds,y", *long]), encoding="utf-8")
+    out, picture = tmp_path / "forecast.csv", tmp_path / "forecast.png"
+    assert run("predict", forecaster, tmp_path / "long.csv", "--out", out, "--picture", picture) == 0
+    assert capsys.readouterr().out == ""
+    written = out.read_text(encoding="utf-8").splitlines()
+    assert written[0] == "date,a,b"
+    assert [row.split(",")[0] for row in written[1:3]] == ["2022-07-01", "2022-08-01"]
+    assert [float(row.split(",")[1]) for row in written[1:]] == pytest.approx(expected[:, 0].tolist(), abs=1e-3)
+    from PIL import Image
+
+    colours = Image.open(picture).convert("RGB").getcolors(maxcolors=1 << 20)
+    assert colours is not None
+    assert len(colours) > 30
+
+
+def test_a_forecast_from_standard_input(
+    forecaster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_wide(tmp_path / "wide.csv", waves(), days=True)
+    assert run("predict", forecaster, file) == 0
+    expected = capsys.readouterr().out
+    assert expected.splitlines()[1].startswith("2024-02-29,")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    assert run("predict", forecaster) == 0
+    assert capsys.readouterr().out == expected
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"date,a\n2024-01-01,x\n")))
+    assert run("predict", forecaster) == 2
+    assert "standard input, line 2, column 'a': 'x' is not a number" in capsys.readouterr().err
+
+
+def test_series_that_cannot_be_forecast(forecaster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    predict = gf.pipeline(forecaster)
+    with pytest.raises(InputError, match="has 23 values, and this model looks back on 24: give at least as many"):
+        predict(waves(23))
+    broken = waves()
+    broken[28, 1] = float("nan")
+    with pytest.raises(InputError, match="the series has nan at row 28: expected numbers only"):
+        predict(broken)
+    with pytest.raises(InputError, match="expected a file, a Series, or an array of numbers"):
+        predict(["a", "b"])
+    with pytest.raises(InputError, match="batch_size is not known"):
+        predict(waves(), batch_size=3)
+    with pytest.raises(InputError, match=r"past_values have shape \(1, 24, 1\)"):
+        predict(waves()[:, 0])
+    file = write_wide(tmp_path / "wide.csv", broken)
+    assert run("predict", forecaster, file) == 2
+    assert "line 30, column 'wind': no value" in capsys.readouterr().err
+    assert run("predict", forecaster, file, "--fill", "previous") == 0
+    assert run("predict", forecaster, file, file) == 2
+    assert "2 files were given: this model forecasts one at a time" in capsys.readouterr().err
+    assert run("predict", forecaster, "--file", file, "--text-columns", "wind") == 2
+    assert "--text-columns is for a model of texts" in capsys.readouterr().err
+    assert run("predict", forecaster, file, "--num-beams=2") == 2
+    assert "num_beams is for a model that writes a text" in capsys.readouterr().err
+
+
+def own_series_model(folder: Path, **settings: Any) -> gf.Transformer:
+    torch.manual_seed(0)
+    stack = gf.StackConfig(d_model=16, num_layers=1, num_heads=2, dropout=0.0)
+    series = gf.SeriesConfig(length=12, patch=4, **settings.pop("series", {}))
+    model = gf.Transformer(gf.TransformerConfig(encoder=stack, series=series, **settings)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    folder.mkdir(exist_ok=True)
+    gf.save(model, folder)
+    return model
+
+
+@torch.no_grad()
+def test_a_forecast_comes_back_to_the_scale_of_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    model = own_series_model(tmp_path / "run", head="forecast", series={"horizon": 3})
+    values = waves(20)
+    plain = gf.pipeline(tmp_path / "run")
+    assert "has no series.json: the model reads the values as they are" in plain.note
+    logits = model(past_values=torch.tensor(values[None, -12:])).logits[0]
+    np.testing.assert_allclose(plain(values), logits.numpy(), rtol=1e-4)
+    scale = {"names": ["wind", "load"], "mean": [3.0, 50.0], "deviation": [2.0, 7.0], "frequency": "1 hour"}
+    (tmp_path / "run" / "series.json").write_text(json.dumps(scale), encoding="utf-8")
+    mean, deviation = np.float32([3, 50]), np.float32([2, 7])
+    swapped = values[:, ::-1]
+    past = torch.tensor(np.ascontiguousarray((swapped[None, -12:] - mean) / deviation))
+    expected = model(past_values=past).logits[0].numpy() * deviation + mean
+    scaled = gf.pipeline(tmp_path / "run")
+    assert not scaled.note
+    np.testing.assert_allclose(scaled(swapped), expected, rtol=1e-4)
+    file = write_wide(tmp_path / "wide.csv", values)  # its channels stand in the other order
+    np.testing.assert_allclose(scaled(file), expected, rtol=1e-4)
+    assert run("predict", tmp_path / "run", file) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "date,wind,load"
+    assert float(shown[1].split(",")[1]) == pytest.approx(float(expected[0, 0]), rel=1e-4)
+    with pytest.raises(InputError, match="the series has 1 channels: expected 2, which are wind, load"):
+        scaled(values[:, :1])
+    file.write_text(file.read_text(encoding="utf-8").replace("wind", "sun"), encoding="utf-8")
+    with pytest.raises(InputError, match="has no channel 'wind': this model knows the scale of wind, load only"):
+        scaled(file)
+    (tmp_path / "run" / "series.json").write_text('{"names": ["a"], "mean": [0], "deviation": [0]}', encoding="utf-8")
+    with pytest.raises(InputError, match="expected a mean and a deviation above 0 for each of the 1 names"):
+        gf.pipeline(tmp_path / "run")
+
+
+@torch.no_grad()
+def test_other_channels_of_a_model_that_finds_its_level_itself(tmp_path: Path) -> None:
+    """Far from the scale of training, the answer is as if the values had been near it."""
+    import numpy as np
+
+    own_series_model(tmp_path / "run", head="forecast", series={"horizon": 3, "instance_norm": True})
+    scale = {"names": ["a"], "mean": [0.0], "deviation": [1.0]}
+    (tmp_path / "run" / "series.json").write_text(json.dumps(scale), encoding="utf-8")
+    predict = gf.pipeline(tmp_path / "run")
+    values = waves(20)
+    near = predict(values)
+    np.testing.assert_allclose(predict(values * np.float32(1e-4)) * 1e4, near, rtol=1e-3)
+
+
+@torch.no_grad()
+def test_classes_of_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from glassformer.checkpoints.labels import name_classes
+
+    model = own_series_model(tmp_path / "run", head="class", num_classes=3)
+    name_classes(model, list(LABELS.values()))
+    gf.save(model, tmp_path / "run")
+    rows = [waves(12)[:, 0].tolist(), waves(12)[:, 1].tolist(), [1.0] * 12]
+    expected = model(past_values=torch.tensor(rows)[:, :, None]).logits.softmax(dim=1)
+    for label, scores in zip(gf.pipeline(tmp_path / "run")(rows, batch_size=2), expected, strict=True):
+        assert list(label.scores.values()) == pytest.approx(scores.tolist(), abs=1e-5)
+        assert label.label == LABELS[int(scores.argmax())]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(", ".join(map(str, row)) for row in rows), encoding="utf-8")
+    assert run("predict", tmp_path / "run", "--file", file, "--json") == 0
+    shown = lines(capsys)
+    assert [row["input"] for row in shown] == [pytest.approx(row) for row in rows]
+    assert [row["label"] for row in shown] == [LABELS[int(i)] for i in expected.argmax(dim=1)]
+    assert run("predict", tmp_path / "run", " ".join(["1"] * 11)) == 2
+    assert "series 0 has 11 values: this model reads 12 numbers" in capsys.readouterr().err
+    file.write_text("1, 2, three\n", encoding="utf-8")
+    assert run("predict", tmp_path / "run", "--file", file) == 2
+    assert "rows.csv, line 1: 'three' is not a number" in capsys.readouterr().err
+
+
+def test_images_of_a_folder_and_of_an_idx_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+    from PIL import Image
+
+    model = tmp_path / "model"
+    config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8, num_channels=1, id2label=LABELS)
+    torch.manual_seed(0)
+    transformers.ViTForImageClassification(config).save_pretrained(model)
+    settings = {"size": {"height": 24, "width": 24}, "image_mean": [0.5], "image_std": [0.5]}
+    (model / "preprocessor_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    pixels = np.random.default_rng(0).integers(0, 255, (3, 20, 20), dtype=np.uint8)
+    (tmp_path / "images" / "deep").mkdir(parents=True)
+    files = [tmp_path / "images" / name for name in ("a.png", "b.png", "deep/c.png")]
+    for file, image in zip(files, pixels, strict=True):
+        Image.fromarray(image).save(file)
+    (tmp_path / "images" / "notes.txt").touch()
+    assert run("predict", model, *files, "--json") == 0
+    expected = lines(capsys)
+    assert run("predict", model, "--file", tmp_path / "images", "--json") == 0
+    assert lines(capsys) == expected
+    header = (0x0803).to_bytes(4, "big") + b"".join(n.to_bytes(4, "big") for n in pixels.shape)
+    idx = tmp_path / "t10k-images-idx3-ubyte"
+    idx.write_bytes(header + pixels.tobytes())
+    assert run("predict", model, "--file", idx, "--json") == 0
+    rows = lines(capsys)
+    assert [row["input"] for row in rows] == [f"{idx}[{i}]" for i in range(3)]
+    assert [row["scores"] for row in rows] == [row["scores"] for row in expected]
+    (tmp_path / "none").mkdir()
+    assert run("predict", model, "--file", tmp_path / "none") == 2
+    assert "has no image in it" in capsys.readouterr().err
+
+
+def test_a_terminal_is_told_how_much_is_done_and_nothing_else_is(
+    classifier: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    from glassformer.tasks import predict
+
+    assert run("predict", classifier, *TEXTS) == 0
+    quiet = capsys.readouterr()
+    assert not quiet.err
+    terminal = io.StringIO()
+    monkeypatch.setattr(predict, "Console", lambda **_: Console(file=terminal, force_terminal=True, width=80))
+    assert run("predict", classifier, *TEXTS) == 0
+    shown = capsys.readouterr()
+    assert f"{len(TEXTS)} done" in terminal.getvalue()
+    assert shown.out == quiet.out
+    assert not shown.err

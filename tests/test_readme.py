@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
-from glassformer.settings import TranslateSettings
+from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.train.run import run
 
@@ -41,7 +41,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.chdir(tmp_path)
     settings = TranslateSettings(out=Path("runs/demo"), steps=2, examples=50, d_model=16, num_heads=2, batch_tokens=128)
-    run(Translate(settings), settings, Console(quiet=True), verb="demo")
+    run(lambda _: Translate(settings), settings, Console(quiet=True), verb="demo")
     programs = [re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL) for path in READMES]
     assert programs[0] == programs[1]
     assert len(programs[0]) == 1
@@ -56,5 +56,13 @@ def test_both_readmes_show_the_same_figures() -> None:
         for path in READMES
     ]
     assert tables[0] == tables[1]
-    assert [name for name, _ in tables[0]] == ["demo", "core", "load", "families", "startup"]
+    assert [name for name, _ in tables[0]] == [
+        "demo",
+        "tasks",
+        "train",
+        "core",
+        "load",
+        "families",
+        "startup",
+    ]
     assert all(text.count("|") > 6 for _, text in tables[0]), "a table that was never measured"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from glassformer.errors import InputError as InputError
     from glassformer.generation import generate as generate
     from glassformer.inspect.record import record as record
+    from glassformer.tasks.evaluate import evaluate as evaluate
     from glassformer.tasks.pipeline import pipeline as pipeline
     from glassformer.text import Tokenizer as Tokenizer
     from glassformer.text import load_tokenizer as load_tokenizer
@@ -56,6 +57,7 @@ _HOME = {
     "glassformer.errors": ("InputError",),
     "glassformer.generation": ("generate",),
     "glassformer.inspect.record": ("record",),
+    "glassformer.tasks.evaluate": ("evaluate",),
     "glassformer.tasks.pipeline": ("pipeline",),
     "glassformer.text": ("Tokenizer", "load_tokenizer", "train_tokenizer"),
 }

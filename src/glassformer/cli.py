@@ -7,13 +7,17 @@ it arose.
 import importlib
 import sys
 import tomllib
+from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tyro
 
 from glassformer import __version__, settings
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, Stopped, nearest
+from glassformer.schema import parse_json
+from glassformer.tasks import settings as tasks
 
 
 class Verb(NamedTuple):
@@ -28,8 +32,27 @@ VERBS = {
     "demo": Verb(
         settings.DemoSettings, "glassformer.tasks.demo:demo", "train a date translator in about a minute and look at it"
     ),
+    "data": Verb(
+        settings.DataSettings, "glassformer.data.command:data", "list public data sets, or bring one here, checked"
+    ),
     "train translate": Verb(
-        settings.TranslateSettings, "glassformer.tasks.command:train_translate", "train on pairs of texts"
+        tasks.TranslateSettings, "glassformer.tasks.command:train", "train on pairs of texts: translations, summaries"
+    ),
+    "train classify": Verb(
+        tasks.ClassifySettings, "glassformer.tasks.command:train", "train to name the class of a text or a series"
+    ),
+    "train lm": Verb(tasks.LmSettings, "glassformer.tasks.command:train", "train to continue text"),
+    "train mlm": Verb(tasks.MlmSettings, "glassformer.tasks.command:train", "train to fill in masked words"),
+    "train images": Verb(
+        tasks.ImagesSettings, "glassformer.tasks.command:train", "train to name the class of an image"
+    ),
+    "train forecast": Verb(
+        tasks.ForecastSettings, "glassformer.tasks.command:train", "train to say how a series goes on"
+    ),
+    "eval": Verb(
+        settings.EvalSettings,
+        "glassformer.tasks.evaluate:evaluate_command",
+        "score a run on what it held out, or on your files",
     ),
     "predict": Verb(
         settings.PredictSettings, "glassformer.tasks.predict:predict", "run a model on your texts or images"
@@ -74,6 +97,9 @@ def main(args: list[str] | None = None) -> None:
             raise
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        sys.exit(128 + stopped.number)
     except KeyboardInterrupt:
         if debug:
             raise
@@ -93,13 +119,16 @@ def _run(args: list[str]) -> None:
     if args[:1] == ["--version"]:
         print(__version__)
         return
-    if not args or args[0] in ("--help", "-h", "help"):
+    if not args or args[0] in ("--help", "-h", "help") or (args[0] not in VERBS and args[1:2] in (["--help"], ["-h"])):
         width = max(map(len, VERBS)) + 2
         print(USAGE.format(version=__version__, verbs="\n".join(f"  {n:{width}}{v.help}" for n, v in VERBS.items())))
         return
     name, rest = _split_verb(args)
     verb = VERBS[name]
-    given = _from_file(verb.takes, rest)
+    for flag, value in pairwise([*rest, "--"]):
+        if flag in ("--data", "--valid", "--test") and value.startswith("--"):
+            raise InputError(f"{flag} needs a file behind it; leave it out for none")
+    given = _given(verb.takes, rest)
     chosen = tyro.cli(
         verb.takes,
         prog=f"glassformer {name}",
@@ -123,27 +152,60 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
     raise InputError(f"there is no verb {args[0]!r}{nearest(args[0], {name.split()[0] for name in VERBS})}")
 
 
-def _from_file(takes: type[settings.Settings], args: list[str]) -> settings.Settings | None:
-    """The settings of `--config FILE`, which is taken out of the arguments."""
-    at = next((i for i, arg in enumerate(args) if arg == "--config" or arg.startswith("--config=")), None)
-    if at is None:
-        return None
-    _, inline, value = args.pop(at).partition("=")
-    if not inline:
-        if at == len(args):
-            raise InputError("--config needs the path of a TOML file")
-        value = args.pop(at)
-    path = Path(value)
+def _given(takes: type[settings.Settings], args: list[str]) -> settings.Settings | None:
+    """The settings of the run that `--resume` goes on with and of `--config FILE`, which is taken out of the arguments;
+    a flag goes before the file, and the file before the run."""
+    path = _value_of(args, "--config", take=True)
+    told = {} if path is None else _read_toml(takes, Path(path))
+    if "--resume" not in args or not issubclass(takes, tasks.TaskSettings):
+        return _made(takes, told, path) if told else None
+    out = Path(_value_of(args, "--out") or told.get("out") or takes.out)
+    if not (out / "run.json").is_file():
+        return _made(takes, told, path) if told else None
+    record = parse_json(out / "run.json")
+    if record.get("task") != takes.task:
+        raise InputError(f"--resume: {out} was trained for {record.get('task')}, not {takes.task}")
+    return _made(takes, {**record.get("settings", {}), **told, "out": str(out)}, str(path or out / "run.json"))
+
+
+def _read_toml(takes: type[settings.Settings], path: Path) -> dict[str, Any]:
     try:
-        return takes.from_dict(tomllib.loads(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
     except OSError as error:
         raise InputError(f"--config {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"--config {path}: the file is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"--config {path}: not valid TOML, {error}") from None
+    known = {entry.name for entry in fields(takes)}
+    for key in values:
+        if key not in known:
+            line = next((i for i, row in enumerate(text.splitlines(), start=1) if row.strip().startswith(key)), 1)
+            raise InputError(f"--config {path}, line {line}: there is no field {key!r}{nearest(key, known)}")
+    return values
+
+
+def _made(takes: type[settings.Settings], values: dict[str, Any], path: str | None) -> settings.Settings:
+    try:
+        return takes.from_dict(values)
     except InputError as error:
-        raise InputError(f"--config {path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
+
+
+def _value_of(args: list[str], flag: str, *, take: bool = False) -> str | None:
+    """What follows a flag, or stands behind its equals sign; `take` removes both from the arguments."""
+    at = next((i for i, arg in enumerate(args) if arg == flag or arg.startswith(f"{flag}=")), None)
+    if at is None:
+        return None
+    _, inline, value = args[at].partition("=")
+    if not inline:
+        if at + 1 == len(args):
+            raise InputError(f"{flag} needs a value behind it")
+        value = args[at + 1]
+    if take:
+        del args[at : at + (1 if inline else 2)]
+    return value
 
 
 def _take_flag(args: list[str], flag: str) -> bool:

@@ -1,4 +1,4 @@
-"""The one exception for bad input: it names the value, what was expected, and the next step."""
+"""The exception for bad input, which names the value, what was expected, and the next step; and the one for a stop."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,6 +6,14 @@ from difflib import get_close_matches
 
 class InputError(ValueError):
     """What the user gave cannot be used. The command line prints it without a traceback and exits with 2."""
+
+
+class Stopped(Exception):  # noqa: N818 - no error: the run is saved
+    """A signal ended a training, which is saved; the message says how to go on."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -6,9 +6,9 @@ The string under a field is its help text.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from glassformer.errors import InputError
 from glassformer.schema import Config
@@ -20,83 +20,6 @@ class Settings(Config):
 
     def _name(self, field: str) -> str:
         return "--" + field.replace("_", "-")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainSettings(Settings):
-    """What every training has, whatever the task."""
-
-    out: Path
-    """The run folder to write."""
-    overwrite: bool = False
-    """Replace a finished run in that folder."""
-    steps: int = 1000
-    """Updates of the weights."""
-    batch_tokens: int = 4096
-    """Tokens in a batch, padding included, on the longer side."""
-    warmup: int = 400
-    """Steps over which the rate rises; after them it falls with the square root of the step."""
-    rate_scale: float = 1.0
-    """Factor on the paper's rate, d_model^-0.5 min(step^-0.5, step warmup^-1.5)."""
-    clip: float = 1.0
-    """Largest norm of the gradient; larger ones are scaled down to it."""
-    seed: int = 0
-    """Decides the initial weights, the order of the data and dropout."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("steps", "batch_tokens", "warmup", "rate_scale", "clip"):
-            if getattr(self, name) <= 0:
-                raise self._refuse(name, "expected a number above 0")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslateSettings(TrainSettings):
-    """Train an encoder-decoder on pairs of texts. With no data given, on the built-in English dates to Korean."""
-
-    out: Path = Path("runs/translate")
-    """The run folder to write."""
-    data: Path | None = None
-    """A text file with a pair in each line, source<TAB>target."""
-    source: Path | None = None
-    """The source lines, aligned with those of --target (instead of --data)."""
-    target: Path | None = None
-    """The target lines, aligned with those of --source."""
-    held_out: float = 0.05
-    """Fraction of your pairs kept from training and scored at the end."""
-    examples: int = 40_000
-    """How many built-in pairs to generate for training, when there is no data."""
-    vocab_size: int = 1000
-    """Largest size of the vocabulary shared by source and target."""
-    d_model: int = 128
-    """Width of the model."""
-    num_layers: int = 2
-    """Blocks in the encoder, and in the decoder."""
-    num_heads: int = 4
-    """Attention heads of a block."""
-    d_ff: int | None = None
-    """Width of the feed-forward layer; 4 d_model if not given."""
-    norm_order: Literal["post", "pre", "sandwich"] = "post"
-    """Where the norms stand; post is the paper's."""
-    dropout: float = 0.1
-    """Dropout on residual branches, attention weights, feed-forward and embeddings."""
-    label_smoothing: float = 0.1
-    """Part of the target's probability that is spread over all tokens."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.source is None) != (self.target is None):
-            raise InputError("--source and --target are two aligned files: give both")
-        if self.data is not None and self.source is not None:
-            raise InputError("--data and --source/--target are two ways to give the pairs: choose one")
-        if not 0 < self.held_out < 1:
-            raise self._refuse("held_out", "expected a fraction between 0 and 1")
-        if not 0 <= self.label_smoothing < 1:
-            raise self._refuse("label_smoothing", "expected a fraction from 0 up to, not including, 1")
-        if self.examples < 1:
-            raise self._refuse("examples", "expected at least 1")
-        if self.vocab_size < 64:
-            raise self._refuse("vocab_size", "expected at least 64, room for the characters of the text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,18 +40,38 @@ class DemoSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictSettings(Settings):
-    """Run a model on texts: translate or continue them, fill in masks, classify, answer a question, make vectors.
+class DataSettings(Settings):
+    """List the public data sets that there are recipes for, or bring one here, file by file, each with its checksum."""
 
-    What it does is known from the model. Texts are arguments, lines of a file, or lines of standard input.
+    name: Positional[str | None] = None
+    """The data set; without it, the list."""
+    out: Path = Path("data")
+    """The folder to write into: the files stand in a folder of the data set's name, as the recipes expect them."""
+    source: Annotated[Path | None, arg(name="from")] = None
+    """Take the files from this folder, in which they stand as they are or in a folder of the data set's name, plain or
+    gzipped; from the network if not given."""
+    json: bool = False
+    """Print the list, or the files that were brought, as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictSettings(Settings):
+    """Run a model on texts, images or series: translate, continue, fill in masks, classify, answer, forecast.
+
+    What it does is known from the model. Inputs are arguments, lines of a file, or lines of standard input. Two texts
+    to be judged together have a tab between them.
     """
 
     run: Positional[Path]
     """The run or model folder, or a hub id owner/name."""
     texts: Positional[tuple[str, ...]] = ()
-    """The texts, or the image files; without any, the lines of --file or of standard input."""
+    """The texts, or the image files, or the .csv of a series to forecast; without any, those of --file or of standard
+    input."""
     file: Path | None = None
-    """A text file with an input in each line."""
+    """A file with an input in each line, or a .csv or .jsonl with a column of texts; may be gzipped. Of images, also a
+    folder or an idx file; of a series to forecast, a .csv with its dates."""
+    text_columns: tuple[str, ...] = ()
+    """The column of the text in --file, or the two of a pair; text, or sentence1 and sentence2, if not given."""
     json: bool = False
     """Print one JSON object per line, with the input and what was made of it."""
     device: str = "cpu"
@@ -144,6 +87,14 @@ class PredictSettings(Settings):
     """The language to translate into, as the model names it."""
     question: str | None = None
     """The question that a question-answering model finds the answer to, in each text."""
+    out: Path | None = None
+    """Where to write a forecast; to standard output if not given."""
+    picture: Path | None = None
+    """Draw the forecast behind its past, to this .png, .svg or .pdf."""
+    fill: Literal["previous", "interpolate"] | None = None
+    """What to put where a series to forecast has no value or no row; without it, that is an error."""
+    batch_size: int | None = None
+    """Inputs that are computed together; 32 if not given, less where they are large."""
     guesses: int | None = None
     """How many words to suggest for a mask; 5 if not given."""
 
@@ -169,11 +120,68 @@ class PredictSettings(Settings):
         """What the model is told: the flags that were given."""
         if self.do_sample and self.greedy:
             raise InputError("--do-sample and --greedy were both given: choose one")
-        about_the_call = ("run", "texts", "file", "json", "device", "revision", "greedy")
+        about_the_call = (
+            "run",
+            "texts",
+            "file",
+            "text_columns",
+            "json",
+            "out",
+            "picture",
+            "device",
+            "revision",
+            "greedy",
+        )
         values = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
         values["chat"] = self.chat or None
         values["do_sample"] = self.do_sample if self.do_sample or self.greedy else None
         return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalSettings(Settings):
+    """Score a run again, on what it held out or on files of yours, beside what simple methods reach on its own data.
+
+    A model that was not trained here is scored, too, if its task is named and files are given.
+    """
+
+    run: Positional[Path]
+    """The run folder; with --task, any model folder or a hub id owner/name."""
+    data: tuple[Path, ...] = ()
+    """Files to score, in the format that the run was trained on; if not given, what the run held out."""
+    split: Literal["valid", "test"] | None = None
+    """Which of the run's own examples; the test set if it has one, and else the validation set, if not given."""
+    task: Literal["translate", "classify", "lm", "mlm", "images", "forecast"] | None = None
+    """What the model is for, if its folder does not say."""
+    json: bool = False
+    """Print the scores as one JSON object."""
+    device: str | None = None
+    """Where to run, such as cpu or cuda; the cpu if not given."""
+
+    num_beams: int | None = None
+    """Search with as many beams; as the model says, if not given."""
+    source_column: str | None = None
+    """The column of the source; as in training, if not given (so for all that follow)."""
+    target_column: str | None = None
+    """The column of the target."""
+    text_columns: tuple[str, ...] = ()
+    """The column of the text, or the two of a pair."""
+    text_column: str | None = None
+    """The column of the text, of a language model."""
+    label_column: str | None = None
+    """The column of the label."""
+    max_len: int | None = None
+    """The longest text, in tokens."""
+    context: int | None = None
+    """Tokens that a language model sees at a time."""
+    truncate: bool = False
+    """Cut longer texts; without it, they are an error."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is to be otherwise than in the training: the flags that were given, by the names of its settings."""
+        about_the_call = ("run", "data", "split", "task", "json", "device", "num_beams")
+        return {name: value for name, value in self.to_dict().items() if name not in about_the_call and value}
 
 
 @dataclass(frozen=True, kw_only=True)

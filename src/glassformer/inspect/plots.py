@@ -1,4 +1,4 @@
-"""Pictures, drawn with matplotlib: attention maps and the positional encoding.
+"""Pictures, drawn with matplotlib: attention maps, the positional encoding, forecasts.
 
 Weights in [0, 1] are on one sequential scale that colour-blind eyes read, signed values on one diverging scale
 centred at 0, and the scale is always shown.
@@ -67,6 +67,29 @@ def draw_positions(table: Tensor, title: str, path: Path) -> None:
         below.set(xlabel="position", ylabel="value", xlim=(0, max(1, length - 1)))
         below.grid(alpha=0.25)
         below.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=len(sines), frameon=False, fontsize=8)
+
+
+def draw_forecast(
+    past: Any, future: Any, names: Sequence[str], past_times: Any, times: Sequence[str], title: str, path: Path
+) -> None:
+    """The past (T, C) and the forecast (Z, C) behind it, one panel for each channel."""
+    ticks = [str(time).replace("T", " ") for time in past_times]
+    # Where the past ends is written a line lower, as a short forecast leaves no room beside its own end.
+    places = {0: ticks[0], len(ticks) - 1: f"\n{ticks[-1]}", len(ticks) + len(times) - 1: times[-1]}
+    with canvas(10, 1.9 * len(names) + 1.0, path) as picture:
+        picture.suptitle(title)
+        panels = picture.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
+        for c, (axis, name) in enumerate(zip(panels, names, strict=True)):
+            end = len(past) - 1  # the forecast begins where the past ends
+            axis.plot(range(len(past)), past[:, c], linewidth=1.2, label="the past")
+            axis.plot(
+                range(end, end + 1 + len(future)), [past[end, c], *future[:, c]], linewidth=1.6, label="the forecast"
+            )
+            axis.axvline(end, color="grey", linewidth=0.8, linestyle=":")
+            axis.set_title(name, fontsize=9, loc="left")
+            axis.grid(alpha=0.25)
+        picture.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", frameon=False, fontsize=8)
+        panels[-1].set_xticks(list(places), list(places.values()), fontsize=8)
 
 
 @contextmanager

@@ -5,12 +5,12 @@ import random
 from glassformer.errors import InputError
 from glassformer.inspect.attention import picture_attention
 from glassformer.inspect.positions import picture_positions
-from glassformer.settings import DemoSettings, TranslateSettings
-from glassformer.tasks.command import describe
+from glassformer.settings import DemoSettings
 from glassformer.tasks.predictors import translate
+from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.terminal import make_console
-from glassformer.train.run import RUN, check_free, read_record, run
+from glassformer.train.run import REPORT, RUN, check_free, read_record, run
 
 SHOWN = "the 3rd of March 1998, half past four in the afternoon"
 
@@ -22,20 +22,22 @@ def demo(settings: DemoSettings) -> None:
     # Three times through 40,000 examples is too little to overfit, so there is no dropout.
     job = TranslateSettings(
         out=settings.out, overwrite=is_a_demo, steps=settings.steps, seed=settings.seed, batch_tokens=1024,
-        warmup=max(1, min(150, settings.steps // 4)), rate_scale=0.25, d_model=96, d_ff=384, dropout=0.0,
+        warmup=max(1, min(150, settings.steps // 4)), rate=2e-3, d_model=96, d_ff=384, dropout=0.0,
     )  # fmt: skip
     if (settings.out / RUN).is_file() and not is_a_demo:
         raise InputError(f"--out {settings.out} holds a run that is no demo: choose another folder")
     check_free(job)
-    task = Translate(job)
-    describe(task, console)
-    results = run(task, job, console, verb="demo")
-    console.print(f"\nheld-out exact match {results['exact_match']:.1%}", style="bold", end="")
-    console.print(
-        f": phrases and dates that training never saw, {results['held_out']:.0f} of them, "
-        f"after {results['train_seconds']:.0f} s\n"
-    )
-    texts = [SHOWN, *(pair.source for pair in random.Random(0).sample(task.held_out, 3))]
+    made: list[Translate] = []
+
+    def make(_: object) -> Translate:
+        made.append(Translate(job))
+        return made[0]
+
+    _, scores = run(make, job, console, verb="demo")
+    task = made[0]
+    console.print(f"\nheld-out exact match {scores.metrics['exact_match']:.1%}", style="bold", end="")
+    console.print(f": phrases and dates that training never saw, {scores.count} of them\n")
+    texts = [SHOWN, *(pair.source for pair in random.Random(0).sample(task.test or task.valid, 3))]
     for text, answer in zip(texts, translate(task.model, task.tokenizer, texts), strict=True):
         console.print(f"  {text}")
         console.print(f"    {answer}", style="bold")
@@ -44,7 +46,8 @@ def demo(settings: DemoSettings) -> None:
     picture_positions(task.model, positions)
     console.print(
         f"\nwhat each Korean word looked at   {attention}\n"
-        f"how it knows the order of words   {positions}\n\n"
+        f"how it knows the order of words   {positions}\n"
+        f"the curves, and more translations {settings.out / REPORT}\n\n"
         f"Try next\n"
         f'  glassformer predict {settings.out} "Sun, Nov 15 2026 15:40"\n'
         f'  glassformer inspect {settings.out} --attention "noon on May 1st, 2031" --layer 0\n'

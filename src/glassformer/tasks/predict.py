@@ -2,46 +2,103 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from torch import Tensor
 
-from glassformer.data.pairs import decode_lines, read_lines
 from glassformer.errors import InputError
 from glassformer.settings import PredictSettings
-from glassformer.tasks.pipeline import pipeline
-from glassformer.tasks.predictors import Answer, Guess, Label, TokenLabel
+from glassformer.tasks.inputs import check_source, stream_inputs
+from glassformer.tasks.pictures import Picture
+from glassformer.tasks.pipeline import Pipeline, pipeline
+from glassformer.tasks.predictors import Answer, Guess, Label, Labels, TokenLabel
+from glassformer.tasks.series import predict_series, read_scale
 
+CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
 FIRST_NUMBERS = 6  # of a vector that is shown to a person
 WIDEST_TABLE = 12  # inputs whose similarities fit a terminal; of more, each one's nearest is shown
 LABEL_WIDTH = 40
 
 
 def predict(settings: PredictSettings) -> None:
-    inputs, options = input_texts(settings), settings.options
+    check_source(settings)
+    options = settings.options
     run = pipeline(str(settings.run), device=settings.device, revision=settings.revision)
-    outputs = run(inputs, **options)
-    if settings.json:
-        for given, output in zip(inputs, outputs, strict=True):
-            print(json.dumps({"input": given, **as_values(run.task, output)}, ensure_ascii=False))
-        return
-    if run.note:
+    if run.note and not settings.json:
         print(run.note, file=sys.stderr)
-    SHOW[run.task](inputs, outputs)
+    if settings.text_columns and run.task in ("forecast", "judge"):
+        raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
+    if run.task == "forecast":
+        run.check_options(options)
+        predict_series(run.model, read_scale(run.folder), settings)
+        return
+    for flag in ("out", "picture"):
+        if getattr(settings, flag) is not None:
+            raise InputError(
+                f"--{flag} is for a model that says how a series goes on; this one {run.does}: leave it out"
+            )
+    # Vectors are compared with each other, so a person is shown all of them together.
+    size = sys.maxsize if run.task == "embed" and not settings.json else max(CHUNK, settings.batch_size or 0)
+    for inputs, outputs in answered(run, stream_inputs(settings, run.task), options, size):
+        if settings.json:
+            for given, output in zip(inputs, outputs, strict=True):
+                print(json.dumps({"input": as_json(given), **as_values(run.task, output)}, ensure_ascii=False))
+        else:
+            SHOW[run.task]([as_text(given) for given in inputs], outputs)
+        sys.stdout.flush()
 
 
-def input_texts(settings: PredictSettings) -> Sequence[str]:
-    if settings.texts and settings.file:
-        raise InputError("texts and --file were both given: choose one")
-    if settings.texts:
-        return settings.texts
-    if settings.file:
-        return read_lines(settings.file)
-    if sys.stdin.isatty():
-        raise InputError('no text was given: write it behind the run, as in glassformer predict RUN "Nov 15 2026"')
-    return decode_lines(sys.stdin.buffer.read(), "standard input")
+def answered(
+    run: Pipeline, inputs: Iterator[Any], options: dict[str, Any], size: int
+) -> Iterator[tuple[list[Any], Any]]:
+    """Inputs and answers, `size` at a time: the first are there early, and memory holds no more than these."""
+    done, seed = 0, options.get("seed")
+    with counted() as tell:
+        while chunk := list(islice(inputs, size)):
+            if seed is not None:  # what is drawn for a text differs from chunk to chunk
+                options = {**options, "seed": seed + done}
+            try:
+                outputs = run(chunk, **options)
+            except InputError as error:
+                if not done:
+                    raise
+                raise InputError(f"among the inputs {done + 1} to {done + len(chunk)}, {error}") from None
+            yield chunk, outputs
+            done += len(chunk)
+            tell(done)
+
+
+@contextmanager
+def counted() -> Iterator[Callable[[int], None]]:
+    """Says on a terminal how much is done, while the answers go elsewhere; where they are seen, they say it."""
+    console = Console(stderr=True)
+    shown = console.is_terminal and not sys.stdout.isatty()
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} done"), TimeElapsedColumn())
+    # The library would take what is printed meanwhile to its own console, away from the file it is meant for.
+    bar = Progress(*columns, console=console, disable=not shown, transient=True, redirect_stdout=False)
+    with bar:
+        line = bar.add_task("predict", total=None)
+        yield lambda done: bar.update(line, completed=done)
+
+
+def as_json(given: Any) -> Any:
+    """An input as JSON has it: a text, a pair, numbers, or the name of an image."""
+    return given.name if isinstance(given, Picture) else given
+
+
+def as_text(given: Any) -> str:
+    """An input as a person sees it beside its answer."""
+    if isinstance(given, tuple):
+        return " | ".join(given)
+    if isinstance(given, list):
+        return ", ".join(f"{value:g}" for value in given)
+    return str(as_json(given))
 
 
 def as_values(task: str, output: Any) -> dict[str, Any]:
@@ -70,10 +127,18 @@ def show_guesses(inputs: Sequence[str], outputs: Sequence[list[list[Guess]]]) ->
                 print(f"  {mask}{guess.token:{width}}  {guess.score:.3f}")
 
 
-def show_labels(inputs: Sequence[str], outputs: Sequence[Label]) -> None:
-    width = max((len(output.label) for output in outputs), default=0)
-    for text, output in zip(inputs, outputs, strict=True):
-        print(f"{output.label:{width}}  {output.score:.3f}  {shortened(text)}")
+def show_labels(inputs: Sequence[str], outputs: Sequence[Label | Labels]) -> None:
+    widest = max((len(output.label) for output in outputs if isinstance(output, Label)), default=0)
+    said = [labels_in_words(output, widest) for output in outputs]
+    width = max(map(len, said), default=0)
+    for text, words in zip(inputs, said, strict=True):
+        print(f"{words:{width}}  {shortened(text)}")
+
+
+def labels_in_words(output: Label | Labels, width: int) -> str:
+    if isinstance(output, Label):
+        return f"{output.label:{width}}  {output.score:.3f}"
+    return ", ".join(f"{name} {score:.3f}" for name, score in output.labels.items()) or "none"
 
 
 def show_tokens(inputs: Sequence[str], outputs: Sequence[list[TokenLabel]]) -> None:
@@ -123,4 +188,5 @@ SHOW: dict[str, Callable[[Any, Any], None]] = {
     "answer": show_answers,
     "embed": show_vectors,
     "see": show_labels,
+    "judge": show_labels,
 }

@@ -1,7 +1,7 @@
 """What a model with a head makes of texts: one function per head, from texts to answers in the same order.
 
 Texts of like length go through the model together, so that little is spent on padding. `embed.py` is the one for models
-without a head, `pictures.py` the one for images; `pipeline.py` chooses among them.
+without a head, `pictures.py` the one for images, `series.py` the one for series; `pipeline.py` chooses among them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from glassformer.checkpoints.labels import class_names
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
@@ -19,6 +20,8 @@ from glassformer.text import Encoded, Tokenizer
 BATCH = 32
 NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
 LONGEST_ANSWER = 30  # tokens of an answer that is found in a text
+APPLIES = 0.5  # the probability from which on a class applies, where each is judged by itself
+Given = TypeVar("Given")
 Answered = TypeVar("Answered")
 
 
@@ -36,6 +39,14 @@ class Label:
 
     label: str
     score: float
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes that apply to an input, the likeliest first, of a model that judges each by itself; and all."""
+
+    labels: dict[str, float]
     scores: dict[str, float]
 
 
@@ -69,16 +80,21 @@ def translate(
     target_language: str | None = None,
     seed: int | None = None,
     batch_size: int = BATCH,
+    longest: Callable[[int], int] | None = None,
     **choices: Any,
 ) -> list[str]:
-    """What the decoder writes for each text. `choices` are those of `generate`; without any, the model's own."""
+    """What the decoder writes for each text. `choices` are those of `generate`; without any, the model's own.
+
+    `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
+    """
     languages = {"source_language": source_language, "target_language": target_language}
     choices |= begin_in(model, tokenizer, target_language)
     generator = make_generator(model, seed)
 
     def run(batch: Sequence[str]) -> list[str]:
         encoded = encode(tokenizer, batch, **languages)
-        return tokenizer.decode_batch(write(model, encoded, 1, generator, choices))
+        limit = {} if longest is None else {"max_new_tokens": longest(encoded.input_ids.shape[1])}
+        return tokenizer.decode_batch(write(model, encoded, 1, generator, {**choices, **limit}))
 
     return in_batches(texts, run, batch_size)
 
@@ -205,33 +221,48 @@ def fill_masks(
     return in_batches(texts, run, batch_size)
 
 
-def classify(model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], *, batch_size: int = BATCH) -> list[Label]:
-    """The class of each text."""
+def classify(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    texts: Sequence[str | tuple[str, str]],
+    *,
+    batch_size: int = BATCH,
+) -> list[Label | Labels]:
+    """The class of each text, or of each pair of texts; or its classes, where several may apply at once."""
+    odd = next((i for i, text in enumerate(texts) if isinstance(text, str) != isinstance(texts[0], str)), None)
+    if odd is not None:
+        raise InputError(
+            f"input {odd} is {texts[odd]!r:.60}, and the first is {texts[0]!r:.60}: expected pairs or texts"
+        )
 
-    def run(batch: Sequence[str]) -> list[Label]:
-        return as_labels(model, answer_of(model, encode(tokenizer, batch))["logits"])
+    def run(batch: Sequence[str | tuple[str, str]]) -> list[Label | Labels]:
+        if all(isinstance(text, str) for text in batch):
+            encoded = encode(tokenizer, [str(text) for text in batch])
+        else:
+            encoded = encode(tokenizer, [pair[0] for pair in batch], [pair[1] for pair in batch])
+        return as_labels(model, answer_of(model, encoded)["logits"])
 
     return in_batches(texts, run, batch_size)
 
 
-def as_labels(model: Transformer, logits: Tensor) -> list[Label]:
-    """Logits (B, C) as the likeliest class of each row, with its probability."""
-    names, found = class_names(model), []
+def as_labels(model: Transformer, logits: Tensor) -> list[Label | Labels]:
+    """Logits (B, C) as the likeliest class of each row, with its probability; or as all classes that apply."""
+    several = model.labels.get("problem_type") == "multi_label_classification"
+    names = class_names(model)
+    found: list[Label | Labels] = []
     for row in probabilities_of(model, logits).tolist():
-        best = max(range(len(row)), key=row.__getitem__)
-        found.append(Label(names[best], row[best], dict(zip(names, row, strict=True))))
+        scores = dict(zip(names, row, strict=True))
+        ranked = sorted(names, key=lambda name: -scores[name])
+        if several:
+            found.append(Labels({name: scores[name] for name in ranked if scores[name] > APPLIES}, scores))
+        else:
+            found.append(Label(ranked[0], scores[ranked[0]], scores))
     return found
-
-
-def class_names(model: Transformer) -> list[str]:
-    """What the classes are called in config.json; where it does not say, their numbers."""
-    named = {str(i): str(name) for i, name in (model.origin.get("config.json", {}).get("id2label") or {}).items()}
-    return [named.get(str(i), str(i)) for i in range(model.config.num_classes or 0)]
 
 
 def probabilities_of(model: Transformer, logits: Tensor) -> Tensor:
     """Of one class among all, or of each by itself; a regression's number stays as it is."""
-    kind = model.origin.get("config.json", {}).get("problem_type")
+    kind = model.labels.get("problem_type")
     if kind == "regression":
         return logits
     alone = kind == "multi_label_classification" or logits.shape[-1] == 1
@@ -289,22 +320,29 @@ def find_answers(
     return in_batches(texts, run, batch_size)
 
 
-def check_batch(texts: Sequence[str]) -> None:
+def check_batch(texts: Sequence[object]) -> None:
     if isinstance(texts, str):
         raise InputError(f"a single text {texts[:40]!r} was given: expected a list of texts")
 
 
 def in_batches(
-    texts: Sequence[str], run: Callable[[Sequence[str]], Sequence[Answered]], batch_size: int
+    texts: Sequence[Given], run: Callable[[Sequence[Given]], Sequence[Answered]], batch_size: int
 ) -> list[Answered]:
     """`run` on batches of texts of like length; the answers stand in the order of the texts."""
     check_batch(texts)
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    order = sorted(range(len(texts)), key=lambda i: length_of(texts[i]))
     found: dict[int, Answered] = {}
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
         found.update(zip(batch, run([texts[i] for i in batch]), strict=True))
     return [found[i] for i in range(len(texts))]
+
+
+def length_of(given: object) -> int:
+    """Of a text, or of the two of a pair; what is no text has no length of its own."""
+    if isinstance(given, str):
+        return len(given)
+    return sum(map(length_of, given)) if isinstance(given, tuple) else 0
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any) -> Encoded:

@@ -4,120 +4,259 @@ Training gives the decoder the true target shifted right by one, so that it lear
 before it (teacher forcing). The model, the label smoothing and the optimiser are the paper's (sections 3 and 5).
 """
 
-import random
 from collections.abc import Sequence
 from math import exp
+from pathlib import Path
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from glassformer.config import GenerationConfig, StackConfig, TransformerConfig
-from glassformer.core.model import IGNORE, Transformer
+from glassformer.core.model import IGNORE
 from glassformer.data.batches import bucketed, pad
 from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
+from glassformer.data.split import split_without_doubles
 from glassformer.errors import InputError
-from glassformer.schema import OPEN
-from glassformer.settings import TranslateSettings
+from glassformer.tasks.baselines import nearest_source
+from glassformer.tasks.metrics import translation_metrics
+from glassformer.tasks.models import describe_model, make_model, room_for, sizes_of
 from glassformer.tasks.predictors import translate
-from glassformer.text import Tokenizer, train_tokenizer
+from glassformer.tasks.settings import TranslateSettings
+from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.text import Tokenizer
+from glassformer.train.task import Batch, Scores, Task
 
-HELD_OUT_DATES = 500
+HELD_OUT_DATES = 500  # to validate, and as many to test
+SHOWN = 20  # examples in the report
+LONGER = (
+    50  # tokens that a translation may be longer than its source (the paper, section 6.1): a young model never ends
+)
+COLUMNS = (".tsv", ".csv", ".jsonl")  # a file of pairs by itself; others are aligned two by two
 
 
-class Translate:
-    """Pairs of texts, an encoder-decoder over one shared vocabulary, smoothed cross-entropy, exact match."""
+class Translate(Task):
+    """Pairs of texts, an encoder-decoder over one shared vocabulary, smoothed cross-entropy, BLEU and exact match."""
 
-    name = "translate"
+    name: ClassVar[str] = "translate"
+    unit: ClassVar[str] = "pairs"
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bleu", "chrf", "exact_match")
+    metric: ClassVar[str] = "loss"
+    steps: ClassVar[int] = 900
 
-    def __init__(self, settings: TranslateSettings) -> None:
-        self.settings = settings
-        torch.manual_seed(settings.seed)
-        self.pairs, self.held_out = load_pairs(settings)
-        texts = [text for pair in self.pairs for text in (pair.source, pair.target)]
-        self.tokenizer = train_tokenizer(texts, settings.vocab_size)
+    tokenizer: Tokenizer
+    test: list[Pair] | None
+
+    def __init__(self, settings: TranslateSettings, files: Sequence[Path] = ()) -> None:
+        self.settings: TranslateSettings = settings
+        self.left_out = self.doubles = 0
+        self.pairs, self.valid, self.test = ([], [], self.read(files)) if files else self.load()
+        texts = (text for pair in self.pairs for text in (pair.source, pair.target))
+        self.tokenizer = make_tokenizer(settings, texts, around="end")
+        self.model = make_model(settings, self.config, head="language")
+        if self.model.encoder is None or self.model.decoder is None:
+            raise InputError(f"--init {settings.init} has one stack: a translation needs an encoder and a decoder")
+        if settings.init is not None:
+            self.set_search()
+        fit_tokenizer(self.tokenizer, self.model)
+        self.cutter = Cutter(self.tokenizer, settings, room_for(self.model))
         self.examples = self.encode(self.pairs)
         self.lengths = [max(map(len, example)) for example in self.examples]
-        self.model = Transformer(model_config(settings, self.tokenizer))
+        for held_out in (self.valid, self.test or []):  # what is too long is told now, and not at the first evaluation
+            self.encode(held_out)
+
+    def load(self) -> tuple[list[Pair], list[Pair], list[Pair] | None]:
+        """Pairs to train on, to validate and to test: as they are given, split off, or the built-in dates."""
+        settings = self.settings
+        if not settings.data:
+            held_out = date_pairs(2 * HELD_OUT_DATES, seed=settings.seed, held_out=True)
+            dates = date_pairs(settings.examples, seed=settings.seed)
+            return dates, held_out[HELD_OUT_DATES:], held_out[:HELD_OUT_DATES]
+        pairs, test = self.read(settings.data), self.read(settings.test) or None
+        if settings.valid:
+            return pairs, self.read(settings.valid), test
+        train, valid = split_without_doubles(
+            [pair.source for pair in pairs], settings.valid_fraction, seed=settings.seed, name=str(settings.data[0])
+        )
+        self.doubles = len(pairs) - len(train) - len(valid)
+        return [pairs[i] for i in train], [pairs[i] for i in valid], test
+
+    def read(self, files: Sequence[Path]) -> list[Pair]:
+        """The pairs of all files: of each that has columns, of a single one, and of the others two by two."""
+        settings, waiting = self.settings, None
+        pairs: list[Pair] = []
+        for file in files:
+            if waiting is not None:
+                found = read_pairs(waiting, file, skip_empty=settings.skip_empty)
+                waiting = None
+            elif len(files) == 1 or Path(file.name.removesuffix(".gz")).suffix in COLUMNS:
+                found = read_pairs(
+                    file,
+                    source_column=settings.source_column,
+                    target_column=settings.target_column,
+                    skip_empty=settings.skip_empty,
+                )
+            else:
+                waiting = file
+                continue
+            pairs += found
+            self.left_out += len(found.left_out)
+        if waiting is not None:
+            raise InputError(f"{waiting} has no second file: give sources and targets two by two, aligned line by line")
+        return pairs
+
+    def config(self) -> TransformerConfig:
+        """The paper's model at the size that was asked for."""
+        settings, tokenizer = self.settings, self.tokenizer
+        stack = StackConfig(
+            **{"dropout": 0.1, **sizes_of(settings)}, norm_order=settings.norm_order, max_len=settings.max_len
+        )
+        return TransformerConfig(
+            encoder=stack,
+            decoder=stack,
+            vocab_size=len(tokenizer),
+            scale_embeddings=True,
+            init="paper",
+            pad_token_id=tokenizer.padding_id,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            decoder_start_token_id=tokenizer.bos_token_id,
+            generation=GenerationConfig(
+                max_new_tokens=min(256, settings.max_len),
+                num_beams=settings.num_beams,
+                length_penalty=settings.length_penalty,
+            ),
+        )
+
+    def set_search(self) -> None:
+        """How a loaded model searches: as it did, unless it is asked for otherwise."""
+        beams, penalty = self.settings.num_beams, self.settings.length_penalty
+        asked = {**({"num_beams": beams} if beams > 1 else {}), **({"length_penalty": penalty} if penalty != 1 else {})}
+        config = self.model.config
+        self.model.config = config.replace(generation=config.generation.replace(**asked))
 
     def encode(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
-        return [(self.tokenizer.ids(pair.source), self.tokenizer.ids(pair.target)) for pair in pairs]
+        places = [pair.place or f"pair {number}" for number, pair in enumerate(pairs, start=1)]
+        sources, targets = (
+            self.cutter.rows(
+                [getattr(pair, side) for pair in pairs],
+                what="text",
+                places=[f"{place}: the {side}" for place in places],
+                target=side == "target",
+            )
+            for side in ("source", "target")
+        )
+        return list(zip(sources, targets, strict=True))
 
     def batches(self, epoch: int) -> list[list[int]]:
         return bucketed(self.lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch)
 
-    def loss(self, batch: list[int]) -> tuple[Tensor, int]:
-        examples = [self.examples[i] for i in batch]
-        tokens = sum(len(target) for _, target in examples)
-        return self.cross_entropy(examples, self.settings.label_smoothing) / tokens, tokens
+    def collate(self, examples: Sequence[int], epoch: int) -> Batch:
+        chosen = []
+        for number in examples:
+            pair, (source, target) = self.pairs[number], self.examples[number]
+            chosen.append(
+                (
+                    self.cutter.sampled(pair.source, source, epoch, 2 * number),
+                    self.cutter.sampled(pair.target, target, epoch, 2 * number + 1),
+                )
+            )
+        return self.as_batch(chosen)
 
-    def cross_entropy(self, examples: Sequence[tuple[list[int], list[int]]], smoothing: float) -> Tensor:
-        """Summed over the target tokens of these examples, each predicted from the true ones before it."""
+    def as_batch(self, examples: Sequence[tuple[list[int], list[int]]]) -> Batch:
         sources, targets = zip(*examples, strict=True)
         labels = pad(targets, IGNORE)  # (B, T)
-        logits = self.model(
-            pad(sources, self.tokenizer.padding_id),
-            attention_mask=pad([[1] * len(source) for source in sources], 0),
-            decoder_input_ids=self.model.shift_right(labels),
-        ).logits  # (B, T, V)
-        return F.cross_entropy(
-            logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum"
-        )
-
-    @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
-        """On the held-out pairs: how many translations are right to the letter, and the perplexity per target token."""
-        guesses = translate(self.model, self.tokenizer, [pair.source for pair in self.held_out])
-        examples = self.encode(self.held_out)
-        truths = [self.tokenizer.decode(target) for _, target in examples]  # as the tokenizer writes it
-        right = sum(guess == truth for guess, truth in zip(guesses, truths, strict=True))
-        batches = bucketed(
-            [max(map(len, example)) for example in examples], self.settings.batch_tokens, seed=0, epoch=0
-        )
-        loss = sum(self.cross_entropy([examples[i] for i in batch], 0.0).item() for batch in batches)
         return {
-            "exact_match": right / len(self.held_out),
-            "perplexity": exp(min(700.0, loss / sum(len(target) for _, target in examples))),
-            "held_out": len(self.held_out),
+            "input_ids": pad(sources, self.tokenizer.padding_id),
+            "attention_mask": pad([[1] * len(source) for source in sources], 0),
+            "decoder_input_ids": self.model.shift_right(labels),
+            "labels": labels,
         }
 
+    @property
+    def label_smoothing(self) -> float:
+        return self.settings.label_smoothing
 
-def load_pairs(settings: TranslateSettings) -> tuple[list[Pair], list[Pair]]:
-    """What to train on and what to keep from it: the user's pairs split at random, or the built-in dates."""
-    path = settings.data or settings.source
-    if path is None:
-        held_out = date_pairs(HELD_OUT_DATES, seed=settings.seed, held_out=True)
-        return date_pairs(settings.examples, seed=settings.seed), held_out
-    pairs = read_pairs(path, settings.target)
-    random.Random(f"split {settings.seed}").shuffle(pairs)
-    held_out = pairs[: max(1, round(settings.held_out * len(pairs)))]
-    sources = {pair.source for pair in held_out}
-    training = [pair for pair in pairs if pair.source not in sources]  # also no double of what is held out
-    if not training:
-        raise InputError(f"{path} has {len(pairs)} pairs: too few to train on some and hold out others")
-    return training, held_out
+    @torch.no_grad()
+    def cross_entropy(self, pairs: Sequence[Pair]) -> float:
+        """The mean per target token, each predicted from the true ones before it."""
+        examples = self.encode(pairs)
+        device = next(self.model.parameters()).device
+        loss = tokens = 0.0
+        for numbers in bucketed([max(map(len, e)) for e in examples], self.settings.batch_tokens, seed=0, epoch=0):
+            batch = {name: x.to(device) for name, x in self.as_batch([examples[i] for i in numbers]).items()}
+            labels = batch.pop("labels")
+            logits = self.model(**batch).logits.float()
+            loss += float(F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum", ignore_index=IGNORE))
+            tokens += self.weight(labels)
+        return loss / tokens
 
+    def validate(self) -> dict[str, float]:
+        loss = self.cross_entropy(self.valid)
+        metrics = {"loss": loss, "perplexity": exp(min(700.0, loss))}
+        if self.settings.metric not in (None, *metrics):  # then it is one that needs translations, which take longer
+            metrics |= self.scored(self.valid, num_beams=1)[0]
+        return metrics
 
-def model_config(settings: TranslateSettings, tokenizer: Tokenizer) -> TransformerConfig:
-    """The paper's model at the size that was asked for."""
-    stack = StackConfig(
-        d_model=settings.d_model,
-        num_layers=settings.num_layers,
-        num_heads=settings.num_heads,
-        d_ff=OPEN if settings.d_ff is None else settings.d_ff,
-        norm_order=settings.norm_order,
-        dropout=settings.dropout,
-    )
-    return TransformerConfig(
-        encoder=stack,
-        decoder=stack,
-        vocab_size=len(tokenizer),
-        scale_embeddings=True,
-        init="paper",
-        pad_token_id=tokenizer.padding_id,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        decoder_start_token_id=tokenizer.bos_token_id,
-        generation=GenerationConfig(max_new_tokens=128),
-    )
+    def scored(
+        self, pairs: Sequence[Pair], num_beams: int | None = None
+    ) -> tuple[dict[str, float], list[str], list[str]]:
+        encoded = self.encode(pairs)
+        own, room = self.model.config.generation, self.cutter.limit
+        most = min(own.max_new_tokens or own.max_length or room, room)
+        longer = max(LONGER, *(len(target) - len(source) for source, target in encoded))
+
+        def longest(source: int) -> int:
+            return min(most, source + longer)
+
+        sources = [pair.source for pair in pairs]
+        guesses = translate(self.model, self.tokenizer, sources, num_beams=num_beams, longest=longest)
+        truths = [self.tokenizer.decode(target) for _, target in encoded]  # as it writes them
+        return (*self.measure(guesses, pairs, truths), guesses)
+
+    def measure(
+        self, guesses: Sequence[str], pairs: Sequence[Pair], truths: Sequence[str]
+    ) -> tuple[dict[str, float], list[str]]:
+        right = sum(guess == truth for guess, truth in zip(guesses, truths, strict=True))
+        metrics, notes = translation_metrics(
+            guesses, [pair.target for pair in pairs], self.settings.bleu_tokenize, lowercase=self.settings.lowercase
+        )
+        return {**metrics, "exact_match": right / len(pairs)}, notes
+
+    def evaluate(self) -> Scores:
+        pairs = (self.split == "test" and self.test) or self.valid
+        metrics, notes, guesses = self.scored(pairs)
+        loss = self.cross_entropy(pairs)
+        baselines = {}
+        if self.pairs:
+            alike = nearest_source(self.pairs, pairs)
+            baselines["the target of the most alike source"] = self.measure(alike, pairs, [p.target for p in pairs])[0]
+        rows = [
+            {"source": pair.source, "expected": pair.target, "translation": guess}
+            for pair, guess in zip(pairs[:SHOWN], guesses, strict=False)
+        ]
+        return Scores(
+            metrics={**metrics, "perplexity": exp(min(700.0, loss))},
+            count=len(pairs),
+            unit=self.unit,
+            notes=notes,
+            baselines=baselines,
+            examples=rows,
+        )
+
+    def try_next(self, out: Path) -> list[list[str]]:
+        return [["glassformer", "predict", str(out), (self.test or self.valid)[0].source]]
+
+    def describe(self) -> dict[str, str]:
+        origin = ", ".join(map(str, self.settings.data))
+        origin = origin or "the built-in dates, English to Korean (no --data was given)"
+        tested = f", {len(self.test):,} to test" if self.test else ""
+        doubles = f"; {self.doubles:,} left out because their source is held out" if self.doubles else ""
+        empty = f"; {self.left_out:,} empty ones left out (--skip-empty)" if self.left_out else ""
+        return {
+            "data": f"{origin}: {len(self.pairs):,} pairs to train on, {len(self.valid):,} held out{tested}"
+            f"{doubles}{empty}{cut_note(self.cutter)}",
+            "tokens": describe_tokenizer(self.tokenizer, self.settings),
+            "model": describe_model(self.model, self.settings),
+        }

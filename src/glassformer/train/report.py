@@ -1,64 +1,158 @@
-"""What a training tells: a live bar on a terminal, plain lines elsewhere, and `metrics.jsonl` always."""
+"""What a training tells: a live bar on a terminal, plain lines elsewhere, `metrics.jsonl` always, and on request the
+files that TensorBoard reads."""
 
 import json
 import time
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
+
+from glassformer.errors import InputError
 
 LINES = 10  # plain lines in a whole training, where there is no terminal ...
 QUIET = 20.0  # ... and more, so that there are not many seconds without one
+ENTRIES = 200  # about so many in metrics.jsonl
 
 
 class Report:
-    """Follows a training step by step. Loss and speed are means since they were last shown."""
+    """Follows a training step by step. Loss and speed are means since they were last written."""
 
-    def __init__(self, steps: int, metrics: Path, console: Console) -> None:
-        self.steps, self.console = steps, console
-        self.file: TextIO = metrics.open("w", encoding="utf-8")
-        self.every = max(1, min(100, steps // 100))
+    def __init__(
+        self, metrics: Path, console: Console, *, unit: str, steps: int | None, log: Path | None = None
+    ) -> None:
+        self.console, self.unit, self.steps = console, unit, steps
+        self.path = metrics
+        self.file: TextIO = metrics.open("a", encoding="utf-8")
+        self.every = max(1, min(100, steps // ENTRIES)) if steps else 10
+        self.writer = make_writer(log) if log else None
         self.losses: list[float] = []
-        self.tokens, self.since = 0, time.perf_counter()
-        self.told = self.since
+        self.size, self.busy = 0, 0.0
+        self.since = self.told = self.began = time.perf_counter()
+        self.first_progress: float | None = None
+        self.lines = 0
         self.bar = Progress(
-            TextColumn("step {task.completed}/{task.total}"),
+            TextColumn("step {task.fields[step]}"),
             BarColumn(bar_width=None),
-            TextColumn("loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}"),
-            TextColumn("{task.fields[speed]:,.0f} tokens/s"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
+            TextColumn(
+                "loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}  {task.fields[speed]:,.0f} " + f"{unit}/s"
+            ),
+            TextColumn("{task.fields[left]} left"),
             console=console,
             disable=not console.is_terminal,
         )
-        self.line = self.bar.add_task("train", total=steps, loss=float("nan"), rate=0.0, speed=0.0)
+        nothing: dict[str, Any] = {"step": 0, "loss": float("nan"), "rate": 0.0, "speed": 0.0, "left": "?"}
+        self.line = self.bar.add_task("train", total=1.0, **nothing)
 
     def __enter__(self) -> Self:
         self.bar.start()
+        self.since = self.told = self.began = time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
         self.file.close()
+        if self.writer is not None:
+            self.writer.close()
 
-    def step(self, step: int, *, loss: float, rate: float, tokens: int) -> None:
+    def step(
+        self, step: int, *, loss: float, rate: float, norm: float, size: int, busy: float, progress: float
+    ) -> None:
+        """`busy` are the seconds of forward, backward and optimiser; the rest is ours."""
         self.losses.append(loss)
-        self.tokens += tokens
-        now = time.perf_counter()
-        mean, speed = sum(self.losses) / len(self.losses), self.tokens / (now - self.since)
-        self.bar.update(self.line, completed=step, loss=mean, rate=rate, speed=speed)
-        if step % self.every and step != self.steps:
+        self.size += size
+        self.busy += busy
+        if self.first_progress is None:
+            self.first_progress, self.began = progress, time.perf_counter()
+        is_last = progress >= 1
+        if step % self.every and not is_last:
             return
-        entry = {"step": step, "loss": round(mean, 5), "rate": rate, "tokens_per_second": round(speed)}
+        now = time.perf_counter()
+        spent = now - self.since
+        mean, speed = sum(self.losses) / len(self.losses), self.size / spent
+        left = self.left(progress, now)
+        self.bar.update(self.line, completed=progress, step=step, loss=mean, rate=rate, speed=speed, left=left)
+        self.write(
+            {
+                "step": step, "loss": round(mean, 5), "rate": rate, "gradient_norm": round(norm, 5),
+                f"{self.unit}_per_second": round(speed), "outside": round(max(0.0, 1 - self.busy / spent), 4),
+            }
+        )  # fmt: skip
+        due = int(progress * LINES) > self.lines or is_last or now - self.told > QUIET
+        if not self.console.is_terminal and due:
+            of = f"/{self.steps}" if self.steps else ""
+            self.console.print(
+                f"step {step}{of}  loss {mean:.3f}  rate {rate:.1e}  {speed:,.0f} {self.unit}/s  {left} left"
+            )
+            self.told, self.lines = now, int(progress * LINES)
+        self.losses.clear()
+        self.size, self.busy, self.since = 0, 0.0, now
+
+    def left(self, progress: float, now: float) -> str:
+        """How long it will take at the speed so far."""
+        done = progress - (self.first_progress or 0.0)
+        return "?" if done <= 0 else as_time(max(0.0, 1 - progress) * (now - self.began) / done)
+
+    def estimate(self, progress: float, memory: dict[str, int]) -> None:
+        """What the first steps tell of the whole: how long it will take, and how much memory."""
+        parts = ", ".join(f"{name} {as_bytes(size)}" for name, size in memory.items())
+        left = self.left(progress, time.perf_counter())
+        self.console.print(f"{'takes':8}about {left}, evaluations not counted; memory {parts}")
+
+    def evaluation(self, step: int, metrics: dict[str, float], *, best: bool) -> None:
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        self.console.print(f"step {step}  validation: {shown}{'  (best so far)' if best else ''}")
+        self.write({"step": step, **{f"valid_{name}": round(value, 6) for name, value in metrics.items()}})
+        self.since = time.perf_counter()  # what was spent on it is not the steps'
+        self.losses.clear()
+        self.size, self.busy = 0, 0.0
+
+    def write(self, entry: dict[str, Any]) -> None:
         self.file.write(json.dumps(entry) + "\n")
         self.file.flush()
-        last = step == self.steps or now - self.told > QUIET
-        if not self.console.is_terminal and (last or step % max(1, self.steps // LINES) == 0):
-            left = (self.steps - step) * (now - self.since) / len(self.losses)
-            self.console.print(
-                f"step {step}/{self.steps}  loss {mean:.3f}  rate {rate:.1e}  {speed:,.0f} tokens/s  {left:.0f} s left"
-            )
-            self.told = now
-        self.losses.clear()
-        self.tokens, self.since = 0, now
+        if self.writer is not None:
+            for name, value in entry.items():
+                if name != "step":
+                    self.writer.add_scalar(name, value, entry["step"])
+
+    def restart(self, step: int) -> None:
+        """Leaves out what a killed run wrote behind the checkpoint that it goes on from."""
+        self.file.close()
+        kept = [line for line in self.path.read_text(encoding="utf-8").splitlines() if is_before(line, step)]
+        partial = self.path.with_name(f".{self.path.name}.partial")
+        partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        partial.replace(self.path)
+        self.file = self.path.open("a", encoding="utf-8")
+
+
+def is_before(line: str, step: int) -> bool:
+    try:
+        return bool(json.loads(line)["step"] <= step)
+    except (ValueError, KeyError, TypeError):  # half a line, of a process that was killed while it wrote
+        return False
+
+
+def as_bytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def as_time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def as_number(metric: str, value: float) -> str:
+    """Shares as percentages, others with the digits that mean something."""
+    if metric in ("accuracy", "macro_f1", "micro_f1", "exact_match"):
+        return f"{value:.1%}"
+    return f"{value:.1f}" if metric in ("bleu", "chrf") else f"{value:.4g}"
+
+
+def make_writer(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise InputError("--tensorboard needs its package: pip install 'glassformer[log]'") from None
+    return SummaryWriter(str(folder))

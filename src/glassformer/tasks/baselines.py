@@ -1,0 +1,166 @@
+"""What a model must beat: simple guesses for every task, each measured on the same held-out data as the model.
+
+    forecast    seasonal_naive, linear_forecast
+    classify    majority_class, bag_of_words
+    images      majority_class
+    lm          character_ngram (on its own page, `data/ngram.py`)
+    mlm         most_frequent_token
+    translate   copy_source, nearest_source; compared by score_translations
+
+A score without one of these beside it says little.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.pairs import Pair
+from glassformer.data.series import Windows
+from glassformer.errors import InputError
+
+CHUNK = 512  # windows at a time, so that memory does not grow with their number
+
+
+@dataclass(frozen=True)
+class ForecastScore:
+    """Mean squared and mean absolute error over every window, step and series."""
+
+    mse: float
+    mae: float
+    windows: int
+
+
+def seasonal_naive(test: Windows, period: int) -> ForecastScore:
+    """The last season again: yesterday's hours with period 24, last week's with 168."""
+    if not 1 <= period <= test.length:
+        raise InputError(f"period {period}: expected 1 to {test.length}, the rows that are looked back on")
+    last = test.length - period + np.arange(test.horizon) % period
+    return score_forecasts(test, ((past[:, last], future) for past, future in chunks(test)))
+
+
+def linear_forecast(train: Windows, test: Windows, ridge: float = 1.0) -> ForecastScore:
+    """future = W past + b, fitted by least squares with a ridge, one W for all series (as in Zeng et al., 2023).
+
+    Every window is first brought to mean 0 and deviation 1 by its past, and the forecast back again.
+    """
+    size = train.length + 1  # a constant 1 is the last input; its weight is b
+    inputs, outputs = np.zeros((size, size)), np.zeros((size, train.horizon))
+    for past, future in chunks(train):
+        mean, deviation = instance_statistics(past)
+        x = with_constant((past - mean) / deviation)  # (N, C, L+1)
+        y = ((future - mean) / deviation).swapaxes(1, 2)  # (N, C, H)
+        x, y = x.reshape(-1, size), y.reshape(-1, train.horizon)
+        inputs += x.T @ x
+        outputs += x.T @ y
+    penalty = ridge * np.eye(size)
+    penalty[-1, -1] = 0.0  # b is not shrunk
+    weights = np.linalg.solve(inputs + penalty, outputs)  # (L+1, H)
+
+    def forecasts() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        for past, future in chunks(test):
+            mean, deviation = instance_statistics(past)
+            scaled = with_constant((past - mean) / deviation) @ weights  # (N, C, H)
+            yield scaled.swapaxes(1, 2) * deviation + mean, future
+
+    return score_forecasts(test, forecasts())
+
+
+def chunks(windows: Windows) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Past (N, L, C) and future (N, H, C) of some windows at a time."""
+    every = windows.all()
+    for start in range(0, len(every), CHUNK):
+        both = every[start : start + CHUNK].astype(np.float64)
+        yield both[:, : windows.length], both[:, windows.length :]
+
+
+def instance_statistics(past: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return past.mean(axis=1, keepdims=True), past.std(axis=1, keepdims=True) + 1e-5  # (N, 1, C), (N, 1, C)
+
+
+def with_constant(past: NDArray[np.float64]) -> NDArray[np.float64]:
+    rows = past.swapaxes(1, 2)  # (N, C, L)
+    return np.concatenate([rows, np.ones((*rows.shape[:2], 1))], axis=2)  # (N, C, L+1)
+
+
+def score_forecasts(
+    test: Windows, forecasts: Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]
+) -> ForecastScore:
+    squared = absolute = count = 0.0
+    for forecast, future in forecasts:
+        error = forecast - future
+        squared, absolute, count = squared + (error**2).sum(), absolute + np.abs(error).sum(), count + error.size
+    return ForecastScore(float(squared / count), float(absolute / count), len(test))
+
+
+def majority_class(train: Sequence[Hashable], test: Sequence[Hashable]) -> float:
+    """Accuracy of always guessing the label that training has most often."""
+    guess = Counter(train).most_common(1)[0][0]
+    return sum(label == guess for label in test) / len(test)
+
+
+def bag_of_words(train: Sequence[tuple[str, str]], test: Sequence[tuple[str, str]], longest: int = 1) -> float:
+    """Accuracy of a logistic regression on tf-idf weights, which knows the words of a text but not their order.
+
+    Its regularisation is chosen by cross-validation. `longest=2` adds pairs of neighbouring words.
+    """
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import GridSearchCV
+        from sklearn.pipeline import Pipeline
+    except ImportError:
+        raise InputError("a bag of words needs scikit-learn: pip install 'glassformer[vision]'") from None
+    words = TfidfVectorizer(token_pattern=r"\w+", ngram_range=(1, longest))
+    model = Pipeline([("words", words), ("regression", LogisticRegression(max_iter=1000))])
+    texts, labels = zip(*train, strict=True)
+    rarest = min(Counter(labels).values())
+    if rarest < 3:
+        raise InputError(f"a label has {rarest} training examples: cross-validation needs at least 3 of each")
+    search = GridSearchCV(model, {"regression__C": [0.1, 0.3, 1.0, 3.0, 10.0]}, cv=3).fit(texts, labels)
+    test_texts, test_labels = zip(*test, strict=True)
+    return float(search.score(test_texts, test_labels))
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """How often the guess was right, and the perplexity of the probabilities."""
+
+    accuracy: float
+    perplexity: float
+
+
+def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], vocab_size: int) -> TokenScore:
+    """For masked tokens: each by its share of the training text, 1 added to every count so that none is impossible."""
+    counts = Counter(token for row in train for token in row)
+    if not counts or not masked:
+        raise InputError("no training tokens, or no masked ones: there is nothing to count")
+    total, guess = counts.total() + vocab_size, counts.most_common(1)[0][0]
+    loss = -sum(log((counts[token] + 1) / total) for token in masked) / len(masked)
+    return TokenScore(sum(token == guess for token in masked) / len(masked), exp(loss))
+
+
+def nearest_source(train: Sequence[Pair], test: Sequence[Pair]) -> list[str]:
+    """The translation of the training source that is most alike: 2 |A and B| / (|A| + |B|) of their letter triples."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for index, pair in enumerate(train):
+        for triple in triples(pair.source):
+            found[triple].append(index)
+    places = {triple: np.array(indices) for triple, indices in found.items()}
+    sizes = np.array([len(triples(pair.source)) for pair in train])
+    guesses = []
+    for pair in test:
+        wanted, shared = triples(pair.source), np.zeros(len(train))
+        for triple in wanted & places.keys():
+            shared[places[triple]] += 1
+        guesses.append(train[int(np.argmax(2 * shared / (sizes + len(wanted))))].target)
+    return guesses
+
+
+def triples(text: str) -> set[str]:
+    """Three letters in a row, the edges of the text marked."""
+    padded = f"\n{text}\n"
+    return {padded[start : start + 3] for start in range(max(1, len(padded) - 2))}

@@ -1,0 +1,217 @@
+"""Classification: an encoder reads a text, two texts or a series, and names its class, or each class that applies.
+
+What is read is on the page `readers.py`, the loss and the scores on `classes.py`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.labels import Problem, class_names, name_classes
+from glassformer.config import TransformerConfig
+from glassformer.data.batches import bucketed
+from glassformer.data.files import Examples
+from glassformer.data.split import split_without_doubles
+from glassformer.data.texts import check_labels, label_names
+from glassformer.errors import InputError
+from glassformer.tasks.baselines import bag_of_words, majority_class
+from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
+from glassformer.tasks.models import describe_model, make_model
+from glassformer.tasks.readers import Reader, SeriesReader, TextReader
+from glassformer.tasks.settings import ClassifySettings
+from glassformer.train.task import Batch, Scores
+
+READERS: dict[str, type[Reader]] = {"text": TextReader, "series": SeriesReader}
+COUNTED = 20_000  # examples up to which words are counted for comparison
+ONE: Problem = "single_label_classification"
+SEVERAL: Problem = "multi_label_classification"
+
+
+class Classify(ClassTask):
+    """Labelled texts or series, an encoder, cross-entropy, accuracy and F1."""
+
+    name: ClassVar[str] = "classify"
+    unit: ClassVar[str] = "examples"
+    steps: ClassVar[int] = 600
+
+    doubles = 0  # examples that were left out because their text is held out
+
+    def __init__(self, settings: ClassifySettings, files: Sequence[Path] = ()) -> None:
+        self.settings: ClassifySettings = settings
+        self.reader: Reader = READERS[settings.reads](settings)
+        self.train: Examples[Any] | None = None
+        self.valid: Examples[Any] | None = None
+        if files:
+            if len(files) > 1:
+                raise InputError(f"{len(files)} files to score: expected one, with a label in each row")
+            self.test: Examples[Any] | None = self.reader.read(files[0])
+        else:
+            self.train, self.valid, self.test = self.load()
+        self.reader.prepare(self.train or self.test or ())
+        self.tokenizer = self.reader.tokenizer
+        self.several = settings.label_separator is not None or has_several(self.train or self.test or ())
+        self.make_model()
+        self.check_examples()
+        self.reader.fit(self.model)
+        self.encoded = self.reader.encode(self.train) if self.train else []
+        for held_out in filter(None, (self.valid, self.test)):  # what is too long is told now, not at an evaluation
+            self.reader.encode(held_out)
+        self.lengths = [self.reader.length(example) for example in self.encoded]
+        self.targets = self.as_targets(self.train) if self.train else torch.empty(0)
+        if settings.class_weights == "balanced" and self.train:
+            self.class_weights = balanced_weights(self.targets, len(self.names))
+
+    def load(self) -> tuple[Examples[Any], Examples[Any], Examples[Any] | None]:
+        """Examples to train on, to validate and to test: as they are given, split off, or built in."""
+        settings, read = self.settings, self.reader.read
+        test: Examples[Any] | None
+        if settings.data is None:
+            examples, test = self.reader.built_in(held_out=False), self.reader.built_in(held_out=True)
+        else:
+            examples, test = read(settings.data), read(settings.test) if settings.test else None
+        if settings.valid:
+            return examples, read(settings.valid), test
+        inputs = [example.texts if settings.reads == "text" else example.values for example in examples]
+        train, valid = split_without_doubles(
+            inputs,
+            settings.valid_fraction,
+            seed=settings.seed,
+            strata=None if has_several(examples) else [example.labels for example in examples],
+            name=str(settings.data or "the documentation"),
+        )
+        self.doubles = len(examples) - len(train) - len(valid)
+        return chosen(examples, train, left_out=examples.left_out), chosen(examples, valid), test
+
+    def make_model(self) -> None:
+        """With the classes of the training examples; a model that has learned its classes keeps them."""
+        settings = self.settings
+        if settings.init is not None and settings.head is None:
+            self.model = make_model(settings, self.no_config, head="class")
+            self.names = class_names(self.model)
+            self.several = self.model.labels.get("problem_type") == SEVERAL
+            return
+        self.names = label_names(self.train or ())
+        if len(self.names) < 2:
+            raise InputError(f"{settings.data}: the label is {self.names[0]!r} in all examples, expected two or more")
+        count = len(self.names)
+        self.model = make_model(settings, lambda: self.reader.config(count), head="class", num_classes=count)
+        name_classes(self.model, self.names, SEVERAL if self.several else ONE)
+
+    def no_config(self) -> TransformerConfig:
+        raise AssertionError("a model that is loaded has its config")
+
+    def check_examples(self) -> None:
+        """Each label is one that the model knows, and where one is expected there is one."""
+        for examples in filter(None, (self.train, self.valid, self.test)):
+            check_labels(examples, self.names)
+            for line, example in zip(examples.lines, examples, strict=True):
+                if not self.several and len(example.labels) != 1:
+                    raise InputError(
+                        f"{examples.path}, line {line}: the labels are {list(example.labels)!r}, expected one. Where "
+                        "several may apply, say what stands between them with --label-separator"
+                    )
+
+    def as_targets(self, examples: Examples[Any]) -> Tensor:
+        """The number of each class, (N); where several may apply, 0 or 1 for each class, (N, C)."""
+        number = {name: i for i, name in enumerate(self.names)}
+        if not self.several:
+            return torch.tensor([number[example.labels[0]] for example in examples])
+        targets = torch.zeros(len(examples), len(self.names))
+        for row, example in enumerate(examples):
+            targets[row, [number[label] for label in example.labels]] = 1.0
+        return targets
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return bucketed(
+            self.lengths, self.settings.batch_tokens, seed=self.settings.seed, epoch=epoch,
+            max_examples=self.settings.batch_size,
+        )  # fmt: skip
+
+    def collate(self, examples: Sequence[int], epoch: int) -> Batch:
+        batch = self.reader.batch([self.encoded[number] for number in examples], examples, epoch)
+        return {**batch, "labels": self.targets[list(examples)]}
+
+    def size(self, batch: Batch) -> int:
+        return int(batch["attention_mask"].sum()) if "attention_mask" in batch else len(batch["labels"])
+
+    @property
+    def label_smoothing(self) -> float:
+        return self.settings.label_smoothing
+
+    @torch.no_grad()
+    def answer(self, examples: Examples[Any]) -> tuple[Tensor, Tensor]:
+        """The logits of all examples in their order, (N, C), and their labels."""
+        encoded = self.reader.encode(examples)
+        lengths = [self.reader.length(example) for example in encoded]
+        device = next(self.model.parameters()).device
+        logits = torch.zeros(len(examples), len(self.names))
+        for numbers in bucketed(lengths, self.settings.batch_tokens, seed=0, epoch=0):
+            batch = self.reader.batch([encoded[i] for i in numbers])
+            found = self.model(**{name: value.to(device) for name, value in batch.items()}).logits
+            logits[numbers] = found.float().cpu()
+        return logits, self.as_targets(examples)
+
+    def validate(self) -> dict[str, float]:
+        assert self.valid is not None
+        return self.measure_quickly(*self.answer(self.valid))
+
+    def evaluate(self) -> Scores:
+        examples = (self.test if self.split == "test" else None) or self.valid
+        assert examples is not None
+        inputs = [self.reader.show(example) for example in examples]
+        return self.score(*self.answer(examples), inputs, *self.baselines(examples))
+
+    def baselines(self, examples: Examples[Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """What always the same class reaches, and a count of the words; and why there is none, if so."""
+        if self.train is None or self.several:
+            return {}, []
+        before, truths = ([example.labels[0] for example in some] for some in (self.train, examples))
+        found = {"always the most frequent class": {"accuracy": majority_class(before, truths)}}
+        if self.settings.reads == "text" and len(self.train) <= COUNTED:
+            known, asked = (
+                [(self.reader.show(example), example.labels[0]) for example in some] for some in (self.train, examples)
+            )
+            try:
+                found["bag of words, logistic regression"] = {"accuracy": bag_of_words(known, asked)}
+            except InputError as error:
+                return found, [f"no bag of words to compare with: {error}"]
+        return found, []
+
+    def record(self) -> dict[str, Any]:
+        return {"classes": self.names}
+
+    def try_next(self, out: Path) -> list[list[str]]:
+        example = next(iter(self.test or self.valid or ()))
+        if self.settings.reads == "text" and len(example.texts) == 1:
+            return [["glassformer", "predict", str(out), example.texts[0]]]
+        return [["glassformer", "inspect", str(out)]]
+
+    def describe(self) -> dict[str, str]:
+        assert self.train is not None
+        assert self.valid is not None
+        origin = str(self.settings.data or "a word missing in Python's documentation (no --data was given)")
+        tested = f", {len(self.test):,} to test" if self.test else ""
+        left_out = sum(len(examples.left_out) for examples in (self.train, self.valid, self.test) if examples)
+        doubles = f"; {self.doubles:,} left out because their text is held out" if self.doubles else ""
+        empty = f"{doubles}; {left_out:,} empty ones left out (--skip-empty)" if left_out else doubles
+        some = ", ".join(self.names[:SHOWN]) + (", ..." if len(self.names) > SHOWN else "")
+        how = "any number of which may apply" if self.several else "one of which applies"
+        return {
+            "data": f"{origin}: {len(self.train):,} examples to train on, {len(self.valid):,} held out{tested}{empty}",
+            "classes": f"{len(self.names)}, {how}: {some}",
+            **self.reader.describe(),
+            "model": describe_model(self.model, self.settings),
+        }
+
+
+def has_several(examples: Sequence[Any]) -> bool:
+    return any(len(example.labels) != 1 for example in examples)
+
+
+def chosen(examples: Examples[Any], numbers: Sequence[int], left_out: Sequence[int] = ()) -> Examples[Any]:
+    """Some of the examples of a file, which keep their lines."""
+    lines = [examples.lines[i] for i in numbers]
+    return Examples([examples[i] for i in numbers], path=examples.path, lines=lines, left_out=left_out)

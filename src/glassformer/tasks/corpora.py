@@ -1,0 +1,154 @@
+"""Running text for the tasks `lm` and `mlm`: one long row of tokens each to train on, to validate and to test, and
+windows cut from it.
+
+Text of files is written as tokens into the run folder and mapped into memory, so it may be larger than that; what is
+there already is used again while nothing has changed. The built-in documentation is small and stays in memory.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.corpus import Corpus, corpus_from_texts, write_corpus
+from glassformer.data.documentation import documentation_split
+from glassformer.data.documents import BLANK_LINES, stream_documents
+from glassformer.errors import InputError
+from glassformer.tasks.settings import LanguageSettings
+from glassformer.text import Tokenizer
+from glassformer.train.run import TOKENS
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+SEPARATORS = {"file": None, "line": "\n", "blank-line": BLANK_LINES}
+LEARNED = 100_000_000  # characters that a tokenizer is learned from; more change little
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """To train on, to choose the best weights by, and to score: where a run is only judged, just the last."""
+
+    train: Corpus | None
+    valid: Corpus | None
+    test: Corpus | None
+    left_out: int = 0  # documents without text
+
+    def scored(self, split: str) -> Corpus:
+        found = (self.test if split == "test" else None) or self.valid
+        assert found is not None
+        return found
+
+    @property
+    def trained(self) -> Corpus:
+        assert self.train is not None
+        return self.train
+
+
+def load_corpora(
+    settings: LanguageSettings, tokenizer: Tokenizer, files: Sequence[Path], *, counts_bytes: bool
+) -> Corpora:
+    """The texts of the settings, or these files to be judged by. Whoever `counts_bytes` needs to know how many of them
+    are held out, which a tokenizer that loses something cannot tell at every token."""
+    if files:
+        with TemporaryDirectory(prefix="glassformer-tokens-") as folder:  # what is mapped outlives its name
+            return Corpora(None, None, write_files(files, tokenizer, Path(folder), settings))
+    if not settings.data:
+        train, test = (corpus_from_texts([text], tokenizer) for text in documentation_split())
+        return Corpora(*hold_out(train, settings, tokenizer, counts_bytes=counts_bytes), test)
+    given = {"train": settings.data, "valid": settings.valid, "test": settings.test}
+    made = {
+        name: write_files(some, tokenizer, settings.out / TOKENS / name, settings)
+        for name, some in given.items()
+        if some
+    }
+    left_out = sum(corpus.counts.empty_documents for corpus in made.values())
+    if "valid" not in made:
+        made["train"], made["valid"] = hold_out(made["train"], settings, tokenizer, counts_bytes=counts_bytes)
+    return Corpora(made["train"], made["valid"], made.get("test"), left_out)
+
+
+def hold_out(
+    corpus: Corpus, settings: LanguageSettings, tokenizer: Tokenizer, *, counts_bytes: bool
+) -> tuple[Corpus, Corpus]:
+    try:
+        return corpus.split(settings.valid_fraction, tokenizer)
+    except InputError:
+        border = round((1 - settings.valid_fraction) * len(corpus))
+        if counts_bytes or not 0 < border < len(corpus):
+            raise
+    size = (border * corpus.num_bytes // len(corpus), 0)
+    return corpus.part(0, border, (0, 0), size), corpus.part(border, len(corpus), size, (corpus.num_bytes, 0))
+
+
+def write_files(files: Sequence[Path], tokenizer: Tokenizer, folder: Path, settings: LanguageSettings) -> Corpus:
+    separator = SEPARATORS[settings.documents]
+    return write_corpus(files, tokenizer, folder, text_column=settings.text_column, document_separator=separator)
+
+
+def training_texts(settings: LanguageSettings) -> Iterator[str]:
+    """What a tokenizer is learned from: the text to train on without what will be held out, if it is long its
+    beginning."""
+    if not settings.data:
+        yield documentation_split()[0]
+        return
+    share = 1.0 if settings.valid else 1 - settings.valid_fraction
+    left = min(LEARNED, int(share * sum(map(len, pieces_of(settings)))))
+    for text in pieces_of(settings):
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def pieces_of(settings: LanguageSettings) -> Iterator[str]:
+    for file in settings.data:
+        separator = SEPARATORS[settings.documents]
+        if file.is_file() and not file.stat().st_size:
+            raise InputError(f"{file} is empty: expected text")
+        for piece in stream_documents(file, text_column=settings.text_column, separator=separator):
+            yield piece.text
+
+
+def window_starts(corpus: Corpus, length: int, *, seed: int, epoch: int) -> range:
+    """Where the windows of an epoch begin. Each epoch cuts the text elsewhere, so that no token is never seen."""
+    if len(corpus) < length:
+        raise InputError(
+            f"the text to train on has {len(corpus):,} tokens, and a window {length:,}: lower --context, or give more"
+        )
+    most = min(length, len(corpus) - length + 1)
+    first = random.Random(f"windows {seed} {epoch}").randrange(most)
+    return range(first, len(corpus) - length + 1, length)
+
+
+def covering(corpus: Corpus, length: int, stride: int) -> Numbers:
+    """Windows over a whole text, (N, 2): where each begins, and from where on its tokens are new; each is new once.
+
+    Each window begins `stride` tokens behind the one before, so that but for the first ones a new token has at least
+    length - stride others before it. The last window ends with the text.
+    """
+    last = max(0, len(corpus) - length)
+    starts = np.append(np.arange(0, last, stride), last)
+    return np.stack([starts, np.append(0, starts[:-1] + length)], axis=1)
+
+
+def cut(corpus: Corpus, starts: Numbers, length: int) -> tuple[Numbers, Numbers]:
+    """Windows as ids (B, T), and the document of each of their tokens (B, T).
+
+    A window may begin at -1: before the first token stands the first token once more.
+    """
+    positions = np.maximum(starts[:, None] + np.arange(length), 0)  # (B, T)
+    documents = np.searchsorted(corpus.starts, (corpus.first + positions).astype(np.uint64), side="right")  # (B, T)
+    return corpus.tokens[positions].astype(np.int64), documents.astype(np.int64)
+
+
+def describe_corpora(corpora: Corpora, settings: LanguageSettings) -> str:
+    """A line about the text: where it is from, how much of it is for what, and what was left out."""
+    origin = ", ".join(map(str, settings.data)) or "Python's documentation (no --data was given)"
+    named = {"to train on": corpora.train, "held out": corpora.valid, "to test": corpora.test}
+    parts = [f"{len(corpus):,} tokens {use}" for use, corpus in named.items() if corpus is not None]
+    empty = f"; {corpora.left_out:,} empty documents left out" if corpora.left_out else ""
+    return f"{origin}: {', '.join(parts)}{empty}"

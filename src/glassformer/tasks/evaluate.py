@@ -1,0 +1,136 @@
+"""The verb `eval`, and `gf.evaluate`: how good a finished run is, on what it held out or on other files.
+
+A run keeps its settings, so what it held out is found again: its files, the seed of its split, its columns.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoints.folder import WEIGHTS
+from glassformer.checkpoints.hub import find_folder
+from glassformer.checkpoints.load import usable_device
+from glassformer.errors import InputError
+from glassformer.settings import EvalSettings
+from glassformer.tasks.command import TASKS, make_task, settings_to_judge, show_scores
+from glassformer.tasks.settings import TaskSettings
+from glassformer.terminal import make_console
+from glassformer.train.checkpoint import FOLDER as CHECKPOINTS
+from glassformer.train.run import RUN, read_record
+from glassformer.train.task import Scores
+
+OWN_FILES = ("data", "valid", "test")
+
+
+def evaluate_command(settings: EvalSettings) -> None:
+    scores = evaluate(
+        str(settings.run),
+        settings.data,
+        split=settings.split,
+        task=settings.task,
+        device=settings.device,
+        num_beams=settings.num_beams,
+        **settings.changes,
+    )
+    if not settings.json:
+        show_scores(scores, make_console())
+        return
+    said = {
+        "run": str(settings.run),
+        "data": [str(file) for file in settings.data] or settings.split or "held out",
+        "count": scores.count,
+        "unit": scores.unit,
+        "metrics": scores.metrics,
+        "baselines": scores.baselines,
+        "notes": scores.notes,
+    }
+    print(json.dumps(said, ensure_ascii=False))
+
+
+def evaluate(
+    run: str | Path,
+    data: Sequence[str | Path] = (),
+    *,
+    split: str | None = None,
+    task: str | None = None,
+    device: str | None = None,
+    num_beams: int | None = None,
+    **changes: Any,
+) -> Scores:
+    """The scores of a run, or of any model whose `task` is named, on `data` or on a `split` of the run's own.
+
+    `changes` are settings of the training that are to be otherwise here, such as `text_columns`.
+    """
+    if isinstance(data, str | Path):
+        raise InputError(f"data is {str(data)!r}: expected a list of files")
+    if split not in (None, "valid", "test"):
+        raise InputError(f"split is {split!r}: expected 'valid' or 'test'")
+    if data and split:
+        raise InputError(f"files and split={split!r} were both given: a split is of the run's own examples. Choose one")
+    place = usable_device(device)
+    settings = settings_of(run, task, bool(data), changes)
+    if num_beams is not None:
+        check_beams(num_beams, settings.task)
+    files = [Path(file) for file in data]
+    if not files:
+        check_own_files(settings, str(run))
+    made = make_task(settings, files)
+    if split == "test" and made.test is None:
+        raise InputError(f"{run} has no test set: leave --split out, and it is scored on what it was validated on")
+    made.split = "valid" if split == "valid" else "test"
+    model = made.model.to(place).eval()
+    if num_beams is not None:
+        model.config = model.config.replace(generation=model.config.generation.replace(num_beams=num_beams))
+    return made.evaluate()
+
+
+def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict[str, Any]) -> TaskSettings:
+    """Those of the run's record; of a model without one, the defaults of the task that is named."""
+    if task not in (None, *TASKS):
+        raise InputError(f"task is {task!r}: expected one of {', '.join(TASKS)}")
+    folder = find_folder(run)
+    if (folder / RUN).is_file():
+        record = read_record(folder)
+        name, values = record["task"], record["settings"]
+        if name not in TASKS:
+            raise InputError(f"{folder / RUN}: the task is {name!r}, expected one of {', '.join(TASKS)}")
+        if task not in (None, name):
+            raise InputError(f"--task {task}: {run} was trained for {name}. Leave --task out")
+        if not (folder / WEIGHTS).is_file() and (folder / CHECKPOINTS).is_dir():
+            raise InputError(f"{run} has not ended, so there is no model to score yet: go on with it (train --resume)")
+    elif task is None:
+        raise InputError(
+            f"{run} has no {RUN}, so it is no run of a training here. To score another model, say what it is for, such "
+            "as --task classify"
+        )
+    elif not has_data:
+        raise InputError(f"{run} has no {RUN}, which would say what was held out: give files to score with --data")
+    else:
+        name, values = task, {}
+    settings = settings_to_judge(name, values, str(folder))
+    known = {entry.name for entry in fields(settings)}
+    for change in changes:
+        if change not in known:
+            raise InputError(f"--{change.replace('_', '-')} is not for {name}: leave it out")
+    return type(settings).from_dict({**settings.to_dict(), **changes})
+
+
+def check_own_files(settings: TaskSettings, run: str) -> None:
+    """What a run names is meant from where it was trained; elsewhere it may not be found."""
+    for name in OWN_FILES:
+        value = getattr(settings, name, None)
+        for file in (value,) if isinstance(value, Path) else value or ():
+            if not file.exists():
+                raise InputError(
+                    f"{file}, which {run} was trained with as --{name}, is not there. Call eval where the training was "
+                    "called, or give files with --data"
+                )
+
+
+def check_beams(num_beams: int, task: str) -> None:
+    if task != "translate":
+        raise InputError(f"--num-beams is for a model that translates; this one is for {task}: leave it out")
+    if num_beams < 1:
+        raise InputError(f"num_beams is {num_beams}: expected at least 1")

@@ -1,0 +1,233 @@
+"""Images: cut into patches that look at each other, and summed up in a token that names the class (ViT)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.hub import find_folder
+from glassformer.checkpoints.labels import class_names, name_classes
+from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
+from glassformer.config import ImageConfig, StackConfig, TransformerConfig
+from glassformer.data.batches import in_order
+from glassformer.data.digits import digits
+from glassformer.data.images import CHANNELS, Images, Mode, Pixels, read_images
+from glassformer.data.split import split
+from glassformer.errors import InputError
+from glassformer.tasks.baselines import majority_class
+from glassformer.tasks.classes import ClassTask, balanced_weights
+from glassformer.tasks.metrics import classification_metrics
+from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.settings import ImagesSettings
+from glassformer.train.task import Batch, Scores
+
+BICUBIC = 3  # as pillow numbers its filters
+JUDGED = 256  # images that are looked at together
+MEANS = 5000  # training images that the nearest-mean baseline looks at
+
+
+class ImageClasses(ClassTask):
+    """Images with labels, an encoder over patches, cross-entropy, accuracy."""
+
+    name: ClassVar[str] = "images"
+    unit: ClassVar[str] = "images"
+    metric: ClassVar[str] = "accuracy"
+    steps: ClassVar[int] = 1500
+
+    def __init__(self, settings: ImagesSettings, files: Sequence[Path] = ()) -> None:
+        self.settings: ImagesSettings = settings
+        if len(files) > 1:
+            raise InputError(f"{len(files)} places with images to score: expected one")
+        self.knows_classes = settings.init is not None and settings.head is None
+        if self.knows_classes:
+            self.model = make_model(settings, self.config, head="class")
+        self.train, self.valid, self.test = self.judged_only(files[0]) if files else self.load()
+        if self.knows_classes:
+            self.names = class_names(self.model)
+            self.train, self.valid = (x.named_like(self.names, self.origin) for x in (self.train, self.valid))
+            self.test = self.test and self.test.named_like(self.names, self.origin)
+        else:
+            self.names = self.train.names
+            self.model = make_model(settings, self.config, head="class", num_classes=len(self.names))
+            name_classes(self.model, self.names)
+        self.preparation = self.prepare()
+        if settings.class_weights == "balanced" and len(self.train):
+            self.class_weights = balanced_weights(torch.from_numpy(self.train.labels), len(self.names))
+
+    @property
+    def origin(self) -> str:
+        return str(self.settings.data or "scikit-learn's digits (no --data was given)")
+
+    def load(self) -> tuple[Images, Images, Images | None]:
+        """The images to train on, to validate and to test: as they are given, split off, or the built-in digits."""
+        settings = self.settings
+        parts = {"train": built_in(held_out=False), "test": built_in(held_out=True)}
+        if settings.data is not None:
+            parts = self.read(settings.data)
+        train = parts.get("train", parts.get("all"))
+        if train is None:
+            raise InputError(f"{settings.data} has no images to train on, only the part {' and '.join(parts)}")
+        for part, path in (("validation", settings.valid), ("test", settings.test)):
+            if path is not None:
+                given = self.read(path, train)
+                parts[part] = given.get(part, next(iter(given.values()))).named_like(train.names, str(path))
+        if "validation" not in parts:
+            kept, held_out = split(
+                len(train), settings.valid_fraction, seed=settings.seed, strata=train.labels.tolist(),
+                name=self.origin,
+            )  # fmt: skip
+            train, parts["validation"] = train.subset(sorted(kept)), train.subset(sorted(held_out))
+        return train, parts["validation"], parts.get("test")
+
+    def judged_only(self, path: Path) -> tuple[Images, Images, Images]:
+        """Only images to be scored; the size is that of the model."""
+        parts = self.read(path)
+        chosen = parts.get("test", next(iter(parts.values())))
+        nothing = chosen.subset([])
+        return nothing, nothing, chosen
+
+    def read(self, path: Path, like: Images | None = None) -> dict[str, Images]:
+        settings = self.settings
+        mode: Mode | None = "grey" if settings.grey else None
+        size, mode = (settings.size, mode) if like is None else (like.size, like.mode)
+        if self.knows_classes and self.model.config.image is not None:  # it also knows what it reads
+            image = self.model.config.image
+            size, mode = size or image.size, mode or ("grey" if image.channels == 1 else "rgb")
+        return read_images(
+            path, size=size, mode=mode, skip=settings.skip_corrupt,
+            image_column=settings.image_column, label_column=settings.label_column,
+        )  # fmt: skip
+
+    def config(self) -> TransformerConfig:
+        """A small ViT."""
+        settings, size = self.settings, self.train.size
+        patch = settings.patch or max(1, size // 4 if size <= 16 else size // 7 if size % 7 == 0 else size // 8)
+        stack = StackConfig(
+            **{"dropout": 0.1, "d_ff": 4 * sizes_of(settings)["d_model"], **sizes_of(settings)},
+            positions="learned", activation="gelu", norm_eps=1e-12,
+        )  # fmt: skip
+        return TransformerConfig(
+            encoder=stack,
+            image=ImageConfig(size=size, patch=patch, channels=CHANNELS[self.train.mode]),
+            head="class",
+            num_classes=len(self.names),
+            pooling="first",
+        )
+
+    def prepare(self) -> Preparation:
+        """As the loaded model says, or to mean 0 and deviation 1 over the training images."""
+        image, settings = self.model.config.image, self.settings
+        channels = CHANNELS[self.test.mode if self.test is not None else self.train.mode]
+        if image is None or (image.size, image.channels) != (self.train.size, channels):
+            reads = f"{image.size} pixels a side and {image.channels} channels" if image else "no images"
+            raise InputError(
+                f"--init {settings.init} reads {reads}, and these images have {self.train.size} and {channels}. Bring "
+                "them there with --size and --grey"
+            )
+        if settings.init is not None:
+            return read_preparation(find_folder(settings.init), self.model.config)
+        some = self.train.take(range(0, len(self.train), max(1, len(self.train) // MEANS))) / 255.0  # (N, C, Y, X)
+        deviation = np.maximum(some.std(axis=(0, 2, 3)), 1e-3)
+        return Preparation(
+            resize=image.size,
+            resample=BICUBIC,
+            crop=(image.size, image.size),
+            scale=1 / 255,
+            mean=tuple(round(float(value), 4) for value in some.mean(axis=(0, 2, 3))),
+            deviation=tuple(round(float(value), 4) for value in deviation),
+        )
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return in_order(len(self.train), self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
+
+    def collate(self, examples: Sequence[int], epoch: int) -> Batch:
+        pixels = self.train.take(examples)
+        if self.settings.augment != "none":
+            pixels = np.stack([self.changed(x, epoch, i) for x, i in zip(pixels, examples, strict=True)])
+        return {"pixel_values": self.as_input(pixels), "labels": torch.from_numpy(self.train.labels[list(examples)])}
+
+    def changed(self, pixels: Pixels, epoch: int, example: int) -> Pixels:
+        """An image shifted at random, and mirrored if that is asked for: a function of (seed, epoch, example)."""
+        rng = np.random.default_rng((self.settings.seed, epoch, example))
+        most = max(1, pixels.shape[-1] // 8)
+        shift = rng.integers(-most, most, size=2, endpoint=True)
+        padded = np.pad(pixels, ((0, 0), (most, most), (most, most)), mode="edge")  # (C, Y+2m, X+2m)
+        top, left = most + shift
+        moved: Pixels = padded[:, top : top + pixels.shape[1], left : left + pixels.shape[2]]
+        return moved[:, :, ::-1] if self.settings.augment == "flip" and rng.random() < 0.5 else moved
+
+    def as_input(self, pixels: Pixels) -> Tensor:
+        scaled = torch.from_numpy(np.ascontiguousarray(pixels)).float() * self.preparation.scale
+        mean, deviation = (torch.tensor(x)[:, None, None] for x in (self.preparation.mean, self.preparation.deviation))
+        return (scaled - mean) / deviation  # (B, C, Y, X)
+
+    def size(self, batch: Batch) -> int:
+        return len(batch["labels"])
+
+    @property
+    def label_smoothing(self) -> float:
+        return self.settings.label_smoothing
+
+    @torch.no_grad()
+    def judge(self, images: Images) -> tuple[Tensor, Tensor]:
+        """The logits and the true classes of these images."""
+        device = next(self.model.parameters()).device
+        logits = []
+        for start in range(0, len(images), JUDGED):
+            chosen = range(start, min(start + JUDGED, len(images)))
+            pixels = self.as_input(images.take(chosen)).to(device)
+            logits.append(self.model(pixel_values=pixels).logits.float().cpu())
+        return torch.cat(logits), torch.from_numpy(images.labels)
+
+    def validate(self) -> dict[str, float]:
+        return self.measure_quickly(*self.judge(self.valid))
+
+    def evaluate(self) -> Scores:
+        images = self.valid if self.test is None or self.split == "valid" else self.test
+        names = [str(file) for file in images.files] or [f"image {i}" for i in range(len(images))]
+        return self.score(*self.judge(images), names, self.baselines(images))
+
+    def baselines(self, images: Images) -> dict[str, dict[str, float]]:
+        """Always the most frequent class; the class whose mean image is nearest."""
+        if not len(self.train):
+            return {}
+        some = self.train.subset(range(0, len(self.train), max(1, len(self.train) // MEANS)))
+        known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float32) for x in (some, images))
+        present = np.unique(some.labels)
+        means = np.stack([known[some.labels == label].mean(axis=0) for label in present])  # (classes, pixels)
+        distances = (means**2).sum(axis=1) - 2 * asked @ means.T  # (N, classes), up to what is the same for all
+        nearest = present[distances.argmin(axis=1)].tolist()
+        truths, count = images.labels.tolist(), len(self.names)
+        return {
+            "always the most frequent class": {"accuracy": majority_class(self.train.labels.tolist(), truths)},
+            "nearest mean image": classification_metrics(truths, nearest, count),
+        }
+
+    def describe(self) -> dict[str, str]:
+        settings, size = self.settings, self.train.size
+        tested = f", {len(self.test):,} to test" if self.test is not None else ""
+        skipped = {file for images in (self.train, self.valid, self.test) if images for file in images.skipped}
+        some = ", ".join(str(file) for file in sorted(skipped)[:3]) + (", ..." if len(skipped) > 3 else "")
+        left_out = f"; {len(skipped):,} that cannot be read were left out (--skip-corrupt): {some}" if skipped else ""
+        return {
+            "data": f"{self.origin}: {len(self.train):,} images to train on, {len(self.valid):,} held out{tested}, of "
+            f"{size}x{size} pixels, {len(self.names)} classes{left_out}",
+            "model": describe_model(self.model, settings),
+        }
+
+    def try_next(self, out: Path) -> list[list[str]]:
+        return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [
+            ["glassformer", "eval", str(out)]
+        ]
+
+    def write_beside(self, folder: Path) -> None:
+        write_preparation(self.preparation, folder, self.model.config)
+
+
+def built_in(held_out: bool) -> Images:
+    pixels, labels = digits(held_out)
+    whole = np.rint(pixels * 255).astype(np.uint8)
+    return Images(labels, tuple(map(str, range(10))), size=8, mode="grey", pixels=whole)

@@ -1,0 +1,224 @@
+"""Causal language modelling: a decoder reads text and predicts each next token (Radford et al., 2018).
+
+Training cuts the text into windows of `context` tokens, every one of which is predicted from those before it in its
+document. Where a document begins, the model reads the token that texts begin with; from one document nothing attends to
+another. The presets are built like LLaMA (Touvron et al., 2023) and are saved as such.
+"""
+
+from collections.abc import Sequence
+from math import exp, log
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.config import GenerationConfig, StackConfig, TransformerConfig
+from glassformer.core.model import IGNORE
+from glassformer.data.batches import in_order
+from glassformer.data.corpus import Corpus
+from glassformer.data.ngram import character_ngram
+from glassformer.errors import InputError
+from glassformer.tasks.corpora import (
+    Numbers,
+    covering,
+    cut,
+    describe_corpora,
+    load_corpora,
+    training_texts,
+    window_starts,
+)
+from glassformer.tasks.models import describe_model, gated_width, make_model, room_for, sizes_of
+from glassformer.tasks.predictors import complete
+from glassformer.tasks.settings import LmSettings
+from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.text import Tokenizer
+from glassformer.train.task import Batch, Scores, Task
+
+VALIDATED = 256  # windows, spread over the text, that are looked at during training
+COUNTED = 3_000_000  # bytes of text up to which n-grams are counted for comparison
+PROMPT = 20  # tokens of held-out text that a sample begins with
+
+
+class LanguageModel(Task):
+    """Running text, a decoder, cross-entropy of each next token, perplexity and bits per byte."""
+
+    name: ClassVar[str] = "lm"
+    unit: ClassVar[str] = "tokens"
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
+    metric: ClassVar[str] = "loss"
+    steps: ClassVar[int] = 900
+
+    tokenizer: Tokenizer
+
+    def __init__(self, settings: LmSettings, files: Sequence[Path] = ()) -> None:
+        self.settings: LmSettings = settings
+        self.tokenizer = make_tokenizer(settings, training_texts(settings), around="nothing")
+        self.model = make_model(settings, self.config, head="language")
+        if self.model.encoder is not None:
+            raise InputError(f"--init {settings.init} has an encoder: a causal language model is a decoder alone")
+        fit_tokenizer(self.tokenizer, self.model)
+        room = room_for(self.model)
+        if room is not None and room < settings.context:
+            raise InputError(
+                f"--context {settings.context}: --init {settings.init} has a table of {room} positions. Lower it"
+            )
+        known = (i for i in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id) if i is not None)
+        self.start = next(known, None)  # what is read before a document
+        self.corpora = load_corpora(settings, self.tokenizer, files, counts_bytes=True)
+        self.test = self.corpora.test
+
+    def config(self) -> TransformerConfig:
+        """LLaMA at the size that was asked for."""
+        settings, tokenizer = self.settings, self.tokenizer
+        stack = StackConfig(
+            **gated_width({"dropout": 0.1, **sizes_of(settings)}),
+            max_len=settings.context,
+            positions="rotary",
+            norm="rms",
+            activation="silu",
+            gated=True,
+            qkv_bias=False,
+            out_bias=False,
+            ffn_bias=False,
+        )
+        return TransformerConfig(
+            decoder=stack,
+            vocab_size=len(tokenizer),
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            generation=GenerationConfig(do_sample=True, temperature=0.8, max_new_tokens=max(1, settings.context // 2)),
+        )
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        starts = self.window_starts(epoch)
+        size = max(1, self.settings.batch_tokens // self.settings.context)
+        return in_order(len(starts), size, seed=self.settings.seed, epoch=epoch)
+
+    def window_starts(self, epoch: int) -> range:
+        return window_starts(self.corpora.trained, self.settings.context, seed=self.settings.seed, epoch=epoch)
+
+    def collate(self, examples: Sequence[int], epoch: int) -> Batch:
+        every = self.window_starts(epoch)
+        starts = np.array([every[number] for number in examples])
+        return self.as_batch(self.corpora.trained, starts, self.settings.context)
+
+    def as_batch(self, corpus: Corpus, starts: Numbers, length: int) -> Batch:
+        """Windows of `length` tokens to be predicted, and what is read for them: the token before each.
+
+        That before a document's first is the start token, or where there is none it is not predicted. What is read for
+        a token belongs to its document, for attention and positions.
+        """
+        ids, documents = cut(corpus, starts - 1, length + 1)
+        inputs, labels = ids[:, :-1], ids[:, 1:]
+        begins = documents[:, :-1] != documents[:, 1:]
+        begins[starts == 0, 0] = True
+        if self.start is None:
+            labels = np.where(begins, IGNORE, labels)
+        else:
+            inputs = np.where(begins, self.start, inputs)
+        batch = {"input_ids": torch.tensor(inputs), "labels": torch.tensor(labels)}
+        if (documents[:, 1] != documents[:, -1]).any():
+            batch["documents"] = torch.tensor(documents[:, 1:])
+        return batch
+
+    @property
+    def label_smoothing(self) -> float:
+        return self.settings.label_smoothing
+
+    @torch.no_grad()
+    def cross_entropy(self, corpus: Corpus, windows: Numbers) -> tuple[float, int]:
+        """The sum over the tokens that are new in these windows, and their number."""
+        device = next(self.model.parameters()).device
+        length = min(self.settings.context, len(corpus))
+        total, count = 0.0, 0
+        size = max(1, self.settings.batch_tokens // length)
+        for first in range(0, len(windows), size):
+            starts, new = windows[first : first + size].T  # (B), (B)
+            batch = self.as_batch(corpus, starts, length)
+            old = torch.tensor(starts[:, None] + np.arange(length) < new[:, None])  # (B, T)
+            labels = batch.pop("labels").masked_fill(old, IGNORE).to(device)
+            logits = self.model(**{name: value.to(device) for name, value in batch.items()}).logits
+            total += float(summed_loss(logits, labels))
+            count += int(self.weight(labels))
+        return total, count
+
+    def validate(self) -> dict[str, float]:
+        assert self.corpora.valid is not None
+        corpus, length = self.corpora.valid, self.settings.context
+        windows = covering(corpus, length, length)
+        chosen = windows[:: -(-len(windows) // VALIDATED)]
+        return self.measured(corpus, *self.cross_entropy(corpus, chosen))
+
+    def measured(self, corpus: Corpus, total: float, count: int) -> dict[str, float]:
+        """The mean per token, its exponential, and per byte of text: in bits, by the tokens that a byte takes."""
+        loss = total / count
+        bits = loss / log(2) * len(corpus) / corpus.num_bytes
+        return {"loss": loss, "perplexity": exp(min(700.0, loss)), "bits_per_byte": bits}
+
+    def evaluate(self) -> Scores:
+        corpus, context = self.corpora.scored(self.split), self.settings.context
+        total, count = self.cross_entropy(corpus, covering(corpus, context, max(1, context // 2)))
+        measured = self.measured(corpus, total, count)
+        notes = [
+            f"every token is predicted once, with {context - max(1, context // 2)} to {context} tokens before it where "
+            f"its document has them; {corpus.num_bytes:,} bytes of text in UTF-8"
+        ]
+        if corpus.num_unknown:
+            notes.append(
+                f"the tokenizer does not know {corpus.num_unknown:,} of these bytes, so bits per byte is too good: "
+                "compare it with none, or take --tokenizer bytes"
+            )
+        return Scores(
+            metrics={name: measured[name] for name in ("bits_per_byte", "perplexity")},
+            count=count,
+            unit=self.unit,
+            notes=notes,
+            baselines=self.baselines(),
+            examples=self.sample(),
+        )
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """Character 5-grams, where the text is not too long to count, and can be had back from its tokens."""
+        train, scored = self.corpora.train, self.corpora.scored(self.split)
+        if train is None or train.num_bytes > COUNTED or scored.num_bytes > COUNTED:
+            return {}
+        before, text = (self.tokenizer.decode(corpus.tokens.tolist()) for corpus in (train, scored))
+        if (len(before.encode()), len(text.encode())) != (train.num_bytes, scored.num_bytes):
+            return {}
+        return {"character 5-grams (Kneser-Ney)": {"bits_per_byte": character_ngram(before, text)}}
+
+    def sample(self) -> list[dict[str, str]]:
+        """A text that the model writes, after the beginning of the held-out one."""
+        beginning = self.corpora.scored(self.split).tokens[: min(PROMPT, self.settings.context // 2)].tolist()
+        most = min(self.settings.sample, self.settings.context - len(beginning))
+        if most < 1:
+            return []
+        prompt = self.tokenizer.decode(beginning)
+        (text,) = complete(
+            self.model, self.tokenizer, [prompt], seed=self.settings.seed, do_sample=True, temperature=0.8,
+            max_new_tokens=most,
+        )  # fmt: skip
+        return [{"prompt": prompt, "continuation": text}]
+
+    def try_next(self, out: Path) -> list[list[str]]:
+        prompt = self.tokenizer.decode(self.corpora.scored(self.split).tokens[:PROMPT].tolist())
+        return [["glassformer", "predict", str(out), " ".join(prompt.split()[:6])]]
+
+    def describe(self) -> dict[str, str]:
+        corpora, windows = self.corpora, len(self.window_starts(0))
+        documents = corpora.trained.num_documents
+        packed = f", packed with {documents:,} documents, none of which sees another" if documents > 1 else ""
+        return {
+            "data": describe_corpora(corpora, self.settings),
+            "windows": f"{windows:,} of {self.settings.context} tokens in an epoch{packed}",
+            "tokens": describe_tokenizer(self.tokenizer, self.settings),
+            "model": describe_model(self.model, self.settings),
+        }
+
+
+def summed_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum")

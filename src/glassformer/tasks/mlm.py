@@ -1,0 +1,263 @@
+"""Masked language modelling: an encoder guesses tokens that were hidden from it (BERT: Devlin et al., 2019).
+
+Of every ten tokens that are to be guessed, eight are masked, one is replaced by another, and one is left as it is.
+Which ones is drawn anew in each epoch; on held-out text they are always the same. The presets are built like ModernBERT
+(Warner et al., 2024) and are saved as such.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.config import TransformerConfig
+from glassformer.core.model import IGNORE
+from glassformer.data.batches import in_order
+from glassformer.data.corpus import Corpus
+from glassformer.errors import InputError
+from glassformer.tasks.baselines import most_frequent_token
+from glassformer.tasks.corpora import (
+    Numbers,
+    covering,
+    cut,
+    describe_corpora,
+    load_corpora,
+    training_texts,
+    window_starts,
+)
+from glassformer.tasks.lm import VALIDATED, summed_loss
+from glassformer.tasks.models import describe_model, encoder_config, make_model, room_for
+from glassformer.tasks.settings import MlmSettings
+from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.text import Tokenizer
+from glassformer.text.words import Words
+from glassformer.train.task import Batch, Scores, Task
+
+MASKED, REPLACED = 0.8, 0.1  # of the tokens to be guessed
+COUNTED = 3_000_000  # tokens of the training text whose frequencies are compared with
+SHOWN, NEIGHBOURS = 20, 12  # examples in the report, and the tokens on either side of a guess
+
+
+@dataclass
+class Judged:
+    """The guesses at masked tokens: the loss over all, the true tokens, and those that were guessed."""
+
+    loss: float
+    truths: list[int]
+    guesses: list[int]
+    examples: list[dict[str, str]]
+
+    @property
+    def accuracy(self) -> float:
+        return sum(truth == guess for truth, guess in zip(self.truths, self.guesses, strict=True)) / len(self.truths)
+
+    @property
+    def mean(self) -> float:
+        return self.loss / len(self.truths)
+
+
+class MaskedLanguageModel(Task):
+    """Running text, an encoder, cross-entropy and accuracy of the tokens that are to be guessed."""
+
+    name: ClassVar[str] = "mlm"
+    unit: ClassVar[str] = "masked tokens"
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy")
+    metric: ClassVar[str] = "loss"
+    steps: ClassVar[int] = 800
+
+    tokenizer: Tokenizer
+
+    def __init__(self, settings: MlmSettings, files: Sequence[Path] = ()) -> None:
+        self.settings: MlmSettings = settings
+        self.tokenizer = make_tokenizer(settings, training_texts(settings), around="segments")
+        if self.tokenizer.mask_token_id is None:
+            raise InputError(
+                f"the tokenizer of {settings.init or settings.tokenizer_from} has no mask token: expected that of a "
+                "model that fills in words, such as BERT"
+            )
+        self.model = make_model(settings, self.config, head="language")
+        if self.model.decoder is not None:
+            raise InputError(f"--init {settings.init} has a decoder: what fills in words is an encoder alone")
+        fit_tokenizer(self.tokenizer, self.model)
+        room = room_for(self.model)
+        if room is not None and room < settings.context:
+            raise InputError(
+                f"--context {settings.context}: --init {settings.init} has a table of {room} positions. Lower it"
+            )
+        self.mask = self.tokenizer.mask_token_id
+        self.before = [i for i in (self.tokenizer.cls_token_id,) if i is not None]
+        self.after = [i for i in (self.tokenizer.sep_token_id,) if i is not None]
+        self.length = settings.context - len(self.before) - len(self.after)  # tokens of text in a window
+        if self.length < 1:
+            raise InputError(f"--context {settings.context} has no room between {self.before} and {self.after}")
+        added = self.tokenizer.backend.get_added_tokens_decoder()
+        special = [i for i, token in added.items() if token.special]
+        self.ordinary = np.setdiff1d(np.arange(len(self.tokenizer)), special)
+        self.is_ordinary = np.isin(np.arange(max(len(self.tokenizer), *special) + 1), self.ordinary)
+        self.words = Words(self.tokenizer) if settings.whole_words else None
+        self.corpora = load_corpora(settings, self.tokenizer, files, counts_bytes=False)
+        self.test = self.corpora.test
+
+    def config(self) -> TransformerConfig:
+        return encoder_config(self.settings, self.tokenizer, max_len=self.settings.context, head="language")
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        size = max(1, self.settings.batch_tokens // self.settings.context)
+        return in_order(len(self.window_starts(epoch)), size, seed=self.settings.seed, epoch=epoch)
+
+    def window_starts(self, epoch: int) -> range:
+        return window_starts(self.corpora.trained, self.length, seed=self.settings.seed, epoch=epoch)
+
+    def collate(self, examples: Sequence[int], epoch: int) -> Batch:
+        generators = [np.random.default_rng([self.settings.seed, epoch, number]) for number in examples]
+        every = self.window_starts(epoch)
+        return self.as_batch(self.corpora.trained, np.array([every[number] for number in examples]), generators)
+
+    def size(self, batch: Batch) -> int:
+        return batch["input_ids"].numel()
+
+    def as_batch(
+        self,
+        corpus: Corpus,
+        starts: Numbers,
+        generators: Sequence[np.random.Generator],
+        new: Numbers | None = None,
+    ) -> Batch:
+        """Windows with some tokens hidden; `new` is the place in the text from which on they may be."""
+        length = min(self.length, len(corpus))
+        truth, documents = cut(corpus, starts, length)
+        may = self.is_ordinary[truth]
+        if new is not None:
+            may &= starts[:, None] + np.arange(length) >= new[:, None]
+        begins = np.ones_like(may) if self.words is None else self.words.begins(truth)
+        begins[:, 1:] |= documents[:, 1:] != documents[:, :-1]
+        inputs, labels = truth.copy(), np.full_like(truth, IGNORE)
+        for row, generator in enumerate(generators):
+            chosen = choose(may[row], begins[row], self.settings.mask_fraction, generator)
+            labels[row, chosen] = truth[row, chosen]
+            inputs[row, chosen] = self.hide(truth[row, chosen], generator)
+        ends = (len(self.before), len(self.after))
+        rows = [np.tile(np.array(ids, dtype=np.int64), (len(starts), 1)) for ids in (self.before, self.after)]
+        batch = {
+            "input_ids": torch.tensor(np.concatenate([rows[0], inputs, rows[1]], axis=1)),
+            "labels": torch.tensor(np.pad(labels, ((0, 0), ends), constant_values=IGNORE)),
+        }
+        if (documents[:, 0] != documents[:, -1]).any():
+            batch["documents"] = torch.tensor(np.pad(documents, ((0, 0), ends), mode="edge"))
+        return batch
+
+    def hide(self, truth: Numbers, generator: np.random.Generator) -> Numbers:
+        fate = generator.random(len(truth))
+        others = generator.choice(self.ordinary, len(truth))
+        return np.select([fate < MASKED, fate < MASKED + REPLACED], [np.full_like(truth, self.mask), others], truth)
+
+    @property
+    def label_smoothing(self) -> float:
+        return self.settings.label_smoothing
+
+    def fixed_batches(self, corpus: Corpus, most: int | None = None) -> Iterator[Batch]:
+        """All of a text, or windows spread over it, with the same tokens hidden each time."""
+        windows = covering(corpus, self.length, self.length)
+        if most is not None:
+            windows = windows[:: -(-len(windows) // most)]
+        size = max(1, self.settings.batch_tokens // self.settings.context)
+        for first in range(0, len(windows), size):
+            starts, new = windows[first : first + size].T  # (B), (B)
+            yield self.as_batch(corpus, starts, [np.random.default_rng([0, int(start)]) for start in starts], new)
+
+    @torch.no_grad()
+    def judge(self, corpus: Corpus, most: int | None = None) -> Judged:
+        device = next(self.model.parameters()).device
+        judged = Judged(0.0, [], [], [])
+        for batch in self.fixed_batches(corpus, most):
+            labels = batch.pop("labels").to(device)
+            logits = self.model(**{name: value.to(device) for name, value in batch.items()}).logits[labels != IGNORE]
+            truths = labels[labels != IGNORE]
+            judged.loss += float(summed_loss(logits, truths))
+            judged.truths += truths.tolist()
+            guesses = logits.argmax(dim=-1)
+            judged.guesses += guesses.tolist()
+            if len(judged.examples) < SHOWN:
+                judged.examples += self.shown(batch["input_ids"], labels.cpu(), guesses.cpu())
+        if not judged.truths:
+            raise InputError("the held-out text has no token to hide: give more of it, or raise --valid-fraction")
+        return judged
+
+    def shown(self, inputs: Tensor, labels: Tensor, guesses: Tensor) -> list[dict[str, str]]:
+        """One guess of each window, with the text about it as the model saw it."""
+        rows, places = (labels != IGNORE).nonzero(as_tuple=True)
+        found = []
+        for row in range(len(inputs)):
+            of_row = (rows == row).nonzero().flatten().tolist()
+            if of_row:
+                which = of_row[len(of_row) // 2]
+                place = int(places[which])
+                around = inputs[row, max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1].clone()
+                around[min(place, NEIGHBOURS)] = self.mask
+                kept = [i for i in around.tolist() if i not in (*self.before, *self.after)]
+                expected, answer = self.tokenizer.tokens([int(labels[row, place]), int(guesses[which])])
+                text = self.tokenizer.decode(kept, skip_special=False)
+                found.append({"text": text, "expected": expected, "answer": answer})
+        return found
+
+    def validate(self) -> dict[str, float]:
+        assert self.corpora.valid is not None
+        judged = self.judge(self.corpora.valid, VALIDATED)
+        return {"loss": judged.mean, "perplexity": exp(min(700.0, judged.mean)), "accuracy": judged.accuracy}
+
+    def evaluate(self) -> Scores:
+        judged = self.judge(self.corpora.scored(self.split))
+        baselines = {}
+        if self.corpora.train is not None:
+            counted = self.corpora.train.tokens[:COUNTED]
+            frequent = most_frequent_token(
+                [counted[self.is_ordinary[counted]].tolist()], judged.truths, len(self.tokenizer)
+            )
+            baselines["the most frequent token"] = {"accuracy": frequent.accuracy, "perplexity": frequent.perplexity}
+        return Scores(
+            metrics={"accuracy": judged.accuracy, "perplexity": exp(min(700.0, judged.mean))},
+            count=len(judged.truths),
+            unit=self.unit,
+            notes=[f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones"],
+            baselines=baselines,
+            examples=judged.examples[:SHOWN],
+        )
+
+    def try_next(self, out: Path) -> list[list[str]]:
+        ids = self.corpora.scored(self.split).tokens[:NEIGHBOURS].astype(np.int64)
+        ids[len(ids) // 2] = self.mask
+        return [["glassformer", "predict", str(out), self.tokenizer.decode(ids.tolist(), skip_special=False)]]
+
+    def describe(self) -> dict[str, str]:
+        hidden = "whole words" if self.words is not None else "tokens"
+        return {
+            "data": describe_corpora(self.corpora, self.settings),
+            "windows": f"{len(self.window_starts(0)):,} of {self.settings.context} tokens in an epoch, with "
+            f"{self.settings.mask_fraction:.0%} of the {hidden} to be guessed",
+            "tokens": describe_tokenizer(self.tokenizer, self.settings),
+            "model": describe_model(self.model, self.settings),
+        }
+
+
+def choose(
+    may: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    begins: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    fraction: float,
+    generator: np.random.Generator,
+) -> Numbers:
+    """Places of a row to be guessed: words in random order, until there is `fraction` of the tokens that `may` be.
+
+    Where every token begins a word, these are tokens; at least one word is chosen if there is any.
+    """
+    word = np.cumsum(begins) - 1  # (T): which word each token is of
+    sizes = np.bincount(word, weights=may)
+    order = generator.permutation(len(sizes))
+    order = order[sizes[order] > 0]
+    reached = np.cumsum(sizes[order])
+    taken = order[reached - sizes[order] / 2 <= fraction * may.sum()]  # a last word that is more in than out
+    return np.flatnonzero(np.isin(word, taken if len(taken) else order[:1]) & may)

@@ -1,0 +1,120 @@
+"""The model that a task trains: made from a preset, or loaded from a checkpoint with a head of the task's kind.
+
+Every preset is one that a published family expresses, so that other libraries open what was trained here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.checkpoints.load import load
+from glassformer.config import StackConfig, TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.inspect.params import count
+from glassformer.tasks.settings import TaskSettings
+from glassformer.text import Tokenizer
+
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"d_model": 128, "num_layers": 2, "num_heads": 4},
+    "small": {"d_model": 256, "num_layers": 4, "num_heads": 4},
+    "base": {"d_model": 512, "num_layers": 6, "num_heads": 8},
+}
+
+
+def sizes_of(settings: TaskSettings, **presets: dict[str, Any]) -> dict[str, Any]:
+    """What preset and flags decide of a `StackConfig`; `presets` are a task's own, where they differ from `SIZES`.
+
+    Dropout is where the paper has it, on branches and embeddings; on attention weights it would cost the fused kernel.
+    """
+    paper = {"attention_dropout": 0.0, "ffn_dropout": 0.0}
+    return {**SIZES[settings.preset], **presets.get(settings.preset, {}), **paper, **settings.sizes}
+
+
+def gated_width(sizes: dict[str, Any]) -> dict[str, Any]:
+    """Sizes of a stack whose feed-forward is gated: it has three matrices instead of two, so unless it is given, its
+    width is two thirds of 4 d_model, as a multiple of 32, and the parameters are as many (Shazeer, 2020)."""
+    return {"d_ff": -(-8 * sizes["d_model"] // 3 // 32) * 32, **sizes}
+
+
+def encoder_config(
+    settings: TaskSettings, tokenizer: Tokenizer, *, max_len: int, dropout: float = 0.1, **head: Any
+) -> TransformerConfig:
+    """ModernBERT (Warner et al., 2024) at the size that was asked for, each layer of which sees everything; with this
+    head."""
+    stack = StackConfig(
+        **gated_width({"dropout": dropout, **sizes_of(settings)}),
+        max_len=max_len,
+        positions="rotary",
+        activation="gelu",
+        gated=True,
+        first_norm=False,
+        norm_bias=False,
+        qkv_bias=False,
+        out_bias=False,
+        ffn_bias=False,
+    )
+    return TransformerConfig(
+        encoder=stack,
+        vocab_size=len(tokenizer),
+        embed_norm=True,
+        head_activation="gelu",
+        head_norm=True,
+        head_dense_bias=False,
+        head_bias=True,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        **head,
+    )
+
+
+def make_model(
+    settings: TaskSettings, config: Callable[[], TransformerConfig], *, head: str, num_classes: int | None = None
+) -> Transformer:
+    """The model of a run: new by this config, or that of `--init`, with its own classes unless a number is given."""
+    torch.manual_seed(settings.seed)
+    if settings.init is None:
+        return Transformer(config())
+    if settings.head not in (None, head):
+        raise InputError(f"--head {settings.head}: {settings.task} trains a model with head {head!r}")
+    new = settings.head is not None
+    model = load(
+        settings.init, head=head if new else None, num_classes=num_classes if new else None, dtype=torch.float32
+    )
+    if model.config.head != head or num_classes not in (None, model.config.num_classes):
+        classes = f" of {num_classes} classes" if num_classes else ""
+        has = f" of {model.config.num_classes} classes" if model.config.num_classes else ""
+        raise InputError(
+            f"--init {settings.init} has the head {model.config.head!r}{has}, and {settings.task} needs {head!r}"
+            f"{classes}. A new head is made only by name: --head {head}"
+        )
+    for parameter in model.parameters():  # what was loaded is the file itself, mapped, and may not be written to
+        parameter.data = parameter.data.clone()
+    return model.train()
+
+
+def describe_model(model: Transformer, settings: TaskSettings) -> str:
+    """A line about a model: its stacks, its size, and where it is from."""
+    stacks = {"encoder": model.config.encoder, "decoder": model.config.decoder}
+    parts = [name for name, stack in stacks.items() if stack is not None]
+    layers = "+".join(str(stack.num_layers) for stack in stacks.values() if stack is not None)
+    last = model.config.last_stack
+    origin = f", from {settings.init}" if settings.init else f" ({settings.preset})"
+    return (
+        f"{'-'.join(parts)}, {layers} layers, d_model {last.d_model}, {last.num_heads} heads, "
+        f"{count(model):,} parameters{origin}"
+    )
+
+
+def room_for(model: nn.Module) -> int | None:
+    """The longest text a model can place: of a learned table, its rows; else there is no limit."""
+    assert isinstance(model, Transformer)
+    limits = [
+        stack.max_len
+        for stack in (model.config.encoder, model.config.decoder)
+        if stack is not None and stack.positions == "learned"
+    ]
+    return min(limits, default=None)

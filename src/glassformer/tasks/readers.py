@@ -1,0 +1,218 @@
+"""What `classify` reads: texts, pairs of texts, or series. Each kind knows its files, its model and its batches."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.data.batches import pad
+from glassformer.data.documentation import documentation_examples
+from glassformer.data.files import Examples
+from glassformer.data.labeled_series import LabeledSeries, read_labeled_series
+from glassformer.data.texts import LabeledText, read_labeled
+from glassformer.errors import InputError
+from glassformer.tasks.models import encoder_config, room_for, sizes_of
+from glassformer.tasks.settings import ClassifySettings
+from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.text import Tokenizer
+from glassformer.train.task import Batch
+
+PATCHES = 20  # about so many in a series, where nobody says
+SHOWN_VALUES = 6
+BUILT_IN = Path("the documentation")
+
+
+class Reader(ABC):
+    """One kind of input, from file to batch."""
+
+    tokenizer: Tokenizer | None = None
+    model: Transformer
+
+    def __init__(self, settings: ClassifySettings) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def read(self, path: Path) -> Examples[Any]:
+        """The examples of a file, with their lines."""
+
+    @abstractmethod
+    def built_in(self, *, held_out: bool) -> Examples[Any]:
+        """What is trained on where no data is given."""
+
+    @abstractmethod
+    def prepare(self, examples: Iterable[Any]) -> None:
+        """Learns from the training examples what the model depends on."""
+
+    @abstractmethod
+    def config(self, num_classes: int) -> TransformerConfig: ...
+
+    @abstractmethod
+    def fit(self, model: Transformer) -> None:
+        """Takes note of the model, and refuses one of another kind."""
+
+    @abstractmethod
+    def encode(self, examples: Examples[Any]) -> list[Any]:
+        """Examples as the batches are made of."""
+
+    @abstractmethod
+    def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
+        """The model's arguments. For the training examples of these `numbers`, as this epoch sees them."""
+
+    @abstractmethod
+    def length(self, encoded: Any) -> int: ...
+
+    @abstractmethod
+    def show(self, example: Any) -> str:
+        """An example in words, for the report."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, str]: ...
+
+
+class TextReader(Reader):
+    """A text, or two to be judged together: the tokens of both, and which of the two each is of."""
+
+    def __init__(self, settings: ClassifySettings) -> None:
+        super().__init__(settings)
+        self.trained: list[LabeledText] = []
+
+    def read(self, path: Path) -> Examples[LabeledText]:
+        return read_labeled(
+            path,
+            text_columns=self.settings.text_columns or None,
+            label_column=self.settings.label_column,
+            label_separator=self.settings.label_separator,
+            skip_empty=self.settings.skip_empty,
+        )
+
+    def built_in(self, *, held_out: bool) -> Examples[LabeledText]:
+        examples = [LabeledText((text,), (label,)) for text, label in documentation_examples(held_out)]
+        return Examples(examples, path=BUILT_IN, lines=range(1, len(examples) + 1))
+
+    def prepare(self, examples: Iterable[LabeledText]) -> None:
+        self.trained = list(examples)
+        texts = (text for example in self.trained for text in example.texts)
+        self.tokenizer = make_tokenizer(self.settings, texts, around="segments")
+        if self.settings.subword_dropout and any(len(example.texts) > 1 for example in self.trained):
+            raise InputError("--subword-dropout cuts single texts anew, and these are pairs: leave it out")
+
+    def config(self, num_classes: int) -> TransformerConfig:
+        assert self.tokenizer is not None
+        return encoder_config(
+            self.settings, self.tokenizer, max_len=self.settings.max_len, dropout=0.2,
+            head="class", num_classes=num_classes, pooling=self.settings.pooling,
+        )  # fmt: skip
+
+    def fit(self, model: Transformer) -> None:
+        assert self.tokenizer is not None
+        if model.config.patches is not None:
+            raise InputError(f"--init {self.settings.init} reads no text: expected a model of texts, or --reads series")
+        self.model = model
+        fit_tokenizer(self.tokenizer, model)
+        self.cutter = Cutter(self.tokenizer, self.settings, room_for(model))
+
+    def encode(self, examples: Examples[LabeledText]) -> list[tuple[list[int], list[int]]]:
+        """For each text its ids, and the segments of those of a pair, if the model tells segments apart."""
+        counts = {len(example.texts) for example in examples}
+        if len(counts) > 1:
+            raise InputError(f"{examples.path} has single texts and pairs: expected one kind")
+        first, *second = ([example.texts[i] for example in examples] for i in range(counts.pop()))
+        pairs = second[0] if second else None
+        places = [f"{examples.path}, line {line}" for line in examples.lines]
+        rows = self.cutter.rows(first, pairs, what="text", places=places)
+        told_apart = pairs is not None and self.model.config.num_segments > 1
+        segments = self.cutter.segments(first, pairs or []) if told_apart else [[] for _ in rows]
+        return list(zip(rows, segments, strict=True))
+
+    def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
+        assert self.tokenizer is not None
+        rows = [ids for ids, _ in encoded]
+        if numbers:
+            rows = [
+                self.cutter.sampled(self.trained[number].texts[0], ids, epoch, number)
+                for number, ids in zip(numbers, rows, strict=True)
+            ]
+        batch = {
+            "input_ids": pad(rows, self.tokenizer.padding_id),
+            "attention_mask": pad([[1] * len(row) for row in rows], 0),
+        }
+        if any(segments for _, segments in encoded):
+            batch["token_type_ids"] = pad([segments for _, segments in encoded], 0)
+        return batch
+
+    def length(self, encoded: tuple[list[int], list[int]]) -> int:
+        return len(encoded[0])
+
+    def show(self, example: LabeledText) -> str:
+        return " | ".join(example.texts)
+
+    def describe(self) -> dict[str, str]:
+        assert self.tokenizer is not None
+        return {"tokens": describe_tokenizer(self.tokenizer, self.settings) + cut_note(self.cutter)}
+
+
+class SeriesReader(Reader):
+    """A series of numbers in patches (PatchTST: Nie et al., 2023), each window at mean 0 and deviation 1."""
+
+    values: int  # in each series
+    tokens: int
+
+    def read(self, path: Path) -> Examples[LabeledSeries]:
+        return read_labeled_series(path, label_column=self.settings.label_column)
+
+    def built_in(self, *, held_out: bool) -> Examples[LabeledSeries]:
+        raise InputError("--reads series needs --data: there are no built-in series with classes")
+
+    def prepare(self, examples: Iterable[LabeledSeries]) -> None:
+        self.values = len(next(iter(examples)).values)
+
+    def config(self, num_classes: int) -> TransformerConfig:
+        patch = self.settings.patch or max(1, round(self.values / PATCHES))
+        stride = max(1, patch // 2)
+        if patch > self.values:
+            raise InputError(f"--patch {patch} is longer than the series, which have {self.values} values")
+        series = SeriesConfig(length=self.values, patch=patch, stride=stride, channels=1, instance_norm=True)
+        stack = StackConfig(
+            **{"dropout": 0.1, **sizes_of(self.settings)},
+            max_len=series.num_tokens,
+            positions="learned",
+            activation="gelu",
+        )
+        return TransformerConfig(
+            encoder=stack, series=series, head="class", num_classes=num_classes, pooling=self.settings.pooling
+        )
+
+    def fit(self, model: Transformer) -> None:
+        if model.config.series is None:
+            raise InputError(f"--init {self.settings.init} reads no series: expected a model that was trained on some")
+        self.model = model
+        self.values, self.tokens = model.config.series.length, model.config.series.num_tokens
+
+    def encode(self, examples: Examples[LabeledSeries]) -> list[tuple[float, ...]]:
+        for example, line in zip(examples, examples.lines, strict=True):
+            if len(example.values) != self.values:
+                raise InputError(
+                    f"{examples.path}, line {line}: {len(example.values)} values, and the model reads {self.values}"
+                )
+        return [example.values for example in examples]
+
+    def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
+        return {"past_values": torch.tensor(encoded).unsqueeze(2)}  # (B, L, 1)
+
+    def length(self, encoded: tuple[float, ...]) -> int:
+        return self.tokens
+
+    def show(self, example: LabeledSeries) -> str:
+        first = " ".join(f"{value:.3g}" for value in example.values[:SHOWN_VALUES])
+        return f"{first} ... ({len(example.values)} values)" if len(example.values) > SHOWN_VALUES else first
+
+    def describe(self) -> dict[str, str]:
+        series = self.model.config.series
+        assert series is not None
+        return {
+            "series": f"{self.values} values, in {self.tokens} patches of {series.patch}, one every {series.stride}"
+        }

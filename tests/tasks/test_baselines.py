@@ -1,0 +1,171 @@
+"""The simple guesses: right by hand or by somebody else's code."""
+
+import math
+import os
+import random
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.data.documentation import documentation_split
+from glassformer.data.ngram import UNKNOWN, CharacterNgram, character_ngram, find_discounts
+from glassformer.data.pairs import Pair
+from glassformer.data.seasons import seasons
+from glassformer.data.series import Scaler, read_series, split_rows, windows
+from glassformer.errors import InputError
+from glassformer.tasks.baselines import (
+    bag_of_words,
+    linear_forecast,
+    majority_class,
+    most_frequent_token,
+    nearest_source,
+    seasonal_naive,
+)
+
+
+def test_seasonal_naive_repeats_the_last_season() -> None:
+    rows = np.tile(np.arange(4, dtype=np.float32), 10)[:, None].repeat(2, axis=1)
+    score = seasonal_naive(windows(rows, 8, 6), period=4)
+    assert (score.mse, score.mae, score.windows) == (0.0, 0.0, 40 - 14 + 1)
+    late = seasonal_naive(windows(rows, 8, 1), period=3)  # one step late: errors of 1, 1, 1 and 3
+    assert late.mae == pytest.approx(1.5, abs=0.05)
+    with pytest.raises(InputError, match="period 9: expected 1 to 8"):
+        seasonal_naive(windows(rows, 8, 6), period=9)
+
+
+def test_the_linear_forecast_is_scikit_learns_ridge() -> None:
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(0)
+    rows = np.cumsum(rng.normal(size=(900, 2)), axis=0).astype(np.float32)
+    train, test = windows(rows[:700], 12, 3), windows(rows[700:], 12, 3)
+
+    def scaled(every: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        series = every.astype(np.float64).swapaxes(1, 2).reshape(-1, 15)
+        mean, deviation = series[:, :12].mean(1, keepdims=True), series[:, :12].std(1, keepdims=True) + 1e-5
+        return (series - mean) / deviation, deviation
+
+    (fit, _), (check, deviation) = scaled(train.all()), scaled(test.all())
+    model = Ridge(alpha=2.0).fit(fit[:, :12], fit[:, 12:])
+    error = (model.predict(check[:, :12]) - check[:, 12:]) * deviation
+    score = linear_forecast(train, test, ridge=2.0)
+    assert score.mse == pytest.approx((error**2).mean(), rel=1e-6)
+    assert score.mae == pytest.approx(np.abs(error).mean(), rel=1e-6)
+    assert score.windows == 200 - 15 + 1
+
+
+def test_the_town_is_hard_for_a_season_and_easier_for_a_line() -> None:
+    town = seasons()
+    split = split_rows(len(town))
+    rows = Scaler.fit(town.values[: split.train]).scale(town.values)
+    train = windows(split.part(rows, "train", 168), 168, 24)
+    test = windows(split.part(rows, "test", 168), 168, 24)
+    day, week, line = seasonal_naive(test, 24), seasonal_naive(test, 168), linear_forecast(train, test)
+    assert len(test) == line.windows == 1897
+    assert line.mse < week.mse < day.mse
+    assert line.mse > 0.25  # what is left for a model that is not linear
+
+
+def test_ett_scores_as_published() -> None:
+    """DLinear, another linear model, has a mean squared error of 0.375 at 336 -> 96 (Zeng et al., 2023)."""
+    root = Path(os.environ.get("GLASSFORMER_SHARED") or Path(__file__).parents[2].parent / "shared")
+    path = root / "data" / "ett" / "ETTh1.csv"
+    if not path.exists():
+        pytest.skip("ETTh1 is not here: set GLASSFORMER_SHARED to the folder that holds data/ett")
+    series = read_series(path)
+    split = split_rows(len(series), (8640, 2880, 2880))
+    rows = Scaler.fit(series.values[: split.train]).scale(series.values)
+    train, test = (windows(split.part(rows, part, 336), 336, 96) for part in ("train", "test"))
+    line, day = linear_forecast(train, test), seasonal_naive(test, 24)
+    assert 0.35 < line.mse < 0.40
+    assert line.mse < day.mse < 0.6
+
+
+def test_the_majority() -> None:
+    assert majority_class(["a", "a", "b"], ["a", "b", "b", "b"]) == 0.25
+
+
+def test_a_bag_of_words_knows_words_but_not_their_order() -> None:
+    rng = random.Random(0)
+    words = {"good": ["fine", "great", "lovely"], "bad": ["poor", "dull", "awful"]}
+    by_word = [(f"a {rng.choice(words[label])} film {n}", label) for n in range(60) for label in words]
+    assert bag_of_words(by_word[:80], by_word[80:]) == 1.0
+    order = [(f"{a} {b}", "up" if a < b else "down") for a, b in product("abcdefgh", repeat=2) if a != b]
+    rng.shuffle(order)
+    doubled = order * 3
+    assert bag_of_words(doubled, order) < 0.75
+    assert bag_of_words(doubled, order, longest=2) == 1.0
+    with pytest.raises(InputError, match="a label has 1 training examples"):
+        bag_of_words([("x", "a"), ("y", "b"), ("z", "b")], [("x", "a")])
+
+
+def test_masked_tokens_by_their_share() -> None:
+    score = most_frequent_token([[5, 5, 5], [6]], masked=[5, 6, 7], vocab_size=8)
+    assert score.accuracy == pytest.approx(1 / 3)
+    expected = -(math.log(4 / 12) + math.log(2 / 12) + math.log(1 / 12)) / 3
+    assert score.perplexity == pytest.approx(math.exp(expected))
+    with pytest.raises(InputError, match="nothing to count"):
+        most_frequent_token([], [1], 8)
+
+
+def test_translations_without_a_translator() -> None:
+    train = [Pair("a red house", "ein rotes Haus"), Pair("a blue car", "ein blaues Auto")]
+    test = [Pair("the red house", "das rote Haus"), Pair("Berlin", "Berlin"), Pair("a blue car", "ein blaues Auto")]
+    assert nearest_source(train, test)[0] == "ein rotes Haus"
+    assert nearest_source(train, test)[2] == "ein blaues Auto"
+
+
+def test_the_probabilities_of_every_context_add_up_to_1() -> None:
+    text = documentation_split()[0][:20_000]
+    model = CharacterNgram(text, 5)
+    rng = random.Random(0)
+    starts = [rng.randrange(len(text) - 10) for _ in range(40)]
+    contexts = [text[start : start + length] for start in starts for length in (0, 1, 3, 4, 7)]
+    for context in [*contexts, "zqzq", "세계", "the세", "qthe "]:
+        total = sum(model.probability(context, character) for character in [*model.alphabet, UNKNOWN])
+        assert total == pytest.approx(1.0, abs=1e-9), context
+        assert model.probability(context, UNKNOWN) > 0
+
+
+def test_kneser_ney_by_hand() -> None:
+    """Too short for the rule of discounts, so 0.5 is taken from every count."""
+    model = CharacterNgram("abab", order=2)
+    # Pairs ab, ba, ab. One letter stands before b (a) and one before a (b): continuation counts of 1 and 1.
+    alone = (1 - 0.5) / 2 + (0.5 + 0.5) / 2 * (1 / 3)
+    assert model.probability("", "a") == pytest.approx(alone)
+    assert model.probability("a", "b") == pytest.approx((2 - 0.5) / 2 + 0.5 / 2 * alone)
+    assert model.probability("a", "a") == pytest.approx(0.5 / 2 * alone)
+    assert model.probability("x", "a") == pytest.approx(alone)
+    assert model.probability("", UNKNOWN) == pytest.approx(0.5 / 3)
+
+
+def test_discounts_are_those_of_chen_and_goodman() -> None:
+    counts = Counter(
+        {f"{count}{n}": count for count, many in ((1, 100), (2, 40), (3, 20), (4, 12)) for n in range(many)}
+    )
+    share = 100 / (100 + 2 * 40)
+    expected = (1 - 2 * share * 40 / 100, 2 - 3 * share * 20 / 40, 3 - 4 * share * 12 / 20)
+    assert find_discounts(counts) == pytest.approx(expected)
+
+
+def test_bits_per_byte_count_bytes_and_unknown_characters() -> None:
+    training = "abcd" * 50
+    assert character_ngram(training, "abcdabcd") < 0.5
+    latin, korean = character_ngram(training, "abcdxabcd"), character_ngram(training, "abcd세abcd")
+    assert korean * 11 == pytest.approx(latin * 9)  # one unknown each, of one byte and of three
+    with pytest.raises(InputError, match="an empty text"):
+        character_ngram(training, "")
+    with pytest.raises(InputError, match="too short for 5-grams"):
+        character_ngram("abc", "abc")
+    with pytest.raises(InputError, match="order 0"):
+        character_ngram(training, "abc", order=0)
+
+
+def test_longer_contexts_say_more_about_the_documentation() -> None:
+    training, held_out = documentation_split()
+    two, three, five = (character_ngram(training, held_out, order) for order in (2, 3, 5))
+    assert two > three > five
+    assert 1.5 < five < 2.2
