@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check format docs bench clean
+.PHONY: demo test test-slow check format docs bench recipes clean
 
 demo: $(VENV)/.installed
 	$(BIN)/glassformer demo
@@ -35,6 +35,10 @@ docs: $(VENV)/.installed-dev
 # Measures, and writes the figures into the README.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/all.py
+
+# Tries every recipe on its real data, a few minutes each.
+recipes: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/recipes.py
 
 clean:
 	rm -rf $(VENV)

@@ -25,7 +25,7 @@ def main() -> None:
             for picture in ("attention-cross.png", "positions.png"):
                 shutil.copy(out / picture, ROOT / "docs" / "images" / picture)
     rows = [
-        ["exact match on held-out dates", f"{results['exact_match']:.1%} of {results['held_out']:.0f}"],
+        ["exact match on held-out dates", f"{results['exact_match']:.1%} of {results['count']:.0f}"],
         ["training", f"{results['train_seconds']:.0f} s"],
         ["the whole command", f"{whole:.0f} s"],
     ]

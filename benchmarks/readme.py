@@ -7,15 +7,21 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def write_table(name: str, header: list[str], rows: list[list[str]]) -> None:
+def write_table(
+    name: str, header: list[str], rows: list[list[str]], *, optional: bool = False, dry: bool = False
+) -> None:
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
     print(table)
-    write(name, table)
+    if not dry:
+        write(name, table, optional=optional)
 
 
-def write(name: str, text: str) -> None:
-    """Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->`, unless `--dry` was given."""
+def write(name: str, text: str, *, optional: bool = False) -> None:
+    """Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->`, unless `--dry` was given.
+
+    Where there is no such place that is an error, or `optional`.
+    """
     if "--dry" in sys.argv:
         return
     for page in (ROOT / "README.md", ROOT / "README.ko.md"):
@@ -23,6 +29,6 @@ def write(name: str, text: str) -> None:
         new, found = re.subn(
             rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda m: f"{m[1]}{text}\n{m[2]}", old, flags=re.DOTALL
         )
-        if not found:
+        if not found and not optional:
             sys.exit(f"{page.name} has no place for {name!r}: add <!-- {name} --> and <!-- /{name} -->")
         page.write_text(new, encoding="utf-8")
