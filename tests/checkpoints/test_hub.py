@@ -149,7 +149,11 @@ def test_a_local_path_opens_no_socket(made: Made, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     "path", ["./runs", "../runs", "runs", "runs/", "a/b/c", "/no/where", ".runs/x", "~/x", "a b/c"]
 )
-def test_what_can_only_be_a_path_is_not_asked_of_the_hub(path: str) -> None:
+def test_what_can_only_be_a_path_is_not_asked_of_the_hub(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")  # whatever stands beside the project
     with pytest.raises(InputError, match=r"there is no such folder\. Expected a run or model folder, or a hub id"):
         gf.load(path)
     with pytest.raises(InputError, match="there is no such folder"):
