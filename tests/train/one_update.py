@@ -3,6 +3,7 @@
 python one_update.py OUT 1,0,8 2,0,8            or with torchrun, on several processes
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ def main() -> None:
     if ranks.is_first:
         torch.save(found, out)
     ranks.close()
+    sys.stdout.flush()
+    os._exit(0)  # as __main__.py does, and for its reason
 
 
 main()
