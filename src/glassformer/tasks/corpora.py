@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.core.model import Transformer
 from glassformer.data.corpus import Corpus, corpus_from_texts, write_corpus
 from glassformer.data.documentation import documentation_split
 from glassformer.data.documents import BLANK_LINES, stream_documents
 from glassformer.errors import InputError
+from glassformer.tasks.models import room_for
 from glassformer.tasks.settings import LanguageSettings
 from glassformer.text import Tokenizer
 from glassformer.train.run import TOKENS
@@ -69,6 +71,15 @@ def load_corpora(
     if "valid" not in made:
         made["train"], made["valid"] = hold_out(made["train"], settings, tokenizer, counts_bytes=counts_bytes)
     return Corpora(made["train"], made["valid"], made.get("test"), left_out)
+
+
+def check_context(settings: LanguageSettings, model: Transformer) -> None:
+    """A loaded model with a table of positions sees no further than that."""
+    room = room_for(model)
+    if room is not None and room < settings.context:
+        raise InputError(
+            f"--context {settings.context}: --init {settings.init} has a table of {room} positions. Lower it"
+        )
 
 
 def hold_out(

@@ -23,6 +23,7 @@ from glassformer.data.ngram import character_ngram
 from glassformer.errors import InputError
 from glassformer.tasks.corpora import (
     Numbers,
+    check_context,
     covering,
     cut,
     describe_corpora,
@@ -30,7 +31,7 @@ from glassformer.tasks.corpora import (
     training_texts,
     window_starts,
 )
-from glassformer.tasks.models import describe_model, gated_width, make_model, room_for, sizes_of
+from glassformer.tasks.models import describe_model, gated_width, make_model, sizes_of
 from glassformer.tasks.predictors import complete
 from glassformer.tasks.settings import LmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
@@ -60,11 +61,7 @@ class LanguageModel(Task):
         if self.model.encoder is not None:
             raise InputError(f"--init {settings.init} has an encoder: a causal language model is a decoder alone")
         fit_tokenizer(self.tokenizer, self.model)
-        room = room_for(self.model)
-        if room is not None and room < settings.context:
-            raise InputError(
-                f"--context {settings.context}: --init {settings.init} has a table of {room} positions. Lower it"
-            )
+        check_context(settings, self.model)
         known = (i for i in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id) if i is not None)
         self.start = next(known, None)  # what is read before a document
         self.corpora = load_corpora(settings, self.tokenizer, files, counts_bytes=True)

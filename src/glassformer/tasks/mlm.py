@@ -23,6 +23,7 @@ from glassformer.errors import InputError
 from glassformer.tasks.baselines import most_frequent_token
 from glassformer.tasks.corpora import (
     Numbers,
+    check_context,
     covering,
     cut,
     describe_corpora,
@@ -31,7 +32,7 @@ from glassformer.tasks.corpora import (
     window_starts,
 )
 from glassformer.tasks.lm import VALIDATED, summed_loss
-from glassformer.tasks.models import describe_model, encoder_config, make_model, room_for
+from glassformer.tasks.models import describe_model, encoder_config, make_model
 from glassformer.tasks.settings import MlmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
@@ -84,11 +85,7 @@ class MaskedLanguageModel(Task):
         if self.model.decoder is not None:
             raise InputError(f"--init {settings.init} has a decoder: what fills in words is an encoder alone")
         fit_tokenizer(self.tokenizer, self.model)
-        room = room_for(self.model)
-        if room is not None and room < settings.context:
-            raise InputError(
-                f"--context {settings.context}: --init {settings.init} has a table of {room} positions. Lower it"
-            )
+        check_context(settings, self.model)
         self.mask = self.tokenizer.mask_token_id
         self.before = [i for i in (self.tokenizer.cls_token_id,) if i is not None]
         self.after = [i for i in (self.tokenizer.sep_token_id,) if i is not None]
