@@ -190,6 +190,7 @@ def use_parts(check: Checker) -> None:
         for norm in ("layer", "rms", "rms_offset"):
             make_norm(make_stack(norm=norm), 37)(torch.randn(B, 12, 37))
         attention_weights(q, k, cap=3.0)
+        attention_weights(q, k, torch.ones(B, 1, 12, 17).bool())
         attend(q, k, k, cap=3.0)
         join_heads(attend_in_tiles(q, k, k, context.Mask(12, 17), dropout=0.0))
         attend_in_tiles(q, k, k, context.Mask(12, 17, documents=torch.zeros(B, 17).long()))

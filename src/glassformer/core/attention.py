@@ -5,6 +5,8 @@ kv heads than heads it is multi-query (Shazeer, 2019) or grouped-query (Ainslie 
 Read next: `block.py`.
 """
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -51,16 +53,27 @@ def attention_weights(
     cap: float | None = None,
 ) -> Tensor:
     """softmax(scale q k^T) by itself: what a watcher computes beside `attend`, and the formula spelled out."""
+    scores = attention_scores(q, k, mask, scale=scale, cap=cap)  # (B, H, T, S)
+    nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # (B, H, T, 1)
+    return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # (B, H, T, S)
+
+
+def attention_scores(
+    q: Tensor,  # (B, H, T, K)
+    k: Tensor,  # (B, G, S, K)
+    mask: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    cap: float | None = None,
+) -> Tensor:
+    """scale q k^T, bent to stay within the cap, with what the mask adds; -inf where a query may not look."""
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (B, H, S, K)
     scores = q @ k.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)  # (B, H, T, S)
     if cap is not None:
         scores = cap * torch.tanh(scores / cap)  # (B, H, T, S)
     if mask is not None and mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    elif mask is not None:
-        scores = scores + mask
-    nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # (B, H, T, 1)
-    return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # (B, H, T, S)
+        return scores.masked_fill(~mask, -torch.inf)  # (B, H, T, S)
+    return scores if mask is None else scores + mask  # (B, H, T, S)
 
 
 def attend_in_tiles(
@@ -92,6 +105,16 @@ def attend_in_tiles(
     return torch.cat([checkpoint(attend_tile, *tile, q, k, v, use_reentrant=False) for tile in tiles], dim=2)
 
 
+class Attending(NamedTuple):
+    """What a layer is about to mix: all that whoever watches needs to know its weights."""
+
+    attention: "Attention"
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Mask
+
+
 class Attention(nn.Module):
     """out(concat over heads of attend(x W_q, y W_k, y W_v)): y is x itself, or the encoder's output (cross)."""
 
@@ -120,8 +143,7 @@ class Attention(nn.Module):
             if context.cache is not None:
                 k, v = context.cache.append(layer, k, v)  # (B, G, S, K), (B, G, S, K)
             mask = context.mask(layer)
-        if context.watch is not None:
-            context.watch(context, layer, self, q, k, mask)
+        context.tell(layer, "cross" if self.is_cross else "attn", Attending(self, q, k, v, mask))
         dropout = self.dropout if self.training else 0.0
         mixed = attend_in_tiles(q, k, v, mask, dropout=dropout, scale=self.scale, cap=self.cap)  # (B, H, T, K)
         return self.out(join_heads(mixed))  # (B, T, D)

@@ -43,24 +43,21 @@ class Block(nn.Module):
             return self.attn(h, context, layer)  # (B, T, D)
 
         if self.kind == "parallel":
-            return self.add(
-                x, lambda h: attend(h) + self.ffn(h), self.attn_norm, self.attn_post_norm, layer
-            )  # (B, T, D)
-        attended = self.add(x, attend, self.attn_norm, self.attn_post_norm, layer)  # (B, T, D)
+            return self.add("attn", x, lambda h: attend(h) + self.ffn(h), context, layer)  # (B, T, D)
+        attended = self.add("attn", x, attend, context, layer)  # (B, T, D)
         if self.kind == "parallel_two_norms":
-            return self.add(attended, self.ffn, self.ffn_norm, self.ffn_post_norm, layer, reads=x)  # (B, T, D)
+            return self.add("ffn", attended, self.ffn, context, layer, reads=x)  # (B, T, D)
         x = attended
         if self.has_cross:
-            read = partial(self.cross, context=context, layer=layer)
-            x = self.add(x, read, self.cross_norm, self.cross_post_norm, layer)  # (B, T, D)
-        return self.add(x, self.ffn, self.ffn_norm, self.ffn_post_norm, layer)  # (B, T, D)
+            x = self.add("cross", x, partial(self.cross, context=context, layer=layer), context, layer)  # (B, T, D)
+        return self.add("ffn", x, self.ffn, context, layer)  # (B, T, D)
 
     def add(
         self,
+        name: str,
         x: Tensor,
         branch: Callable[[Tensor], Tensor],
-        norm: nn.Module,
-        post_norm: nn.Module,
+        context: Context,
         layer: int,
         *,
         reads: Tensor | None = None,
@@ -70,9 +67,14 @@ class Block(nn.Module):
         post (Vaswani et al., 2017): after the sum. pre (Xiong et al., 2020): before the branch. sandwich: around it.
         The branch reads the stream it is added to, unless it is one of two in parallel.
         """
+        norm, post_norm = getattr(self, f"{name}_norm"), getattr(self, f"{name}_post_norm")
         if self.norm_order == "post":
-            return norm(x + self.thin(self.dropout(branch(x)), layer))  # (B, T, D)
-        return x + self.thin(self.dropout(post_norm(branch(norm(x if reads is None else reads)))), layer)  # (B, T, D)
+            x = norm(x + self.thin(self.dropout(branch(x)), layer))  # (B, T, D)
+        else:
+            h = post_norm(branch(norm(x if reads is None else reads)))  # (B, T, D)
+            x = x + self.thin(self.dropout(h), layer)  # (B, T, D)
+        context.tell(layer, f"{name}_residual", x)
+        return x
 
     def thin(self, branch: Tensor, layer: int) -> Tensor:
         """In training, leaves the branch out for some sequences: the deeper, the more (Huang et al., 2016)."""

@@ -20,7 +20,7 @@ from glassformer.errors import InputError
 
 TILE = 2**25  # scores in one tile of rows: what a mask, a bias or dropout may materialise at a time
 
-# Who watches in this thread: called as watcher(stack, context, layer, attention, q, k, mask), beside the computation.
+# Who watches in this thread: called as watcher(stack, context, layer, step, value), beside the computation.
 _watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("watchers", default=())
 _watching = 0  # how many watch in all threads: a plain number, which torch.compile can read
 
@@ -77,9 +77,9 @@ class Mask:
             self._whole.append(self._build(rows, keys, dtype))
         return self._whole[0]
 
-    def whole(self, dtype: torch.dtype) -> Tensor | None:
-        """The mask of all rows and keys, built for whoever asks and not kept: a watcher must not touch the call."""
-        return self._build(slice(0, self.queries), slice(0, self.keys), dtype)
+    def of_rows(self, rows: slice, dtype: torch.dtype) -> Tensor | None:
+        """The mask of some rows and all keys, built for whoever asks and not kept: watching must not touch the call."""
+        return self._build(rows, slice(0, self.keys), dtype)
 
     def _build(self, rows: slice, keys: slice, dtype: torch.dtype) -> Tensor | None:
         allowed = None if self.keep is None else self.keep[:, None, None, keys]  # (B, 1, 1, S)
@@ -157,6 +157,11 @@ class Context:
     def rotation(self, layer: int) -> tuple[Tensor, Tensor] | None:
         return self.rotations.get(self.kinds[layer % len(self.kinds)])
 
+    def tell(self, layer: int, step: str, value: Any) -> None:
+        """Shows whoever watches what a step of a layer made. Nobody answers, so nothing changes by it."""
+        if self.watch is not None:
+            self.watch(self, layer, step, value)
+
 
 def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
     """Checks a padding mask as tokenizers give it, and makes it boolean: True or 1 = a token, False or 0 = padding."""
@@ -220,7 +225,7 @@ def count_positions(
 
 @contextmanager
 def watched_by(watcher: Callable[..., None]) -> Iterator[None]:
-    """Calls the watcher at every attention that runs inside the `with`, in this thread."""
+    """Calls the watcher at every step that is told inside the `with`, in this thread."""
     global _watching
     token = _watchers.set((*_watchers.get(), watcher))
     _watching += 1
@@ -232,7 +237,7 @@ def watched_by(watcher: Callable[..., None]) -> Iterator[None]:
 
 
 def watch_for(stack: nn.Module) -> Callable[..., None] | None:
-    """Tells the watchers of this thread what a layer of this stack attends to; None if nobody watches."""
+    """Tells the watchers of this thread what the layers of this stack make; None if nobody watches."""
     if not _watching:
         return None
     listening = _watchers.get()

@@ -1,0 +1,169 @@
+"""The steps of a model that can be watched: their names, and hooks that see them where modules are called.
+
+    {stack}.embed  .embed.positions  .placed  ...  .norm
+    {stack}.blocks.{layer}.attn_norm  .attn.q  .attn.k  .attn.v  .attn.scores  .attn.mixed  .attn.out  .attn_residual
+    the same with cross;  .ffn_norm  .ffn.up  .ffn.gate  .ffn.hidden  .ffn.down  .ffn_residual
+    head.project  head.norm  head.pooled  logits  loss
+
+Names count layers, not stored blocks: a block that is applied twice is seen twice. Read next: `record.py`.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from glassformer.core.attention import Attention, split_heads
+from glassformer.core.block import Block
+from glassformer.core.heads import ClassHead, SpanHead
+from glassformer.core.model import Transformer
+from glassformer.core.stack import Stack
+
+See = Callable[[str, Tensor, int | None], None]  # name, value, the axis that its rows are counted along
+
+
+def stacks_of(model: nn.Module) -> list[tuple[str, Stack]]:
+    """Every stack with what its names begin with."""
+    return [(f"{name}." if name else "", part) for name, part in model.named_modules() if isinstance(part, Stack)]
+
+
+def attention_names(model: nn.Module) -> list[str]:
+    """decoder.blocks.0.attn, decoder.blocks.0.cross, ...: the attentions, whose weights can be recorded."""
+    return [
+        f"{prefix}blocks.{layer}.{site}"
+        for prefix, stack in stacks_of(model)
+        for layer in range(stack.config.num_layers)
+        for site in (("attn", "cross") if stack.cross else ("attn",))
+    ]
+
+
+def activation_names(model: nn.Module) -> list[str]:
+    """All other steps of this model."""
+    names = []
+    for prefix, stack in stacks_of(model):
+        names += [prefix + path for path, _ in parts_of_stack(stack) if path != "norm"]
+        names += [f"{prefix}placed"]
+        for layer in range(stack.config.num_layers):
+            names += [f"{prefix}blocks.{layer}.{step}" for step in steps_of_block(stack.block_of(layer))]
+        names += [f"{prefix}norm"] if is_real(stack.norm) else []
+    if isinstance(model, Transformer):
+        names += [f"head.{name}" for name, _ in parts_of_head(model.head)]
+        names += ["head.pooled"] if isinstance(model.head, ClassHead) else []
+        names += ["start_logits", "end_logits"] if isinstance(model.head, SpanHead) else ["logits"]
+        names += ["loss"]
+    return names
+
+
+def steps_of_block(block: nn.Module) -> Iterator[str]:
+    """The steps of one block, in the order of computation."""
+    assert isinstance(block, Block)
+    modules = {path for path, _ in parts_of_block(block)}
+    for site in ("attn", *(["cross"] if block.has_cross else [])):
+        attention = (f"{site}.{step}" for step in ("q", "k", "v", "scores", "mixed", "out"))
+        yield from before_or_after(block, site, modules, list(attention))
+    ffn = [step for step in ("ffn.up", "ffn.gate", "ffn.hidden", "ffn.down") if step != "ffn.gate" or step in modules]
+    if block.kind == "parallel":
+        yield from ffn
+    else:
+        yield from before_or_after(block, "ffn", modules, ffn)
+
+
+def before_or_after(block: Block, site: str, modules: set[str], branch: list[str]) -> Iterator[str]:
+    norms = [name for name in (f"{site}_norm", f"{site}_post_norm") if name in modules]
+    if block.norm_order == "post":
+        yield from [*branch, *norms]
+    else:
+        yield from [*norms[:1], *branch, *norms[1:]]
+    yield f"{site}_residual"
+
+
+def is_real(module: nn.Module | None) -> bool:
+    return module is not None and not isinstance(module, nn.Identity)
+
+
+def parts_of_stack(stack: Stack) -> Iterator[tuple[str, nn.Module]]:
+    for path in ("embed", "embed.positions", "embed.norm", "embed.project", "norm"):
+        module = stack.embed if path == "embed" else stack.norm if path == "norm" else getattr(stack.embed, path[6:])
+        if is_real(module):
+            yield path, module
+
+
+def parts_of_block(block: Block) -> Iterator[tuple[str, nn.Module]]:
+    """Its norms, and the layers of its branches whose output is a step."""
+    for path, module in block.named_modules():
+        is_norm = path.endswith("_norm") and "." not in path
+        if is_real(module) and (is_norm or path in ("attn.out", "cross.out", "ffn.up", "ffn.gate", "ffn.down")):
+            yield path, module
+
+
+def parts_of_head(head: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
+    for name, module in head.named_children() if head is not None else ():
+        if name in ("project", "norm") and is_real(module):
+            yield name, module
+
+
+def listen(model: nn.Module, see: See) -> list[Any]:
+    """Hooks that call `see` with every step the core does not tell by itself; whoever asks removes them."""
+    handles = [handle for prefix, stack in stacks_of(model) for handle in listen_to_stack(stack, prefix, see)]
+    return handles + (listen_to_head(model, see) if isinstance(model, Transformer) else [])
+
+
+def listen_to_stack(stack: Stack, prefix: str, see: See) -> list[Any]:
+    layer = 0  # the one that runs, as a block may be the block of several
+
+    def of_stack(path: str, module: nn.Module, args: Any, made: Tensor) -> None:
+        see(prefix + path, made, 1)
+
+    def of_layer(step: str, module: nn.Module, args: Any, made: Tensor) -> None:
+        see(f"{prefix}blocks.{layer}.{step}", made, 1)
+
+    def enter(block: nn.Module, args: Any) -> None:
+        nonlocal layer
+        layer = args[2]
+        if layer == 0:
+            see(f"{prefix}placed", args[0], 1)
+
+    def mixed(site: str, heads: int, module: nn.Module, args: Any) -> None:
+        see(f"{prefix}blocks.{layer}.{site}.mixed", split_heads(args[0], heads), 2)
+
+    def hidden(module: nn.Module, args: Any) -> None:
+        see(f"{prefix}blocks.{layer}.ffn.hidden", args[0], 1)
+
+    handles = [module.register_forward_hook(partial(of_stack, path)) for path, module in parts_of_stack(stack)]
+    for block in stack.blocks:
+        assert isinstance(block, Block)
+        handles.append(block.register_forward_pre_hook(enter))
+        handles += [module.register_forward_hook(partial(of_layer, step)) for step, module in parts_of_block(block)]
+        for site, attention in block.named_children():
+            if isinstance(attention, Attention):
+                seen = partial(mixed, site, attention.num_heads)
+                handles.append(attention.out.register_forward_pre_hook(seen))
+        handles.append(block.ffn.down.register_forward_pre_hook(hidden))
+    return handles
+
+
+def listen_to_head(model: Transformer, see: See) -> list[Any]:
+    def part(name: str, module: nn.Module, args: Any, made: Tensor) -> None:
+        see(f"head.{name}", made, None)
+
+    def answer(module: nn.Module, args: Any, made: Any) -> None:
+        if isinstance(module, SpanHead):
+            named = {"start_logits": made[0], "end_logits": made[1]}
+        elif isinstance(module, ClassHead):
+            named = {"head.pooled": made[1], "logits": made[0]}
+        else:
+            named = {"logits": made}
+        for name, value in named.items():
+            if value is not None:
+                see(name, value, None)
+
+    def whole(module: nn.Module, args: Any, made: Any) -> None:
+        for name in ("logits", "loss"):  # the logits once more: a forecast is brought back to the level of its window
+            if getattr(made, name) is not None:
+                see(name, getattr(made, name), None)
+
+    handles = [module.register_forward_hook(partial(part, name)) for name, module in parts_of_head(model.head)]
+    if model.head is not None:
+        handles.append(model.head.register_forward_hook(answer))
+    return [*handles, model.register_forward_hook(whole)]
