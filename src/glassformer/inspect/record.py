@@ -216,7 +216,7 @@ def runs_of(rows: Rows, start: int, length: int, *, whole: bool) -> list[slice]:
             raise InputError(f"rows are {rows}: with a cache the end is not known yet. Count from the first row, 0")
         chosen = list(range(*rows.indices(start + length)))
     else:
-        wrong = next((row for row in rows if whole and not -length <= row < length or row < 0 and not whole), None)
+        wrong = next((row for row in rows if (whole and not -length <= row < length) or (row < 0 and not whole)), None)
         if wrong is not None:
             raise InputError(f"rows hold {wrong}: this pass has rows 0 to {start + length - 1}")
         chosen = [row % length if whole else row for row in rows]
