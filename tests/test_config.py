@@ -136,6 +136,12 @@ def test_an_impossible_stack_is_refused_by_field(changes: dict[str, object], mes
         stack(**changes)
 
 
+def test_only_a_learned_table_has_an_end() -> None:
+    stack = StackConfig(d_model=8, num_layers=1, num_heads=2, max_len=9)
+    schemes = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
+    assert [stack.replace(positions=scheme).room for scheme in schemes] == [None, 9, None, None, None, None]
+
+
 def test_head_dim_frees_the_heads_from_d_model() -> None:
     assert stack(num_heads=5, head_dim=7).head_dim == 7
 

@@ -180,6 +180,11 @@ class StackConfig(Config):
         """How many dimensions of a head turn: an even number, because they turn in pairs."""
         return int(self.head_dim * self.rotary_fraction) // 2 * 2
 
+    @property
+    def room(self) -> int | None:
+        """The longest sequence it can place: a learned table has a row for each position; else there is no end."""
+        return self.max_len if self.positions == "learned" else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageConfig(Config):

@@ -3,5 +3,5 @@
 from rich.console import Console
 
 
-def make_console() -> Console:
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
+def make_console(*, stderr: bool = False) -> Console:
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True, stderr=stderr)

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -79,6 +80,17 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
         tokenizer.encode(["May"], max_length=1)
     with pytest.raises(InputError, match="this tokenizer has no languages"):
         tokenizer.encode(["May"], source_language="en")
+
+
+def test_parts_of_a_character_are_written_as_their_bytes() -> None:
+    """All of them together are the text again; a token that stands for a character, or for �, is that."""
+    tokenizer = train_tokenizer(["hello world 안녕"] * 3, 300, "bytes")
+    text = "안녕 🎉 hello � x"
+    tokens = tokenizer.tokens(tokenizer.ids(text, add_special=False))
+    assert {"<F0>", "<9F>", "<8E>", "<89>", "hello"} <= set(tokens)
+    parts = re.split(r"(<[0-9A-F]{2}>)", "".join(tokens))
+    whole = b"".join(bytes.fromhex(part[1:3]) if part[:1] == "<" else part.encode() for part in parts)
+    assert whole.decode().replace("▁", "") == text.replace(" ", "")
 
 
 def test_stored_padding_does_not_count_as_tokens(tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ def make_example(config: TransformerConfig) -> dict[str, Tensor]:
 
 
 def fitting(stack: StackConfig, lengths: tuple[int, int]) -> tuple[int, int]:
-    """The lengths that a learned table has rows for."""
-    most = stack.max_len if stack.positions == "learned" else max(lengths)
+    """The lengths, cut to what the stack can place."""
+    most = max(lengths) if stack.room is None else stack.room
     return min(lengths[0], most), min(lengths[1], most)
 
 

@@ -17,7 +17,9 @@ SMALL = ["*.json", "1_Pooling/*", "2_Normalize/*", "*.txt", "*.model", "*.spm", 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
-def find_folder(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Path:
+def find_folder(
+    path: str | Path, *, revision: str | None = None, token: str | None = None, weights: bool = True
+) -> Path:
     """The folder of a model: the path itself, or the hub's copy in the cache of this machine."""
     if not isinstance(path, str | PathLike):
         raise InputError(f"the path is {path!r}: expected a run or model folder, or a hub id owner/name, as text")
@@ -29,16 +31,16 @@ def find_folder(path: str | Path, *, revision: str | None = None, token: str | N
     # Where the first half is a folder here, a mistyped run is likelier than a name on the hub.
     if not isinstance(path, str) or not HUB_ID.fullmatch(path) or folder.parent.is_dir():
         raise InputError(f"{path}: there is no such folder. Expected a run or model folder, or a hub id owner/name")
-    return _download(path, revision, token)
+    return _download(path, revision, token, weights)
 
 
-def _download(name: str, revision: str | None, token: str | None) -> Path:
+def _download(name: str, revision: str | None, token: str | None, weights: bool) -> Path:
     """The hub's files, of which only new ones are fetched; without a network, those that were fetched before."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
-    def fetch(weights: list[str], *, from_cache: bool) -> Path:
-        wanted = [*SMALL, *weights]
+    def fetch(large: list[str], *, from_cache: bool) -> Path:
+        wanted = [*SMALL, *(large if weights else [])]
         return Path(
             snapshot_download(name, revision=revision, token=token, allow_patterns=wanted, local_files_only=from_cache)
         )

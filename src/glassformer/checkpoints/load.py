@@ -109,7 +109,7 @@ def load_folder(
         dtype = stored_dtype(values, name)
     fill(model, rules, tensors, dtype, folder)
     make_lacking(model, lacking_reason(values, layout, name), place)
-    return model.eval() if device is None else model.eval().to(device)
+    return model.eval().to(place if device is None else device)
 
 
 def usable_device(device: torch.device | str | None) -> torch.device:

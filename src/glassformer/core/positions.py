@@ -21,28 +21,38 @@ from glassformer.errors import InputError
 
 
 class Sinusoidal(nn.Module):
-    """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(the same angle). Not trained; grows on demand."""
+    """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(the same angle). Not trained; grows on demand.
+
+    On the meta device the table has no numbers. They are there once the module is moved, or called with real positions.
+    """
 
     table: Tensor
 
     def __init__(self, width: int, max_len: int, *, layout: str = "interleaved", offset: int = 0) -> None:
         super().__init__()
         self.layout, self.offset = layout, offset
-        table = sinusoids(max_len + offset, width, layout).to(torch.get_default_dtype())
-        self.register_buffer("table", table, persistent=False)
+        self.register_buffer("table", self.make_table(max_len + offset, torch.empty(0, width)), persistent=False)
 
     def forward(self, positions: Tensor, span: int) -> Tensor:
-        length, width = self.table.shape
-        if span + self.offset > length:
-            self.table = sinusoids(max(span + self.offset, 2 * length), width, self.layout).to(self.table)
+        length, needed = len(self.table), span + self.offset
+        if needed > length or (self.table.is_meta and not positions.is_meta):
+            like = torch.empty_like(self.table[:0], device=positions.device)
+            self.table = self.make_table(max(needed, 2 * length) if needed > length else length, like)
         return F.embedding(positions + self.offset, self.table)  # (B, T, E)
+
+    def make_table(self, length: int, like: Tensor) -> Tensor:
+        """So many rows, of the width, dtype and device of a table that has none."""
+        width = like.shape[1]
+        return like.new_empty(length, width) if like.is_meta else sinusoids(length, width, self.layout).to(like)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """On the way to another device or dtype the table is made anew: it is a formula, not something to round."""
-        super()._apply(fn, recurse)
-        if self.table.device.type != "meta":
-            length, width = self.table.shape
-            self.table = sinusoids(length, width, self.layout).to(self.table)
+        none = self.table[:0]
+        try:
+            like = fn(none)
+        except NotImplementedError:  # nothing can be copied from the meta device
+            like = fn(torch.empty_like(none, device="cpu"))
+        self.table = self.make_table(len(self.table), like)
         return self
 
 

@@ -6,9 +6,14 @@
 English puts the year last and the time where it likes; Korean goes from the largest unit to the smallest. So a
 translator must reorder, convert (15:40, half past four) and copy: enough to see what cross-attention is for. A date
 belongs to the held-out set or to training, never to both, so a held-out phrase never occurred in training either.
+
+Which English word each Korean word comes from is known too: `aligned_pairs` gives it, for what finds alignments.
 """
 
 import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from glassformer.data.pairs import Pair
@@ -31,6 +36,27 @@ DATE_STYLES = (
 )  # fmt: skip
 BOTH_STYLES = ("{date}, {time}", "{date} at {time}", "{time} on {date}", "{time}, {date}", "{date} {time}")
 
+# What a Korean word says, by how it ends. A weekday ends like a day.
+SAYS = {
+    "년": "year",
+    "월": "month",
+    "요일": "weekday",
+    "일": "day",
+    "오전": "half",
+    "오후": "half",
+    "시": "hour",
+    "분": "minute",
+}
+Links = frozenset[tuple[int, int]]  # (word of the source, word of the target), both counted from 0
+
+
+@dataclass(frozen=True)
+class AlignedPair(Pair):
+    """A pair whose words, split at spaces, have known links. The sure ones are among the possible ones."""
+
+    sure: Links = frozenset()
+    possible: Links = frozenset()
+
 
 def date_pairs(count: int, *, seed: int, held_out: bool = False) -> list[Pair]:
     """`count` different phrases with their translations, in an order that only the seed decides."""
@@ -42,6 +68,12 @@ def date_pairs(count: int, *, seed: int, held_out: bool = False) -> list[Pair]:
             pair = make_pair(rng, day)
             pairs[pair.source] = pair
     return list(pairs.values())
+
+
+def aligned_pairs(count: int, *, seed: int, held_out: bool = False) -> list[AlignedPair]:
+    """The very pairs of `date_pairs`, with the links of their words."""
+    pairs = date_pairs(count, seed=seed, held_out=held_out)
+    return [AlignedPair(pair.source, pair.target, "", *find_links(pair.source, pair.target)) for pair in pairs]
 
 
 def is_held_out(day: date) -> bool:
@@ -116,3 +148,51 @@ def part_of_day(hour: int) -> str:
 def korean_time(hour: int, minute: int) -> str:
     spoken = f"{'오전' if hour < 12 else '오후'} {(hour - 1) % 12 + 1}시"
     return f"{spoken} {minute}분" if minute else spoken
+
+
+def find_links(source: str, target: str) -> tuple[Links, Links]:
+    """The sure links, and the possible ones: a function word, or one that only helps to say the hour or the minute."""
+    said = [next(kind for ending, kind in SAYS.items() if word.endswith(ending)) for word in target.split()]
+    sure, possible = [
+        frozenset((i, j) for i, kinds in enumerate(meanings) for j, kind in enumerate(said) if kind in kinds)
+        for meanings in zip(*read_phrase([word.strip(",") for word in source.split()]), strict=True)
+    ]
+    return sure, sure | possible
+
+
+def read_phrase(words: Sequence[str]) -> list[tuple[set[str], set[str]]]:
+    """What each word of an English phrase surely says, and what it may be said to help with.
+
+    The styles above leave no word in doubt: a word for a number is the hour, but the minute before `past` or `to`.
+    """
+    turn = next((i for i, word in enumerate(words) if word in ("past", "to")), -1)
+    by_twelve = any(re.fullmatch(r"[ap]\.?m\.?", word) for word in words)
+    read: list[tuple[set[str], set[str]]] = []
+    for i, word in enumerate(words):
+        following = words[i + 1] if i + 1 < len(words) else ""
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", word):
+            read.append(({"year", "month", "day"}, set()))
+        elif re.fullmatch(r"\d+[:.]\d\d", word):
+            read.append(({"hour", "minute"} if by_twelve else {"half", "hour", "minute"}, set()))
+        elif re.fullmatch(r"\d{4}", word):
+            read.append(({"year"}, set()))
+        elif re.match(r"\d", word):
+            read.append(({"hour" if re.fullmatch(r"[ap]m", following) else "day"}, set()))
+        elif word[:3] in {month[:3] for month in MONTHS}:
+            read.append(({"month"}, set()))
+        elif word[:3] in {weekday[:3] for weekday in WEEKDAYS}:
+            read.append(({"weekday"}, set()))
+        elif re.fullmatch(r"[ap]\.?m\.?|morning|afternoon|evening", word):
+            read.append(({"half"}, set()))
+        elif word in ("noon", "midnight"):
+            read.append(({"half", "hour"}, set()))
+        elif word in ("half", "quarter", *PAST.values()) and i < turn:
+            read.append(({"minute"}, set()))
+        elif word in HOURS:
+            read.append(({"hour"}, set()))
+        else:
+            helps = {"a": {"minute"}, "past": {"minute", "hour"}, "to": {"minute", "hour"}, "o'clock": {"hour"}}
+            helps |= {"in": {"half"}, "of": {"day", "month"}, "at": set(), "on": set()}
+            helps["the"] = {"day"} if following[:1].isdigit() else {"half"}
+            read.append((set(), helps[word]))
+    return read

@@ -117,8 +117,8 @@ def longest(config: TransformerConfig, settings: GenerationConfig, prompt_length
     if settings.max_length is not None:
         return settings.max_length
     limit = prompt_length + DEFAULT_NEW_TOKENS
-    table = config.last_stack.max_len if config.last_stack.positions == "learned" else limit
-    return min(limit, table)
+    room = config.last_stack.room
+    return limit if room is None else min(limit, room)
 
 
 def check_ids(name: str, ids: tuple[int, ...], vocab_size: int) -> None:

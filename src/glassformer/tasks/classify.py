@@ -22,7 +22,7 @@ from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
 from glassformer.tasks.readers import Reader, SeriesReader, TextReader
 from glassformer.tasks.settings import ClassifySettings
-from glassformer.train.task import Batch, Scores
+from glassformer.train.task import Batch, Scores, spread
 
 READERS: dict[str, type[Reader]] = {"text": TextReader, "series": SeriesReader}
 COUNTED = 20_000  # examples up to which words are counted for comparison
@@ -158,9 +158,19 @@ class Classify(ClassTask):
         assert self.valid is not None
         return self.measure_quickly(*self.answer(self.valid))
 
-    def evaluate(self) -> Scores:
+    @property
+    def judged(self) -> Examples[Any]:
         examples = (self.test if self.split == "test" else None) or self.valid
         assert examples is not None
+        return examples
+
+    def score_some(self, most: int) -> Scores:
+        judged, rows = self.judged, spread(len(self.judged), most)
+        some = Examples([judged[row] for row in rows], path=judged.path, lines=[judged.lines[row] for row in rows])
+        return Scores(metrics=self.measure(*self.answer(some)), count=len(some), unit=self.unit)
+
+    def evaluate(self) -> Scores:
+        examples = self.judged
         inputs = [self.reader.show(example) for example in examples]
         return self.score(*self.answer(examples), inputs, *self.baselines(examples))
 

@@ -103,8 +103,8 @@ def embed(
     batch_size: int = BATCH,
 ) -> Tensor:
     """A vector for each text, (texts, width)."""
-    table = model.config.encoder or model.config.last_stack
-    limits = [recipe.max_length, table.max_len if table.positions == "learned" else None]
+    reads = model.config.encoder or model.config.last_stack
+    limits = [recipe.max_length, reads.room]
     longest = min((limit for limit in limits if limit is not None), default=None)
     cut = 0
 
@@ -125,7 +125,7 @@ def embed(
     vectors = in_batches(texts, run, batch_size)
     if cut:
         print(f"{cut} of {len(texts)} texts are longer than {longest} tokens: only those were read", file=sys.stderr)
-    return torch.stack(vectors) if vectors else torch.empty(0, table.d_model * len(recipe.ways))
+    return torch.stack(vectors) if vectors else torch.empty(0, reads.d_model * len(recipe.ways))
 
 
 def pool(hidden: Tensor, keep: Tensor, way: str) -> Tensor:

@@ -19,7 +19,7 @@ from glassformer.tasks.settings import TaskSettings
 from glassformer.terminal import make_console
 from glassformer.train.checkpoint import FOLDER as CHECKPOINTS
 from glassformer.train.run import RUN, read_record
-from glassformer.train.task import Scores
+from glassformer.train.task import Scores, Task
 
 OWN_FILES = ("data", "valid", "test")
 
@@ -63,6 +63,21 @@ def evaluate(
 
     `changes` are settings of the training that are to be otherwise here, such as `text_columns`.
     """
+    made = task_to_score(run, data, split=split, task=task, device=device, num_beams=num_beams, **changes)
+    return made.evaluate()
+
+
+def task_to_score(
+    run: str | Path,
+    data: Sequence[str | Path] = (),
+    *,
+    split: str | None = None,
+    task: str | None = None,
+    device: str | None = None,
+    num_beams: int | None = None,
+    **changes: Any,
+) -> Task:
+    """The task of a run with its model loaded and its examples read: what `evaluate` scores, as often as wanted."""
     if isinstance(data, str | Path):
         raise InputError(f"data is {str(data)!r}: expected a list of files")
     if split not in (None, "valid", "test"):
@@ -83,7 +98,7 @@ def evaluate(
     model = made.model.to(place).eval()
     if num_beams is not None:
         model.config = model.config.replace(generation=model.config.generation.replace(num_beams=num_beams))
-    return made.evaluate()
+    return made
 
 
 def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict[str, Any]) -> TaskSettings:

@@ -24,7 +24,7 @@ from glassformer.tasks.baselines import linear_forecast, seasonal_naive
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.series import SCALE, read_scale
 from glassformer.tasks.settings import ForecastSettings
-from glassformer.train.task import Batch, Curve, Scores, Task
+from glassformer.train.task import Batch, Curve, Scores, Task, spread
 
 JUDGED = 256  # windows that are looked at together
 DRAWN = 6  # curves in the report
@@ -134,15 +134,16 @@ class Forecast(Task):
         return len(batch["labels"])
 
     @torch.no_grad()
-    def errors(self, chosen: Windows) -> dict[str, float]:
-        """MSE and MAE over every window, every value and every channel."""
+    def errors(self, chosen: Windows, numbers: Sequence[int] | None = None) -> dict[str, float]:
+        """MSE and MAE over every window (or those of these numbers), every value and every channel."""
         squared = absolute = 0.0
-        for start in range(0, len(chosen), JUDGED):
-            batch = as_batch(chosen, range(start, min(start + JUDGED, len(chosen))))
+        numbers = range(len(chosen)) if numbers is None else numbers
+        for start in range(0, len(numbers), JUDGED):
+            batch = as_batch(chosen, numbers[start : start + JUDGED])
             apart = self.answer(batch["past_values"]) - batch["labels"]
             squared += float(apart.square().sum(dtype=torch.float64))
             absolute += float(apart.abs().sum(dtype=torch.float64))
-        values = len(chosen) * chosen.horizon * chosen.rows.shape[1]
+        values = len(numbers) * chosen.horizon * chosen.rows.shape[1]
         return {"mse": squared / values, "mae": absolute / values}
 
     @torch.no_grad()
@@ -157,6 +158,10 @@ class Forecast(Task):
     @property
     def judged(self) -> Windows:
         return self.valid if self.split == "valid" else self.test
+
+    def score_some(self, most: int) -> Scores:
+        numbers = spread(len(self.judged), most)
+        return Scores(metrics=self.errors(self.judged, numbers), count=len(numbers), unit=self.unit)
 
     def evaluate(self) -> Scores:
         judged = self.judged

@@ -22,7 +22,7 @@ from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.settings import ImagesSettings
-from glassformer.train.task import Batch, Scores
+from glassformer.train.task import Batch, Scores, spread
 
 BICUBIC = 3  # as pillow numbers its filters
 JUDGED = 256  # images that are looked at together
@@ -185,8 +185,16 @@ class ImageClasses(ClassTask):
     def validate(self) -> dict[str, float]:
         return self.measure_quickly(*self.judge(self.valid))
 
+    @property
+    def judged(self) -> Images:
+        return self.valid if self.test is None or self.split == "valid" else self.test
+
+    def score_some(self, most: int) -> Scores:
+        some = self.judged.subset(spread(len(self.judged), most))
+        return Scores(metrics=self.measure(*self.judge(some)), count=len(some), unit=self.unit)
+
     def evaluate(self) -> Scores:
-        images = self.valid if self.test is None or self.split == "valid" else self.test
+        images = self.judged
         names = [str(file) for file in images.files] or [f"image {i}" for i in range(len(images))]
         return self.score(*self.judge(images), names, self.baselines(images))
 

@@ -36,10 +36,11 @@ from glassformer.tasks.predictors import complete
 from glassformer.tasks.settings import LmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.train.task import Batch, Scores, Task
+from glassformer.train.task import Batch, Scores, Task, spread
 
 VALIDATED = 256  # windows, spread over the text, that are looked at during training
 COUNTED = 3_000_000  # bytes of text up to which n-grams are counted for comparison
+REPORTED = ("bits_per_byte", "perplexity")
 PROMPT = 20  # tokens of held-out text that a sample begins with
 
 
@@ -156,6 +157,13 @@ class LanguageModel(Task):
         bits = loss / log(2) * len(corpus) / corpus.num_bytes
         return {"loss": loss, "perplexity": exp(min(700.0, loss)), "bits_per_byte": bits}
 
+    def score_some(self, most: int) -> Scores:
+        corpus, context = self.corpora.scored(self.split), self.settings.context
+        windows = covering(corpus, context, max(1, context // 2))
+        total, count = self.cross_entropy(corpus, windows[spread(len(windows), most)])
+        measured = self.measured(corpus, total, count)
+        return Scores(metrics={name: measured[name] for name in REPORTED}, count=count, unit=self.unit)
+
     def evaluate(self) -> Scores:
         corpus, context = self.corpora.scored(self.split), self.settings.context
         total, count = self.cross_entropy(corpus, covering(corpus, context, max(1, context // 2)))
@@ -170,7 +178,7 @@ class LanguageModel(Task):
                 "compare it with none, or take --tokenizer bytes"
             )
         return Scores(
-            metrics={name: measured[name] for name in ("bits_per_byte", "perplexity")},
+            metrics={name: measured[name] for name in REPORTED},
             count=count,
             unit=self.unit,
             notes=notes,

@@ -61,6 +61,10 @@ class Judged:
     def mean(self) -> float:
         return self.loss / len(self.truths)
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        return {"accuracy": self.accuracy, "perplexity": exp(min(700.0, self.mean))}
+
 
 class MaskedLanguageModel(Task):
     """Running text, an encoder, cross-entropy and accuracy of the tokens that are to be guessed."""
@@ -207,6 +211,10 @@ class MaskedLanguageModel(Task):
         judged = self.judge(self.corpora.valid, VALIDATED)
         return {"loss": judged.mean, "perplexity": exp(min(700.0, judged.mean)), "accuracy": judged.accuracy}
 
+    def score_some(self, most: int) -> Scores:
+        judged = self.judge(self.corpora.scored(self.split), most)
+        return Scores(metrics=judged.metrics, count=len(judged.truths), unit=self.unit)
+
     def evaluate(self) -> Scores:
         judged = self.judge(self.corpora.scored(self.split))
         baselines = {}
@@ -217,7 +225,7 @@ class MaskedLanguageModel(Task):
             )
             baselines["the most frequent token"] = {"accuracy": frequent.accuracy, "perplexity": frequent.perplexity}
         return Scores(
-            metrics={"accuracy": judged.accuracy, "perplexity": exp(min(700.0, judged.mean))},
+            metrics=judged.metrics,
             count=len(judged.truths),
             unit=self.unit,
             notes=[f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones"],

@@ -110,11 +110,7 @@ def describe_model(model: Transformer, settings: TaskSettings) -> str:
 
 
 def room_for(model: nn.Module) -> int | None:
-    """The longest text a model can place: of a learned table, its rows; else there is no limit."""
+    """The longest text that every stack of a model can place; None where there is no end."""
     assert isinstance(model, Transformer)
-    limits = [
-        stack.max_len
-        for stack in (model.config.encoder, model.config.decoder)
-        if stack is not None and stack.positions == "learned"
-    ]
-    return min(limits, default=None)
+    rooms = [stack.room for stack in (model.config.encoder, model.config.decoder) if stack is not None]
+    return min((room for room in rooms if room is not None), default=None)

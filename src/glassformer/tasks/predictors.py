@@ -16,6 +16,7 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
 from glassformer.text import Encoded, Tokenizer
+from glassformer.text.tokenizer import SPACE
 
 BATCH = 32
 NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
@@ -169,7 +170,7 @@ def write(
     model: Transformer, encoded: Encoded, prompt: int, generator: torch.Generator | None, choices: dict[str, Any]
 ) -> Tensor:
     """The ids that the model generates, for a decoder that begins with `prompt` tokens."""
-    settings, stack = model.config.generation, model.config.last_stack
+    settings, room = model.config.generation, model.config.last_stack.room
     if choices.get("num_return_sequences", 1) not in (None, 1):
         raise InputError(
             f"num_return_sequences is {choices['num_return_sequences']}: a pipeline gives one answer to each text. "
@@ -177,8 +178,8 @@ def write(
         )
     says = (settings.max_length, settings.max_new_tokens, choices.get("max_length"), choices.get("max_new_tokens"))
     if all(length is None for length in says):
-        room = stack.max_len - prompt if stack.positions == "learned" else NEW_TOKENS
-        choices = {**choices, "max_new_tokens": max(1, min(NEW_TOKENS, room))}
+        most = NEW_TOKENS if room is None else max(1, min(NEW_TOKENS, room - prompt))
+        choices = {**choices, "max_new_tokens": most}
     inputs = on_device(model, encoded)
     return generate(
         model,
@@ -213,7 +214,8 @@ def fill_masks(
         for row, ids in zip(logits, encoded.input_ids, strict=True):
             probabilities = row[ids == tokenizer.mask_token_id].softmax(dim=1)[:, : len(tokenizer)]  # (masks, V)
             best = probabilities.topk(min(guesses, probabilities.shape[1]), dim=1)
-            tokens = [tokenizer.tokens(row) for row in best.indices]
+            # As transformers writes them: a part of a character is �.
+            tokens = [[tokenizer.readable(int(i)).strip() or SPACE for i in row] for row in best.indices]
             pairs = zip(tokens, best.values.tolist(), strict=True)
             found.append([list(map(Guess, *pair)) for pair in pairs])
         return found

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from glassformer.checkpoints.folder import read_json
 from glassformer.core.model import Transformer
@@ -105,6 +106,14 @@ def scaler_for(values: Values, names: Sequence[str], scale: Scale | None, model:
 
 @torch.no_grad()
 def forecast_values(model: Transformer, values: Values, scaler: Scaler | None) -> Values:
+    logits = model(past_values=last_window(model, values, scaler)).logits
+    assert logits is not None
+    future: Values = logits[0].float().cpu().numpy()  # (Z, C)
+    return future if scaler is None else scaler.unscale(future)
+
+
+def last_window(model: Transformer, values: Values, scaler: Scaler | None) -> Tensor:
+    """The end of a series as a model reads it, on the model's scale: (1, L, C)."""
     series = model.config.series
     assert series is not None
     if len(values) < series.length:
@@ -118,11 +127,7 @@ def forecast_values(model: Transformer, values: Values, scaler: Scaler | None) -
         raise InputError(f"the series has {values[row, wrong[0][1]]} at row {row}: expected numbers only")
     window = window if scaler is None else scaler.scale(window)
     first = next(model.parameters())
-    past = torch.tensor(np.ascontiguousarray(window))[None].to(first.device, first.dtype)  # (1, L, C)
-    logits = model(past_values=past).logits
-    assert logits is not None
-    future: Values = logits[0].float().cpu().numpy()  # (Z, C)
-    return future if scaler is None else scaler.unscale(future)
+    return torch.tensor(np.ascontiguousarray(window))[None].to(first.device, first.dtype)  # (1, L, C)
 
 
 def judge_series(

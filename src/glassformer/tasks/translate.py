@@ -26,7 +26,7 @@ from glassformer.tasks.predictors import translate
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.train.task import Batch, Scores, Task
+from glassformer.train.task import Batch, Scores, Task, spread
 
 HELD_OUT_DATES = 500  # to validate, and as many to test
 SHOWN = 20  # examples in the report
@@ -224,8 +224,17 @@ class Translate(Task):
         )
         return {**metrics, "exact_match": right / len(pairs)}, notes
 
+    @property
+    def judged(self) -> Sequence[Pair]:
+        return (self.split == "test" and self.test) or self.valid
+
+    def score_some(self, most: int) -> Scores:
+        pairs = [self.judged[number] for number in spread(len(self.judged), most)]
+        metrics = {**self.scored(pairs)[0], "perplexity": exp(min(700.0, self.cross_entropy(pairs)))}
+        return Scores(metrics=metrics, count=len(pairs), unit=self.unit)
+
     def evaluate(self) -> Scores:
-        pairs = (self.split == "test" and self.test) or self.valid
+        pairs = self.judged
         metrics, notes, guesses = self.scored(pairs)
         loss = self.cross_entropy(pairs)
         baselines = {}

@@ -21,6 +21,7 @@ from glassformer.data.batches import pad
 from glassformer.errors import InputError, nearest
 from glassformer.text.chat import render
 from glassformer.text.languages import language_template, language_tokens
+from glassformer.text.token_bytes import readable_token
 
 TOKENIZER, TARGET, SETTINGS = "tokenizer.json", "tokenizer_target.json", "tokenizer_config.json"
 CHAT = "chat_template.jinja"
@@ -219,16 +220,25 @@ class Tokenizer:
     def decode_batch(self, rows: Sequence[Sequence[int]] | Tensor, *, skip_special: bool = True) -> list[str]:
         return [self.decode(row, skip_special=skip_special) for row in rows]
 
-    def tokens(self, ids: Sequence[int] | Tensor) -> list[str]:
-        """Each token as a person would write it."""
-        return [self.readable(int(i)).strip() or SPACE for i in ids]
+    def tokens(self, ids: Sequence[int] | Tensor, *, source: bool = False) -> list[str]:
+        """Each token as a person would write it; with two vocabularies, those of the target unless of the `source`.
 
-    def readable(self, i: int) -> str:
-        token = (self.target or self.backend).id_to_token(i)
+        Of a token that is a part of a character the bytes are written, as <EC>.
+        """
+        backend = self.backend if source or self.target is None else self.target
+        texts = {int(i): self.readable(int(i), source=source) for i in ids}
+        for i, text in texts.items():
+            if "\ufffd" in text:
+                texts[i] = readable_token(str(backend.id_to_token(i)))
+        return [texts[int(i)].strip() or SPACE for i in ids]
+
+    def readable(self, i: int, *, source: bool = False) -> str:
+        backend = self.backend if source or self.target is None else self.target
+        token = backend.id_to_token(i)
         if token is None:
             return f"<{i}>"  # a model's table may have rows that no token uses
-        if isinstance(self.backend.decoder, decoders.ByteLevel):
-            return str(self.backend.decoder.decode([token]))
+        if isinstance(backend.decoder, decoders.ByteLevel):
+            return str(backend.decoder.decode([token]))
         return str(token).replace(SPACE, " ")
 
     def apply_chat(

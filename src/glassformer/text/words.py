@@ -1,5 +1,6 @@
 """Where words begin in a row of tokens, told by the tokens themselves: for what is done with whole words."""
 
+import re
 import unicodedata
 from typing import Any
 
@@ -9,6 +10,12 @@ from tokenizers import models
 from glassformer.text.tokenizer import Tokenizer
 
 LETTERS, DIGITS, OTHER, SPACE = 1, 2, 0, 3
+
+# One character of a script without spaces with the marks upon it, or a run of others.
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+UNSPACED += "\U00020000-\U0003ffff"
+MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3\u3099\u309a\u30fc"
+WORD = re.compile(rf"[{UNSPACED}][{MARKS}]*|[^\s{UNSPACED}]+")
 
 
 class Words:
@@ -44,3 +51,11 @@ def kind_of(character: str) -> int:
         return LETTERS
     group = unicodedata.category(character)[0]
     return LETTERS if group in "LM" else DIGITS if group == "N" else OTHER
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end: they are set apart by spaces, as in English and Korean.
+
+    Scripts that write no spaces (Han, kana, Thai, Lao, Khmer, Burmese) count a character as a word.
+    """
+    return [match.span() for match in WORD.finditer(text)]

@@ -34,6 +34,10 @@ ESTIMATE = 5  # steps after which it is told how long it will take; the first on
 SHOWN_EXAMPLES = 8  # of a batch that went wrong
 
 
+class DivergedError(InputError):
+    """A loss, a gradient or a score that is not a finite number: the training has come apart."""
+
+
 class Trainer:
     """A training under way: the model as it is spread over the processes, its optimisers, and where it stands."""
 
@@ -215,10 +219,10 @@ class Trainer:
         current = [value.detach() for value in self.own.parameters()]
         torch._foreach_lerp_(list(self.average.values()), current, 1 - memory)
 
-    def not_finite(self, loss: float, norm: float, examples: Sequence[int]) -> InputError:
+    def not_finite(self, loss: float, norm: float, examples: Sequence[int]) -> DivergedError:
         what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
         some = ", ".join(map(str, examples[:SHOWN_EXAMPLES])) + (", ..." if len(examples) > SHOWN_EXAMPLES else "")
-        return InputError(
+        return DivergedError(
             f"{what} at step {self.state.step + 1}, on examples {some} of the training set (counted from 0); "
             f"{self.advice()}, or look at these examples"
         )
@@ -240,7 +244,7 @@ class Trainer:
             value = metrics[self.metric]
             for name, number in metrics.items():
                 if not math.isfinite(number):
-                    raise InputError(f"the validation {name} is {number} at step {self.state.step}; {self.advice()}")
+                    raise DivergedError(f"the validation {name} is {number} at step {self.state.step}; {self.advice()}")
             best = self.task.is_better(value, self.state.best, self.metric)
             if best:
                 self.state.best, self.state.best_step, self.state.stale = value, self.state.step, 0

@@ -107,6 +107,11 @@ class Task(ABC):
         """The scores at the end, on the test set if there is one and none other is asked for (`split`)."""
 
     @abstractmethod
+    def score_some(self, most: int) -> Scores:
+        """The metrics of `evaluate` on at most so many of its examples, spread over them, and nothing beside: for
+        whoever asks again and again, such as `inspect/ablate.py`. Of running text an example is a window."""
+
+    @abstractmethod
     def describe(self) -> dict[str, str]:
         """What is about to be trained, on what: a line for each of data, tokens, model and the like."""
 
@@ -129,3 +134,9 @@ class Task(ABC):
         if than is None:
             return True
         return value < than if metric in self.falling else value > than
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most so many of `count` examples, at even distances: a file may be sorted."""
+    chosen = min(count, most)
+    return [number * count // chosen for number in range(chosen)]

@@ -1,0 +1,45 @@
+"""What a model is, without its weights: from a folder that may have none, a bare `config.json`, or a known name.
+
+Seventy billion parameters can so be looked at where there is no room for them.
+"""
+
+from pathlib import Path
+
+import torch
+
+from glassformer.checkpoints.folder import CONFIG, GENERATION, WEIGHT_FILES, read_json
+from glassformer.checkpoints.hub import find_folder
+from glassformer.checkpoints.layout import layout_of
+from glassformer.checkpoints.load import load_folder, stored_dtype
+from glassformer.config import NAMED, TransformerConfig
+
+
+def config_of(path: str | Path, *, revision: str | None = None, token: str | None = None) -> TransformerConfig:
+    """The config of a run, a model folder, a `config.json`, a hub id, or one of our names such as "base".
+
+    A file says more than a config: whether a head is tied, and which head there is where the config is silent. So the
+    weights are looked at where they are at hand. From the hub nothing but the small files is fetched.
+    """
+    return config_and_dtype(path, revision=revision, token=token)[0]
+
+
+def config_and_dtype(
+    path: str | Path, *, revision: str | None = None, token: str | None = None
+) -> tuple[TransformerConfig, torch.dtype | None]:
+    """The config, and the dtype that the weights have; None where nobody says."""
+    if not Path(path).exists() and str(path) in NAMED:
+        return TransformerConfig.named(str(path)), None
+    if Path(path).is_file():
+        return read_config(Path(path))
+    folder = find_folder(path, revision=revision, token=token, weights=False)
+    if any(WEIGHT_FILES.fullmatch(file.name) and file.suffix != ".json" for file in folder.iterdir()):
+        model = load_folder(folder, device="meta")
+        return model.config, next(model.parameters()).dtype
+    return read_config(folder / CONFIG)
+
+
+def read_config(file: Path) -> tuple[TransformerConfig, torch.dtype | None]:
+    """What a `config.json` says by itself, and the `generation_config.json` beside it."""
+    values, beside = read_json(file), file.with_name(GENERATION)
+    generation = read_json(beside) if beside.is_file() else None
+    return layout_of(values, generation, name=str(file)).config, stored_dtype(values, str(file))
