@@ -31,7 +31,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     shown = capsys.readouterr().out
-    for verb in ("demo", "train translate", "predict", "inspect", "verify", "convert", "--config", "--debug"):
+    verbs = ("demo", "train translate", "predict", "inspect", "explore", "study norms", "verify", "convert")
+    for verb in (*verbs, "--config", "--debug"):
         assert verb in shown
     assert run("train", "translate", "--help") == 0
     assert "The highest learning rate" in " ".join(capsys.readouterr().out.split())
@@ -77,7 +78,8 @@ def test_inspect_counts_parameters(trained: Path, capsys: pytest.CaptureFixture[
     assert run("inspect", trained) == 0
     table = capsys.readouterr().out
     assert f"{real:,}" in table
-    assert "decoder cross-attention" in table
+    assert "the 2 decoder blocks" in table
+    assert "cross-attention" in table
 
 
 def test_inspect_draws(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,11 +161,8 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no layer": (["inspect", "RUN", "--attention", "May", "--layer", "7"], "--layer is 7: this model has 2"),
         "no head": (["inspect", "RUN", "--attention", "May", "--head", "-1"], "--head is -1: this model has 2"),
         "no text": (["inspect", "RUN", "--attention", " "], "is empty"),
-        "layer of nothing": (["inspect", "RUN", "--layer", "0"], "give a text with --attention"),
-        "one picture": (
-            ["inspect", "RUN", "--positions", "--attention", "May", "--picture", "DIR/x.png"],
-            "one picture",
-        ),
+        "layer of nothing": (["inspect", "RUN", "--layer", "0"], "--layer belongs to --attention or --step"),
+        "two looks": (["inspect", "RUN", "--positions", "--attention", "May"], "choose one look at a time"),
         "no folder": (["inspect", "RUN", "--positions", "--picture", "DIR/no/x.png"], "there is no folder"),
         "no such ending": (["inspect", "RUN", "--positions", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
         "not finite": (["train", "translate", "--rate", "nan"], "--rate is nan: expected a finite number"),

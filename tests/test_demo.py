@@ -10,19 +10,16 @@ from PIL import Image
 
 
 @pytest.mark.slow
-def test_the_demo_translates_dates_it_never_saw(tmp_path: Path) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "glassformer", "demo", "--out", str(tmp_path / "demo")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    results = json.loads((tmp_path / "demo" / "run.json").read_text(encoding="utf-8"))["results"]
+def test_the_demo_translates_dates_it_never_saw(demo: tuple[Path, str]) -> None:
+    out, printed = demo
+    results = json.loads((out / "run.json").read_text(encoding="utf-8"))["results"]
     assert results["count"] == 500
     assert results["exact_match"] >= 0.99
-    shown = " ".join(answer.stdout.split())
+    shown = " ".join(printed.split())
     for part in ("held-out exact match", "1998년 3월 3일 오후 4시 30분", "attention-cross.png", "Try next"):
         assert part in shown
     for picture in ("attention-cross.png", "positions.png"):
-        with Image.open(tmp_path / "demo" / picture) as image:
+        with Image.open(out / picture) as image:
             assert image.size[0] > 800
 
 

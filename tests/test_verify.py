@@ -253,14 +253,14 @@ def attention_scale(patch: pytest.MonkeyPatch) -> None:
 
 
 def watcher_meddles(patch: pytest.MonkeyPatch) -> None:
-    real = context.Mask.whole
+    real = context.Mask.of_rows
 
-    def whole(self: Any, dtype: torch.dtype) -> Tensor | None:
+    def of_rows(self: Any, rows: slice, dtype: torch.dtype) -> Tensor | None:
         self.causal = False
         self.keep = None
-        return real(self, dtype)
+        return real(self, rows, dtype)
 
-    patch.setattr(context.Mask, "whole", whole)
+    patch.setattr(context.Mask, "of_rows", of_rows)
 
 
 def memory_unmasked(patch: pytest.MonkeyPatch) -> None:

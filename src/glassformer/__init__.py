@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from glassformer.core.stack import Stack as Stack
     from glassformer.errors import InputError as InputError
     from glassformer.generation import generate as generate
+    from glassformer.inspect.ablate import ablate as ablate
+    from glassformer.inspect.ledger import ledger as ledger
     from glassformer.inspect.record import record as record
     from glassformer.tasks.evaluate import evaluate as evaluate
     from glassformer.tasks.pipeline import pipeline as pipeline
@@ -56,6 +58,8 @@ _HOME = {
     "glassformer.core.stack": ("Stack",),
     "glassformer.errors": ("InputError",),
     "glassformer.generation": ("generate",),
+    "glassformer.inspect.ablate": ("ablate",),
+    "glassformer.inspect.ledger": ("ledger",),
     "glassformer.inspect.record": ("record",),
     "glassformer.tasks.evaluate": ("evaluate",),
     "glassformer.tasks.pipeline": ("pipeline",),

@@ -60,7 +60,17 @@ VERBS = {
     "inspect": Verb(
         settings.InspectSettings,
         "glassformer.inspect.command:inspect",
-        "parameters, positions and attention of a model",
+        "shapes, parameters, attention, alignment, positions, every number",
+    ),
+    "explore": Verb(
+        settings.ExploreSettings,
+        "glassformer.serve.command:explore",
+        "see through a model in the browser, on any input",
+    ),
+    "study norms": Verb(
+        settings.StudyNormsSettings,
+        "glassformer.study.norms:study_norms",
+        "pre against post norm over depth and learning rate, in one picture",
     ),
     "verify": Verb(
         settings.VerifySettings,

@@ -186,25 +186,142 @@ class EvalSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class InspectSettings(Settings):
-    """Look inside a model: its parameters, or pictures of its positions and its attention."""
+    """Look inside a model.
 
-    run: Positional[Path]
-    """The run or model folder."""
-    positions: bool = False
-    """Draw the positional encoding: a heat map, and single dimensions as waves."""
+    Choose one look: --shapes, --params, --diff, --attention, --lens, --align,
+    --align-file, --positions, --step or --ablate. Without any, where its
+    parameters are.
+    """
+
+    run: Positional[str]
+    """The run or model folder, or a hub id owner/name. For --shapes, --params and --diff a config.json is enough, or a
+    name such as base."""
+
+    shapes: bool = False
+    """Every tensor from the input to the loss: its axes and sizes, parameters, FLOPs, bytes, and what a cache keeps."""
+    fold: bool = False
+    """With --shapes: layers that are alike on one line."""
+    batch: int = 1
+    """With --shapes: how many sequences."""
+    length: int | None = None
+    """With --shapes: how many tokens each has; 128 if not given, or as many as the model reads."""
+    target_length: int | None = None
+    """With --shapes: the same for the target of a model with two stacks."""
+    html: Path | None = None
+    """With --shapes: write it as a page to this file."""
+
+    params: bool = False
+    """Where the parameters are: by kind and by layer."""
+    diff: str | None = None
+    """The few fields of the config that turn this model into that one."""
+
     attention: str | None = None
-    """Draw what the model attends to while it translates this text."""
+    """Draw what the model attends to: a text, the path of an image or of a CSV file, or `example` for one of those."""
     part: Literal["cross", "encoder", "decoder"] | None = None
-    """Whose attention: from target to source (cross), or within the source (encoder) or the target (decoder). If not
-    given, cross where there are two stacks, and else the one there is."""
+    """Of a model with two stacks, with --attention, --positions and --step: what looks from target to source (cross),
+    or within the source (encoder) or the target (decoder). If not given, --attention draws cross, --positions both
+    stacks, and --step follows the decoder."""
     layer: int | None = None
-    """Which layer, counted from 0; the last if not given."""
+    """Which layer, counted from 0; the last for --attention, the first for --step if not given."""
     head: int | None = None
-    """Only this head, counted from 0; all of them if not given."""
+    """Only this head, counted from 0; for --attention all of them, for --step the first if not given."""
+    average: bool = False
+    """With --attention: the average over the heads."""
+    rollout: bool = False
+    """With --attention: through all layers at once (attention rollout)."""
+    lens: str | None = None
+    """Draw what the model would say after each of its layers (logit lens), for this text."""
+
+    align: str | None = None
+    """Which words of the translation come from which words of this text, by cross-attention: Pharaoh pairs i-j."""
+    target: str | None = None
+    """With --align and --step: the translation; the model's own if not given."""
+    align_file: Path | None = None
+    """The same for every line of a file: a text, or a text and its translation with a tab between."""
+
+    positions: bool = False
+    """Draw how the model knows order: a heat map, waves, and similarity by distance."""
+
+    step: str | None = None
+    """The forward pass of one head with the numbers of this text, equation by equation, each with its line of code."""
+    token: int = -1
+    """With --step: which token to follow, counted from 0; the last if not given."""
+
+    ablate: tuple[str, ...] | None = None
+    """Score the run without these heads, as decoder.blocks.0.cross.3; * stands for anything, so '*' tries them all."""
+    examples: int = 200
+    """With --ablate: how many examples to score with."""
+    data: tuple[Path, ...] = ()
+    """With --ablate: files to score on, as eval takes them; what the run held out if not given."""
+    task: Literal["translate", "classify", "lm", "mlm", "images", "forecast"] | None = None
+    """With --ablate and --data: what the model is for, if it was not trained here."""
+
     picture: Path | None = None
-    """Where to write the picture; a name in the run folder if not given."""
+    """Where to write the picture; a name in the run folder if not given. --ablate draws one only if asked."""
     json: bool = False
-    """Print the numbers as JSON."""
+    """Print the numbers as JSON, and of a picture where it is; with --align-file a line for each text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreSettings(Settings):
+    """Open a model in the browser: what it does with your input, layer by layer, head by head. Or write that as one
+    HTML file, which opens without a network."""
+
+    run: Positional[str]
+    """The run or model folder, or a hub id owner/name."""
+    port: int = 8642
+    """Where the page is served, on this machine alone; 0 for any that is free."""
+    export: Path | None = None
+    """Write the page to this .html with the data of one input inside, and serve nothing."""
+    text: str | None = None
+    """The input to export; the first example if not given."""
+    open: bool = False
+    """Open the page in the browser."""
+    source_language: str | None = None
+    """The language of the texts, as the model names it, of a model that reads several."""
+    target_language: str | None = None
+    """The language to translate into, as the model names it, of a model that writes several."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.port < 2**16:
+            raise self._refuse("port", "expected a number from 0 to 65535")
+        if self.text is not None and self.export is None:
+            raise self._refuse("text", "it is the input to export. Give --export page.html, or type it on the page")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyNormsSettings(Settings):
+    """Train small language models with the norm before and after each branch, over depth and learning rate, with and
+    without warm-up, and draw the curves and the gradients of each layer in one picture. Runs that are finished are kept
+    and not repeated."""
+
+    out: Path = Path("studies/norms")
+    """The folder to write: norms.png, and the numbers as norms.json."""
+    depths: tuple[int, ...] = (2, 6, 12)
+    """Numbers of layers."""
+    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    """Learning rates."""
+    steps: int = 400
+    """Updates of each run."""
+    warmup: int = 200
+    """Steps over which the rate rises, in the runs that have a warm-up; it is constant then."""
+    seed: int = 0
+    """Decides the initial weights and the order of the data."""
+    minutes: float = 10.0
+    """What does not fit into this time is skipped, and said so; the same command goes on with it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("depths", "rates"):
+            values = getattr(self, name)
+            if not values or min(values) <= 0 or len(set(values)) < len(values):
+                raise self._refuse(name, "expected one or more different numbers above 0")
+        for name in ("steps", "minutes"):
+            if getattr(self, name) <= 0:
+                raise self._refuse(name, "expected a number above 0")
+        if not 2 <= self.warmup <= self.steps:
+            raise self._refuse("warmup", f"expected 2 to --steps = {self.steps}")
 
 
 @dataclass(frozen=True, kw_only=True)

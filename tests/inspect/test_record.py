@@ -66,10 +66,10 @@ def test_chosen_layers_heads_and_rows_are_slices_of_the_whole(name: str) -> None
     inputs, site = make_example(model.config), attention_names(model)[-1]
     with torch.no_grad(), gf.record(model, activations=["*.scores"]) as whole:
         model(**inputs)
-    with torch.no_grad(), gf.record(model, attention=site, heads=[2, 0], rows=[1, -1]) as seen:
+    with torch.no_grad(), gf.record(model, attention=site, heads=[2, 0], rows=[-1, 1, 1]) as seen:
         model(**inputs)
     assert list(seen) == [site]
-    torch.testing.assert_close(seen[site], whole[site][:, [2, 0]][:, :, [1, -1]], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(seen[site], whole[site][:, [2, 0]][:, :, [-1, 1, 1]], rtol=1e-5, atol=1e-6)
     scores = f"{site}.scores"
     with torch.no_grad(), gf.record(model, attention=False, rows=slice(1, 3), activations=scores) as seen:
         model(**inputs)
@@ -156,6 +156,10 @@ def test_a_refused_call_leaves_nothing_behind() -> None:
         ({"heads": [3]}, "no head 3: it has 3, counted from 0 to 2"),
         ({"rows": [5]}, "rows hold 5: this pass has rows 0 to 4"),
         ({"rows": [-6]}, "rows hold -6"),
+        ({"heads": []}, r"heads are \[\]: expected one or more whole numbers"),
+        ({"heads": 2}, "heads are 2: expected one or more whole numbers"),
+        ({"heads": "0"}, "heads are '0'"),
+        ({"rows": 3}, "rows are 3"),
     ],
 )
 def test_what_is_not_there_is_named(asked: dict[str, Any], said: str) -> None:

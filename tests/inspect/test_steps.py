@@ -14,7 +14,8 @@ import glassformer as gf
 from glassformer import core
 from glassformer.checkpoints.example import make_example
 from glassformer.inspect.activations import activation_names, attention_names
-from glassformer.inspect.steps import LEGEND, key_of, place_of, step_of
+from glassformer.inspect.names import StepName
+from glassformer.inspect.steps import LEGEND, place_of, step_of
 
 SIZES = {"d_model": 12, "num_layers": 2, "num_heads": 3, "d_ff": 20}
 CODE = Path(core.__file__).parent.parent
@@ -117,7 +118,7 @@ def test_the_line_of_a_step_makes_what_is_recorded_of_it(name: str) -> None:
     assert set(seen) == set(names)
     for step, described in steps.items():
         place = (described.place.file, described.place.line)
-        inner = key_of(step).split(".", 1)[-1] if step.split(".")[0] in ("encoder", "decoder") else step
+        inner = StepName.parse(step).step
         candidates = follower.made[place]
         if inner in INSIDE_A_LINE:
             with torch.no_grad():

@@ -1,1 +1,1 @@
-"""Looking inside a model: attention maps, parameter shares, pictures."""
+"""Looking inside a model. Begin with `record.py` and `steps.py`; `command.py` lists every look."""

@@ -50,9 +50,15 @@ def activation_names(model: nn.Module) -> list[str]:
     if isinstance(model, Transformer):
         names += [f"head.{name}" for name, _ in parts_of_head(model.head)]
         names += ["head.pooled"] if isinstance(model.head, ClassHead) else []
-        names += ["start_logits", "end_logits"] if isinstance(model.head, SpanHead) else ["logits"]
-        names += ["loss"]
+        names += answers_of(model)
     return names
+
+
+def answers_of(model: Transformer) -> list[str]:
+    """What the head says, and how wrong that is; nothing where it ends in vectors."""
+    if model.config.head in ("none", "pool"):
+        return []
+    return [*(("start_logits", "end_logits") if isinstance(model.head, SpanHead) else ("logits",)), "loss"]
 
 
 def steps_of_block(block: nn.Module) -> Iterator[str]:

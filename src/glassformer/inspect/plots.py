@@ -1,9 +1,10 @@
-"""Pictures, drawn with matplotlib: attention maps, the positional encoding, forecasts.
+"""Pictures, drawn with matplotlib: attention maps, forecasts, and the canvas that other pages draw on.
 
 Weights in [0, 1] are on one sequential scale that colour-blind eyes read, signed values on one diverging scale
 centred at 0, and the scale is always shown.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import InputError
@@ -25,48 +27,76 @@ HANGUL_FONTS = (
     "Apple SD Gothic Neo",
     "Malgun Gothic",
 )
-LABELS = 48  # beyond this many tokens only some are labelled
+LABELS = 48  # tokens beyond which a map counts as long
+LETTERS = 14  # of a label
+LINE = 0.13  # inches that a label needs
+DOTS = 130  # to the inch
 
 
 def draw_attention(
-    maps: Mapping[str, Tensor], rows: Sequence[str], columns: Sequence[str], title: str, path: Path
+    maps: Mapping[str, Tensor],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    path: Path,
+    *,
+    read_as: tuple[str, str] = ("from", "looks at"),
+    label: str = "attention weight",
 ) -> None:
-    """Maps (T, S) by name, side by side: a row is a query, bright is where it looks."""
+    """Maps (T, S) by name, side by side: a row is a query, bright is where it looks.
+
+    Among many tokens most get little: a long map is drawn on the scale of the square root, which ends where few
+    weights are larger, and of what would share a dot the largest is shown.
+    """
     across = 1 if len(maps) == 1 else 2 if len(maps) <= 4 else 4
     down = ceil(len(maps) / across)
     longest = max(len(rows), len(columns))
-    size = max(2.8, min(9.0, 0.23 * longest + 0.8))
+    is_long = longest > LABELS
+    size = max(2.8, min(9.0 if len(maps) == 1 else 5.5, 0.23 * longest + 0.8))
     height = max(1.6, size * len(rows) / longest)
-    with canvas(size * across + 1.2, (height + 0.8) * down + 0.4, path) as picture:
+    if is_long:
+        rows, columns = ([f"{i} {text}" for i, text in enumerate(texts)] for texts in (rows, columns))
+    most = end_of_scale(list(maps.values())) if is_long else 1.0
+    with canvas(size * across + 1.6, (height + 0.8) * down + 0.6, path) as picture:
+        from matplotlib.colors import PowerNorm
+
         picture.suptitle(title)
         grid = picture.subplots(down, across, squeeze=False)
+        scale = PowerNorm(0.5 if is_long else 1.0, vmin=0, vmax=most)
         for axis in grid.flat[len(maps) :]:
             axis.set_visible(False)
         for axis, (name, weights) in zip(grid.flat, maps.items(), strict=False):
-            image = axis.imshow(weights.float().numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
+            dots = largest_in_dots(weights.float(), int(size * DOTS)).numpy()
+            frame = (-0.5, len(columns) - 0.5, len(rows) - 0.5, -0.5)
+            image = axis.imshow(dots, cmap=SEQUENTIAL, norm=scale, aspect="auto", extent=frame, interpolation="nearest")
             axis.set_title(name, fontsize=9)
-            _label(axis.xaxis, columns, rotation=90)
-            _label(axis.yaxis, rows if axis in grid[:, 0] else [""] * len(rows))
-        picture.colorbar(image, ax=grid, fraction=0.03, pad=0.01, label="attention weight")
+            _label(axis.xaxis, columns, size, rotation=90)
+            _label(axis.yaxis, rows if axis in grid[:, 0] else [""] * len(rows), height)
+        said = f"{label} (square-root scale)" if is_long else label
+        beyond = "max" if is_long else "neither"
+        picture.colorbar(image, ax=grid, fraction=0.03, pad=0.01, label=said, extend=beyond)
+        picture.supxlabel(read_as[1], fontsize=9)
+        picture.supylabel(read_as[0], fontsize=9)
 
 
-def draw_positions(table: Tensor, title: str, path: Path) -> None:
-    """The encoding (positions, dimensions) as a heat map, and single dimensions as waves over the positions."""
-    length, width = table.shape
-    limit = float(table.abs().max())
-    with canvas(10, 7.5, path) as picture:
-        picture.suptitle(title)
-        above, below = picture.subplots(2, 1, height_ratios=(3, 2))
-        colours = {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}
-        image = above.imshow(table.T.numpy(), aspect="auto", interpolation="nearest", **colours)
-        above.set(xlabel="position", ylabel="dimension")
-        picture.colorbar(image, ax=above, fraction=0.03, pad=0.01, label="value")
-        sines = sorted({int(i) // 2 * 2 for i in torch.linspace(0, 0.6 * width, 5)})  # beyond, a wave is too long
-        for dimension in sines:
-            below.plot(range(length), table[:, dimension].numpy(), label=f"dimension {dimension}", linewidth=1.4)
-        below.set(xlabel="position", ylabel="value", xlim=(0, max(1, length - 1)))
-        below.grid(alpha=0.25)
-        below.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=len(sines), frameon=False, fontsize=8)
+def end_of_scale(maps: Sequence[Tensor]) -> float:
+    """The weight that one in a thousand of those above 0 exceeds: a few tokens that get all would darken the rest.
+
+    At least ten times an equal share, if any weight is as large, so that equal shares are dark.
+    """
+    seen = torch.cat([weights[weights > 0].float() for weights in maps])
+    if not len(seen):
+        return 1.0
+    common = float(seen.kthvalue(1 + int(0.999 * (len(seen) - 1))).values)
+    return max(common, min(float(seen.max()), 10 / maps[0].shape[-1]))
+
+
+def largest_in_dots(weights: Tensor, dots: int) -> Tensor:
+    """A map (T, S) of at most so many rows and columns: the largest of what falls together. Thin lines stay seen."""
+    rows, columns = (max(1, ceil(length / dots)) for length in weights.shape)
+    if rows == columns == 1:
+        return weights
+    return F.max_pool2d(weights[None], (rows, columns), ceil_mode=True)[0]
 
 
 def draw_forecast(
@@ -92,6 +122,11 @@ def draw_forecast(
         panels[-1].set_xticks(list(places), list(places.values()), fontsize=8)
 
 
+def short(text: str, letters: int = LETTERS) -> str:
+    """A token as long as there is room for."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
 @contextmanager
 def canvas(width: float, height: float, path: Path) -> Iterator[Any]:
     """A figure that is saved to `path` at the end, in a font that has Hangul if there is one."""
@@ -107,9 +142,12 @@ def canvas(width: float, height: float, path: Path) -> Iterator[Any]:
     # parse_math off: a dollar in a token is a dollar.
     settings: Any = {"font.family": [*_hangul_font(), "DejaVu Sans"], "text.parse_math": False}
     with matplotlib.rc_context({**settings, "axes.unicode_minus": False}):
-        picture = Figure(figsize=(width, height), dpi=130, layout="constrained")
+        picture = Figure(figsize=(width, height), dpi=DOTS, layout="constrained")
         yield picture
-        picture.savefig(path)
+        with warnings.catch_warnings():
+            # A letter that no font has, such as an emoji, is drawn as a box: that says it.
+            warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
+            picture.savefig(path)
 
 
 def _hangul_font() -> list[str]:
@@ -127,6 +165,7 @@ def _hangul_font() -> list[str]:
     return ["NanumGothic"]
 
 
-def _label(axis: Any, texts: Sequence[str], **style: Any) -> None:
-    every = ceil(len(texts) / LABELS)
-    axis.set_ticks(range(0, len(texts), every), texts[::every], fontsize=8, **style)
+def _label(axis: Any, texts: Sequence[str], room: float, **style: Any) -> None:
+    """As many labels as there is room for, in inches, evenly spread."""
+    every = max(1, ceil(len(texts) * LINE / room))
+    axis.set_ticks(range(0, len(texts), every), [short(text) for text in texts[::every]], fontsize=8, **style)

@@ -40,6 +40,7 @@ class Seen(NamedTuple):
     value: Tensor
     axis: int | None
     rows: list[int] | None = None
+    over_keys: bool = False  # the last axis grows with every call
 
 
 class Record(Mapping[str, Tensor]):
@@ -52,10 +53,13 @@ class Record(Mapping[str, Tensor]):
         self._prefix = {stack: prefix for prefix, stack in stacks_of(model)}
         self._attention = choose(attention, attention_names(model), "attention")
         self._activations = choose(also, activation_names(model), "activation")
+        check_indices("heads", heads)
+        check_indices("rows", None if isinstance(rows, slice) else rows)
         self._heads, self._rows = heads, rows
         for name in self._attention if heads is not None else ():
             check_heads(heads, name, model)
         self._thread = threading.get_ident()
+        self._running: Stack | None = None
         self._call: dict[str, Seen] = {}
         self._seen: dict[str, Tensor] = {}
         self._of_cache: WeakKeyDictionary[Cache, dict[str, tuple[Tensor, list[int], int]]] = WeakKeyDictionary()
@@ -108,6 +112,8 @@ class Record(Mapping[str, Tensor]):
             self._call[f"{name}.scores"] = self._compute(attention_scores, value, context.cache)
         if name in self._attention:
             self._call[name] = self._compute(attention_weights, value, context.cache)
+        if stack is not self._running:  # a layer that was called by itself
+            self._finish(context.cache, value.mask.queries)
 
     def _compute(self, formula: Callable[..., Tensor], value: Attending, cache: Cache | None) -> Seen:
         """Scores or weights of the chosen heads and rows."""
@@ -123,25 +129,31 @@ class Record(Mapping[str, Tensor]):
             if tile is not None and self._heads is not None and tile.shape[1] > 1:
                 tile = tile[:, heads]
             parts.append(formula(q[:, :, run], k, tile, scale=attention.scale, cap=attention.cap))
-            rows += range(start + run.start, start + run.stop)
-        return Seen(torch.cat(parts, dim=2) if len(parts) > 2 else parts[-1], 2, rows)
+            rows += range(start + run.start, start + run.stop) if self._rows is not None else ()
+        made = torch.cat(parts, dim=2) if len(parts) > 2 else parts[-1]
+        if cache is None and self._rows is not None and not isinstance(self._rows, slice):
+            made = made[:, :, [rows.index(row % mask.queries) for row in self._rows]]  # as they were asked for
+        return Seen(made, 2, None if self._rows is None else rows, over_keys=True)
 
     def _begin(self, stack: nn.Module, args: Any) -> None:
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._thread and isinstance(stack, Stack):
+            self._running = stack
             self._call.clear()  # what a refused call left
 
     def _settle(self, stack: nn.Module, args: Any, kwargs: dict[str, Any], made: Tensor) -> None:
+        if threading.get_ident() == self._thread:
+            self._running = None
+            self._finish(kwargs.get("cache"), made.shape[1])
+
+    def _finish(self, cache: Cache | None, length: int) -> None:
         """A stack has run: its rows come after those of the earlier calls with its cache."""
-        if threading.get_ident() != self._thread:
-            return
-        cache, length = kwargs.get("cache"), made.shape[1]
         for name, seen in self._call.items():
             self._seen[name] = seen.value if cache is None else self._continued(name, seen, cache, length)
         self._call.clear()
 
     def _continued(self, name: str, seen: Seen, cache: Cache, length: int) -> Tensor:
         """These rows after those of the earlier calls with this cache, cropped and reordered as it was since."""
-        start, (value, axis, rows) = cache.length - length, seen
+        start, (value, axis, rows, over_keys) = cache.length - length, seen
         if axis is None:
             return value
         new = list(range(start, cache.length)) if rows is None else rows
@@ -151,7 +163,7 @@ class Record(Mapping[str, Tensor]):
                 known = known[order]
             kept = [row for row in kept if row < start]
             known = known.narrow(axis, 0, len(kept))
-            if rows is not None:  # over the keys: each later call sees more of them; a cropped one, fewer
+            if over_keys:  # each later call sees more of them; a cropped one, fewer
                 nothing, more = -torch.inf if name.endswith(".scores") else 0.0, value.shape[3] - known.shape[3]
                 known = F.pad(known, (0, max(0, more)), value=nothing)[..., : value.shape[3]]
             value = torch.cat([known, value], dim=axis)
@@ -170,7 +182,8 @@ def record(
 ) -> Iterator[Record]:
     """Records what `model` does inside the `with`, in this thread: attention weights, and the steps that are named.
 
-    `heads` and `rows` (the queries) choose what is computed of weights and scores; of both, all if not given.
+    `heads` and `rows` (the queries) choose what is computed of weights and scores, in this order; of both, all if not
+    given. With a cache, rows come as they are computed.
     """
     if not stacks_of(model):
         raise InputError(f"a {type(model).__name__} has no Stack inside: give a Transformer or a Stack")
@@ -195,6 +208,14 @@ def choose(wanted: Names, known: list[str], kind: str) -> frozenset[str]:
             raise InputError(f"this model has no {kind} {pattern!r}{nearest(pattern, known)}")
         found.update(matches)
     return frozenset(found)
+
+
+def check_indices(name: str, indices: Any) -> None:
+    if indices is None:
+        return
+    are_numbers = isinstance(indices, Sequence) and all(type(index) is int for index in indices)
+    if not are_numbers or not indices:
+        raise InputError(f"{name} are {indices!r}: expected one or more whole numbers, such as [0, 2]")
 
 
 def check_heads(heads: Sequence[int] | None, name: str, model: nn.Module) -> None:

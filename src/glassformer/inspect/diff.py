@@ -1,0 +1,213 @@
+"""The few fields of a config that turn one model into another: every architecture is a configuration of one core.
+
+    diff(bert, llama)    stack: encoder -> decoder, decoder.norm: layer -> rms, decoder.positions: learned -> rotary
+
+A field that construction settles by itself (d_ff = 4 d_model, say) is listed only where it does not follow in both.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+from rich.table import Table
+
+from glassformer.config import LayerKind, RotaryScaling, StackConfig, TransformerConfig
+from glassformer.errors import InputError
+from glassformer.schema import OPEN, Config
+
+Group = Literal["architecture", "sizes", "training", "tokens"]
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+
+SIZES = {
+    *("d_model", "num_layers", "num_blocks", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len", "vocab_size"),
+    *("target_vocab_size", "embed_dim", "num_classes", "num_segments", "relative_buckets", "relative_max_distance"),
+    *("size", "patch", "channels", "length", "stride", "horizon"),
+}
+TRAINING = {
+    *("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "head_dropout", "drop_path", "init"),
+}
+TITLES: dict[Group, str] = {
+    "architecture": "architecture",
+    "sizes": "sizes",
+    "training": "training",
+    "tokens": "tokens and generation",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One field, by its path in the config, and its two values."""
+
+    path: str
+    before: Any
+    after: Any
+
+    @property
+    def group(self) -> Group:
+        field = self.path.rpartition(".")[2]
+        if self.path.startswith("generation.") or field.endswith("_token_id"):
+            return "tokens"
+        if field in TRAINING:
+            return "training"
+        return "sizes" if field in SIZES else "architecture"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {in_words(self.before)} -> {in_words(self.after)}"
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What to change, in the order of the config."""
+
+    changes: tuple[Change, ...]
+
+    def apply(self, config: TransformerConfig) -> TransformerConfig:
+        """The config with these changes. What was not given in it but followed from other fields follows anew."""
+        changes = {change.path: change.after for change in self.changes}
+        if "stack" in changes:
+            config = moved(config, changes.pop("stack"))
+        nested: dict[str, Any] = {}
+        for path in [path for path in changes if "." in path]:
+            part, field = path.split(".")
+            nested.setdefault(part, {})[field] = changes.pop(path)
+        for part, inside in nested.items():
+            old = getattr(config, part)
+            if old is None:
+                raise InputError(f"the changes concern {part}.{next(iter(inside))}, and this config has no {part}")
+            changes[part] = changed(old, inside)
+        return changed(config, changes)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [
+            {"path": c.path, "group": c.group, "before": plain(c.before), "after": plain(c.after)} for c in self.changes
+        ]
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        return "\n".join(str(change) for change in self.changes) or "no difference"
+
+    def as_table(self, before: str = "before", after: str = "after") -> Table:
+        """What was chosen differently first, then what is only larger or smaller, then the rest."""
+        table = Table("field", before, after, box=None, pad_edge=False)
+        for group, title in TITLES.items():
+            found = [change for change in self.changes if change.group == group]
+            if found:
+                table.add_row(title, style="bold")
+            for change in found:
+                table.add_row(f"  {change.path}", in_words(change.before), in_words(change.after))
+        if not self.changes:
+            table.add_row("no difference")
+        return table
+
+
+def diff(a: TransformerConfig, b: TransformerConfig) -> Diff:
+    """The fields that turn `a` into `b`: `diff(a, b).apply(a) == b`."""
+    for config in (a, b):
+        if not isinstance(config, TransformerConfig):
+            kind = type(config).__name__
+            raise InputError(f"a config is of type {kind}: expected two TransformerConfigs, such as model.config")
+    changes = []
+    own, other = only_stack(a), only_stack(b)
+    if own and other and own != other and not (a.patches or b.patches):  # a decoder reads no patches
+        changes.append(Change("stack", own, other))
+        a = moved(a, other)
+    return Diff((*changes, *differences(a, b)))
+
+
+def differences(a: Config, b: Config, prefix: str = "") -> Iterator[Change]:
+    """The fields that differ; of configs that both have, the fields inside."""
+    for entry in fields(a):
+        path, before, after = prefix + entry.name, getattr(a, entry.name), getattr(b, entry.name)
+        if isinstance(before, Config) and isinstance(after, Config):
+            yield from differences(before, after, f"{path}.")
+        elif entry.name in following(a):
+            if entry.name not in following(b):
+                yield Change(path, before, after)
+        elif before != after:
+            yield Change(path, before, after)
+
+
+def changed(config: AnyConfig, changes: dict[str, Any]) -> AnyConfig:
+    """A copy with some fields changed; open fields that are as construction would settle them are settled anew."""
+    return replace(config, **{**dict.fromkeys(following(config)), **changes})
+
+
+@lru_cache(maxsize=256)
+def following(config: Config) -> frozenset[str]:
+    """The fields that have the value that construction gives them when they are left open."""
+
+    def follows(name: str) -> bool:
+        try:
+            return bool(getattr(replace(config, **{name: OPEN}), name) == getattr(config, name))
+        except InputError:  # heads of a width of their own, where d_model does not divide into them
+            return False
+
+    # None is a value of its own, not an open field, where the type of a field says so.
+    may_be_open = [e.name for e in fields(config) if e.default is OPEN and getattr(config, e.name) is not None]
+    return frozenset(name for name in may_be_open if follows(name))
+
+
+def only_stack(config: TransformerConfig) -> str | None:
+    """The name of the stack, if there is just one."""
+    if config.encoder and config.decoder:
+        return None
+    return "encoder" if config.encoder else "decoder"
+
+
+def moved(config: TransformerConfig, stack: str) -> TransformerConfig:
+    """A model of one stack with it in the other place: a decoder is an encoder that does not look ahead."""
+    if only_stack(config) in (None, stack):
+        raise InputError(f"the changes make the only stack a {stack}: this config has {describe_stacks(config)}")
+    return replace(config, encoder=config.decoder, decoder=config.encoder)
+
+
+def describe_stacks(config: TransformerConfig) -> str:
+    return " and ".join(name for name in ("encoder", "decoder") if getattr(config, name))
+
+
+def plain(value: Any) -> Any:
+    """As JSON holds it."""
+    if isinstance(value, Config):
+        return value.to_dict()
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def in_words(value: Any) -> str:
+    """A value as a table shows it: short, and in one line."""
+    if isinstance(value, StackConfig):
+        layers = "1 layer" if value.num_layers == 1 else f"{value.num_layers} layers"
+        heads = "1 head" if value.num_heads == 1 else f"{value.num_heads} heads"
+        return f"{layers}, d_model {value.d_model}, {heads}, d_ff {value.d_ff}"
+    if isinstance(value, LayerKind | RotaryScaling):
+        usual = LayerKind() if isinstance(value, LayerKind) else RotaryScaling(type=value.type)
+        inside = [
+            f"{entry.name} {in_words(getattr(value, entry.name))}"
+            for entry in fields(value)
+            if entry.name == "type" or getattr(value, entry.name) != getattr(usual, entry.name)
+        ]
+        return ", ".join(inside) or "full"
+    if isinstance(value, Config):
+        return ", ".join(f"{entry.name} {in_words(getattr(value, entry.name))}" for entry in fields(value))
+    if isinstance(value, tuple):
+        return pattern_in_words([in_words(item) for item in value])
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def pattern_in_words(items: list[str]) -> str:
+    """Equal neighbours once, with their number; a long list by its ends."""
+    runs: list[tuple[str, int]] = []
+    for item in items:
+        if runs and runs[-1][0] == item:
+            runs[-1] = (item, runs[-1][1] + 1)
+        else:
+            runs.append((item, 1))
+    said = [item if number == 1 else f"{number} x ({item})" for item, number in runs]
+    return "; ".join(said if len(said) <= 8 else [*said[:3], "...", *said[-3:]])

@@ -1,0 +1,17 @@
+"""What tests of several rooms share."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The run of a whole demo, and what it printed. It trains for minutes: only slow tests ask for it."""
+    out = tmp_path_factory.mktemp("demo") / "demo"
+    answer = subprocess.run(
+        [sys.executable, "-m", "glassformer", "demo", "--out", str(out)], capture_output=True, text=True, check=True
+    )
+    return out, answer.stdout

@@ -1,0 +1,343 @@
+"""Pictures of attention for every shape of model: what they show, that they are drawn, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.data.seasons import seasons
+from glassformer.data.series import Scaler
+from glassformer.errors import InputError
+from glassformer.inspect.attention import attention_maps, picture_attention, picture_input, rollout_maps
+from glassformer.inspect.patches import look, over_patches, over_time
+from glassformer.inspect.plots import draw_attention, end_of_scale, largest_in_dots
+from glassformer.inspect.readings import example_image, example_window, read_image, read_numbers, read_text, read_window
+from glassformer.inspect.rollout import rollout
+from glassformer.tasks import settings as tasks
+from glassformer.tasks.command import make_task
+from glassformer.tasks.images import ImageClasses
+from glassformer.tasks.pictures import Picture
+from glassformer.tasks.series import Scale
+from glassformer.tasks.translate import Translate
+from glassformer.train.task import Task
+
+HEADS = 2
+SMALL = {"d_model": 12, "num_heads": HEADS, "num_layers": 2, "out": Path("unused")}
+TEXT = "May 1st, 2031"
+
+
+def is_picture(path: Path) -> bool:
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        colours = picture.convert("RGB").resize((64, 64)).getcolors(64 * 64)
+    return colours is not None and len(colours) > 20
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translate:
+    made = make_task(tasks.TranslateSettings(**SMALL, examples=60))
+    assert isinstance(made, Translate)
+    made.model.eval()
+    return made
+
+
+def saved(task: Task, folder: Path) -> Path:
+    gf.save(task.model, folder, tokenizer=task.tokenizer)
+    task.write_beside(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seer(tmp_path_factory: pytest.TempPathFactory) -> tuple[gf.Transformer, Path]:
+    task = make_task(tasks.ImagesSettings(**SMALL))
+    return task.model.eval(), saved(task, tmp_path_factory.mktemp("seer"))
+
+
+@pytest.fixture(scope="module")
+def forecaster(tmp_path_factory: pytest.TempPathFactory) -> tuple[gf.Transformer, Path]:
+    task = make_task(tasks.ForecastSettings(**SMALL, length=50, horizon=4, patch=8, stride=4))
+    return task.model.eval(), saved(task, tmp_path_factory.mktemp("forecaster"))
+
+
+@pytest.fixture(scope="module")
+def reader(translator: Translate) -> gf.Transformer:
+    """An encoder alone, of the same words, with a table of 32 positions."""
+    stack = gf.StackConfig(d_model=12, num_layers=2, num_heads=HEADS, positions="learned", max_len=32)
+    config = gf.TransformerConfig(encoder=stack, vocab_size=len(translator.tokenizer), head="none")
+    return gf.Transformer(config).eval()
+
+
+@pytest.fixture(scope="module")
+def writer(translator: Translate) -> gf.Transformer:
+    """A decoder alone, of the same words, with a table of 32 positions."""
+    torch.manual_seed(1)
+    stack = gf.StackConfig(d_model=12, num_layers=2, num_heads=HEADS, positions="learned", max_len=32)
+    return gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=len(translator.tokenizer))).eval()
+
+
+def test_a_decoder_alone_is_watched_over_prompt_and_continuation(writer: gf.Transformer, translator: Translate) -> None:
+    tokenizer = translator.tokenizer
+    maps = attention_maps(writer, tokenizer, TEXT, layer=0)
+    prompt = tokenizer.tokens(tokenizer.ids(TEXT))
+    assert maps.columns[: len(prompt)] == prompt
+    assert len(maps.columns) == min(32, len(prompt) + 24) - 1
+    assert maps.rows[:-1] == maps.columns[1:]
+    assert maps.read_as[0] == "written"
+    assert not maps.weights.triu(diagonal=1).any()
+    torch.testing.assert_close(maps.weights.sum(dim=2), torch.ones(HEADS, len(maps.rows)))
+
+
+def test_a_prompt_that_fills_the_model_is_read_to_its_end(writer: gf.Transformer, translator: Translate) -> None:
+    tokenizer = translator.tokenizer
+    text = "1 " * 40
+    while len(tokenizer.ids(text)) > 32:
+        text = text.strip()[:-1]
+    assert len(tokenizer.ids(text)) == 32
+    reading = read_text(writer, tokenizer, text)
+    assert reading.inputs["input_ids"].tolist() == [tokenizer.ids(text)[:-1]]
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_maps_are_of_the_translation_that_was_chosen(translator: Translate, num_beams: int) -> None:
+    model, tokenizer = translator.model, translator.tokenizer
+    before = model.config
+    model.config = before.replace(generation=before.generation.replace(num_beams=num_beams))
+    try:
+        maps = attention_maps(model, tokenizer, TEXT, part="cross")
+        encoded = tokenizer.encode([TEXT])
+        ids = gf.generate(model, encoded.input_ids, attention_mask=encoded.attention_mask, max_new_tokens=128)
+    finally:
+        model.config = before
+    assert maps.rows == tokenizer.tokens(ids[0, 1:])
+    with torch.no_grad(), gf.record(model) as seen:
+        model(encoded.input_ids, encoded.attention_mask, decoder_input_ids=ids[:, :-1])
+    torch.testing.assert_close(maps.weights, seen["decoder.blocks.1.cross"][0])
+
+
+def test_text_rollout(translator: Translate, reader: gf.Transformer) -> None:
+    tokenizer = translator.tokenizer
+    for model in (translator.model, reader):
+        maps = rollout_maps(model, tokenizer, TEXT)
+        encoded = tokenizer.encode([TEXT])
+        with torch.no_grad(), gf.record(model, attention="encoder.*") as seen:
+            model.encode(encoded.input_ids, encoded.attention_mask)
+        expected = rollout(seen[f"encoder.blocks.{layer}.attn"] for layer in range(2))
+        torch.testing.assert_close(maps.weights, expected)
+        assert maps.rows == maps.columns == tokenizer.tokens(encoded.input_ids[0])
+
+
+def test_the_class_token_over_the_patches(seer: tuple[gf.Transformer, Path]) -> None:
+    model, folder = seer
+    picture = example_image(folder)
+    preparation = gf_preparation(model, folder)
+    reading = read_image(model, preparation, picture)
+    assert reading.pixels.shape == (8, 8, 1)
+    np.testing.assert_allclose(reading.pixels[:, :, 0], picture.pixels / 255, atol=1e-4)
+    with torch.no_grad(), gf.record(model) as seen:
+        model(**reading.inputs)
+    weights = seen["encoder.blocks.1.attn"][0]  # (H, T, T)
+    shown = over_patches(model, look(model, reading, 1))
+    side = model.config.image.size // model.config.image.patch  # type: ignore[union-attr]
+    assert shown.shape == (HEADS, side, side)
+    for y, x in ((0, 0), (side - 1, 0), (1, side - 1)):
+        torch.testing.assert_close(shown[:, y, x], weights[:, 0, 1 + y * side + x])
+
+
+def gf_preparation(model: gf.Transformer, folder: Path) -> Any:
+    from glassformer.checkpoints.preparation import read_preparation
+
+    return read_preparation(folder, model.config)
+
+
+def test_without_a_class_token_it_is_the_mean_over_the_patches() -> None:
+    stack = gf.StackConfig(d_model=12, num_layers=1, num_heads=HEADS)
+    image = gf.ImageConfig(size=8, patch=4, channels=1, class_token=False)
+    model = gf.Transformer(gf.TransformerConfig(encoder=stack, image=image, head="none"))
+    weights = torch.rand(1, HEADS, 4, 4)
+    torch.testing.assert_close(over_patches(model, weights), weights[0].mean(dim=1).view(HEADS, 2, 2))
+
+
+def test_values_in_several_patches_get_their_mean_and_those_in_none_nothing() -> None:
+    series = gf.SeriesConfig(length=7, patch=4, stride=2)  # the first value is in no patch
+    weights = torch.rand(2, HEADS, 2, 2)
+    shares, patches = over_time(weights, series), weights.mean(dim=2)
+    assert shares.shape == (2, HEADS, 7)
+    assert shares[..., 0].isnan().all()
+    torch.testing.assert_close(shares[..., 1], patches[..., 0])
+    torch.testing.assert_close(shares[..., 3], patches.mean(dim=2))
+    torch.testing.assert_close(shares[..., 6], patches[..., 1])
+
+
+def test_a_series_is_read_at_the_scale_of_the_training(forecaster: tuple[gf.Transformer, Path]) -> None:
+    from glassformer.data.seasons import seasons
+    from glassformer.tasks.series import read_scale
+
+    model, folder = forecaster
+    scale = read_scale(folder)
+    assert scale is not None
+    reading = read_window(model, scale, seasons(), "the town")
+    np.testing.assert_array_equal(reading.values, seasons().values[-50:])
+    torch.testing.assert_close(reading.inputs["past_values"][0], torch.tensor(scale.scaler.scale(reading.values)))
+
+
+@pytest.mark.parametrize(
+    "chosen", [{}, {"head": 1, "layer": 0}, {"average": True}, {"rollout": True}], ids=lambda chosen: " ".join(chosen)
+)
+def test_every_shape_of_model_is_drawn(
+    chosen: dict[str, Any],
+    translator: Translate,
+    reader: gf.Transformer,
+    writer: gf.Transformer,
+    seer: tuple[gf.Transformer, Path],
+    forecaster: tuple[gf.Transformer, Path],
+    tmp_path: Path,
+) -> None:
+    for number, model in enumerate((translator.model, reader, writer)):
+        picture_attention(model, translator.tokenizer, TEXT, tmp_path / f"text{number}.png", **chosen)
+        assert is_picture(tmp_path / f"text{number}.png")
+    for name, (model, folder) in {"seer": seer, "forecaster": forecaster}.items():
+        picture_input(model, folder, "example", tmp_path / f"{name}.png", **chosen)
+        assert is_picture(tmp_path / f"{name}.png")
+
+
+def test_an_image_file_and_a_run_that_held_images_out(
+    seer: tuple[gf.Transformer, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import Image
+
+    model, folder = seer
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(tmp_path / "mine.png")
+    picture_input(model, folder, str(tmp_path / "mine.png"), tmp_path / "out.png")
+    assert is_picture(tmp_path / "out.png")
+    task = make_task(tasks.ImagesSettings(**SMALL))
+    assert isinstance(task, ImageClasses)
+    monkeypatch.setattr("glassformer.inspect.readings.task_to_score", lambda folder: task)
+    (tmp_path / "run.json").touch()
+    found = example_image(tmp_path)
+    assert found.name == f"held out: {task.judged.labels[0]}"
+    np.testing.assert_array_equal(found.pixels, task.judged.take([0])[0, 0])
+
+
+def test_the_built_in_series_has_as_many_channels_as_the_model_reads(tmp_path: Path) -> None:
+    stack = gf.StackConfig(d_model=12, num_layers=1, num_heads=HEADS)
+
+    def model(channels: int | None) -> gf.Transformer:
+        series = gf.SeriesConfig(length=48, patch=8, horizon=4, channels=channels)
+        return gf.Transformer(gf.TransformerConfig(encoder=stack, series=series, head="forecast")).eval()
+
+    built_in = seasons()
+    for channels, expected in ((1, built_in.names[:1]), (3, built_in.names[:3]), (None, built_in.names)):
+        window = example_window(model(channels), None, tmp_path)
+        assert window.channels == expected
+        np.testing.assert_array_equal(window.values, built_in.values[-48:, : len(expected)])
+        picture_input(model(channels), tmp_path, "example", tmp_path / "out.png")
+    scale = Scale(("price",), Scaler.fit(built_in.values[:, 2:3]))
+    assert example_window(model(1), scale, tmp_path).channels == ("price",)
+    with pytest.raises(InputError, match="this model reads 9 channels, and the built-in series has 7: give a CSV file"):
+        example_window(model(9), None, tmp_path)
+
+
+def test_a_series_of_numbers_for_a_model_that_classifies_them(tmp_path: Path) -> None:
+    stack = gf.StackConfig(d_model=12, num_layers=2, num_heads=HEADS)
+    series = gf.SeriesConfig(length=12, patch=4)
+    model = gf.Transformer(gf.TransformerConfig(encoder=stack, series=series, head="class", num_classes=2)).eval()
+    scale = Scale(("value",), Scaler(np.array([1.0], dtype=np.float32), np.array([2.0], dtype=np.float32)))
+    reading = read_numbers(model, scale, [3.0] * 12, "threes")
+    assert reading.inputs["past_values"].unique().tolist() == [1.0]
+    picture_input(model, tmp_path, "1 2 3 4 5 6 5 4 3 2 1 0", tmp_path / "out.png")
+    assert is_picture(tmp_path / "out.png")
+    with pytest.raises(InputError, match="the series has 2 values: this model reads 12 numbers"):
+        picture_input(model, tmp_path, "1, 2", tmp_path / "out.png")
+
+
+@pytest.mark.parametrize("length", [600, 2048])
+def test_long_maps_keep_their_thin_lines(length: int, tmp_path: Path) -> None:
+    """A single bright column among thousands is found again in the picture."""
+    from PIL import Image
+
+    weights = torch.full((length, length), 1 / length)
+    weights[:, 300] = 0.5
+    names = [str(i) for i in range(length)]
+    draw_attention({"head 0": weights}, names, names, "long", tmp_path / "long.png")
+    with Image.open(tmp_path / "long.png") as picture:
+        pixels = np.asarray(picture.convert("RGB")).astype(int)
+    assert max(pixels.shape) < 2000
+    middle = pixels[pixels.shape[0] // 2]
+    yellow = (middle[:, 0] > 200) & (middle[:, 1] > 180) & (middle[:, 2] < 120)
+    assert yellow[: len(yellow) * 9 // 10].sum() in range(1, 5)  # behind that, the scale
+
+
+def test_dots_hold_the_largest_and_the_scale_leaves_out_the_extremes() -> None:
+    weights = torch.rand(7, 10)
+    dots = largest_in_dots(weights, 4)
+    assert dots.shape == (4, 4)
+    assert float(dots[0, 0]) == float(weights[:2, :3].max())
+    assert float(dots[3, 3]) == float(weights[6:, 9:].max())
+    assert largest_in_dots(weights, 10) is weights
+    spread = torch.cat([torch.ones(5), torch.full((9995,), 0.01), torch.zeros(500)])
+    assert end_of_scale([spread]) == pytest.approx(0.01)
+    assert end_of_scale([torch.full((1000,), 0.001)]) == pytest.approx(0.001)
+    assert end_of_scale([torch.zeros(3)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"text": "  "}, "the text is empty: give some words"),
+        ({"text": "1 " * 40}, r"the text has \d+ tokens, and this model reads 32 at the most: give a shorter one"),
+        ({"part": "cross"}, "this model has no cross-attention: it is an encoder alone. Leave --part cross out"),
+        ({"part": "decoder"}, "this model has no decoder: it is an encoder alone"),
+        ({"layer": 2}, "--layer is 2: this model has 2, counted from 0 to 1"),
+        ({"head": -1}, "--head is -1: this model has 2, counted from 0 to 1"),
+        ({"head": 0, "average": True}, "--head and --average were both given"),
+        ({"head": 0, "rollout": True}, "--rollout goes through all heads of all layers"),
+    ],
+    ids=str,
+)
+def test_refused_texts(
+    given: dict[str, Any], said: str, reader: gf.Transformer, translator: Translate, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=said):
+        picture_attention(
+            reader, translator.tokenizer, given.pop("text", TEXT), tmp_path / "out.png", **given
+        )  # fmt: skip
+    assert not (tmp_path / "out.png").exists()
+
+
+def test_cross_attention_has_no_rollout(translator: Translate, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--part cross cannot be rolled out"):
+        picture_attention(
+            translator.model, translator.tokenizer, TEXT, tmp_path / "out.png", part="cross", rollout=True
+        )
+
+
+def test_refused_pictures_and_series(
+    seer: tuple[gf.Transformer, Path], forecaster: tuple[gf.Transformer, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.png"
+    (tmp_path / "short.csv").write_text("date,load\n2024-01-01,1\n2024-01-02,2\n")
+    for (model, folder), given, chosen, said in (
+        (seer, "", {}, "the input is empty: give the path of an image"),
+        (seer, str(tmp_path / "none.png"), {}, "there is no such image file"),
+        (seer, "example", {"part": "cross"}, "this model has no cross-attention: it is an encoder alone"),
+        (seer, "example", {"head": 2}, "--head is 2: this model has 2, counted from 0 to 1"),
+        (forecaster, " ", {}, "the input is empty: give the path of a CSV file"),
+        (forecaster, str(tmp_path / "none.csv"), {}, "none.csv"),
+        (forecaster, str(tmp_path / "short.csv"), {}, "has 2 values, and this model looks back on 50"),
+        (forecaster, "example", {"layer": 7}, "--layer is 7: this model has 2"),
+    ):
+        with pytest.raises(InputError, match=said):
+            picture_input(model, folder, given, out, **chosen)  # type: ignore[arg-type]
+    assert not out.exists()
+
+
+def test_a_picture_that_is_no_file(seer: tuple[gf.Transformer, Path]) -> None:
+    model, folder = seer
+    colours = np.full((20, 20, 3), 128, dtype=np.uint8)
+    reading = read_image(model, gf_preparation(model, folder), Picture("grey", colours))
+    assert reading.name == "grey"
+    np.testing.assert_allclose(reading.pixels, 128 / 255, atol=1e-3)
