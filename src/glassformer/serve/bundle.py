@@ -1,0 +1,56 @@
+"""The page's modules as one script, so that an exported file needs no server: each becomes a function that returns what
+it exports, called in the order in which they need each other.
+
+It knows what the page is written with: `import { a, b as c } from "./x.js"`, `import * as x from "./x.js"`,
+`import "./x.js"`, and `export` before a function, class or const. All else is refused by name.
+"""
+
+import re
+from pathlib import Path
+
+IMPORT = re.compile(r'^import\s+(?:(\{[^}]*\}|\*\s+as\s+\w+)\s+from\s+)?"\./([\w-]+\.js)";?[ \t]*$', re.MULTILINE)
+EXPORT = re.compile(r"^export\s+((?:async\s+)?function\*?|class|const)\s+(\w+)", re.MULTILINE)
+RENAMED = re.compile(r"(\w+)\s+as\s+(\w+)")
+LEFT_OVER = re.compile(r"^(import|export)[ {*\"].*$", re.MULTILINE)
+
+
+def bundled(folder: Path, first: str = "main.js") -> str:
+    """All modules that the first one needs, and itself."""
+    modules: dict[str, str] = {}
+    add(folder, first, modules, ())
+    return "\n".join(modules.values())
+
+
+def add(folder: Path, name: str, modules: dict[str, str], above: tuple[str, ...]) -> None:
+    """Puts a module behind those that it imports."""
+    if name in modules:
+        return
+    if name in above:
+        raise ValueError(f"{' imports '.join([*above, name])}: modules that import each other cannot be joined")
+    text = (folder / name).read_text(encoding="utf-8")
+    for _, other in IMPORT.findall(text):
+        add(folder, other, modules, (*above, name))
+    modules[name] = wrapped(name, text)
+
+
+def wrapped(name: str, text: str) -> str:
+    body = IMPORT.sub(lambda found: taken(found[1], found[2]), text)
+    exports = [found[2] for found in EXPORT.finditer(body)]
+    body = EXPORT.sub(r"\1 \2", body)
+    if wrong := LEFT_OVER.search(body):
+        raise ValueError(f"{name}: {wrong[0].strip()!r} cannot be joined to one script")
+    return f"const {variable(name)} = (() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})();"
+
+
+def taken(names: str, module: str) -> str:
+    """An import as an assignment: `{ a, b as c }` is `{ a, b: c }` there."""
+    if not names:
+        return ""
+    if names.startswith("*"):
+        return f"const {names.split()[-1]} = {variable(module)};"
+    renamed = RENAMED.sub(r"\1: \2", names)
+    return f"const {renamed} = {variable(module)};"
+
+
+def variable(module: str) -> str:
+    return "module_" + re.sub(r"\W", "_", module.removesuffix(".js"))

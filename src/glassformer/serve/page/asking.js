@@ -1,0 +1,190 @@
+// The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
+
+import { button, make, refill } from "./dom.js";
+import { chooseInput, contents, inputOfState, isLive, openInput } from "./load.js";
+import { hint } from "./parts.js";
+import { isWholeInAddress, on, set, state } from "./state.js";
+import { say } from "./words.js";
+
+const MOST_BYTES = 3e6; // of a file; the server takes four with its wrapping
+
+export function showAsking(root) {
+  const note = make("p", { class: "error", role: "alert", hidden: true });
+  const foot = make("p", { class: "hint number" });
+  on(["model", "lang"], () => state.model && keepDraft(root, () => refill(root, ...asking(note, foot))));
+  on(["view"], () => !isLive() && root.replaceChildren(...asking(note, foot)));
+  on(["error", "busy", "view", "lang"], () => tell(note, foot));
+  on(["model", "text", "target", "example", "csv", "view"], (changed) => fill(root, changed));
+}
+
+// What was typed and not yet run stays while the page is written in the other language.
+function keepDraft(root, rewrite) {
+  const typed = [...root.querySelectorAll("textarea, [name=target]")].map(({ name, value }) => [name, value]);
+  rewrite();
+  for (const [name, value] of typed) root.querySelector(`[name=${name}]`).value = value;
+}
+
+function tell(note, foot) {
+  note.hidden = !state.error;
+  note.textContent = state.error ?? "";
+  const samples = document.querySelector(".samples");
+  if (state.error && !state.view && samples) samples.open = true; // what would work
+  const view = state.view;
+  const counts = view ? Object.values(view.lines).map((line) => line.tokens.length).join(" + ") : "";
+  const parts = view ? [say("count", { n: counts }), say("seconds", { n: view.seconds.toFixed(2) })] : [];
+  if (view && !isWholeInAddress()) parts.push(say("notInLink"));
+  foot.textContent = state.busy ? `${say("working")}…` : parts.join(" · ");
+}
+
+function asking(note, foot) {
+  const heading = make("h2", { text: say("input") });
+  if (!isLive()) return [heading, frozenInput(), note, foot];
+  const { model } = state;
+  const own = model.image ? pictureInput() : model.series ? tableInput() : textInput();
+  return [heading, own, note, foot, examples()].filter(Boolean);
+}
+
+function frozenInput() {
+  const text = state.view?.input?.text ?? "";
+  const missing = [leftOut("maps"), leftOut("vectors")].filter(Boolean).join(", ");
+  return make(
+    "div",
+    {},
+    text ? make("blockquote", { text, dir: "auto" }) : null,
+    hint(say("frozenInput")),
+    missing ? hint(say("notInside", { what: missing })) : null,
+  );
+}
+
+// What the exported file was too small for.
+function leftOut(part) {
+  const { [part]: kept, layer } = contents();
+  return kept === "all" ? null : say(kept === "layer" ? `${part}Elsewhere` : `${part}Absent`, { n: layer });
+}
+
+function textInput() {
+  const { model } = state;
+  const area = make("textarea", {
+    name: "text", rows: 2, maxlength: model.most_characters, placeholder: say("placeholder"),
+    "aria-label": say("input"), dir: "auto", spellcheck: "false",
+    on: { keydown: (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event) },
+  });
+  area.value = state.text ?? "";
+  const target = model.kind === "encoder-decoder" ? targetInput() : null;
+  const hints = [
+    model.limit ? say("limit", { n: model.limit.toLocaleString("en") }) : null,
+    model.mask_token && model.task === "fill" ? say("maskHint", { mask: model.mask_token }) : null,
+  ].filter(Boolean);
+  const submit = (event) => {
+    event.preventDefault();
+    const forced = target?.querySelector("input").value.trim();
+    chooseInput(forced ? { text: area.value, target: forced } : { text: area.value });
+    openInput(inputOfState());
+  };
+  const run = make("button", { type: "submit", class: "main", text: say("run") });
+  const foot = make("div", { class: "form-foot" }, hint(hints.join(" · ")), run);
+  return make("form", { on: { submit } }, area, target, foot);
+}
+
+function targetInput() {
+  const input = make("input", { type: "text", name: "target", dir: "auto" });
+  input.value = state.target ?? "";
+  return make("details", { open: state.target !== null }, make("summary", { text: say("targetLabel") }), input);
+}
+
+function fill(root, changed) {
+  if (["text", "target", "example"].some((key) => changed.has(key))) fillText(root);
+  const channel = root.querySelector("[name=channel]");
+  if (channel) channel.replaceChildren(...channelOptions());
+  for (const one of root.querySelectorAll("[data-example]")) {
+    const example = state.model.examples[Number(one.dataset.example)].input;
+    const isText = example.example === undefined && example.text === state.text && state.target === null;
+    const chosen = isText || (example.example !== undefined && example.example === state.example);
+    one.setAttribute("aria-pressed", String(chosen));
+  }
+}
+
+// The fields say what the view shows, so that nothing of an earlier input is sent with the next.
+function fillText(root) {
+  const [area, target] = [root.querySelector("textarea"), root.querySelector("[name=target]")];
+  if (area && document.activeElement !== area) area.value = state.text ?? "";
+  if (!target || document.activeElement === target) return;
+  target.value = state.target ?? "";
+  target.parentElement.open = state.target !== null;
+}
+
+function pictureInput() {
+  return fileInput(say("pictureFile"), "image/*", (file) => readAs(file, "readAsDataURL", (image) => ({ image })));
+}
+
+function tableInput() {
+  const choose = make("select", { name: "channel", "aria-label": say("channel"), on: { change: (event) => {
+    set({ channel: Number(event.target.value), hover: null });
+    openInput(inputOfState());
+  } } });
+  choose.append(...channelOptions());
+  const channel = make("label", { class: "field" }, make("span", { text: say("channel") }), choose);
+  return make(
+    "div",
+    {},
+    channel,
+    fileInput(say("csvFile"), ".csv,text/csv", (file) => readAs(file, "readAsText", (csv) => ({ csv }))),
+  );
+}
+
+function channelOptions() {
+  const { names, channel } = state.view?.curve ?? { names: [], channel: 0 };
+  return names.map((name, i) => make("option", { value: i, text: name, selected: i === channel }));
+}
+
+function fileInput(label, accept, act) {
+  const input = make(
+    "input",
+    {
+      type: "file",
+      accept,
+      class: "unseen",
+      on: { change: (event) => event.target.files[0] && act(event.target.files[0]) },
+    },
+  );
+  return make("label", { class: "file" }, make("span", { text: `${label}…` }), input);
+}
+
+function readAs(file, way, wrap) {
+  if (file.size > MOST_BYTES) return set({ error: say("tooLarge", { n: MOST_BYTES / 1e6 }) });
+  const reader = new FileReader();
+  reader.addEventListener("load", () => {
+    chooseInput(wrap(reader.result));
+    openInput(inputOfState());
+  });
+  return reader[way](file);
+}
+
+function examples() {
+  const all = state.model.examples;
+  if (all.length === 0) return null;
+  const choose = (example) => {
+    chooseInput(example.input);
+    openInput(inputOfState());
+  };
+  const items = all.map((example, i) =>
+    example.picture
+      ? make("button", {
+        type: "button",
+        class: "thumb",
+        "data-example": i,
+        title: example.label,
+        on: { click: () => choose(example) },
+      },
+        make("img", { src: example.picture, alt: example.label }))
+      : button(example.label, () => choose(example), { class: "example", "data-example": i, dir: "auto" }));
+  const kind = all.some((example) => example.picture) ? "thumbs" : "examples";
+  // Thumbnails are small enough to stay; a list of sentences folds away below the first look.
+  const isOpen = kind === "thumbs" || state.model.kind === "series" || state.view === null && inputOfState() === null;
+  return make(
+    "details",
+    { class: "samples", open: isOpen },
+    make("summary", { text: say("examples") }),
+    make("div", { class: kind }, ...items),
+  );
+}

@@ -1,0 +1,119 @@
+// The open block: which layer and head, all heads as small maps, the chosen one large beside its vectors.
+
+import { chosenHead, chosenMap } from "./choice.js";
+import { button, make, refill, sizeCanvas } from "./dom.js";
+import { paintMap, scaleBar } from "./heat.js";
+import { isLive } from "./load.js";
+import { showMap } from "./map.js";
+import { on, set, state } from "./state.js";
+import { showStrips } from "./strips.js";
+import { isClipped, scaleTop } from "./weights.js";
+import { say } from "./words.js";
+
+const [LARGEST, SMALLEST, AROUND] = [52, 34, 12]; // pixels of a small map, and of its frame
+
+export function showBlock(root) {
+  const parts = Object.fromEntries(
+    ["bar", "heads", "scale", "map", "strips"].map((name) => [name, make("div", { class: `block-${name}` })]),
+  );
+  const left = make("div", { class: "block-left" }, parts.map, parts.scale);
+  root.replaceChildren(parts.bar, parts.heads, make("div", { class: "block-body" }, left, parts.strips));
+  showMap(parts.map);
+  showStrips(parts.strips);
+  on(["view", "lang"], () => buildBar(parts.bar));
+  on(["view", "stack", "layer", "kind", "head"], () => refreshBar(parts.bar));
+  on(["heads", "lang", "theme"], () => drawHeads(parts));
+  on(["head"], () => markHead(parts.heads));
+  on(["view", "map", "heads"], () => (parts.scale.hidden = !isLive() && state.map?.name !== chosenMap()?.name));
+}
+
+function buildBar(root) {
+  if (!state.view) return;
+  const slider = (name, act) =>
+    make("label", { class: "slider" },
+      make("span", { text: say(name) }),
+      make(
+        "input",
+        { type: "range", min: 0, step: 1, name, on: { input: (event) => act(Number(event.target.value)) } },
+      ),
+      make("output", {}));
+  refill(
+    root,
+    make("h2", {}),
+    make("div", { class: "segments", role: "group" },
+      ...["self", "cross"].map((kind) => button(say(kind), () => set({ kind, focus: null }), { "data-kind": kind }))),
+    make("div", { class: "block-controls" }, slider(
+      "layer",
+      (layer) => set({ layer, stack: chosenMap().stack, focus: null }),
+    ),
+    slider("headSlider", (head) => set({ head })),
+    make("label", { class: "switch" },
+      make(
+        "input",
+        { type: "checkbox", name: "mean", on: { change: (event) => set({ head: event.target.checked ? "mean" : 0 }) } },
+      ),
+      make("span", { text: say("mean") }))),
+  );
+  refreshBar(root);
+}
+
+function refreshBar(root) {
+  const map = chosenMap();
+  if (!map || !root.firstChild) return;
+  root.querySelector("h2").textContent = say("block", { stack: say(map.stack), n: map.layer });
+  const kinds = state.view.maps.filter(
+    (one) => one.stack === map.stack && one.layer === map.layer,
+  ).map((one) => one.kind);
+  root.querySelector(".segments").hidden = kinds.length < 2;
+  for (const one of root.querySelectorAll("[data-kind]")) one.setAttribute(
+    "aria-pressed",
+    String(one.dataset.kind === map.kind),
+  );
+  const head = chosenHead();
+  place(root.querySelector("[name=layer]"), state.model.stacks[map.stack].num_layers, map.layer);
+  place(root.querySelector("[name=headSlider]"), map.heads, head === "mean" ? 0 : head);
+  root.querySelector("[name=headSlider]").parentElement.classList.toggle("idle", head === "mean");
+  root.querySelector("[name=mean]").checked = head === "mean";
+}
+
+function place(input, count, value) {
+  input.max = count - 1;
+  input.value = value;
+  input.disabled = count < 2;
+  input.parentElement.querySelector("output").textContent = `${value} / ${count - 1}`;
+}
+
+function drawHeads(parts) {
+  const [map, heads] = [chosenMap(), state.heads];
+  if (!map || !heads || heads.name !== map.name) return;
+  const top = scaleTop();
+  const fitting = Math.floor((parts.heads.clientWidth - 4) / heads.maps.length) - AROUND; // all in one row, if they can
+  const side = Math.max(SMALLEST, Math.min(LARGEST, fitting));
+  const small = heads.maps.map((one, head) => {
+    const canvas = make("canvas");
+    paintMap(sizeCanvas(canvas, side, side), one, top, 0, 0, side, side);
+    const label = say("headNumber", { n: head });
+    return make("button", {
+      type: "button",
+      class: "head",
+      "data-head": head,
+      "aria-label": label,
+      title: label,
+      on: { click: () => set({ head }) },
+    },
+      canvas, make("span", { text: head }));
+  });
+  refill(parts.heads, ...small);
+  parts.scale.replaceChildren(scaleBar("sequential", top, say("weightScale"), isClipped()), axes());
+  markHead(parts.heads);
+}
+
+function axes() {
+  return make("p", { class: "axes" },
+    make("span", { class: "of-q", text: `▬ ${say("queries")}` }),
+    make("span", { class: "of-k", text: `▮ ${say("keys")}` }));
+}
+
+function markHead(root) {
+  for (const one of root.children) one.setAttribute("aria-pressed", String(Number(one.dataset.head) === chosenHead()));
+}

@@ -1,0 +1,37 @@
+// The source of a step, with the line that computes it lit.
+
+import { button, make } from "./dom.js";
+import { read } from "./load.js";
+import { set } from "./state.js";
+import { say } from "./words.js";
+
+export async function openCode(file, line) {
+  let source;
+  try {
+    source = await read(`source?file=${file}`);
+  } catch (error) {
+    return set({ error: error.name === "Absent" ? say("noSource", { file }) : error.message });
+  }
+  const lines = source.text.replace(/\n$/, "").split("\n").map((text, i) =>
+    make(
+      "div",
+      { class: i + 1 === line ? "code-line lit" : "code-line" },
+      make("span", { class: "line-number", text: i + 1 }),
+      make("span", { text: text || " " }),
+    ));
+  const dialog = make("dialog", {
+    class: "code",
+    "aria-label": file,
+    on: { close: () => dialog.remove(), click: (event) => event.target === dialog && dialog.close() },
+  },
+    make(
+      "div",
+      { class: "code-head" },
+      make("b", { text: `src/glassformer/${file}:${line}` }),
+      button(say("close"), () => dialog.close()),
+    ),
+    make("pre", { tabindex: 0 }, ...lines));
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog.querySelector(".lit")?.scrollIntoView({ block: "center" });
+}

@@ -1,0 +1,159 @@
+// The flow: from tokens to the answer, one row per stack. Blocks are thin bars as tall as the residual stream is long.
+
+import { chosenMap, litRow, stacks } from "./choice.js";
+import { button, make, number, refill } from "./dom.js";
+import { on, set, state } from "./state.js";
+import { say } from "./words.js";
+
+export function showFlow(root) {
+  on(["view", "lang"], () => state.view && refill(root, ...flow()));
+  on(["view", "lang", "stack", "layer", "kind", "token", "hover", "focus"], () => state.view && refresh(root));
+}
+
+function flow() {
+  const rows = stacks().map((stack) => stackRow(stack, stack === stacks().at(-1)));
+  const hint = make("p", { class: "hint", text: say("blockHint") });
+  return [make("div", { class: "heading" }, make("h2", { text: say("flow") }), hint), ...rows];
+}
+
+function stackRow(stack, isLast) {
+  const stages = [
+    stage(`${stack}.tokens`, inputName(stack), [`T=${state.view.lines[stack].tokens.length}`]),
+    stage(`${stack}.embed`, say("embed")),
+    stage(`${stack}.placed`, say(isAdded(stack) ? "placed" : "entered")),
+    bars(stack),
+    stage(`${stack}.norm`, say("norm")),
+  ];
+  if (isLast) stages.push(stage(headName(), say("head")), stage("logits", say("out")));
+  const shown = stages.filter(Boolean);
+  const title = stacks().length > 1 ? make("h3", { text: say(stack) }) : null;
+  const parts = shown.flatMap(
+    (part, i) => (i ? [make("span", { class: "arrow", text: "→", "aria-hidden": "true" }), part] : [part]),
+  );
+  return make("div", { class: "flow", "data-stack": stack }, title, make("div", { class: "stages" }, ...parts));
+}
+
+// Elsewhere the place is told inside attention: by turning q and k, or by a bias on the scores.
+const isAdded = (stack) => ["sinusoidal", "learned"].includes(state.model.stacks[stack].positions);
+
+const inputName = (stack) => (
+  state.view.picture || (state.view.curve && stack === "encoder") ? say("patches") : say("tokens")
+);
+
+function headName() {
+  const names = state.view.flow.map((step) => step.name);
+  return ["head.pooled", "head.project", "head.norm"].find((name) => names.includes(name)) ?? "head";
+}
+
+// A stage is shown where the model has it: its name among the steps of this very input.
+function stage(name, label, shape) {
+  const step = state.view.flow.find((one) => one.name === name);
+  if (!step && !shape) return null;
+  const sizes = shape ?? step.axes.slice(1).map((axis, i) => `${axis}=${step.shape[i + 1]}`);
+  return make(
+    "button",
+    { type: "button", class: "stage", "data-focus": name, on: { click: () => set({ focus: name }) } },
+    make("span", { text: label }),
+    make("span", { class: "size" }, ...sizes.map((size) => make("span", { text: size }))),
+  );
+}
+
+function bars(stack) {
+  const { num_layers: count } = state.model.stacks[stack];
+  const blocks = Array.from({ length: count }, (_, layer) => {
+    const names = parts(stack, layer);
+    const label = say("block", { stack: say(stack), n: layer });
+    return make(
+      "button",
+      {
+        type: "button", class: "bar", "data-layer": layer, "aria-label": label,
+        on: { click: () => set({ stack, layer, kind: stack === state.stack ? state.kind : null, focus: null }) },
+      },
+      ...names.map((name) => make("span", { class: "level", "data-name": name })),
+    );
+  });
+  const group = make("div", { class: "bars", role: "group", "aria-label": say("blocks") }, ...blocks);
+  group.style.setProperty("--count", count);
+  return group;
+}
+
+const parts = (stack, layer) =>
+  (state.view.stream[stack]?.names ?? []).filter((name) => name.startsWith(`${stack}.blocks.${layer}.`));
+
+function refresh(root) {
+  const map = chosenMap();
+  for (const row of root.querySelectorAll(".flow")) {
+    const { stack } = row.dataset;
+    const norms = normsUnderCursor(stack, map);
+    const most = Math.max(...Object.values(norms), 1e-9);
+    for (const bar of row.querySelectorAll(".bar")) {
+      const isOpen = map && map.stack === stack && map.layer === Number(bar.dataset.layer);
+      bar.setAttribute("aria-pressed", String(Boolean(isOpen)));
+      const levels = [...bar.querySelectorAll(".level")];
+      for (const level of levels) level.style.height = `${Math.max(4, (100 * norms[level.dataset.name]) / most)}%`;
+      const norms_said = levels.map((one) => `${one.dataset.name}  ${number(norms[one.dataset.name])}`);
+      bar.title = [bar.getAttribute("aria-label"), ...norms_said].join("\n");
+    }
+  }
+  for (const one of root.querySelectorAll(".stage")) {
+    one.setAttribute("aria-pressed", String(one.dataset.focus === state.focus));
+  }
+}
+
+// The stream of the token under the cursor where it belongs to this stack, else the mean over its tokens.
+function normsUnderCursor(stack, map) {
+  const { names, norms } = state.view.stream[stack] ?? { names: [], norms: [] };
+  const hovered = state.hover && state.hover.line === stack ? state.hover.index : null;
+  const token = hovered ?? (map && map.rows === stack ? litRow() : null);
+  const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
+  return Object.fromEntries(names.map((name, i) => [name, token === null ? mean(norms[i]) : norms[i][token]]));
+}
+
+let open = false; // whether the table of steps is unfolded
+
+// Every step of the input as a table: those outside the blocks, and of the open block those inside it.
+export function showSteps(root) {
+  const draw = () => state.view && refill(root, steps());
+  on(["view", "lang", "stack", "layer"], draw);
+  on(["focus"], () => {
+    for (const row of root.querySelectorAll("[data-focus]")) {
+      row.classList.toggle("chosen", row.dataset.focus === state.focus);
+    }
+  });
+}
+
+// An attention opens its map; any other step is described at the side.
+function choose(name) {
+  const map = state.view.maps.find((one) => one.name === name);
+  set(map ? { stack: map.stack, layer: map.layer, kind: map.kind, focus: null } : { focus: name });
+}
+
+function steps() {
+  const map = chosenMap();
+  const inside = map ? `${map.stack}.blocks.${map.layer}.` : "";
+  const shown = state.view.flow.filter((step) => !step.name.includes(".blocks.") || step.name.startsWith(inside));
+  const counted = ["parameters", "flops"].filter(
+    (key) => shown.some((step) => step[key] !== null && step[key] !== undefined),
+  );
+  const titles = ["stepName", "shape", ...counted.map((key) => (key === "flops" ? key : "parametersHead"))];
+  const heads = titles.map((key) => make("th", { scope: "col", text: say(key) }));
+  const rows = shown.map((step) =>
+    make(
+      "tr",
+      { "data-focus": step.name, class: step.name === state.focus ? "chosen" : null },
+      make("td", {}, button(step.name, () => choose(step.name), { class: "name" })),
+      make("td", { class: "size", text: `(${step.axes.map((axis, i) => `${axis}=${step.shape[i]}`).join(", ")})` }),
+      ...counted.map((key) => make("td", { class: "number", text: step[key] ? step[key].toLocaleString("en") : "" })),
+    ),
+  );
+  return make(
+    "details",
+    { open },
+    make("summary", { text: say("steps"), on: { click: (event) => (open = !event.target.parentElement.open) } }),
+    make(
+      "div",
+      { class: "wide" },
+      make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)),
+    ),
+  );
+}

@@ -1,0 +1,124 @@
+// Heat maps on canvas: one sequential scale for weights, one diverging scale for signed values, and their scale bars.
+// The sequential scale is cividis (Nunez et al., 2018), which reads the same with and without colour blindness: whole
+// on a dark page, its blue end fading into paper on a light one. What is zero has the page's own colour, unseen.
+
+import { colour, make, number, sizeCanvas } from "./dom.js";
+import { pool } from "./slices.js";
+
+const SEQUENTIAL = {
+  light: ["#fefefc", "#ebeff4", "#d3ddea", "#b3c5db", "#8aa5c8", "#5f81b0", "#3a5d94", "#1a3c74", "#00204d"],
+  dark: ["#171b21", "#12305f", "#33507a", "#5a6a7c", "#84857a", "#aea371", "#d8c35e", "#ffea46"],
+};
+const DIVERGING = {
+  light: ["#00564c", "#3f9b90", "#a5d8d0", "#f7f6f1", "#e9cf99", "#bb8334", "#7a4706"],
+  dark: ["#8fe3d6", "#3f9b90", "#1d524d", "#20252c", "#5e4526", "#b3803a", "#f2cf96"],
+};
+
+const isDark = () => document.documentElement.dataset.theme === "dark";
+const built = new Map();
+
+// 256 colours between the given ones.
+function ramp(kind) {
+  const theme = isDark() ? "dark" : "light";
+  const key = `${kind} ${theme}`;
+  if (!built.has(key)) {
+    // Over a picture the scale glows, on any page: cividis whole.
+    const stops = (
+      kind === "glow" ? SEQUENTIAL.dark : (kind === "sequential" ? SEQUENTIAL : DIVERGING)[theme]
+    ).map(channels);
+    built.set(key, Array.from({ length: 256 }, (_, i) => between(stops, i / 255)));
+  }
+  return built.get(key);
+}
+
+const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+
+function between(stops, share) {
+  const place = share * (stops.length - 1);
+  const low = Math.min(Math.floor(place), stops.length - 2);
+  return stops[low].map((value, c) => Math.round(value + (stops[low + 1][c] - value) * (place - low)));
+}
+
+// The colour of a weight where `top` is the end of the scale. Square root, as the bytes: small weights stay visible.
+export function weightColour(weight, top) {
+  return `rgb(${weightChannels(weight, top).join(" ")})`;
+}
+
+function weightChannels(weight, top) {
+  return ramp("sequential")[top > 0 ? Math.min(255, Math.round(255 * Math.sqrt(weight / top))) : 0];
+}
+
+// For what is laid over a picture: small weights let it through.
+export function glowColour(weight, top) {
+  const share = top > 0 ? Math.min(1, Math.sqrt(weight / top)) : 0;
+  return `rgb(${ramp("glow")[Math.round(255 * share)].join(" ")} / ${(0.06 + 0.52 * share).toFixed(3)})`;
+}
+
+// Black or white, whichever reads on that colour.
+export function inkOn(weight, top) {
+  const [r, g, b] = weightChannels(weight, top);
+  return 0.3 * r + 0.59 * g + 0.11 * b > 128 ? "#16191d" : "#ffffff";
+}
+
+function signedColour(value, top) {
+  const share = top > 0 ? Math.max(-1, Math.min(1, value / top)) : 0;
+  return `rgb(${ramp("diverging")[Math.round(127.5 + 127.5 * share)].join(" ")})`;
+}
+
+// The map as an image of one pixel per cell, to be drawn at any size.
+function picture(map, top) {
+  const colours = ramp("sequential");
+  const scale = top > 0 ? Math.sqrt(map.largest / top) : 0;
+  const words = new Uint32Array(256); // one colour per byte, packed as the image stores it
+  for (let i = 0; i < 256; i++) {
+    const [r, g, b] = colours[Math.min(255, Math.round(i * scale))];
+    words[i] = (255 << 24) | (b << 16) | (g << 8) | r;
+  }
+  const canvas = make("canvas");
+  [canvas.width, canvas.height] = [map.columns, map.rows];
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(map.columns, map.rows);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < pixels.length; i++) pixels[i] = words[map.bytes[i]];
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+// Paints a map into a rectangle given in CSS pixels.
+export function paintMap(context, map, top, x, y, width, height) {
+  const density = window.devicePixelRatio || 1;
+  const rows = Math.min(map.rows, Math.max(1, Math.round(height * density)));
+  const columns = Math.min(map.columns, Math.max(1, Math.round(width * density)));
+  const fitting = rows < map.rows || columns < map.columns ? pool(map, rows, columns) : map;
+  context.imageSmoothingEnabled = false;
+  context.drawImage(picture(fitting, top), x, y, width, height);
+}
+
+// One vector as a strip of cells.
+export function paintStrip(canvas, values, top, width, height) {
+  const context = sizeCanvas(canvas, width, height);
+  values.forEach((value, i) => {
+    const [from, to] = [i, i + 1].map((at) => Math.round((at * width) / values.length));
+    context.fillStyle = signedColour(value, top);
+    context.fillRect(from, 0, to - from, height);
+  });
+}
+
+export const largestSize = (lists) => lists.flat().reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+
+// The scale, always shown beside what it colours.
+export function scaleBar(kind, top, caption, isClipped = false) {
+  const canvas = make("canvas", { "aria-hidden": "true" });
+  const width = 120;
+  const context = sizeCanvas(canvas, width, 8);
+  ramp(kind).forEach((rgb, i) => {
+    context.fillStyle = `rgb(${rgb.join(" ")})`;
+    context.fillRect((i * width) / 256, 0, width / 256 + 1, 8);
+  });
+  context.strokeStyle = colour("line-strong");
+  context.strokeRect(0, 0, width, 8);
+  const last = `${isClipped ? "≥ " : ""}${number(top)}`;
+  const ends = kind === "diverging" ? [number(-top), "0", last] : ["0", number(top / 4), last];
+  const ticks = make("span", { class: "ticks" }, ...ends.map((end) => make("span", { text: end })));
+  return make("figure", { class: "scale" }, make("figcaption", { text: caption }), make("div", {}, canvas, ticks));
+}

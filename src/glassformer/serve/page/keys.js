@@ -1,0 +1,54 @@
+// The keyboard: arrows move the token and the layer, brackets or shift and arrows the head, m averages the heads.
+
+import { chosenHead, chosenMap, litRow, shownSteps, stacks, tokensOf } from "./choice.js";
+import { set, state } from "./state.js";
+
+export function listenToKeys() {
+  document.addEventListener("keydown", (event) => {
+    const isOurs = state.view && !isForm(event.target) && !document.querySelector("dialog[open]");
+    if (!isOurs || event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = actionOf(event);
+    if (!act || !chosenMap()) return;
+    event.preventDefault();
+    act();
+  });
+}
+
+const isForm = (element) => element.closest("textarea, input, select, [contenteditable]") !== null;
+
+function actionOf(event) {
+  const name = (event.shiftKey ? "shift " : "") + event.key;
+  return {
+    ArrowLeft: () => moveToken(-1),
+    ArrowRight: () => moveToken(1),
+    ArrowUp: () => moveLayer(-1),
+    ArrowDown: () => moveLayer(1),
+    "[": () => moveHead(-1),
+    "]": () => moveHead(1),
+    "shift ArrowLeft": () => moveHead(-1),
+    "shift ArrowRight": () => moveHead(1),
+    "shift ArrowUp": () => moveHead(-1),
+    "shift ArrowDown": () => moveHead(1),
+    m: () => set({ head: state.head === "mean" ? 0 : "mean" }),
+  }[name];
+}
+
+const within = (value, count) => Math.max(0, Math.min(count - 1, value));
+
+function moveToken(by) {
+  const map = chosenMap();
+  const isTarget = map.rows === "decoder" && stacks().includes("encoder");
+  const count = isTarget ? shownSteps() : tokensOf(map.rows).length;
+  const from = state.hover ? (litRow() ?? 0) : Math.min(litRow(), count - 1);
+  set({ hover: null, token: within(from + by, count) });
+}
+
+function moveLayer(by) {
+  const map = chosenMap();
+  set({ stack: map.stack, layer: within(map.layer + by, state.model.stacks[map.stack].num_layers) });
+}
+
+function moveHead(by) {
+  const head = chosenHead();
+  set({ head: within(head === "mean" ? (by > 0 ? 0 : chosenMap().heads - 1) : head + by, chosenMap().heads) });
+}

@@ -1,0 +1,50 @@
+// A lens over a long map, whose cells are smaller than the pointer: the cells around it, large enough to be told apart.
+
+import { colour, make, number, sizeCanvas } from "./dom.js";
+import { paintMap } from "./heat.js";
+
+const [AROUND, CELL, SMALL_CELL] = [9, 9, 6]; // cells to each side, their pixels, and below which size a lens helps
+const SIDE = (2 * AROUND + 1) * CELL;
+
+export function makeLens() {
+  return make("canvas", { class: "lens", "aria-hidden": "true", hidden: true });
+}
+
+// `place` is where the map stands; the lens keeps beside the pointer, on the side that has room. Its scale ends at the
+// largest weight in it, which it names: beside the peaks of a long map its neighbours would all look like nothing.
+export function moveLens(lens, place, row, column) {
+  const [wide, tall] = [place.width / place.data.columns, place.height / place.data.rows];
+  lens.hidden = column === null || Math.min(wide, tall) >= SMALL_CELL;
+  if (lens.hidden) return;
+  const context = sizeCanvas(lens, SIDE, SIDE);
+  const part = cut(place.data, row - AROUND, column - AROUND, 2 * AROUND + 1);
+  const byte = part.bytes.reduce((most, one) => Math.max(most, one), 0);
+  const top = part.largest * (byte / 255) ** (1 / part.power);
+  paintMap(context, part, top, 0, 0, SIDE, SIDE);
+  context.lineWidth = 1.5;
+  context.strokeStyle = colour("q");
+  context.strokeRect(AROUND * CELL, AROUND * CELL, CELL, CELL);
+  const text = `≤ ${number(top)}`;
+  context.font = place.font;
+  context.fillStyle = colour("surface");
+  context.fillRect(0, SIDE - 18, context.measureText(text).width + 12, 18);
+  context.fillStyle = colour("muted");
+  context.fillText(text, 6, SIDE - 5);
+  const x = place.left + (column + 0.5) * wide;
+  const y = place.top + (row + 0.5) * tall;
+  lens.style.left = `${x > place.left + place.width / 2 ? x - SIDE - 14 : x + 14}px`;
+  lens.style.top = `${Math.max(0, Math.min(place.bottom - SIDE, y - SIDE / 2))}px`;
+}
+
+// A square out of a map; beyond its edges there is nothing.
+function cut(map, firstRow, firstColumn, size) {
+  const bytes = new Uint8Array(size * size);
+  for (let i = 0; i < size; i++) {
+    for (let j = 0; j < size; j++) {
+      const [row, column] = [firstRow + i, firstColumn + j];
+      const isInside = row >= 0 && column >= 0 && row < map.rows && column < map.columns;
+      if (isInside) bytes[i * size + j] = map.bytes[row * map.columns + column];
+    }
+  }
+  return { ...map, rows: size, columns: size, bytes };
+}

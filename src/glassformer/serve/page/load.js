@@ -1,0 +1,193 @@
+// Fetches what the state asks for: the view of an input, then maps, rows and vectors of what is chosen in it.
+// An answer that comes too late, for a choice no longer made, is dropped.
+
+import { chosenHead, chosenMap, chosenName, crossMap, litColumn, litRow, stacks, tokenIn } from "./choice.js";
+import { readHeads, readMap } from "./slices.js";
+import { on, set, state } from "./state.js";
+import { rowUnderCursor } from "./weights.js";
+
+let source = null;
+let latest = 0;
+
+export function connect(given) {
+  source = given;
+  on(["view", "stack", "layer", "kind"], loadHeads);
+  on(["view", "stack", "layer", "kind", "head"], loadMaps);
+  const moves = ["view", "stack", "layer", "kind", "head", "token", "hover"];
+  on(moves, follower(loadRow));
+  on(moves, follower(loadVectors));
+  on([...moves, "focus", "row"], follower(loadValues));
+  on(["view", "rollout", "stack"], loadRollout);
+}
+
+export const isLive = () => source.live;
+export const contents = () => source.inside;
+export const read = (path) => source.get(path);
+
+// The input as the server wants it, from what the address holds.
+export function inputOfState() {
+  const { text, target, continued, example, csv, channel, image } = state;
+  const more = channel === null ? {} : { channel };
+  if (image !== null) return { image };
+  if (csv !== null) return { csv, ...more };
+  if (example !== null) return { example, ...more };
+  if (text === null) return null;
+  if (target !== null) return { text, target };
+  return continued === null ? { text } : { text, continued };
+}
+
+// Sets the address to an input of the server's kind, forgetting what belonged to the one before.
+export function chooseInput(input) {
+  const none = { text: null, target: null, continued: null, example: null, csv: null, channel: null, image: null };
+  set({ ...none, ...input, hover: null, token: null, step: null });
+}
+
+export async function openInput(input) {
+  const mine = ++latest;
+  set({ busy: true, error: null });
+  try {
+    const view = await source.open(input);
+    const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled"];
+    const unknown = Object.fromEntries(loaded.map((key) => [key, null]));
+    if (mine === latest) set({ ...unknown, view, busy: false });
+  } catch (error) {
+    if (mine === latest) set({ busy: false, error: error.message });
+  }
+}
+
+async function loadHeads() {
+  const map = chosenMap();
+  if (!map) return;
+  const { view } = state;
+  const buffer = await attempt(`view/${view.id}/heads?name=${map.name}`);
+  if (!buffer || state.view !== view || chosenMap()?.name !== map.name) return;
+  set({ heads: { name: map.name, ...readHeads(buffer) } });
+}
+
+async function loadMaps() {
+  await Promise.all([loadMap("map", chosenMap), loadMap("crossMap", crossMap)]);
+}
+
+async function loadMap(key, choose) {
+  const map = choose();
+  if (!map) return set({ [key]: null });
+  const head = key === "map" ? chosenHead() : crossHead();
+  const path = `view/${state.view.id}/map?name=${map.name}&head=${head}`;
+  const view = state.view;
+  const buffer = await attempt(path);
+  const now = key === "map" ? chosenHead() : crossHead();
+  if (state.view !== view || choose()?.name !== map.name || now !== head) return undefined;
+  return set({ [key]: buffer && { name: map.name, head, ...readMap(buffer) } });
+}
+
+// The ribbons follow the chosen head where the decoder is on show; elsewhere they show all heads as one.
+function crossHead() {
+  const chosen = chosenMap();
+  return chosen && chosen.kind === "cross" ? chosenHead() : "mean";
+}
+
+// One question at a time: the first is asked at once, and of the places passed meanwhile only the last.
+function follower(load) {
+  let isAsking = false;
+  let hasMoved = false;
+  return async () => {
+    hasMoved = true;
+    if (isAsking) return;
+    isAsking = true;
+    while (hasMoved) {
+      hasMoved = false;
+      await load();
+    }
+    isAsking = false;
+  };
+}
+
+// Where the cursor is, and whether it is still there.
+function cursor() {
+  const [view, map, head, row] = [state.view, chosenMap(), chosenHead(), litRow()];
+  const isMap = () => state.view === view && chosenMap().name === map.name;
+  const isStill = () => isMap() && chosenHead() === head && litRow() === row;
+  return { view, map, head, row, isStill };
+}
+
+async function loadRow() {
+  const { view, map, head, row, isStill } = cursor();
+  if (!map) return;
+  const found = await attempt(`view/${view.id}/row?name=${map.name}&head=${head}&row=${row}`);
+  if (isStill()) set({ row: found && { name: map.name, head, row, ...found } });
+}
+
+async function loadVectors() {
+  const { view, map, head, row, isStill } = cursor();
+  if (!map) return;
+  const one = oneHead();
+  const place = `stack=${map.stack}&layer=${map.layer}&head=${one}`;
+  const found = await attempt(`view/${view.id}/vectors?${place}&token=${row}`);
+  const source_of = map.kind === "cross" && found ? await loadSource(
+    `view/${view.id}/vectors?${place}&kind=cross`,
+  ) : null;
+  if (isStill()) set({ vectors: found && { name: map.name, token: row, head: one, ...found, source: source_of } });
+}
+
+// Cross-attention's keys and values belong to a source token: the one under the cursor, or the most attended.
+async function loadSource(path) {
+  const weights = rowUnderCursor() ?? [0];
+  const token = litColumn() ?? weights.indexOf(Math.max(...weights));
+  const found = await attempt(`${path}&source=${token}`);
+  return found && { token, ...found };
+}
+
+// What to ask of the tensor in focus: its name, and the token and head under the cursor. Null where the page has the
+// numbers already, or the exported file holds none.
+export function valuesAsked() {
+  const [map, name] = [chosenMap(), chosenName()];
+  if (!name || !isLive() || name === map?.name || name.endsWith(".tokens")) return null;
+  const step = state.view.flow.find((one) => one.name === name);
+  if (!step) return null;
+  const along = step.axes.slice(0, -1).findIndex((axis) => ["T", "N", "S"].includes(axis));
+  const own = stacks().find((one) => name.startsWith(`${one}.`)) ?? stacks().at(-1);
+  const line = /\.cross\.[kv]$/.test(name) ? "encoder" : own;
+  const token = along < 0 ? null : Math.min(tokenIn(line, rowUnderCursor()), step.shape[along] - 1);
+  const head = step.axes[1] === "H" || step.axes[1] === "G" ? oneHead() : null;
+  return { name, line, token, head };
+}
+
+// Vectors have no average: where all heads are averaged, they are the first one's.
+export const oneHead = () => (chosenHead() === "mean" ? 0 : chosenHead());
+
+async function loadValues() {
+  const [asked, { view }] = [state.view && valuesAsked(), state];
+  if (!asked) return set({ values: null });
+  const { name, token, head } = asked;
+  const choices = { name, ...(token === null ? {} : { token }), ...(head === null ? {} : { head }) };
+  const found = await attempt(`view/${view.id}/values?${new URLSearchParams(choices)}`);
+  const now = state.view === view && valuesAsked();
+  if (!now || now.name !== name || now.token !== token || now.head !== head) return undefined;
+  return set({ values: found && { ...asked, ...found } });
+}
+
+async function loadRollout() {
+  if (state.rollout === null || !state.view) return set({ rolled: null });
+  const { view } = state;
+  const found = await attempt(`view/${view.id}/rollout?stack=${chosenMap()?.stack ?? stacks()[0]}`);
+  return state.view === view ? set({ rolled: found }) : undefined;
+}
+
+// A part that cannot be had leaves its place empty, and one sentence stands where the input is. A view that the server
+// no longer keeps is asked for again, once.
+async function attempt(path) {
+  const { view } = state;
+  try {
+    return await source.get(path);
+  } catch (error) {
+    if (error.status === 404 && view === state.view && !reopened.has(view)) {
+      reopened.add(view);
+      openInput(view.input);
+    } else if (error.name !== "Absent") {
+      set({ error: error.message });
+    }
+    return null;
+  }
+}
+
+const reopened = new WeakSet();

@@ -1,0 +1,173 @@
+// The output: what the model answers, by the kind of its head.
+
+import { barRow } from "./bars.js";
+import { chosenMap, lineOf, rowTokens, shownSteps, tokenText, tokensOf } from "./choice.js";
+import { button, make, prefersStillness, refill } from "./dom.js";
+import { largestSize, paintStrip, scaleBar } from "./heat.js";
+import { chooseInput, inputOfState, isLive, openInput } from "./load.js";
+import { hint } from "./parts.js";
+import { showSampling } from "./sampling.js";
+import { on, set, state } from "./state.js";
+import { say } from "./words.js";
+
+const [MOST_BARS, MOST_PROMPT] = [10, 24];
+const BEAT = 420; // milliseconds between two words of a translation that plays
+
+export function showOutput(root) {
+  const [answer, sampling] = [make("div"), make("div")];
+  root.replaceChildren(answer, sampling);
+  showSampling(sampling);
+  const draw = () => state.view && refill(answer, ...output());
+  on(["view"], stop);
+  on(["view", "lang", "theme"], draw);
+  on(["step", "playing"], () => state.view && isTranslation() && draw());
+}
+
+const isTranslation = () => Boolean(state.view.lines.encoder && state.view.lines.decoder);
+
+function output() {
+  const heading = make("h2", { text: say("output") });
+  const ways = { classes, masks, vector, labels, span, forecast, next: written };
+  const { answer } = state.view;
+  const parts = answer && ways[answer.kind] ? ways[answer.kind](answer) : [];
+  return [heading, ...parts.filter(Boolean)];
+}
+
+function classes(answer) {
+  const shown = answer.classes.slice(0, MOST_BARS);
+  const rest = answer.classes.length - shown.length;
+  return [
+    make("h3", { text: say("classes") }),
+    ...shown.map((one, i) => barRow(one.label, one.score, i === 0 ? { class: "choice first" } : {})),
+    rest > 0 ? make("p", { class: "hint", text: say("others", { n: rest }) }) : null,
+    answer.pooled ? vectorStrip(say("pooled"), answer.pooled.values, answer.pooled.name) : null,
+  ];
+}
+
+function masks(answer) {
+  if (answer.masks.length === 0) return noMask();
+  return answer.masks.flatMap((mask) => [
+    make("h3", {}, `${say("masks")} `, make("span", { class: "hint", text: say("position", { n: mask.position }) })),
+    ...mask.candidates.map((one, i) => barRow(tokenText(one), one.score, i === 0 ? { class: "choice first" } : {})),
+  ]);
+}
+
+// Nothing was asked: where to write the gap, and a button that puts one at the end, before the full stop.
+function noMask() {
+  const mask = state.model.mask_token;
+  const put = () => {
+    chooseInput({ text: (state.text ?? "").trimEnd().replace(/[.!?。]*$/, (end) => ` ${mask}${end}`) });
+    openInput(inputOfState());
+  };
+  return [hint(say("noMask", { mask })), isLive() && mask ? button(say("putMask", { mask }), put) : null];
+}
+
+function vector(answer) {
+  return [vectorStrip(say("vector"), answer.values, "head.pooled")];
+}
+
+function vectorStrip(title, values, name) {
+  const canvas = make("canvas");
+  const top = largestSize([values]);
+  paintStrip(canvas, values, top, 230, 18);
+  const strip = make("button", { type: "button", class: "strip pooled", on: { click: () => set({ focus: name }) } },
+    make(
+      "span",
+      { class: "caption" },
+      make("b", { text: title }),
+      make("span", { class: "readout", text: values.length }),
+    ), canvas);
+  return make("div", {}, strip, scaleBar("diverging", top, say("valueScale")));
+}
+
+function labels(answer) {
+  const tokens = tokensOf("encoder");
+  const rows = answer.labels.map((one, index) => ({ index, label: one.label ?? one, score: one.score ?? null }));
+  const found = rows.filter(({ index, label }) => label !== "O" && !tokens[index]?.special).slice(0, 40);
+  return [
+    make("h3", { text: say("labels") }),
+    ...found.map(({ index, label, score }) =>
+      barRow(
+        `${tokenText(tokens[index])}  ${label}`,
+        score ?? 1,
+        {
+          on: {
+            pointerenter: () => set({ hover: { line: "encoder", index, column: null } }),
+            pointerleave: () => set({ hover: null }),
+          },
+        },
+      )),
+  ];
+}
+
+function span(answer) {
+  const tokens = tokensOf("encoder").slice(answer.start, answer.end + 1);
+  const text = tokens.map(
+    (token, i) => (i === 0 || token.joined || token.space === undefined ? "" : " ") + tokenText(token),
+  ).join(" ");
+  return [
+    make("h3", { text: say("span") }),
+    barRow(state.view.text ?? text, answer.score ?? 1, { class: "choice first" }),
+  ];
+}
+
+function forecast() {
+  const { future, names, channel } = state.view.curve;
+  if (!future) return [];
+  const [low, high] = [Math.min(...future), Math.max(...future)].map((value) => value.toPrecision(4));
+  const range = say("forecastRange", { n: future.length, low, high });
+  const sentence = make("p", { class: "number" }, make("bdi", { text: names[channel] }), `: ${range}`);
+  return [make("h3", { text: say("forecast") }), sentence];
+}
+
+// What the model wrote; a translation grows word by word.
+function written() {
+  if (!isTranslation()) return [make("p", { class: "written", dir: "auto" }, ...proseOf(lineOf("decoder")))];
+  const [shown, all] = [shownSteps(), lineOf("decoder").writes.length];
+  const prose = make("p", { class: "written", dir: "auto" }, ...targetOf(rowTokens("decoder"), shown));
+  const steps = make("div", { class: "stepper" },
+    button("‹", () => stepTo(shown - 1), { "aria-label": say("back"), disabled: shown <= 1 }),
+    button(say(state.playing ? "pause" : "play"), () => (state.playing ? stop() : play(all))),
+    button("›", () => stepTo(shown + 1), { "aria-label": say("forward"), disabled: shown >= all }),
+    make("span", { class: "hint number", text: say("stepOf", { n: shown, all }) }));
+  return [prose, steps];
+}
+
+// Of a long prompt only the end: the whole stands above.
+function proseOf(line) {
+  const text = (tokens) => tokens.filter((token) => !token.special).map((token) => token.text).join("");
+  const first = Math.max(0, line.prompt - MOST_PROMPT);
+  return [
+    make("span", { text: (first ? "… " : "") + text(line.tokens.slice(first, line.prompt)) }),
+    make("b", { text: text(line.tokens.slice(line.prompt)) }),
+  ];
+}
+
+function targetOf(tokens, shown) {
+  const words = tokens.slice(0, shown).filter((token) => !token.special);
+  const text = (list) => list.map((token) => token.text).join("");
+  return [make("span", { text: text(words.slice(0, -1)) }), make("b", { text: text(words.slice(-1)) })];
+}
+
+// The cursor follows the word just written, on a map of the decoder.
+function stepTo(step) {
+  const open = chosenMap();
+  const moved = open && open.rows === "decoder" ? {} : { stack: "decoder", kind: "cross" };
+  set({ ...moved, step, token: step - 1, hover: null });
+}
+
+let beat = 0;
+
+function play(all) {
+  const first = shownSteps() >= all ? 1 : shownSteps() + 1;
+  if (prefersStillness()) return stepTo(first);
+  stepTo(first);
+  set({ playing: true });
+  beat = setInterval(() => (shownSteps() < all ? stepTo(shownSteps() + 1) : stop()), BEAT);
+  return undefined;
+}
+
+function stop() {
+  clearInterval(beat);
+  set({ playing: false });
+}

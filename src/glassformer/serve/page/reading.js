@@ -1,0 +1,58 @@
+// What looks at what, by the shape of the model: ribbons for a translation, a picture, a curve, or a line of words.
+
+import { chosenMap, lineOf, litColumn, litRow, stacks, tokensOf } from "./choice.js";
+import { refill } from "./dom.js";
+import { imageView } from "./image.js";
+import { ribbonsView } from "./ribbons.js";
+import { seriesView } from "./series.js";
+import { heading, hint } from "./parts.js";
+import { on, state } from "./state.js";
+import { TokenLine } from "./tokenline.js";
+import { rowUnderCursor, scaleTop } from "./weights.js";
+import { say } from "./words.js";
+
+export function showReading(root) {
+  let refresh = () => {};
+  const build = () => {
+    if (!state.view) return;
+    const view = chooseView()();
+    refill(root, ...view.parts);
+    refresh = view.refresh;
+    refresh();
+  };
+  on(["view", "lang"], build);
+  const keys = [
+    "stack",
+    "layer",
+    "kind",
+    "head",
+    "token",
+    "hover",
+    "step",
+    "map",
+    "crossMap",
+    "heads",
+    "row",
+    "rolled",
+    "theme",
+  ];
+  on(keys, (changed) => state.view && !changed.has("view") && !changed.has("lang") && refresh());
+}
+
+function chooseView() {
+  if (state.view.picture) return imageView;
+  if (state.view.curve) return seriesView;
+  return stacks().length > 1 ? ribbonsView : lineView;
+}
+
+function lineView() {
+  const [stack] = stacks();
+  const line = new TokenLine(stack, tokensOf(stack), say("tokens"), lineOf(stack).prompt);
+  const refresh = () => {
+    if (!chosenMap()) return;
+    line.light(rowUnderCursor(), scaleTop(), litRow(), litColumn());
+    line.follow();
+  };
+  return { parts: [heading(say("reading"), hint(say("readingHint"))), line.element], refresh };
+}
+

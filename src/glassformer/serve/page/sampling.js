@@ -1,0 +1,163 @@
+// The next token: its distribution as bars, with temperature, top-k and top-p live; write one, draw one, take one back.
+
+import { barRow } from "./bars.js";
+import { chosenMap, litRow, lineOf, stacks, tokenText } from "./choice.js";
+import { button, make, refill } from "./dom.js";
+import { chooseInput, inputOfState, isLive, openInput, read } from "./load.js";
+import { on, set, state } from "./state.js";
+import { say } from "./words.js";
+
+const SHOWN = 12;
+
+export function showSampling(root) {
+  const parts = {
+    title: make("h3"),
+    bars: make("div", { class: "bars-list" }),
+    foot: make("div", { class: "stepper" }),
+    note: make("p", { class: "hint number" }),
+  };
+  const isMeant = () => state.view && state.view.answer?.kind === "next";
+  on(["view", "lang"], () => {
+    root.hidden = !isMeant();
+    if (!root.hidden) refill(
+      root,
+      parts.title,
+      ...(isLive() ? [controls()] : []),
+      parts.bars,
+      parts.note,
+      parts.foot,
+    );
+  });
+  on(
+    ["view", "token", "hover", "step", "stack", "layer", "temperature", "top_k", "top_p", "seed"],
+    () => isMeant() && wait(),
+  );
+  on(["view", "next", "lang"], () => isMeant() && draw(parts));
+}
+
+let waiting = 0;
+
+function wait() {
+  clearTimeout(waiting);
+  waiting = setTimeout(load, 40);
+}
+
+// The row whose next token is shown: the one under the cursor on the decoder's line, else the last.
+function rowShown() {
+  const map = chosenMap();
+  const last = lineOf("decoder").tokens.length - 1;
+  if (state.hover?.line === "decoder") return Math.min(state.hover.index, last);
+  return map && map.rows === "decoder" ? Math.min(litRow(), last) : last;
+}
+
+const isLastRow = (row) => row === lineOf("decoder").tokens.length - 1;
+const isWriting = () => !stacks().includes("encoder");
+
+async function load() {
+  const [row, { view }] = [rowShown(), state];
+  const known = { row, candidates: view.answer.candidates?.[row] ?? [], kept: null, drawn: null, end: false };
+  if (!isLive()) return set({ next: known });
+  const choices = {
+    row,
+    temperature: state.temperature ?? 1,
+    top_k: state.top_k ?? 0,
+    top_p: state.top_p ?? 1,
+    seed: state.seed ?? 0,
+  };
+  try {
+    const found = await read(`view/${view.id}/next?${new URLSearchParams(choices)}`);
+    if (state.view === view && rowShown() === row) set({ next: { row, ...found } });
+  } catch (error) {
+    set({ next: known, error: error.message });
+  }
+  return undefined;
+}
+
+function controls() {
+  const slider = (key, label, from, to, step, off) => {
+    const output = make("output");
+    const tell = (value) => (output.textContent = value === off && key !== "temperature" ? say("off") : String(value));
+    const input = make("input", { type: "range", name: key, min: from, max: to, step, on: { input: (event) => {
+      const value = Number(event.target.value);
+      tell(value);
+      set({ [key]: value === off ? null : value });
+    } } });
+    input.value = state[key] ?? off;
+    tell(state[key] ?? off);
+    return make("label", { class: "slider" }, make("span", { text: say(label) }), input, output);
+  };
+  return make("div", { class: "controls" },
+    slider("temperature", "temperature", 0.1, 2, 0.1, 1),
+    slider("top_k", "topK", 0, 100, 1, 0),
+    slider("top_p", "topP", 0.05, 1, 0.05, 1));
+}
+
+function draw(parts) {
+  const { next } = state;
+  if (!next) return;
+  const after = tokenText(lineOf("decoder").tokens[next.row]);
+  parts.title.replaceChildren(
+    `${say("nextWord")} `,
+    make("bdi", { class: "hint cut", text: say("after", { token: after }) }),
+  );
+  const canWrite = isLive() && isWriting() && isLastRow(next.row);
+  refill(parts.bars, ...next.candidates.slice(0, SHOWN).map((one) => candidate(one, canWrite)));
+  const notes = [
+    isLive() ? null : say("needsModel"),
+    next.kept === null ? null : say("keptOf", { n: next.kept.toLocaleString("en") }),
+    canWrite ? say("addHint") : null,
+    isLive() && isWriting() && !canWrite ? say("goToLast") : null,
+    next.end && canWrite ? say("ended") : null,
+  ];
+  parts.note.textContent = notes.filter(Boolean).join(" · ");
+  refill(parts.foot, ...(isLive() && isWriting() ? writing(next, canWrite) : []));
+}
+
+function candidate(one, canWrite) {
+  const row = lineOf("decoder");
+  const isWritten = row.writes?.[state.next.row]?.id === one.id && !(isWriting() && isLastRow(state.next.row));
+  const kinds = [
+    "choice",
+    one.kept === false && "dropped",
+    isWritten && "first",
+    state.next.drawn?.id === one.id && canWrite && "drawn",
+  ];
+  const properties = {
+    class: kinds.filter(Boolean).join(" "),
+    title: `id ${one.id}${one.raw === undefined ? "" : ` · ${one.raw}`}`,
+  };
+  if (!canWrite) return barRow(tokenText(one), one.score, properties);
+  return barRow(
+    tokenText(one),
+    one.score,
+    { ...properties, type: "button", on: { click: () => write(one.id) } },
+    "button",
+  );
+}
+
+function writing(next, canWrite) {
+  const count = state.continued?.length ?? 0;
+  return [
+    button(
+      next.drawn ? `${say("draw")}: ${tokenText(next.drawn)}` : say("draw"),
+      () => write(next.drawn.id),
+      { class: "main", disabled: !canWrite || !next.drawn, title: canWrite ? null : say("goToLast") },
+    ),
+    button(
+      "⚄",
+      () => set({ seed: (state.seed ?? 0) + 1 }),
+      { "aria-label": say("redraw"), title: say("redraw"), disabled: !canWrite },
+    ),
+    button(say("undo"), () => again((state.continued ?? []).slice(0, -1)), { disabled: count === 0 }),
+  ];
+}
+
+const write = (id) => again([...(state.continued ?? []), id]);
+
+// The text stays; only what was written after it changes.
+function again(continued) {
+  if (state.busy) return; // what is shown belongs to the text before
+  chooseInput({ text: state.text, continued: continued.length ? continued : null });
+  openInput(inputOfState());
+}
+

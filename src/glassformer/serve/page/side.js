@@ -1,0 +1,263 @@
+// What this is: the tensor under study, by its name, shape, equation, sentence, numbers of the token, and line of code.
+
+import {
+  chosenHead,
+  chosenMap,
+  chosenName,
+  litColumn,
+  litRow,
+  lineOf,
+  rowTokens,
+  stacks,
+  stepOf,
+  tokensOf,
+  tokenText,
+} from "./choice.js";
+import { openCode } from "./code.js";
+import { button, make, number, prefersStillness, refill } from "./dom.js";
+import { inkOn, weightColour } from "./heat.js";
+import { isLive, oneHead, valuesAsked } from "./load.js";
+import { hint } from "./parts.js";
+import { on, set, state } from "./state.js";
+import { columnUnderCursor, isExact, rowUnderCursor, scaleTop, strongest } from "./weights.js";
+import { say, spoken } from "./words.js";
+
+const [MOST_KEYS, MOST_VALUES] = [10, 64];
+
+export function showSide(root) {
+  const keys = [
+    "view",
+    "lang",
+    "theme",
+    "focus",
+    "stack",
+    "layer",
+    "kind",
+    "head",
+    "token",
+    "hover",
+    "row",
+    "map",
+    "heads",
+    "vectors",
+    "values",
+  ];
+  on(keys, () => state.view && refill(root, ...side()));
+  showJump(root);
+}
+
+// On a narrow screen this panel is far below the tensor that was tapped: a link leads to it.
+function showJump(root) {
+  const act = () => {
+    jump.hidden = true;
+    root.scrollIntoView({ block: "start", behavior: prefersStillness() ? "auto" : "smooth" });
+  };
+  const jump = button("", act, { class: "jump", hidden: true });
+  document.body.append(jump);
+  on(["view", "focus"], () => (jump.hidden = !state.view || !state.focus));
+  on(["view", "focus", "lang", "stack", "layer"], () => {
+    const name = make("span", { class: "name", text: state.view ? chosenName() : "" });
+    jump.replaceChildren(`${say("whatThisIs")}: `, name, " ↓");
+  });
+}
+
+function side() {
+  const map = chosenMap();
+  const name = chosenName();
+  if (!name) return [make("p", { class: "hint", text: say("noMaps") })];
+  const step = name.endsWith(".tokens") ? tokensStep() : stepOf(name);
+  const isMap = map && name === map.name;
+  return [
+    make("h2", { text: say("whatThisIs") }),
+    make("p", { class: "tensor" }, ...name.split(/(?<=\.)/).flatMap((part) => [part, make("wbr")])),
+    shape(name),
+    step?.equation ? make("p", { class: "equation", text: step.equation }) : null,
+    step ? make("p", { class: "sentence", text: spoken([step.english, step.korean]) }) : null,
+    isMap ? attention(map) : values(name, map),
+    step?.file ? codeLink(step) : null,
+    state.focus ? button(`← ${map?.name ?? ""}`, () => set({ focus: null }), { class: "quiet name" }) : null,
+    keys(),
+  ].filter(Boolean);
+}
+
+function keys() {
+  const pairs = [["← →", "keyToken"], ["↑ ↓", "keyLayer"], ["[ ]", "keyHead"], ["m", "keyMean"]];
+  return make(
+    "p",
+    { class: "hint keys" },
+    ...pairs.map(([key, word]) => make("span", {}, make("kbd", { text: key }), ` ${say(word)}`))
+  );
+}
+
+const tokensStep = () => ({ english: say("tokensEnglish"), korean: say("tokensEnglish") });
+
+function shape(name) {
+  const step = state.view.flow.find((one) => one.name === name);
+  if (!step) return null;
+  const { axes, shape: sizes } = step;
+  const parts = axes.flatMap((axis, i) => {
+    const words = state.model.legend[axis];
+    const letter = make("abbr", { title: words ? spoken(words) : axis, text: axis });
+    return [i ? ", " : "(", letter, `=${sizes[i].toLocaleString("en")}`];
+  });
+  const legend = axes.map(
+    (axis) => `${axis} ${state.model.legend[axis] ? spoken(state.model.legend[axis]) : ""}`,
+  ).join(", ");
+  return make(
+    "div",
+    { class: "shape" },
+    make("p", { class: "size" }, ...parts, ")"),
+    make("p", { class: "hint", text: legend }),
+  );
+}
+
+// The row under the cursor with its strongest keys; or, for a key by itself, the queries that look at it most.
+function attention(map) {
+  const [row, column] = [litRow(), litColumn()];
+  const byColumn = column !== null && state.hover.column === null;
+  const weights = byColumn ? columnUnderCursor() : rowUnderCursor();
+  if (!weights) return isLive() ? null : hint(say("noMapNumbers"));
+  const [queries, keys] = [rowTokens(map.rows), tokensOf(map.columns)];
+  const [own, others] = byColumn ? [keys[column], queries] : [queries[row], keys];
+  const kind = byColumn ? "column" : "row";
+  const subject = make("bdi", { class: `token ${kind}`, text: tokenText(own) });
+  const title = make("p", { class: "subject" }, subject, ` ${say(kind)}`);
+  const best = strongest(weights, MOST_KEYS);
+  const isListed = byColumn || column === null || best.some((one) => one.index === column);
+  if (!isListed) best.push({ index: column, weight: weights[column] });
+  const top = scaleTop();
+  const list = make(
+    "ol",
+    { class: "keys-list" },
+    ...best.map(({ index, weight }) => keyRow(others[index], index, weight, top, !byColumn && index === column))
+  );
+  return make(
+    "div",
+    { class: "numbers", "data-exact": !byColumn && isExact() ? "yes" : "no" },
+    title,
+    list,
+    byColumn ? null : sum(map, weights, row, column ?? best[0]?.index),
+    byColumn ? null : reads(map, row),
+  );
+}
+
+function keyRow(token, index, weight, top, isLit) {
+  const swatch = make("span", { class: "swatch" });
+  swatch.style.backgroundColor = weightColour(weight, top);
+  swatch.style.color = inkOn(weight, top);
+  return make(
+    "li",
+    { class: isLit ? "lit" : null, "data-index": index },
+    swatch,
+    make("bdi", { text: tokenText(token) }),
+    make("span", { class: "number", text: number(weight) }),
+  );
+}
+
+// The equation with numbers: from the score of one key to its weight.
+function sum(map, weights, row, column) {
+  const exact = isExact() && chosenHead() !== "mean" ? state.row : null;
+  const score = exact?.scores?.[column] ?? null;
+  if (!exact || column === undefined || (isLive() && score === null)) return null;
+  const query = make("bdi", { class: "of-q", text: tokenText(rowTokens(map.rows)[row]) });
+  const key = make("bdi", { class: "of-k", text: tokenText(tokensOf(map.columns)[column]) });
+  return make(
+    "div",
+    { class: "sum" },
+    make("p", { class: "pair" }, query, " → ", key),
+    ...(score === null ? [] : beforeSoftmax(map, exact.scale, score)),
+    ...line("softmax", weights[column]),
+    score === null ? make("p", { class: "pair", text: say("scoresNeedModel") }) : null,
+  );
+}
+
+const line = (text, value) => [make("span", { text }), make("span", { class: "number", text: number(value) })];
+
+function beforeSoftmax(map, scale, score) {
+  const product = isPlain(map) ? line("q · k", score / scale) : [];
+  return [...product, ...line(say("scaleWord"), scale), ...line(say("score"), score)];
+}
+
+// A score is the product times the scale, unless it is bent by a cap or a bias is added.
+const isPlain = (map) => {
+  const { positions, score_cap: cap } = state.model.stacks[map.stack];
+  return cap === null && (map.kind === "cross" || !["relative", "alibi"].includes(positions));
+};
+
+function reads(map, row) {
+  const written = map.rows === "decoder" ? lineOf("decoder").writes?.[row] : null;
+  if (!written || stacks().includes("encoder")) return null;
+  return make("p", { class: "hint" }, `${say("writes")} `, make("bdi", { text: `“${tokenText(written)}”` }));
+}
+
+// The numbers of the token under the cursor: from the live model, or out of the vectors that an exported file holds.
+function values(name, map) {
+  if (name.endsWith(".tokens")) return ids(name.split(".")[0]);
+  const found = isLive() && valuesAsked() ? liveValues(name) : keptValues(name, map);
+  if (!found) return isLive() ? null : hint(say("valuesNeedModel"));
+  const { list, size, length, subject, head } = found;
+  const shown = list.map((value) => make("span", { text: number(value) }));
+  const more = size > list.length ? ` · ${say("others", { n: (size - list.length).toLocaleString("en") })}` : "";
+  const whose = head !== null && chosenHead() === "mean" ? `, ${say("headNumber", { n: head })}` : "";
+  const title = subject ? [`${say("numbers")} `, make("bdi", { class: "token row", text: subject }), whose] : [];
+  return make(
+    "div",
+    { class: "numbers", "data-name": name, "data-token": found.token },
+    make("p", { class: "subject" }, ...title),
+    make("div", { class: "values" }, ...shown),
+    hint(`${say("length")} ${number(length)}${more}`),
+  );
+}
+
+// The last ones that came, until those of the next token are here: no blinking under a moving pointer.
+function liveValues(name) {
+  const { values: found } = state;
+  if (!found || found.name !== name) return null;
+  const subject = found.token === null ? null : tokenText(rowTokens(found.line)[found.token]);
+  const { values: list, size, length, token, head } = found;
+  return { list, size, length, subject, token, head };
+}
+
+function keptValues(name, map) {
+  const found = map ? vectorOf(name, map) : null;
+  if (!found) return null;
+  const isPooled = name === "head.pooled";
+  const list = found.slice(0, MOST_VALUES);
+  const subject = isPooled ? null : tokenText(rowTokens(map.rows)[litRow()]);
+  const head = isPooled || name.endsWith("hidden") ? null : oneHead();
+  return { list, size: found.length, length: Math.hypot(...found), subject, token: litRow(), head };
+}
+
+function vectorOf(name, map) {
+  const { vectors, view } = state;
+  if (name === "head.pooled") return view.answer?.pooled?.values ?? view.answer?.values ?? null;
+  if (!vectors || vectors.name !== map.name) return null;
+  const part = name.replace(/^(encoder|decoder)\.blocks\.\d+\./, "");
+  const cross = {
+    "cross.q": vectors.cross?.q,
+    "cross.mixed": vectors.cross?.mixed,
+    "cross.k": vectors.source?.k,
+    "cross.v": vectors.source?.v,
+  };
+  const own = {
+    "attn.q": vectors.q,
+    "attn.k": vectors.k,
+    "attn.v": vectors.v,
+    "attn.mixed": vectors.mixed,
+  };
+  return cross[part] ?? own[part] ?? null;
+}
+
+function ids(stack) {
+  const tokens = tokensOf(stack);
+  const index = Math.min(state.hover?.line === stack ? state.hover.index : (litRow() ?? 0), tokens.length - 1);
+  const token = tokens[index];
+  if (token?.id === undefined || token.id === null) return null;
+  const subject = make("bdi", { class: "token row", text: tokenText(token) });
+  return make("div", { class: "numbers" }, make("p", { class: "subject" }, subject, ` ${say("id")} ${token.id}`));
+}
+
+function codeLink(step) {
+  const link = button(`${step.file}:${step.line} →`, () => openCode(step.file, step.line), { class: "link" });
+  return make("div", { class: "code-link" }, hint(say("code")), link, make("code", { text: (step.code ?? "").trim() }));
+}

@@ -1,0 +1,128 @@
+// q, k, v and what came of them for the token under the cursor, each a strip of cells; then the feed-forward and the
+// length of the residual stream.
+
+import { chosenHead, chosenMap, rowTokens, tokensOf, tokenText } from "./choice.js";
+import { make, number, percent, refill } from "./dom.js";
+import { largestSize, paintStrip, scaleBar } from "./heat.js";
+import { isLive } from "./load.js";
+import { hint } from "./parts.js";
+import { on, set, state } from "./state.js";
+import { say } from "./words.js";
+
+export function showStrips(root) {
+  const draw = () => refill(root, ...strips(root));
+  on(["vectors", "head", "lang", "theme", "focus"], draw);
+  new ResizeObserver(() => root.clientWidth !== root.drawnWidth && draw()).observe(root);
+}
+
+function strips(root) {
+  const [map, vectors] = [chosenMap(), state.vectors];
+  root.drawnWidth = root.clientWidth;
+  if (!map || !state.view) return [];
+  if (!vectors || vectors.name !== map.name) {
+    return isLive() ? [] : [make("p", { class: "hint", text: say("noVectors") })];
+  }
+  const width = Math.max(120, root.clientWidth - 2);
+  const row = tokenText(rowTokens(map.rows)[vectors.token]);
+  const isMean = chosenHead() === "mean";
+  const lines = map.kind === "cross" ? crossLines(vectors, row) : selfLines(vectors, row);
+  // q and k meet in the scores, v in what is mixed: each pair has one scale.
+  const pairs = [["q", "k"], ["v", "mixed"]].map((pair) => lines.filter((line) => pair.includes(line.part)));
+  return [
+    isMean ? hint(say("ofOneHead", { n: vectors.head })) : null,
+    ...pairs.flatMap((pair) => pairOnOneScale(pair, width, map)),
+    feedForward(vectors, row, width),
+    stream(vectors),
+  ].filter(Boolean);
+}
+
+function pairOnOneScale(pair, width, map) {
+  const top = largestSize(pair.map((line) => line.values));
+  const caption = pair.map((line) => (line.part === "mixed" ? say("mixed") : line.part)).join(", ");
+  return [
+    ...pair.map((line) => strip({ ...line, top, width, name: `${map.name}.${line.part}` })),
+    scaleBar("diverging", top, caption),
+  ];
+}
+
+function selfLines(vectors, token) {
+  return ["q", "k", "v", "mixed"].map((part) => ({ part, token, values: vectors[part] })).filter((line) => line.values);
+}
+
+function crossLines(vectors, token) {
+  const lines = [{ part: "q", token, values: vectors.cross?.q }];
+  if (vectors.source) {
+    const source = tokenText(tokensOf("encoder")[vectors.source.token]);
+    lines.push(
+      { part: "k", token: source, values: vectors.source.k },
+      { part: "v", token: source, values: vectors.source.v },
+    );
+  }
+  lines.push({ part: "mixed", token, values: vectors.cross?.mixed });
+  return lines.filter((line) => line.values);
+}
+
+function strip({ part, token, values, top, width, name, note }) {
+  const canvas = make("canvas");
+  const readout = make("span", { class: "readout", text: note ?? `${values.length}` });
+  const quiet = readout.textContent;
+  const title = part === "mixed" ? say("mixed") : part === "ffn.hidden" ? say("hidden") : part;
+  const whose = make("span", { class: "whose" }, `${say("ofToken")} `, make("bdi", { text: token }));
+  const row = make(
+    "button",
+    {
+      type: "button", class: `strip ${part.replace(".", "-")}`, "aria-pressed": String(state.focus === name),
+      "aria-label": `${title} ${say("ofToken")} ${token}`,
+      on: {
+        click: () => set({ focus: state.focus === name ? null : name }),
+        pointermove: (event) => {
+          const box = canvas.getBoundingClientRect();
+          const i = Math.floor(((event.clientX - box.left) * values.length) / box.width);
+          if (i >= 0 && i < values.length) readout.textContent = `[${i}] ${number(values[i])}`;
+        },
+        pointerleave: () => (readout.textContent = quiet),
+      },
+    },
+    make("span", { class: "caption" }, make("b", { text: title }), whose, readout),
+    canvas,
+  );
+  paintStrip(canvas, values, top, width - 6, 14);
+  return row;
+}
+
+function feedForward(vectors, token, width) {
+  if (!vectors.ffn) return null;
+  const { hidden, active } = vectors.ffn;
+  const map = chosenMap();
+  const name = `${map.stack}.blocks.${map.layer}.ffn.hidden`;
+  const note = say("active", { n: percent(active) });
+  const top = largestSize([hidden]);
+  const size = state.view.flow.find((step) => step.name === name)?.shape.at(-1) ?? hidden.length;
+  const pooled = size > hidden.length ? hint(say("largestOf", { n: size.toLocaleString("en") })) : null;
+  return make("div", {}, strip({ part: "ffn.hidden", token, values: hidden, top, width, name, note }), pooled);
+}
+
+function stream(vectors) {
+  const { before, after_attn, after_cross, after } = vectors.stream ?? {};
+  const parts = [
+    ["before", before],
+    ["afterAttention", after_attn],
+    ["afterCross", after_cross],
+    ["afterFeedForward", after],
+  ];
+  const known = parts.filter(([, value]) => value !== null && value !== undefined);
+  if (known.length === 0) return null;
+  const most = Math.max(...known.map(([, value]) => value));
+  const rows = known.map(([key, value]) => {
+    const bar = make("span", { class: "bar-fill" });
+    bar.style.width = `${(100 * value) / most}%`;
+    return make(
+      "div",
+      { class: "measure" },
+      make("span", { text: say(key) }),
+      make("span", { class: "track" }, bar),
+      make("span", { class: "number", text: number(value) }),
+    );
+  });
+  return make("div", { class: "stream" }, make("h4", { text: say("stream") }), ...rows);
+}

@@ -1,0 +1,255 @@
+"""The explorer's server: HTTP on this machine alone, from the standard library.
+
+A page of another site must neither read nor steer it, so the Host header has to name this machine and our port, and a
+POST has to be JSON from our own page. Every request is bounded in size and time, connections in number; an
+error is one sentence as JSON.
+"""
+
+import io
+import json
+import sys
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Semaphore
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from glassformer.errors import InputError
+from glassformer.serve.arriving import Arriving
+from glassformer.serve.bounds import BusyError, GoneError, OvertimeError
+from glassformer.serve.export import PAGE, exported
+from glassformer.serve.routes import Routes
+from glassformer.serve.session import Session
+
+LOOPBACK = "127.0.0.1"
+NAMES = ("127.0.0.1", "localhost", "[::1]")
+MOST_BODY = 4 * 2**20
+MOST_DISCARDED = 64 * 2**20  # of a body that is too large
+MOST_CONNECTIONS = 64
+IDLE = 30.0  # seconds that a connection may be silent, or an answer wait to be taken
+WHOLE = 30.0  # seconds from the first byte of a request to its last
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; object-src 'none'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class RefusedError(Exception):
+    """A request that is answered with a status of its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Server(ThreadingHTTPServer):
+    """Answers for one session."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, session: Session, port: int) -> None:
+        self.session, self.routes = session, Routes(session)
+        self.places = Semaphore(MOST_CONNECTIONS)
+        super().__init__((LOOPBACK, port), Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for each connection, and not for more than there are places."""
+        if not self.places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self.places.release()  # no thread was started
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever hangs up in the middle is no news; all else is one line."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            print(f"error: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}/"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "glassformer", ""
+    timeout, whole = IDLE, WHOLE
+    disable_nagle_algorithm = True  # or a small answer waits for the other side to acknowledge its headers
+
+    def setup(self) -> None:
+        super().setup()
+        self.arriving = Arriving(self.connection, self.timeout, self.whole)
+        self.rfile.close()
+        self.rfile = io.BufferedReader(self.arriving)
+
+    def handle_one_request(self) -> None:
+        self.arriving.renew()
+        super().handle_one_request()
+
+    def do_GET(self) -> None:
+        self.answer(self.read)
+
+    def do_HEAD(self) -> None:
+        """As GET; `send` leaves the content out."""
+        self.answer(self.read)
+
+    def do_POST(self) -> None:
+        self.answer(self.posted)
+
+    def answer(self, make: Any) -> None:
+        """One answer to every request, whatever happens while it is made."""
+        try:
+            self.check_host()
+            make()
+        except RefusedError as error:
+            self.refuse(error.status, error)
+        except InputError as error:
+            self.refuse(400, error)
+        except GoneError as error:
+            self.refuse(404, error)
+        except BusyError as error:
+            self.refuse(503, error)
+        except OvertimeError as error:
+            self.refuse(504, error)
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            self.close_connection = True  # whoever asked is gone
+        except Exception as error:
+            print(f"error: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            self.refuse(500, f"the server failed with {type(error).__name__}: see its terminal")
+
+    def check_host(self) -> None:
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) != 1 or hosts[0].lower() not in {f"{name}:{self.server.port}" for name in NAMES}:
+            raise RefusedError(421, f"this server answers to {self.server.address} only: open that address")
+
+    def read(self) -> None:
+        if len(self.path) > 4096:
+            raise RefusedError(414, "the address is too long: expected at most 4,096 characters")
+        try:
+            parts = urlsplit(self.path)
+            query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=20))
+        except ValueError:
+            raise InputError(f"the address {self.path[:60]!r} cannot be read: open {self.server.address}") from None
+        if parts.path.startswith("/api/") and self.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            raise RefusedError(403, "a page of another site asked: only the explorer's own page may")
+        if not parts.path.startswith("/api/"):
+            self.send_file("index.html" if parts.path == "/" else parts.path.removeprefix("/"))
+            return
+        path = parts.path.removeprefix("/api/")
+        if path == "export":
+            self.send_export(query)
+            return
+        found = self.server.routes.get(path, query)
+        if isinstance(found, bytes):
+            self.send(200, found, "application/octet-stream")
+        else:
+            self.send_json(200, found)
+
+    def posted(self) -> None:
+        self.check_origin()
+        body = self.body()
+        if self.path != "/api/view":
+            raise GoneError("there is nothing to post to but /api/view")
+        try:
+            given = json.loads(body)
+        except (ValueError, RecursionError):
+            raise InputError('the body is not JSON: expected {"input": {...}}') from None
+        if not isinstance(given, dict) or set(given) != {"input"}:
+            raise InputError('the body has other keys than expected: expected {"input": {...}}')
+        self.send_json(200, self.server.session.view(given["input"]).shown)
+
+    def check_origin(self) -> None:
+        origin = self.headers.get("Origin")
+        if origin is not None and origin.lower() not in {f"http://{name}:{self.server.port}" for name in NAMES}:
+            raise RefusedError(403, f"a page of {origin[:60]} asked: only the explorer's own page may")
+        if (self.headers.get("Content-Type") or "").partition(";")[0].strip().lower() != "application/json":
+            raise RefusedError(415, "the body has another type: expected Content-Type: application/json")
+
+    def body(self) -> bytes:
+        length = self.headers.get("Content-Length") or ""
+        if self.headers.get("Transfer-Encoding") or not (length.isascii() and length.isdigit()):
+            self.close_connection = True
+            raise RefusedError(411, "the request does not say how long its body is: expected Content-Length")
+        if len(length) > 12 or int(length) > MOST_BODY:
+            self.discard(min(int(length[:12]), MOST_DISCARDED))
+            raise RefusedError(413, f"the input is too large: expected at most {MOST_BODY // 2**20} MB")
+        try:
+            return self.rfile.read(int(length))
+        except TimeoutError:
+            raise RefusedError(408, f"the input was not here in {self.whole:g} seconds: send it again") from None
+
+    def discard(self, size: int) -> None:
+        """Reads what is not wanted, as a browser hears no answer before it has sent all."""
+        while size > 0 and (part := self.rfile.read(min(size, 2**16))):
+            size -= len(part)
+
+    def send_file(self, name: str) -> None:
+        """A part of the page, by its plain name: nothing outside its folder can be named."""
+        known = {file.name: file for file in PAGE.iterdir() if file.suffix in TYPES and file.is_file()}
+        if name not in known:
+            raise GoneError(f"there is no {name[:60]!r} here: the explorer is at {self.server.address}")
+        self.send(200, known[name].read_bytes(), f"{TYPES[known[name].suffix]}; charset=utf-8")
+
+    def send_export(self, query: dict[str, str]) -> None:
+        session = self.server.session
+        view = session.find(query.get("id", ""))
+        text = exported(session, self.server.routes, view, query.get("layer"), query.get("state", ""))
+        name = "".join(
+            letter if letter.isascii() and letter.isalnum() else "-" for letter in session.folder.resolve().name
+        )
+        disposition = {"Content-Disposition": f'attachment; filename="{name or "model"}.html"'}
+        self.send(200, text.encode(), "text/html; charset=utf-8", disposition)
+
+    def refuse(self, status: int, error: object) -> None:
+        """A sentence. The connection ends, as a body may be left unread."""
+        self.close_connection = True
+        with suppress(OSError):  # nobody may listen any more
+            self.send_json(status, {"error": " ".join(str(error).split())})
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What http.server refuses by itself, such as an unknown method, is told like everything else."""
+        self.refuse(code, f"{message or 'the request cannot be read'}: expected GET, or POST of JSON")
+
+    def send_json(self, status: int, values: dict[str, Any]) -> None:
+        text = json.dumps(values, ensure_ascii=False, allow_nan=False)
+        self.send(status, text.encode(errors="replace"), "application/json; charset=utf-8")
+
+    def send(self, status: int, content: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(content)),
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            **({"Connection": "close"} if self.close_connection else {}),
+            **(more or {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.connection.settimeout(self.timeout)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *values: Any) -> None:
+        """Quiet: the terminal belongs to the user, and an idle connection that is closed is no news."""

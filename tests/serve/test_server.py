@@ -1,0 +1,456 @@
+"""The server over HTTP: every answer, and every request that it must refuse with one sentence."""
+
+import base64
+import http.client
+import io
+import json
+import logging
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import TEXT
+
+from glassformer.serve import bounds
+from glassformer.serve import server as serving
+from glassformer.serve.png import SIGNATURE, chunk
+from glassformer.serve.server import Server
+from glassformer.serve.session import Session
+
+JSON = {"Content-Type": "application/json"}
+UNEVEN = "unique_id,ds,y\n" + "\n".join(
+    f"{one},2024-01-0{day},1" for one in "ab" for day in range(1, 8 if one == "a" else 7)
+)
+
+
+@pytest.fixture(scope="module")
+def open_server(folder_of: Callable[[str], Path]) -> Iterator[Callable[[str], Server]]:
+    servers: dict[str, Server] = {}
+
+    def open_server(kind: str) -> Server:
+        if kind not in servers:
+            servers[kind] = Server(Session(folder_of(kind)), 0)
+            threading.Thread(target=servers[kind].serve_forever, args=(0.02,), daemon=True).start()
+        return servers[kind]
+
+    yield open_server
+    for server in servers.values():
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def server(open_server: Callable[[str], Server]) -> Server:
+    return open_server("decoder")
+
+
+def ask(
+    server: Server,
+    path: str,
+    body: Any = None,
+    *,
+    method: str | None = None,
+    headers: dict[str, str] | None = None,
+    raw: bool = False,
+) -> tuple[int, Any, http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    given = {**({} if body is None else JSON), **(headers or {})}
+    connection.request(method or ("GET" if body is None else "POST"), path, content, given)
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    is_json = not raw and (response.getheader("Content-Type") or "").startswith("application/json")
+    return response.status, json.loads(text) if is_json else text, response
+
+
+def refused(server: Server, path: str, body: Any = None, **options: Any) -> tuple[int, str]:
+    status, answer, _ = ask(server, path, body, **options)
+    assert set(answer) == {"error"}
+    assert "Traceback" not in answer["error"]
+    assert "\n" not in answer["error"]
+    return status, answer["error"]
+
+
+def claiming(width: int, height: int) -> str:
+    """A PNG that says how large it is and holds nothing."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return "data:image/png;base64," + base64.b64encode(SIGNATURE + header + chunk(b"IDAT", b"no pixels")).decode()
+
+
+def dated(last: str, gap: bool = False) -> str:
+    hours = [f"2024-01-{1 + hour // 24:02} {hour % 24:02}:00,1" for hour in range(60)]
+    return "\n".join(["date,load", *hours, f"2024-01-0{4 if gap else 3} 12:00,{last}"])
+
+
+def test_model_and_view_over_http(server: Server) -> None:
+    status, model, response = ask(server, "/api/model")
+    assert status == 200
+    assert model["kind"] == "decoder"
+    assert model["live"] is True
+    assert model["stacks"]["decoder"]["num_kv_heads"] == 2
+    assert response.getheader("Cache-Control") == "no-store"
+    status, view, _ = ask(server, "/api/view", {"input": {"text": TEXT}})
+    assert status == 200
+    assert ask(server, "/api/view", {"input": {"text": TEXT}})[1] == view
+    name = view["maps"][0]["name"]
+    status, content, response = ask(server, f"/api/view/{view['id']}/map?name={name}&head=mean")
+    assert status == 200
+    assert response.getheader("Content-Type") == "application/octet-stream"
+    assert len(content) == 16 + len(view["lines"]["decoder"]["tokens"]) ** 2
+    for path in (
+        f"heads?name={name}", f"row?name={name}&head=1&row=0", "vectors?stack=decoder&layer=0&head=0&token=0",
+        "next?row=0&temperature=0.5&top_k=3&top_p=0.9&seed=1", "rollout?stack=decoder",
+        "values?name=decoder.placed&token=0",
+    ):  # fmt: skip
+        assert ask(server, f"/api/view/{view['id']}/{path}")[0] == 200, path
+    step = model["steps"]["attn.q"]
+    source = ask(server, f"/api/source?file={step['file']}")[1]
+    assert source["text"].splitlines()[step["line"] - 1].strip() == step["code"]
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "encoder", "image", "series"])
+def test_every_example_can_be_seen(kind: str, open_server: Callable[[str], Server]) -> None:
+    server = open_server(kind)
+    model = ask(server, "/api/model")[1]
+    assert model["kind"] == kind
+    assert model["examples"]
+    for example in model["examples"]:
+        status, view, _ = ask(server, "/api/view", {"input": example["input"]})
+        assert status == 200
+        assert view["maps"]
+
+
+def test_the_page_and_its_policy(server: Server) -> None:
+    status, page, response = ask(server, "/")
+    assert status == 200
+    assert b"<html" in page
+    assert "script-src 'self'" in (response.getheader("Content-Security-Policy") or "")
+    assert response.getheader("X-Content-Type-Options") == "nosniff"
+    for file in serving.PAGE.iterdir():
+        status, content, _ = ask(server, f"/{file.name}")
+        assert status == 200
+        assert content == file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing", "/../server.py", "/..%2fserver.py", "/%2e%2e/server.py", "/page/index.html", "//etc/passwd",
+        "/api/nothing", "/api/view/0000", "/api/view/0000/map?name=x", "/api/source?file=../../pyproject.toml",
+        "/api/source?file=serve/server.py", "/api/export?id=0000",
+    ],
+)  # fmt: skip
+def test_what_is_not_there(path: str, server: Server) -> None:
+    assert refused(server, path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"text": ""}, "empty"),
+        ({"text": "  \n "}, "empty"),
+        ({"text": 7}, "empty"),
+        ({"text": "a" * 20_001}, "20,001 characters"),
+        ({"text": "a" * 5000}, "5,000 tokens: expected at most 4,096"),
+        ({"text": "a", "continued": [10**6]}, "continued holds 1000000"),
+        ({"text": "a", "continued": ["x"]}, "expected a list of token ids"),
+        ({"text": "a", "continued": [True]}, "expected a list of token ids"),
+        ({"text": "a\ud83d"}, "half a character"),
+        ({"txt": "a"}, "did you mean 'text'"),
+        ({"example": 0}, "a model of text"),
+        ({}, "expected an object"),
+        (["text"], "expected an object"),
+        (None, "expected an object"),
+    ],
+)
+def test_bad_texts(given: Any, says: str, server: Server) -> None:
+    status, error = refused(server, "/api/view", {"input": given})
+    assert status == 400
+    assert says in error
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "says"),
+    [
+        ("image", {"example": 99}, "example 99 is not there"),
+        ("image", {"example": -1}, "example -1 is not there"),
+        ("image", {"example": True}, "is not there"),
+        ("image", {"image": "http://example.org/x.png"}, "no data URL"),
+        ("image", {"image": "data:image/png;base64,%%%"}, "not valid base64"),
+        ("image", {"image": "data:image/png;base64,AAAA"}, "cannot be read"),
+        ("image", {"image": "data:image/png;base64,AAAA", "example": 1}, "choose one"),
+        ("image", {"image": claiming(20_000, 20_000)}, "too many pixels: expected at most 4096 x 4096"),
+        ("image", {"image": claiming(10_000, 10_000)}, "has 10000 x 10000 pixels: expected at most 4096 x 4096"),
+        ("image", {"image": claiming(3, 3000)}, "has 3 x 3000 pixels: expected sides of at most 20 to 1"),
+        ("image", {"image": claiming(0, 0)}, "cannot be read"),
+        ("image", {"image": claiming(8, 8)}, "cannot be read"),
+        ("image", {"image": "data:image/png;base64," + base64.b64encode(b"%!PS-Adobe-3.0 EPSF").decode()}, "cannot be"),
+        ("series", {"csv": "1\n" * 60 + "1e39"}, "row 61 of channel 0 is inf, which is too large"),
+        ("series", {"csv": "1\n" * 60 + "-1e38"}, "is -1e+38, which is too large"),
+        ("series", {"csv": "1\n" * 60 + "nan"}, "'nan' is not a number"),
+        ("series", {"csv": "1\n" * 60 + "inf"}, "'inf' is not a number"),
+        ("series", {"csv": dated("1e39")}, "too large to compute with"),
+        ("series", {"csv": dated("inf")}, "'inf' is not a number"),
+        ("series", {"csv": dated("nan")}, "no value. Complete the table"),
+        ("series", {"csv": dated("1", gap=True)}, "missing. Complete the table"),
+        ("series", {"csv": UNEVEN}, "Give all series the same span"),
+        ("decoder", {"text": "a", "target": "b"}, "does not translate"),
+        ("series", {"csv": ""}, "the table is empty"),
+        ("series", {"csv": "1,2\n3,4"}, "this model looks back on 48"),
+        ("series", {"csv": "1,2\n3"}, "different numbers of values"),
+        ("series", {"csv": "1,2\nx,4"}, "is not a number"),
+        ("series", {"csv": "date,load\n2024-01-01,x"}, "the table"),
+        ("series", {"example": 0, "channel": 7}, "channel 7 is not there"),
+        ("series", {"example": 0, "csv": "1"}, "give one of the two"),
+        ("encoder", {"text": "a", "continued": []}, "writes no text"),
+        ("encoder-decoder", {"text": "a", "target": " "}, "the target is empty"),
+        ("encoder-decoder", {"text": "a", "target": "b", "continued": [1]}, "choose one"),
+    ],
+)
+def test_bad_inputs_of_other_kinds(
+    kind: str,
+    given: dict[str, Any],
+    says: str,
+    open_server: Callable[[str], Server],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if "image" in given:
+        pytest.importorskip("PIL", reason="images are read with pillow")
+    status, error = refused(open_server(kind), "/api/view", {"input": given})
+    assert status == 400
+    assert says in error
+    assert not re.search("--|=True|=False", error)  # what the page shows names no option of a command or a function
+    assert capfd.readouterr().err == ""
+
+
+def test_a_broken_file_says_nothing_on_the_terminal(
+    open_server: Callable[[str], Server], capfd: pytest.CaptureFixture[str]
+) -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="images are read with pillow")
+    file = io.BytesIO()
+    pillow.new("RGB", (8, 8)).save(file, "TIFF")
+    samples = struct.pack("<HHI", 277, 3, 1)  # the field of how many numbers a pixel has
+    assert samples in file.getvalue()
+    broken = file.getvalue().replace(samples + b"\x03\0", samples + b"\x03\xaa")
+    url = "data:image/tiff;base64," + base64.b64encode(broken).decode()
+    status, error = refused(open_server("image"), "/api/view", {"input": {"image": url}})
+    assert status == 400
+    assert "cannot be read" in error
+    assert capfd.readouterr().err == ""
+    assert logging.getLogger("PIL").handlers  # what nobody handles is printed, though not under pytest
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("map?name=decoder.blocks.0.attn&head=4", "head is '4': expected a number from 0 to 3"),
+        ("map?name=decoder.blocks.0.attn&head=-1", "head is '-1'"),
+        ("map?name=decoder.blocks.0.cross&head=0", "has no attention 'decoder.blocks.0.cross': did you mean"),
+        ("map?head=0", "no 'name'"),
+        ("heads?name=x", "has no attention 'x'"),
+        ("row?name=decoder.blocks.0.attn&head=0&row=9999", "row is '9999'"),
+        ("vectors?stack=encoder&layer=0&head=0&token=0", "has no attention 'encoder.blocks.0.attn'"),
+        ("vectors?stack=decoder&layer=7&head=0&token=0", "has no attention 'decoder.blocks.7.attn'"),
+        ("vectors?stack=decoder&layer=0&head=0&token=x", "token is 'x'"),
+        ("next?row=0&temperature=0", "temperature is '0': expected a number from 0.01 to 100"),
+        ("next?row=0&temperature=1e-300", "temperature is '1e-300'"),
+        ("next?row=0&temperature=inf", "temperature is 'inf'"),
+        ("next?row=0&top_p=nan", "top_p is 'nan'"),
+        ("next?row=0&temperature=nan", "temperature"),
+        ("next?row=0&temperature=warm", "temperature is 'warm'"),
+        ("next?row=0&top_p=2", "top_p"),
+        ("next?row=0&top_k=-3", "top_k is '-3'"),
+        ("rollout?stack=encoder", "has no 'encoder'"),
+        ("values?token=0", "no 'name'"),
+        ("values?name=decoder.place&token=0", "has no step 'decoder.place': did you mean 'decoder.placed'"),
+        ("values?name=decoder.placed", "token is ''"),
+        ("values?name=decoder.placed&token=9999", "token is '9999'"),
+        ("values?name=decoder.blocks.0.attn.mixed&token=0&head=4", "head is '4'"),
+        ("values?name=loss&token=0", "has no step 'loss'"),
+    ],
+)
+def test_bad_questions(path: str, says: str, server: Server) -> None:
+    view = ask(server, "/api/view", {"input": {"text": TEXT}})[1]
+    status, error = refused(server, f"/api/view/{view['id']}/{path}")
+    assert status == 400
+    assert says in error
+
+
+def test_next_needs_a_model_that_writes(open_server: Callable[[str], Server]) -> None:
+    server = open_server("encoder")
+    view = ask(server, "/api/view", {"input": {"text": TEXT}})[1]
+    status, error = refused(server, f"/api/view/{view['id']}/next?row=0")
+    assert status == 400
+    assert "writes no next token" in error
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"{}", b'{"input": {}, "more": 1}', b"[" * 100_000])
+def test_bad_bodies(body: bytes, server: Server) -> None:
+    assert refused(server, "/api/view", body)[0] == 400
+
+
+def test_only_our_own_page_on_this_machine_may_ask(server: Server) -> None:
+    good, port = {"input": {"text": "a"}}, server.port
+    assert server.server_address[0] == "127.0.0.1"
+    for host in ("example.org", "127.0.0.1", f"example.org:{port}", "127.0.0.1:1", f"127.0.0.1.example.org:{port}"):
+        assert refused(server, "/api/model", headers={"Host": host})[0] == 421, host
+        assert refused(server, "/", headers={"Host": host})[0] == 421, host
+    for host in (f"localhost:{port}", f"[::1]:{port}"):
+        assert ask(server, "/api/model", headers={"Host": host})[0] == 200
+    for origin in ("http://example.org", "null", f"https://127.0.0.1:{port}", "http://127.0.0.1:1"):
+        assert refused(server, "/api/view", good, headers={"Origin": origin})[0] == 403, origin
+    assert ask(server, "/api/view", good, headers={"Origin": f"http://127.0.0.1:{port}"})[0] == 200
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        assert refused(server, "/api/view", good, headers={"Content-Type": kind})[0] == 415, kind
+    assert refused(server, "/api/model", good)[0] == 404
+    assert refused(server, "/api/model", method="DELETE")[0] == 501
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        assert ask(server, "/api/model", headers={"Sec-Fetch-Site": site})[0] == status
+    assert ask(server, "/", headers={"Sec-Fetch-Site": "cross-site"})[0] == 200  # a link to the page
+
+
+def test_a_body_has_a_size_and_not_too_large_a_one(server: Server) -> None:
+    assert refused(server, "/api/view", b"{" + b" " * serving.MOST_BODY)[0] == 413
+    assert refused(server, "/api/view", b"{}", headers={"Content-Length": "-1"})[0] == 411
+    assert refused(server, "/api/view", b"{}", headers={"Content-Length": "\xb2"})[0] == 411
+    assert refused(server, "/api/view", b"{}", headers={"Transfer-Encoding": "chunked"})[0] == 411
+    assert refused(server, "/api/model?" + "x" * 5000)[0] == 414
+    assert refused(server, "/api/model?" + "a=1&" * 50)[0] == 400
+    assert refused(server, "/api//[")[0] == 404
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"GET http://[/api/model HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.port)
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_silent_connection_is_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving.Handler, "timeout", 0.2)
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"POST /api/view HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % server.port)
+        assert connection.recv(100) == b""
+    assert time.monotonic() - began < 8
+
+
+@pytest.mark.parametrize("slow", ["header", "body"])
+def test_a_request_that_trickles_in_ends_too(slow: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then keeps no connection: the deadline is for the whole request."""
+    monkeypatch.setattr(serving.Handler, "whole", 0.4)
+    head = b"POST /api/view HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        time.sleep(0.6)  # before its first byte it is idle, which it may be longer
+        connection.sendall(head if slow == "header" else head + b"Content-Length: 1000\r\n\r\n")
+        began, answer = time.monotonic(), b""
+        connection.settimeout(0.05)
+        while time.monotonic() - began < 8:
+            try:
+                answer = connection.recv(1000)
+                break
+            except TimeoutError:
+                connection.sendall(b"x")
+            except ConnectionError:
+                break
+    assert time.monotonic() - began < 4
+    assert answer.startswith(b"HTTP/1.1 408 ") if slow == "body" else answer == b""
+
+
+def test_a_connection_that_is_kept_has_a_deadline_for_each_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving.Handler, "whole", 0.5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.connect()
+    first = connection.sock
+    for _ in range(3):
+        connection.request("GET", "/style.css")
+        assert connection.getresponse().read()
+        assert connection.sock is first
+        time.sleep(0.3)
+    connection.close()
+
+
+def test_connections_are_counted(folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 3)
+    server = Server(Session(folder_of("decoder")), 0)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    opened = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(3)]
+    one = opened[0]
+    one.sendall(b"GET /api/nothing HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.port)
+    assert one.recv(100).startswith(b"HTTP/1.1 404 ")
+    one.close()
+    time.sleep(0.1)
+    opened[0] = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as more:
+        assert more.recv(100) == b""
+    for connection in opened:
+        connection.close()
+    time.sleep(0.2)
+    assert ask(server, "/api/model")[0] == 200
+    server.shutdown()
+    server.server_close()
+
+
+def test_whoever_hangs_up_is_no_news(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # ends with a reset
+        connection.sendall(b"GET /api/mod")
+        time.sleep(0.05)
+    time.sleep(0.2)
+    assert capfd.readouterr().err == ""
+
+
+def test_only_the_head_of_an_answer(server: Server) -> None:
+    for path in ("/", "/api/model", "/api/nothing"):
+        status, _, response = ask(server, path)
+        headed = ask(server, path, method="HEAD", raw=True)
+        assert (headed[0], headed[1]) == (status, b"")
+        assert headed[2].getheader("Content-Length") == response.getheader("Content-Length")
+
+
+def test_a_model_that_takes_too_long_is_stopped_and_goes_on_with_the_next(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = server.session.view({"text": "known in time"})
+    monkeypatch.setattr(server.session, "seconds", -1.0)
+    for path in ("map?name=decoder.blocks.1.attn&head=3", "rollout?stack=decoder"):
+        assert refused(server, f"/api/view/{known.id}/{path}")[0] == 504
+    status, error = refused(server, "/api/view", {"input": {"text": "too slow"}})
+    assert status == 504
+    assert "shorter" in error
+    monkeypatch.undo()
+    assert ask(server, "/api/view", {"input": {"text": "too slow"}})[0] == 200
+
+
+def test_a_busy_model_says_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "WAIT", 0.05)
+    with server.session.calls:
+        status, error = refused(server, "/api/view", {"input": {"text": "in between"}})
+    assert status == 503
+    assert "busy" in error
+
+
+def test_a_failure_of_our_own_is_a_sentence(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server.session, "describe", lambda: 1 / 0)
+    status, error = refused(server, "/api/model")
+    assert status == 500
+    assert "ZeroDivisionError" in error
+
+
+def test_many_ask_at_once(server: Server) -> None:
+    texts, answers = [f"text {i % 3}" for i in range(9)], list[Any]()
+    threads = [
+        threading.Thread(target=lambda text=text: answers.append(ask(server, "/api/view", {"input": {"text": text}})))
+        for text in texts
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [status for status, *_ in answers] == [200] * 9
+    assert len({view["id"] for _, view, _ in answers}) == 3

@@ -1,0 +1,67 @@
+"""The sentences of the explorer's page: each in both languages, each used, none missing."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import glassformer
+
+PAGE = Path(glassformer.__file__).parent / "serve" / "page"
+PAIR = re.compile(r'^  "?([\w-]+)"?: \["(.*)", "(.*)"\],$', re.MULTILINE)
+WORDS = {key: (english, korean) for key, english, korean in PAIR.findall((PAGE / "words.js").read_text("utf-8"))}
+MODULES = {file.name: file.read_text("utf-8") for file in PAGE.glob("*.js") if file.name != "words.js"}
+# Keys that are put together or come as data: kinds of models, parts of an export, languages of a switch.
+COMPOSED = {"encoder-decoder", "encoder", "decoder", "image", "series", "self", "cross", "light", "dark"}
+
+
+def test_every_line_of_the_table_is_read() -> None:
+    text = (PAGE / "words.js").read_text("utf-8")
+    table = text[text.index("const WORDS") : text.index("\n};")]
+    lines = [line for line in table.splitlines()[1:] if not line.strip().startswith("//")]
+    assert len(lines) == len(WORDS)
+
+
+@pytest.mark.parametrize("key", sorted(WORDS))
+def test_a_sentence_says_the_same_in_both_languages(key: str) -> None:
+    english, korean = WORDS[key]
+    assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", korean))
+    assert re.search("[가-힣]", korean) or not re.search("[a-z]{3}", re.sub(r"\{\w+\}", "", korean))
+    assert not re.search("[가-힣]", english)
+
+
+def test_every_key_is_known_and_every_sentence_is_used() -> None:
+    said = {key for text in MODULES.values() for key in re.findall(r'\bsay\("([\w-]+)"', text)}
+    assert said <= set(WORDS)
+    quoted = {key for text in MODULES.values() for key in re.findall(r'"([\w-]+)"', text)}
+    composed = COMPOSED | {key for key in WORDS if re.search("(Elsewhere|Absent)$", key)}
+    assert set(WORDS) - said - quoted - composed == set()
+
+
+def test_no_module_writes_markup_from_data() -> None:
+    for name, text in MODULES.items():
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text), (
+            name
+        )
+        assert not re.search(r"https?://", text), name
+
+
+def test_what_a_module_exports_another_one_takes() -> None:
+    taken = {
+        (name, one.split(" as ")[0].strip())
+        for text in MODULES.values()
+        for names, name in re.findall(r'import \{([^}]*)\} from "\./([\w-]+\.js)"', text)
+        for one in names.split(",")
+        if one.strip()
+    }
+    texts = {**MODULES, "words.js": (PAGE / "words.js").read_text("utf-8")}
+    given = {
+        (name, found)
+        for name, text in texts.items()
+        for found in re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", text, re.MULTILINE)
+    }
+    assert given == taken
+
+
+def test_the_style_sheet_can_be_read() -> None:
+    assert max(len(line) for line in (PAGE / "style.css").read_text("utf-8").splitlines()) <= 120

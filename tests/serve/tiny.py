@@ -1,0 +1,106 @@
+"""Tiny models with random weights of every kind that the explorer shows, each saved as a folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import glassformer as gf
+from glassformer.checkpoints.labels import name_classes
+from glassformer.checkpoints.preparation import Preparation
+from glassformer.text import Tokenizer
+
+LINES = [
+    "The quick brown fox jumps over the lazy dog.",
+    "Once upon a time there was a small model.",
+    "옛날 옛적에 작은 모델이 살았습니다.",
+    "Sun, Nov 15 2026 <b>bold</b> & more",
+]
+TEXT = "The quick fox 🦊 says 안녕"
+
+
+def tokenizer_of(kind: str) -> Tokenizer:
+    if kind == "decoder":
+        return gf.train_tokenizer(LINES * 3, 300, "bytes")
+    around = {"encoder-decoder": "end"}.get(kind, "segments")
+    return gf.train_tokenizer(LINES * 3, 120, "wordpiece" if kind == "fill" else "bpe", around=around)  # type: ignore[arg-type]
+
+
+def stack(changes: dict[str, Any], **own: Any) -> gf.StackConfig:
+    return gf.StackConfig(**{"d_model": 24, "num_layers": 2, "num_heads": 4, "d_ff": 40, **own, **changes})
+
+
+def config_of(kind: str, size: int, tokenizer: Tokenizer | None, **changes: Any) -> gf.TransformerConfig:
+    whole: dict[str, Any] = {
+        "encoder-decoder": {"encoder": stack(changes), "decoder": stack(changes, d_ff=32)},
+        "decoder": {"decoder": stack(changes, positions="rotary", num_kv_heads=2, norm="rms")},
+        "encoder": {"encoder": stack(changes), "head": "class", "num_classes": 3},
+        "fill": {"encoder": stack(changes)},
+        "label": {"encoder": stack(changes), "head": "token", "num_classes": 3},
+        "span": {"encoder": stack(changes), "head": "span"},
+        "embed": {"encoder": stack(changes), "head": "none"},
+        "image": {
+            "encoder": stack(changes, positions="learned"),
+            "image": gf.ImageConfig(size=8, patch=2, channels=1),
+            "head": "class",
+            "num_classes": 10,
+            "pooling": "first",
+        },
+        "twice": {
+            "encoder": stack(changes),
+            "decoder": stack(changes),
+            "head": "class",
+            "num_classes": 3,
+            "pooling": "last",
+        },
+        "judge": {
+            "encoder": stack(changes, positions="learned"),
+            "series": gf.SeriesConfig(length=48, patch=8, channels=1),
+            "head": "class",
+            "num_classes": 3,
+        },
+        "series": {
+            "encoder": stack(changes, positions="learned"),
+            "series": gf.SeriesConfig(length=48, patch=8, stride=4, horizon=12, instance_norm=True),
+            "head": "forecast",
+        },
+    }[kind]
+    if tokenizer is not None:
+        ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+        start = {"decoder_start_token_id": tokenizer.bos_token_id} if "decoder" in whole and "encoder" in whole else {}
+        whole |= {"vocab_size": size, **{key: value for key, value in ids.items() if value is not None}, **start}
+        if kind == "encoder-decoder":
+            whole["generation"] = gf.GenerationConfig(max_new_tokens=12)
+    return gf.TransformerConfig(**whole)
+
+
+def make(folder: Path, kind: str, **changes: Any) -> Path:
+    """A model of this kind; `changes` are fields of its stacks."""
+    torch.manual_seed(1)
+    tokenizer = None if kind in ("image", "series", "judge") else tokenizer_of(kind)
+    config = config_of(kind, 0 if tokenizer is None else len(tokenizer), tokenizer, **changes)
+    model = gf.Transformer(config)
+    with torch.no_grad():
+        for parameter in model.parameters():  # large enough that heads differ
+            parameter += 0.2 * torch.randn_like(parameter)
+    if config.num_classes == 3:
+        name_classes(model, ["calm", "glad", "<b>sad</b>"])
+    preparation = None
+    if kind == "image":
+        preparation = Preparation(resize=(8, 8), resample=2, crop=None, scale=1 / 255, mean=(0.3,), deviation=(0.4,))
+    gf.save(model.eval(), folder, tokenizer=tokenizer, preparation=preparation)
+    return folder
+
+
+def make_of_languages(folder: Path, codes: list[str]) -> Path:
+    """A translator into several languages, whose tokenizer writes them as NLLB's does."""
+    torch.manual_seed(1)
+    tokenizer = tokenizer_of("encoder-decoder")
+    tokenizer.backend.add_special_tokens(codes)
+    config = config_of("encoder-decoder", len(tokenizer), tokenizer)
+    gf.save(gf.Transformer(config).eval(), folder, tokenizer=tokenizer)
+    file = folder / "tokenizer_config.json"
+    settings = {**json.loads(file.read_text(encoding="utf-8")), "tokenizer_class": "NllbTokenizer"}
+    file.write_text(json.dumps(settings), encoding="utf-8")
+    return folder
