@@ -4,6 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-for script in ("startup.py", "core.py", "load.py", "families.py", "demo.py", "train.py", "tasks.py"):
+SCRIPTS = (
+    *("startup.py", "core.py", "load.py", "families.py", "demo.py", "train.py", "tasks.py"),
+    *("watch.py", "align.py", "explorer.py"),
+)
+
+for script in SCRIPTS:
     print(f"\n{script}")
     subprocess.run([sys.executable, str(Path(__file__).parent / script), *sys.argv[1:]], check=True)

@@ -1,0 +1,109 @@
+"""The explorer in a browser: how soon the page is there, and how soon it answers a hover, at 16 and at 2,048 tokens.
+
+    python benchmarks/explorer.py
+
+A decoder of GPT-2's size with random weights is served on this machine and opened in headless Chromium. First paint is
+the browser's own figure, of a fresh page; a hover is timed inside the page, from the pointer's event to the first frame
+with the row lit, and to the first frame with its exact numbers, which come from the server. The median of several.
+"""
+
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import torch
+from playwright.sync_api import sync_playwright
+from readme import write_table
+
+import glassformer as gf
+from glassformer.serve.server import Server
+from glassformer.serve.session import Session
+
+LENGTHS = (16, 2048)
+VISITS, HOVERS = 5, 21
+TEXT = "The quick brown fox jumps over the lazy dog, and a small model looks on. "
+PATIENCE = 60_000  # milliseconds
+
+HOVER = """async ([across, down]) => {
+  const [map, overlay] = [document.querySelector(".map"), document.querySelector(".overlay")];
+  const box = overlay.getBoundingClientRect();
+  const before = `${map.dataset.row} ${map.dataset.column}`;
+  const place = { clientX: box.left + across * box.width, clientY: box.top + down * box.height, bubbles: true };
+  const began = performance.now();
+  overlay.dispatchEvent(new PointerEvent("pointermove", place));
+  const until = (holds) => new Promise((done) => {
+    const look = () => (holds() ? done(performance.now() - began) : requestAnimationFrame(look));
+    requestAnimationFrame(look);
+  });
+  const lit = await until(() => `${map.dataset.row} ${map.dataset.column}` !== before);
+  const exact = await until(() => document.querySelector(".numbers").dataset.exact === "yes");
+  return [lit, exact];
+}"""
+
+
+def make_model(folder: Path) -> Path:
+    torch.manual_seed(0)
+    tokenizer = gf.train_tokenizer([TEXT], 300, "bytes")
+    stack = gf.StackConfig(d_model=768, num_layers=12, num_heads=12, max_len=4096, positions="learned")
+    config = gf.TransformerConfig(decoder=stack, vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id)
+    gf.save(gf.Transformer(config).eval(), folder, tokenizer=tokenizer)
+    return folder
+
+
+def text_of(session: Session, length: int) -> str:
+    tokenizer = session.reader.tokenizer  # type: ignore[union-attr]
+    return str(tokenizer.decode(tokenizer.encode([TEXT * length]).input_ids[0, :length].tolist()))
+
+
+def measure(browser: Any, server: Server, length: int) -> list[float]:
+    """First paint, the whole page, a row lit, and its exact numbers, in milliseconds."""
+    text = text_of(server.session, length)
+    shown = server.session.view({"text": text}).shown  # the model's own time is not the page's
+    count = len(shown["lines"]["decoder"]["tokens"])
+    paints, wholes, lits, exacts = [], [], [], []
+    for _ in range(VISITS):
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(PATIENCE)
+        page.goto(server.address)
+        page.fill("textarea", text)
+        page.wait_for_selector(".numbers[data-exact=yes]")
+        paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        began = page.evaluate("performance.now()")
+        page.click("#asking [type=submit]")
+        page.wait_for_selector(f'.map[data-rows="{count}"]')
+        page.wait_for_selector(".numbers[data-exact=yes]")
+        wholes.append(page.evaluate("performance.now()") - began)
+        for i in range(HOVERS // VISITS + 1):
+            lit, exact = page.evaluate(HOVER, [0.3 + 0.1 * (i % 2), 0.6 + 0.07 * i])  # always another cell
+            lits.append(lit)
+            exacts.append(exact)
+        page.close()
+    return [statistics.median(times) for times in (paints, wholes, lits, exacts)]
+
+
+def main() -> None:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        sys.exit("no chromium on this machine: install Debian's `chromium`")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        server = Server(Session(make_model(Path(folder) / "gpt2-size")), 0)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        rows = []
+        for length in LENGTHS:
+            times = measure(browser, server, length)
+            rows.append([f"{length:,} tokens", *(f"{milliseconds:.0f} ms" for milliseconds in times)])
+        browser.close()
+        server.shutdown()
+        server.server_close()
+    header = ["the explorer, 12 layers, 12 heads", "first paint", "input to map", "hover to light", "to exact numbers"]
+    write_table("explorer", header, rows)
+    print("aims: first paint under 1,000 ms, the answer to a hover under 100 ms")
+
+
+if __name__ == "__main__":
+    main()
