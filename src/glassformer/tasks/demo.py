@@ -50,8 +50,9 @@ def demo(settings: DemoSettings) -> None:
         f"the curves, and more translations {settings.out / REPORT}\n\n"
         f"Try next\n"
         f'  glassformer predict {settings.out} "Sun, Nov 15 2026 15:40"\n'
-        f'  glassformer inspect {settings.out} --attention "noon on May 1st, 2031" --layer 0\n'
-        f"  glassformer inspect {settings.out}\n"
+        f"  glassformer explore {settings.out}        see through it, in the browser\n"
+        f'  glassformer inspect {settings.out} --align "noon on May 1st, 2031"\n'
+        f"  glassformer inspect {settings.out} --shapes --fold\n"
         f"  glassformer train translate --data your-pairs.tsv --out runs/mine\n"
         f"The command is in .venv/bin: `source .venv/bin/activate` puts it on your path.\n"
         f"Then open src/glassformer/core/ and read it in the order of its __init__.py."
