@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,6 @@ JSON = {"Content-Type": "application/json"}
 UNEVEN = "unique_id,ds,y\n" + "\n".join(
     f"{one},2024-01-0{day},1" for one in "ab" for day in range(1, 8 if one == "a" else 7)
 )
-
-
-@pytest.fixture(scope="module")
-def open_server(folder_of: Callable[[str], Path]) -> Iterator[Callable[[str], Server]]:
-    servers: dict[str, Server] = {}
-
-    def open_server(kind: str) -> Server:
-        if kind not in servers:
-            servers[kind] = Server(Session(folder_of(kind)), 0)
-            threading.Thread(target=servers[kind].serve_forever, args=(0.02,), daemon=True).start()
-        return servers[kind]
-
-    yield open_server
-    for server in servers.values():
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture(scope="module")

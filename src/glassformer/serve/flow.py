@@ -8,6 +8,7 @@ from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.inspect.activations import activation_names, attention_names
 from glassformer.inspect.ledger import ledger
+from glassformer.inspect.names import StepName
 from glassformer.inspect.steps import Step, step_of
 
 ROWS_OF_SERIES = {"B*C": ("batch times channels", "배치 × 채널")}
@@ -77,7 +78,4 @@ def describe(step: Step, axes: list[str]) -> dict[str, Any]:
 
 def short_name(name: str) -> str:
     """What a step is called whatever stack and layer it is of: decoder.blocks.2.attn.q is attn.q."""
-    parts = name.split(".")
-    if parts[0] in ("encoder", "decoder"):
-        parts = parts[3:] if parts[1] == "blocks" else parts[1:]
-    return ".".join(parts)
+    return StepName.parse(name).step
