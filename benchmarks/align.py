@@ -17,7 +17,7 @@ from readme import write_table
 
 import glassformer as gf
 from glassformer.data.dates import aligned_pairs
-from glassformer.inspect.align import Method, align_corpus, alignment_error
+from glassformer.inspect.looks.align import Method, align_corpus, alignment_error
 
 TEXTS, SAMPLE, SEEDS = 500, 7, range(5)
 METHODS: tuple[Method, ...] = ("chosen", "last_layer")

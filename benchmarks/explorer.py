@@ -20,8 +20,8 @@ from playwright.sync_api import sync_playwright
 from readme import write_table
 
 import glassformer as gf
+from glassformer.explore.view.session import Session
 from glassformer.serve.server import Server
-from glassformer.serve.session import Session
 
 LENGTHS = (16, 2048)
 VISITS, HOVERS = 5, 21

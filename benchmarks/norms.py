@@ -11,10 +11,11 @@ from pathlib import Path
 from PIL import Image
 from readme import ROOT, write_table
 
-from glassformer.schema import parse_json
-from glassformer.settings import StudyNormsSettings
-from glassformer.study.norms import NUMBERS, PICTURE, study_norms
+from glassformer.io import parse_json
+from glassformer.study.norms import NUMBERS, PICTURE
 from glassformer.study.trials import ORDERS, Study
+from glassformer.verbs.study_norms import StudyNormsSettings
+from glassformer.verbs.study_norms import study as study_norms
 
 PAGES = (ROOT / "docs" / "norms.md", ROOT / "docs" / "norms.ko.md")
 COLOURS = 128  # of the picture in the documentation, which is then a third of the size

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from readme import ROOT, write_table
 
 from glassformer.data.known import KNOWN
-from glassformer.train.report import as_number
+from glassformer.training.report import as_number
 
 SHORT = 20  # minutes below which a long warm-up would be most of the training
 

@@ -23,10 +23,10 @@ from glassformer.config import StackConfig, TransformerConfig
 from glassformer.data.documentation import documentation_split
 from glassformer.tasks.lm import LanguageModel
 from glassformer.tasks.settings import LmSettings
-from glassformer.train.checkpoint import Checkpoints
-from glassformer.train.loop import Trainer
-from glassformer.train.ranks import Ranks
-from glassformer.train.report import Report
+from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.loop import Trainer
+from glassformer.training.ranks import Ranks
+from glassformer.training.report import Report
 
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH = 4, 4, 128, 64, 12
 ROUNDS, STEPS, WARM = 15, 40, 10

@@ -17,7 +17,7 @@ from readme import write_table
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
-from glassformer.inspect.record import record
+from glassformer.watch.record import record
 
 QUICK = "--quick" in sys.argv
 ROUNDS = 3 if QUICK else 9
@@ -30,7 +30,7 @@ import json, sys
 import torch
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
-from glassformer.inspect.record import record
+from glassformer.watch.record import record
 
 def peak():  # not getrusage, whose figure a child inherits from its parent
     with open("/proc/self/status") as status:

@@ -14,7 +14,7 @@ from samples import ARCHITECTURES, SAMPLES
 import glassformer as gf
 from glassformer.checkpoints.convert import as_bytes
 from glassformer.cli import main
-from glassformer.tasks.embed import Recipe, read_recipe
+from glassformer.predict.embed import Recipe, read_recipe
 
 NAMED = {str(sample): sample for sample in SAMPLES}
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import bucketed, in_order, pad
+from glassformer.data.batches import bucketed, in_order
 from glassformer.data.dates import MONTHS, WEEKDAYS, clock_times, date_pairs, korean_time, make_pair, spoken_times
 from glassformer.data.files import read_lines
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.errors import InputError
+from glassformer.text.padding import pad
 
 KOREAN = re.compile(
     r"(?P<y>\d{4})년 (?P<m>\d{1,2})월 (?P<d>\d{1,2})일(?: (?P<w>[월화수목금토일])요일)?"

@@ -72,7 +72,7 @@ def test_the_table(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_other_columns_and_beams(trained: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.tasks import predictors
+    from glassformer.predict import predictors
 
     seen: list[int] = []
     original = predictors.generate

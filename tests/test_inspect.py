@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.inspect.attention import attention_maps
-from glassformer.inspect.params import count, shares
+from glassformer.core.model import count
+from glassformer.inspect.ledger.params import shares
+from glassformer.inspect.looks.attention import attention_maps
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 from test_cli import run
 
+from glassformer.figures.charts import HEIGHT, MOST_POINTS, WIDTH, Axis, Line, draw_lines, short
 from glassformer.tasks.settings import ClassifySettings
-from glassformer.train.charts import HEIGHT, MOST_POINTS, WIDTH, Axis, Line, draw_lines, short
-from glassformer.train.page import write_page
-from glassformer.train.task import Batch, Curve, Scores, Task
+from glassformer.training.page import write_page
+from glassformer.training.task import Batch, Curve, Scores, Task
 
 NASTY = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </table>"
 VOID = {"meta"}

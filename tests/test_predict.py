@@ -643,7 +643,8 @@ def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.Cap
 def test_answers_come_early_in_order_and_in_bounded_memory(
     classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glassformer.tasks import predict, predictors
+    from glassformer.predict import predictors
+    from glassformer.verbs import predict
 
     sizes: list[int] = []
     original = predictors.in_batches
@@ -666,7 +667,7 @@ def test_answers_come_early_in_order_and_in_bounded_memory(
 def test_chunks_are_not_drawn_alike(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glassformer.tasks import predict
+    from glassformer.verbs import predict
 
     monkeypatch.setattr(predict, "CHUNK", 1)
     flags = ["--max-new-tokens=9", "--do-sample", "--temperature=2", "--seed=3", "--json"]
@@ -908,7 +909,7 @@ def test_a_terminal_is_told_how_much_is_done_and_nothing_else_is(
 ) -> None:
     from rich.console import Console
 
-    from glassformer.tasks import predict
+    from glassformer.verbs import predict
 
     assert run("predict", classifier, *TEXTS) == 0
     quiet = capsys.readouterr()

@@ -8,7 +8,7 @@ import pytest
 import glassformer as gf
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
-from glassformer.train.run import run
+from glassformer.training.run import run
 
 ROOT = Path(__file__).parent.parent
 READMES = [ROOT / "README.md", ROOT / "README.ko.md"]

@@ -9,8 +9,8 @@ import pytest
 from glassformer.cli import VERBS, main
 from glassformer.data.known import KNOWN, check_brought
 from glassformer.errors import InputError
-from glassformer.tasks.command import own_files
 from glassformer.tasks.settings import TaskSettings
+from glassformer.verbs.train import own_files
 
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
 each_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

@@ -10,7 +10,7 @@ The names below are imported when they are first used, so that `import glassform
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from glassformer.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.convert import convert as convert
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from glassformer.core.stack import Stack as Stack
     from glassformer.errors import InputError as InputError
     from glassformer.generation import generate as generate
-    from glassformer.inspect.ablate import ablate as ablate
-    from glassformer.inspect.ledger import ledger as ledger
-    from glassformer.inspect.record import record as record
+    from glassformer.inspect.ledger.ledger import ledger as ledger
+    from glassformer.predict.pipeline import pipeline as pipeline
     from glassformer.tasks.evaluate import evaluate as evaluate
-    from glassformer.tasks.pipeline import pipeline as pipeline
     from glassformer.text import Tokenizer as Tokenizer
     from glassformer.text import load_tokenizer as load_tokenizer
     from glassformer.text import train_tokenizer as train_tokenizer
+    from glassformer.watch.ablate import ablate as ablate
+    from glassformer.watch.record import record as record
 
 _HOME = {
     "glassformer.checkpoints.convert": ("convert",),
@@ -58,11 +58,11 @@ _HOME = {
     "glassformer.core.stack": ("Stack",),
     "glassformer.errors": ("InputError",),
     "glassformer.generation": ("generate",),
-    "glassformer.inspect.ablate": ("ablate",),
-    "glassformer.inspect.ledger": ("ledger",),
-    "glassformer.inspect.record": ("record",),
+    "glassformer.watch.ablate": ("ablate",),
+    "glassformer.inspect.ledger.ledger": ("ledger",),
+    "glassformer.watch.record": ("record",),
     "glassformer.tasks.evaluate": ("evaluate",),
-    "glassformer.tasks.pipeline": ("pipeline",),
+    "glassformer.predict.pipeline": ("pipeline",),
     "glassformer.text": ("Tokenizer", "load_tokenizer", "train_tokenizer"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

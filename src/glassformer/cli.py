@@ -1,86 +1,72 @@
-"""The command line: a table from verb to function. Flags come from the dataclasses of `settings.py`.
+"""The command line: a table from verb to file. Flags come from the settings in that file (`verbs/`).
 
 Nothing heavy is imported before a verb runs. Bad input ends with one sentence and exit code 2; `--debug` shows where
 it arose.
 """
 
-import importlib
 import sys
 import tomllib
 from dataclasses import fields
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tyro
 
-from glassformer import __version__, settings
 from glassformer.errors import InputError, Stopped, nearest
-from glassformer.schema import parse_json
-from glassformer.tasks import settings as tasks
+from glassformer.io import parse_json
+from glassformer.settings import Settings
+from glassformer.tasks.settings import TaskSettings
+from glassformer.version import __version__
 
 
 class Verb(NamedTuple):
-    """What a verb takes, what it runs, and what the overview says of it."""
+    """Where a verb is, what it takes, what it runs, and what the overview says of it."""
 
-    takes: type[settings.Settings]
+    module: str
+    takes: str
     runs: str
     help: str
 
+    def settings(self) -> type[Settings]:
+        kind: type[Settings] = getattr(import_module(self.module), self.takes)
+        return kind
+
+    def run(self, settings: Settings) -> None:
+        getattr(import_module(self.module), self.runs)(settings)
+
+
+def _verb(module: str, takes: str, runs: str, help: str) -> Verb:
+    return Verb(f"glassformer.verbs.{module}", takes, runs, help)
+
 
 VERBS = {
-    "demo": Verb(
-        settings.DemoSettings, "glassformer.tasks.demo:demo", "train a date translator in about a minute and look at it"
+    "demo": _verb("demo", "DemoSettings", "demo", "train a date translator in about a minute and look at it"),
+    "data": _verb("data", "DataSettings", "data", "list public data sets, or bring one here, checked"),
+    "train translate": _verb("train", "TranslateSettings", "train", "train on pairs of texts: translations, summaries"),
+    "train classify": _verb("train", "ClassifySettings", "train", "train to name the class of a text or a series"),
+    "train lm": _verb("train", "LmSettings", "train", "train to continue text"),
+    "train mlm": _verb("train", "MlmSettings", "train", "train to fill in masked words"),
+    "train images": _verb("train", "ImagesSettings", "train", "train to name the class of an image"),
+    "train forecast": _verb("train", "ForecastSettings", "train", "train to say how a series goes on"),
+    "eval": _verb("eval", "EvalSettings", "evaluate_run", "score a run on what it held out, or on your files"),
+    "predict": _verb("predict", "PredictSettings", "predict", "run a model on your texts or images"),
+    "inspect": _verb(
+        "inspect", "InspectSettings", "inspect", "shapes, parameters, attention, alignment, positions, every number"
     ),
-    "data": Verb(
-        settings.DataSettings, "glassformer.data.command:data", "list public data sets, or bring one here, checked"
-    ),
-    "train translate": Verb(
-        tasks.TranslateSettings, "glassformer.tasks.command:train", "train on pairs of texts: translations, summaries"
-    ),
-    "train classify": Verb(
-        tasks.ClassifySettings, "glassformer.tasks.command:train", "train to name the class of a text or a series"
-    ),
-    "train lm": Verb(tasks.LmSettings, "glassformer.tasks.command:train", "train to continue text"),
-    "train mlm": Verb(tasks.MlmSettings, "glassformer.tasks.command:train", "train to fill in masked words"),
-    "train images": Verb(
-        tasks.ImagesSettings, "glassformer.tasks.command:train", "train to name the class of an image"
-    ),
-    "train forecast": Verb(
-        tasks.ForecastSettings, "glassformer.tasks.command:train", "train to say how a series goes on"
-    ),
-    "eval": Verb(
-        settings.EvalSettings,
-        "glassformer.tasks.evaluate:evaluate_command",
-        "score a run on what it held out, or on your files",
-    ),
-    "predict": Verb(
-        settings.PredictSettings, "glassformer.tasks.predict:predict", "run a model on your texts or images"
-    ),
-    "inspect": Verb(
-        settings.InspectSettings,
-        "glassformer.inspect.command:inspect",
-        "shapes, parameters, attention, alignment, positions, every number",
-    ),
-    "explore": Verb(
-        settings.ExploreSettings,
-        "glassformer.serve.command:explore",
-        "see through a model in the browser, on any input",
-    ),
-    "study norms": Verb(
-        settings.StudyNormsSettings,
-        "glassformer.study.norms:study_norms",
+    "explore": _verb("explore", "ExploreSettings", "explore", "see through a model in the browser, on any input"),
+    "study norms": _verb(
+        "study_norms",
+        "StudyNormsSettings",
+        "study",
         "pre against post norm over depth and learning rate, in one picture",
     ),
-    "verify": Verb(
-        settings.VerifySettings,
-        "glassformer.checkpoints.command:verify_command",
-        "check that a model computes what it should, and certify it",
+    "verify": _verb(
+        "verify", "VerifySettings", "verify_model", "check that a model computes what it should, and certify it"
     ),
-    "convert": Verb(
-        settings.ConvertSettings,
-        "glassformer.checkpoints.command:convert_command",
-        "write a model anew: safetensors, another dtype, shards",
+    "convert": _verb(
+        "convert", "ConvertSettings", "convert_model", "write a model anew: safetensors, another dtype, shards"
     ),
 }
 
@@ -138,16 +124,16 @@ def _run(args: list[str]) -> None:
     for flag, value in pairwise([*rest, "--"]):
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
-    given = _given(verb.takes, rest)
+    takes = verb.settings()
+    given = _given(takes, rest)
     chosen = tyro.cli(
-        verb.takes,
+        takes,
         prog=f"glassformer {name}",
         args=rest,
         default=tyro.MISSING_NONPROP if given is None else given,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
-    module, function = verb.runs.split(":")
-    getattr(importlib.import_module(module), function)(chosen)
+    verb.run(chosen)
 
 
 def _split_verb(args: list[str]) -> tuple[str, list[str]]:
@@ -162,12 +148,12 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
     raise InputError(f"there is no verb {args[0]!r}{nearest(args[0], {name.split()[0] for name in VERBS})}")
 
 
-def _given(takes: type[settings.Settings], args: list[str]) -> settings.Settings | None:
+def _given(takes: type[Settings], args: list[str]) -> Settings | None:
     """The settings of the run that `--resume` goes on with and of `--config FILE`, which is taken out of the arguments;
     a flag goes before the file, and the file before the run."""
     path = _value_of(args, "--config", take=True)
     told = {} if path is None else _read_toml(takes, Path(path))
-    if "--resume" not in args or not issubclass(takes, tasks.TaskSettings):
+    if "--resume" not in args or not issubclass(takes, TaskSettings):
         return _made(takes, told, path) if told else None
     out = Path(_value_of(args, "--out") or told.get("out") or takes.out)
     if not (out / "run.json").is_file():
@@ -178,7 +164,7 @@ def _given(takes: type[settings.Settings], args: list[str]) -> settings.Settings
     return _made(takes, {**record.get("settings", {}), **told, "out": str(out)}, str(path or out / "run.json"))
 
 
-def _read_toml(takes: type[settings.Settings], path: Path) -> dict[str, Any]:
+def _read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         values = tomllib.loads(text)
@@ -196,7 +182,7 @@ def _read_toml(takes: type[settings.Settings], path: Path) -> dict[str, Any]:
     return values
 
 
-def _made(takes: type[settings.Settings], values: dict[str, Any], path: str | None) -> settings.Settings:
+def _made(takes: type[Settings], values: dict[str, Any], path: str | None) -> Settings:
     try:
         return takes.from_dict(values)
     except InputError as error:

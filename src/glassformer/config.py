@@ -444,6 +444,12 @@ class TransformerConfig(Config):
         """The stack that the head answers for."""
         return self.decoder or self.encoder  # type: ignore[return-value]  # validated: there is one
 
+    @property
+    def room(self) -> int | None:
+        """The longest sequence that every stack can place; None where there is no end."""
+        rooms = [stack.room for stack in (self.encoder, self.decoder) if stack is not None]
+        return min((room for room in rooms if room is not None), default=None)
+
     @classmethod
     def named(cls, name: str, **changes: Any) -> Self:
         """A published model by its name, with fields of the whole model changed: `named("base", vocab_size=8000)`."""

@@ -68,14 +68,6 @@ class Config:
         return InputError(f"{self._name(field)} is {getattr(self, field)!r}: {expected}")
 
 
-def parse_json(file: Path) -> Any:
-    """What a JSON file holds."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
-
-
 def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, choice) for choice in get_args(kind))

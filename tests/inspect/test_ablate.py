@@ -14,21 +14,19 @@ from torch import Tensor
 import glassformer as gf
 from glassformer.core.attention import Attention
 from glassformer.errors import InputError
-from glassformer.inspect.ablate import (
+from glassformer.figures.drawings import draw_importance
+from glassformer.inspect.looks.importance import (
     Importance,
     Importances,
-    ablate,
-    attention_sites,
-    choose_heads,
     head_importance,
     picture_importance,
     show_importance,
     task_importance,
 )
-from glassformer.inspect.drawings import draw_importance
 from glassformer.tasks import settings as tasks
-from glassformer.tasks.command import make_task
-from glassformer.train.task import Scores
+from glassformer.tasks.registry import make_task
+from glassformer.training.task import Scores
+from glassformer.watch.ablate import ablate, attention_sites, choose_heads
 
 HEADS = 3
 
@@ -189,7 +187,7 @@ def test_scores_of_all_examples_are_those_of_evaluate(settings: tasks.TaskSettin
 def test_importance_as_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
     monkeypatch.setattr(
-        "glassformer.inspect.ablate.draw_importance",
+        "glassformer.inspect.looks.ablate.draw_importance",
         lambda maps, *said: drawn.update(maps) or draw_importance(maps, *said),
     )
     rows = {"decoder.blocks.1.cross.0": 0.5, "encoder.blocks.0.attn.1": -0.25}

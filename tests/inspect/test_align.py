@@ -18,7 +18,7 @@ from tokenizers.processors import TemplateProcessing
 import glassformer as gf
 from glassformer.data.dates import aligned_pairs, date_pairs, find_links
 from glassformer.errors import InputError
-from glassformer.inspect.align import (
+from glassformer.inspect.looks.align import (
     Alignment,
     AlignmentHead,
     Passage,
@@ -32,7 +32,7 @@ from glassformer.inspect.align import (
     members_of,
     merge_words,
 )
-from glassformer.inspect.align_picture import draw_alignment
+from glassformer.inspect.looks.align_picture import draw_alignment
 from glassformer.text import Tokenizer
 from glassformer.text.words import word_spans
 

@@ -11,18 +11,18 @@ import glassformer as gf
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler
 from glassformer.errors import InputError
-from glassformer.inspect.attention import attention_maps, picture_attention, picture_input, rollout_maps
-from glassformer.inspect.patches import look, over_patches, over_time
-from glassformer.inspect.plots import draw_attention, end_of_scale, largest_in_dots
+from glassformer.figures.plots import draw_attention, end_of_scale, largest_in_dots
+from glassformer.inspect.looks.attention import attention_maps, picture_attention, picture_input, rollout_maps
+from glassformer.inspect.looks.patches import look, over_patches, over_time
+from glassformer.inspect.looks.rollout import rollout
 from glassformer.inspect.readings import example_image, example_window, read_image, read_numbers, read_text, read_window
-from glassformer.inspect.rollout import rollout
+from glassformer.predict.pictures import Picture
+from glassformer.predict.series import Scale
 from glassformer.tasks import settings as tasks
-from glassformer.tasks.command import make_task
 from glassformer.tasks.images import ImageClasses
-from glassformer.tasks.pictures import Picture
-from glassformer.tasks.series import Scale
+from glassformer.tasks.registry import make_task
 from glassformer.tasks.translate import Translate
-from glassformer.train.task import Task
+from glassformer.training.task import Task
 
 HEADS = 2
 SMALL = {"d_model": 12, "num_heads": HEADS, "num_layers": 2, "out": Path("unused")}
@@ -174,7 +174,7 @@ def test_values_in_several_patches_get_their_mean_and_those_in_none_nothing() ->
 
 def test_a_series_is_read_at_the_scale_of_the_training(forecaster: tuple[gf.Transformer, Path]) -> None:
     from glassformer.data.seasons import seasons
-    from glassformer.tasks.series import read_scale
+    from glassformer.predict.series import read_scale
 
     model, folder = forecaster
     scale = read_scale(folder)

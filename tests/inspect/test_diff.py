@@ -11,7 +11,7 @@ from rich.console import Console
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.diff import Change, Diff, diff
+from glassformer.inspect.ledger.diff import Change, Diff, diff
 
 STACK = gf.StackConfig(d_model=48, num_layers=2, num_heads=4)
 CONFIG = gf.TransformerConfig(encoder=STACK, vocab_size=50)

@@ -20,10 +20,10 @@ from torch.utils.flop_counter import FlopCounterMode
 import glassformer as gf
 from glassformer.core.block import Block
 from glassformer.errors import InputError
-from glassformer.inspect.diff import diff
-from glassformer.inspect.ledger import Ledger, ledger
-from glassformer.inspect.names import StepName, split_name
-from glassformer.inspect.sizes import sized_inputs
+from glassformer.inspect.ledger.diff import diff
+from glassformer.inspect.ledger.ledger import Ledger, ledger
+from glassformer.inspect.ledger.sizes import sized_inputs
+from glassformer.watch.names import StepName, split_name
 
 ONE_EACH = family_configs(one_each=True)
 STACK = gf.StackConfig(d_model=24, num_layers=4, num_heads=4)

@@ -8,7 +8,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.lens import lens_of_text, logit_lens, picture_lens
+from glassformer.inspect.looks.lens import lens_of_text, logit_lens, picture_lens
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 

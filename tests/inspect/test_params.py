@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import glassformer as gf
-from glassformer.inspect import params
+from glassformer.inspect.ledger import params
 
 STACK = gf.StackConfig(d_model=64, num_layers=3, num_heads=4, positions="learned", max_len=40, qk_norm=True)
 CONFIGS = {

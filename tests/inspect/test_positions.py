@@ -10,7 +10,7 @@ import torch
 import glassformer as gf
 from glassformer.config import ImageConfig, LayerKind
 from glassformer.errors import InputError
-from glassformer.inspect.positions import PositionView, picture_positions, view_positions
+from glassformer.inspect.looks.positions import PositionView, picture_positions, view_positions
 
 
 def make_model(part: str = "decoder", *, also: str = "", **choices: object) -> gf.Transformer:

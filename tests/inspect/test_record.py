@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import glassformer as gf
 from glassformer.checkpoints.example import make_example
-from glassformer.inspect.activations import attention_names
+from glassformer.watch.activations import attention_names
 
 GENERATING = [name for name, fields in MODELS.items() if "decoder" in fields and name != "span"]
 

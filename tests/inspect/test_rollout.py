@@ -8,7 +8,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.rollout import rollout, rollout_of
+from glassformer.inspect.looks.rollout import rollout, rollout_of
 
 
 def by_numpy(layers: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:

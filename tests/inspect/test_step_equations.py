@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.checkpoints.example import make_example
-from glassformer.inspect.steps import step_of
+from glassformer.inspect.steps.step import step_of
 
 MORE = {
     "halves": {"encoder": stack(sinusoids="halves", position_offset=2), "vocab_size": 17, "num_segments": 2},

@@ -13,9 +13,9 @@ from torch import Tensor
 import glassformer as gf
 from glassformer import core
 from glassformer.checkpoints.example import make_example
-from glassformer.inspect.activations import activation_names, attention_names
-from glassformer.inspect.names import StepName
-from glassformer.inspect.steps import LEGEND, place_of, step_of
+from glassformer.inspect.steps.step import LEGEND, place_of, step_of
+from glassformer.watch.activations import activation_names, attention_names
+from glassformer.watch.names import StepName
 
 SIZES = {"d_model": 12, "num_layers": 2, "num_heads": 3, "d_ff": 20}
 CODE = Path(core.__file__).parent.parent

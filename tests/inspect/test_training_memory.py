@@ -11,8 +11,8 @@ from torch.profiler import ProfilerActivity, profile
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.memory import Tally, as_bytes, running_memory, training_memory
-from glassformer.inspect.sizes import sized_inputs
+from glassformer.inspect.ledger.memory import Tally, as_bytes, running_memory, training_memory
+from glassformer.inspect.ledger.sizes import sized_inputs
 
 STACK = gf.StackConfig(d_model=96, num_layers=3, num_heads=6)
 LARGE = {"d_model": 256, "num_layers": 4, "num_heads": 8}
@@ -137,7 +137,7 @@ RESIDENT = """
 import pickle, sys
 import torch
 import glassformer as gf
-from glassformer.inspect.sizes import sized_inputs
+from glassformer.inspect.ledger.sizes import sized_inputs
 
 def resident(name):
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith(name))

@@ -20,8 +20,8 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 import glassformer as gf
 from glassformer.config import LayerKind
 from glassformer.errors import InputError
-from glassformer.inspect.equations import Walk, Worked, show
-from glassformer.inspect.walkthrough import Part, walk
+from glassformer.inspect.walk.equations import Walk, Worked, show
+from glassformer.inspect.walk.walkthrough import Part, walk
 from glassformer.text import Tokenizer
 
 WORDS = ["<s>", "</s>", *"abcdefghijklmnopqr"]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tiny import make
 
-from glassformer.serve.routes import Routes
+from glassformer.explore.view.routes import Routes
+from glassformer.explore.view.session import Session
 from glassformer.serve.server import Server
-from glassformer.serve.session import Session
 
 PATIENCE = 15_000  # milliseconds
 

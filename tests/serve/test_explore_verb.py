@@ -16,8 +16,8 @@ from tiny import make_of_languages
 import glassformer as gf
 from glassformer.cli import main
 from glassformer.errors import InputError
-from glassformer.serve.destination import write_whole
-from glassformer.serve.session import Session
+from glassformer.explore.export.destination import write_whole
+from glassformer.explore.view.session import Session
 
 
 def run(*arguments: str | Path) -> int:

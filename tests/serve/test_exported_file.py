@@ -17,11 +17,11 @@ from tiny import TEXT, make
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.serve import export
-from glassformer.serve.bundle import bundled
-from glassformer.serve.export import exported, write_export
-from glassformer.serve.routes import Routes
-from glassformer.serve.session import Session
+from glassformer.explore.export import export
+from glassformer.explore.export.bundle import bundled
+from glassformer.explore.export.export import exported, write_export
+from glassformer.explore.view.routes import Routes
+from glassformer.explore.view.session import Session
 
 KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series"]
 NASTY = "<img src=x onerror=alert(1)></script><script>alert(2)</script><!-- \u2028 &lt;"

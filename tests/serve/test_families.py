@@ -5,10 +5,10 @@ import torch
 from family_configs import family_configs
 
 import glassformer as gf
-from glassformer.inspect.sizes import sized_inputs
-from glassformer.serve.flow import Costs, flow_of, steps_of
-from glassformer.serve.seen import seeing
-from glassformer.serve.slices import whole_map
+from glassformer.explore.view.flow import Costs, flow_of, steps_of
+from glassformer.explore.view.seen import seeing
+from glassformer.explore.view.slices import whole_map
+from glassformer.inspect.ledger.sizes import sized_inputs
 
 CONFIGS = family_configs(one_each=True)
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from tiny import TEXT
 
-from glassformer.serve import bounds
+from glassformer.explore.view import bounds
+from glassformer.explore.view.session import Session
+from glassformer.figures.png import SIGNATURE, chunk
 from glassformer.serve import server as serving
-from glassformer.serve.png import SIGNATURE, chunk
 from glassformer.serve.server import Server
-from glassformer.serve.session import Session
 
 JSON = {"Content-Type": "application/json"}
 UNEVEN = "unique_id,ds,y\n" + "\n".join(

@@ -7,8 +7,8 @@ from tiny import LINES, tokenizer_of
 from tokenizers import decoders
 
 import glassformer as gf
-from glassformer.serve.tokens import TokenTexts, join_characters
 from glassformer.text.token_bytes import BYTES, readable_bytes
+from glassformer.text.token_texts import TokenTexts, join_characters
 
 MARKERS = ("Ġ", "Ċ", "▁", "##", "</w>", "<0x")
 

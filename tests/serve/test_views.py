@@ -15,14 +15,14 @@ from tiny import TEXT, make
 from torch import Tensor
 
 import glassformer as gf
+from glassformer.explore.view.routes import Routes, stream
+from glassformer.explore.view.session import Session, View
+from glassformer.figures.png import as_png
 from glassformer.generation.loop import filtered
 from glassformer.generation.plan import make_plan, settled
-from glassformer.inspect.ledger import ledger
-from glassformer.inspect.record import Record
-from glassformer.serve.png import as_png
-from glassformer.serve.routes import Routes, stream
-from glassformer.serve.session import Session, View
-from glassformer.tasks.pictures import Picture
+from glassformer.inspect.ledger.ledger import ledger
+from glassformer.predict.pictures import Picture
+from glassformer.watch.record import Record
 
 RoutesOf = Callable[[str], Routes]
 KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series"]
@@ -364,7 +364,7 @@ def test_an_input_is_computed_once_and_old_ones_make_room(
     first = session.view({"text": "Once"})
     assert session.view({"text": "Once"}) is first
     assert len(calls) == 1
-    monkeypatch.setattr("glassformer.serve.session.MOST_BYTES", first.bytes + 10)
+    monkeypatch.setattr("glassformer.explore.view.session.MOST_BYTES", first.bytes + 10)
     session.view({"text": "upon"})
     assert list(session.views) != [first.id]
     with pytest.raises(Exception, match="send the input again"):
@@ -419,11 +419,11 @@ def test_the_values_of_a_step_are_computed_once_and_kept_within_bounds(
     ask("decoder.blocks.1.attn.scores", 0)
     assert len(passes) == 1
     one = view.bytes_of_steps
-    monkeypatch.setattr("glassformer.serve.values.MOST_BYTES", 2 * one)
+    monkeypatch.setattr("glassformer.explore.view.values.MOST_BYTES", 2 * one)
     for name in ("decoder.norm", "decoder.blocks.0.attn.out"):
         ask(name, 0)
     assert list(view.steps) == ["decoder.norm", "decoder.blocks.0.attn.out"]
-    monkeypatch.setattr("glassformer.serve.values.MOST_BYTES", one - 1)
+    monkeypatch.setattr("glassformer.explore.view.values.MOST_BYTES", one - 1)
     ask("decoder.blocks.1.attn.out", 0)  # too large to be kept, and answered all the same
     assert "decoder.blocks.1.attn.out" not in view.steps
 

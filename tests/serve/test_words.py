@@ -7,7 +7,7 @@ import pytest
 
 import glassformer
 
-PAGE = Path(glassformer.__file__).parent / "serve" / "page"
+PAGE = Path(glassformer.__file__).parent / "explore" / "page"
 PAIR = re.compile(r'^  "?([\w-]+)"?: \["(.*)", "(.*)"\],$', re.MULTILINE)
 WORDS = {key: (english, korean) for key, english, korean in PAIR.findall((PAGE / "words.js").read_text("utf-8"))}
 MODULES = {file.name: file.read_text("utf-8") for file in PAGE.glob("*.js") if file.name != "words.js"}

@@ -15,11 +15,11 @@ import torch.nn.functional as F
 import glassformer as gf
 from glassformer.cli import main
 from glassformer.errors import InputError, Stopped
-from glassformer.settings import StudyNormsSettings
 from glassformer.study import norms
 from glassformer.study.norms import measure_starts, open_study, study_norms
 from glassformer.study.trials import Study, Trial, character_loss, gradient_norms, make_model, make_task, train
 from glassformer.tasks.lm import LanguageModel
+from glassformer.verbs.study_norms import StudyNormsSettings
 
 
 def tiny(out: Path, **changes: object) -> StudyNormsSettings:

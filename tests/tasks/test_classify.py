@@ -19,7 +19,7 @@ from glassformer.tasks.classify import Classify
 from glassformer.tasks.metrics import classification_metrics, confusion, multi_label_metrics
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.text import train_tokenizer
-from glassformer.train.run import run
+from glassformer.training.run import run
 
 ANIMALS, COLOURS = ["cat", "dog", "bird", "fish"], ["red", "green", "blue", "white"]
 OWN = {

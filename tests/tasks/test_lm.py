@@ -20,7 +20,7 @@ from glassformer.errors import InputError
 from glassformer.tasks.corpora import covering, window_starts
 from glassformer.tasks.lm import LanguageModel
 from glassformer.tasks.settings import LmSettings
-from glassformer.train.run import check_free, run
+from glassformer.training.run import check_free, run
 
 STORIES = ["A cat sat on a mat. ", "Der Hund läuft. ", "고양이가 잔다. ", "One two three four five six. "]
 

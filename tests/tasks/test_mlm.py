@@ -18,7 +18,7 @@ from glassformer.tasks.mlm import MaskedLanguageModel, choose
 from glassformer.tasks.settings import MlmSettings
 from glassformer.text import train_tokenizer
 from glassformer.text.words import Words
-from glassformer.train.run import run
+from glassformer.training.run import run
 
 SENTENCE = "the cat sat on a mat while rain fell and children were watching birds over 12 houses"
 WORDS = SENTENCE.split()

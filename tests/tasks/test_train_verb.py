@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from glassformer.tasks import command
 from glassformer.tasks.settings import TranslateSettings
-from glassformer.train.task import Scores
+from glassformer.training.task import Scores
+from glassformer.verbs import train as command
 
 
 @pytest.mark.parametrize("rank", [None, "0", "1"])

@@ -13,10 +13,10 @@ from rich.console import Console
 from tiny_runs import tiny
 
 from glassformer.tasks.translate import Translate
-from glassformer.train.checkpoint import Checkpoints
-from glassformer.train.loop import Trainer
-from glassformer.train.ranks import Ranks
-from glassformer.train.report import Report
+from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.loop import Trainer
+from glassformer.training.ranks import Ranks
+from glassformer.training.report import Report
 
 
 class Told(Report):

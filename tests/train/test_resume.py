@@ -18,8 +18,8 @@ from tiny_runs import few, tiny, train, weights_of
 
 from glassformer.errors import InputError, Stopped
 from glassformer.tasks.translate import Translate
-from glassformer.train import checkpoint
-from glassformer.train.loop import Trainer
+from glassformer.training import checkpoint
+from glassformer.training.loop import Trainer
 
 EVERYTHING = {"steps": 12, "dropout": 0.1, "ema": 0.9, "average": 2, "eval_every": 4, "checkpoint_every": 5}
 WAYS = {

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
-from glassformer.train.run import run
-from glassformer.train.task import Scores
+from glassformer.training.run import run
+from glassformer.training.task import Scores
 
 
 def tiny(out: Path, **changes: Any) -> TranslateSettings:

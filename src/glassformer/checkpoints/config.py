@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 
 from glassformer.checkpoints.folder import CONFIG, GENERATION, WEIGHT_FILES, read_json
-from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import layout_of
 from glassformer.checkpoints.load import load_folder, stored_dtype
 from glassformer.config import NAMED, TransformerConfig
+from glassformer.hub import find_folder
 
 
 def config_of(path: str | Path, *, revision: str | None = None, token: str | None = None) -> TransformerConfig:

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from glassformer.checkpoints.folder import BESIDE, whole_folder
-from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import layout_for
 from glassformer.checkpoints.load import load_folder
 from glassformer.checkpoints.save import write_model
 from glassformer.checkpoints.tensors import SHARD, as_bytes, as_dtype
 from glassformer.errors import InputError
+from glassformer.hub import find_folder
 from glassformer.text import load_tokenizer
 
 TOKENIZER_PATTERNS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm")

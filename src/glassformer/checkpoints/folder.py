@@ -12,7 +12,7 @@ from typing import Any
 from glassformer.checkpoints.card import CARD, is_ours
 from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN
 from glassformer.errors import InputError
-from glassformer.schema import parse_json
+from glassformer.io import parse_json
 from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"

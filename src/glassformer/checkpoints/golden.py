@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer import __version__
 from glassformer.checkpoints.example import CHANNELS, answers, make_example, wave
-from glassformer.checkpoints.table import assign
 from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.families.table import assign
+from glassformer.version import __version__
 
 GOLDEN, CERTIFICATE = "golden.json", "certificate.json"
 MOST_VALUES = 256  # of each output

@@ -12,15 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer import __version__
-from glassformer.checkpoints.keys import TOKENS, Keys, token_ids
 from glassformer.checkpoints.labels import KEYS as LABELS
 from glassformer.checkpoints.labels import labels_in, unnamed
-from glassformer.checkpoints.table import Place, Rule, Table, expand, known
 from glassformer.config import GenerationConfig, LayerKind, StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError, nearest
 from glassformer.families import FAMILIES, Family
+from glassformer.families.keys import TOKENS, Keys, token_ids
+from glassformer.families.table import Place, Rule, Table, expand, known
+from glassformer.version import __version__
 
 OWN = "glassformer"
 LAST_LAYER = ("head.out.", "head.second.")  # what depends on the number of classes

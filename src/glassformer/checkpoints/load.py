@@ -18,14 +18,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.checkpoints.folder import CONFIG, GENERATION, read_json
-from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.labels import labels_in
 from glassformer.checkpoints.layout import LAST_LAYER, Layout, layout_of
-from glassformer.checkpoints.table import Rule, assign, check
 from glassformer.checkpoints.tensors import DTYPES, Tensors, as_dtype, can_compute, open_tensors
 from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.core.model import Transformer, initialise
 from glassformer.errors import InputError
+from glassformer.families.table import Rule, assign, check
+from glassformer.hub import find_folder
 
 
 def load(

@@ -32,17 +32,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from glassformer import __version__
 from glassformer.checkpoints.example import alone, answers, is_per_token, kept, make_example, to_left
 from glassformer.checkpoints.folder import CONFIG, read_json
 from glassformer.checkpoints.golden import GOLDEN, read_golden, sample
-from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.layout import layout_of
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensors import weight_files
 from glassformer.core.cache import Cache
-from glassformer.inspect.record import record
+from glassformer.hub import find_folder
+from glassformer.version import __version__
+from glassformer.watch.record import record
 
 # Differences are told in parts of the largest value. Two right orders of the same float32 sums are about 1e-6 apart,
 # at most 6e-6 in what we tried, 48 layers deep; the smallest of mistakes, an epsilon or a position, about 1e-3.

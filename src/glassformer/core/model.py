@@ -347,3 +347,8 @@ def initialise(model: Transformer, only: Container[str] | None = None) -> None:
             for token in (module.class_token, module.distillation_token):
                 if token is not None:
                     nn.init.zeros_(token)
+
+
+def count(model: nn.Module) -> int:
+    """How many parameters a model has."""
+    return sum(parameter.numel() for parameter in model.parameters())

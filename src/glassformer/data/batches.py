@@ -4,8 +4,6 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from glassformer.errors import InputError
 
@@ -52,11 +50,3 @@ def in_order(count: int, size: int, *, seed: int, epoch: int) -> list[list[int]]
 def check_size(name: str, size: int | None) -> None:
     if size is not None and size < 1:
         raise InputError(f"{name} {size}: expected 1 or more")
-
-
-def pad(rows: Sequence[Sequence[int]], value: int, *, left: bool = False) -> Tensor:
-    """Rows of different lengths as one tensor, filled up with `value`."""
-    width = max(len(row) for row in rows)
-    fill = [[value] * (width - len(row)) for row in rows]
-    padded = [[*f, *row] if left else [*row, *f] for row, f in zip(rows, fill, strict=True)]
-    return torch.tensor(padded, dtype=torch.long)

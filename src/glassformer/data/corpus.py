@@ -25,7 +25,7 @@ from torch import Tensor
 from glassformer.data.documents import Piece, pieces_of, stream_documents
 from glassformer.data.files import opened
 from glassformer.errors import InputError
-from glassformer.schema import parse_json
+from glassformer.io import parse_json
 from glassformer.text.tokenizer import Tokenizer
 
 TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "index.json"

@@ -11,7 +11,7 @@ There is no forward pass in any of them: what they compute is the core's, set by
     describe      the inverse of `config`, for models that are trained here: the sizes and choices of the config.json
                   that comes nearest
 
-Read first: `gpt2.py`. The engine is `checkpoints/table.py`.
+Read first: `gpt2.py`. The engine is `families/table.py`.
 """
 
 from importlib import import_module

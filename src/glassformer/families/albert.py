@@ -1,8 +1,8 @@
 """ALBERT (Lan et al., 2020): BERT with one block applied again and again, and embeddings narrower than the stack."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import bert
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
 
 model_types = ("albert",)

@@ -3,10 +3,10 @@ and M2M100 differ in norms and positions, and share this page."""
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
-from glassformer.checkpoints.table import Table, leading
 from glassformer.config import StackConfig, TransformerConfig
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
+from glassformer.families.table import Table, leading
 
 model_types = ("bart",)
 prefix = "model."

@@ -4,10 +4,10 @@ built alike and share this page's table."""
 from collections.abc import Callable
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys, name_of
-from glassformer.checkpoints.table import Table, fixed
 from glassformer.config import StackConfig, TransformerConfig
+from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
+from glassformer.families.table import Table, fixed
 
 model_types = ("bert",)
 prefix = "bert."

@@ -1,8 +1,8 @@
 """DeiT (Touvron et al., 2021): ViT with a second token and a second classifier, which a teacher's answers train."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import vit
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
 
 model_types = ("deit",)

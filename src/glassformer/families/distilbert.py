@@ -1,7 +1,7 @@
 """DistilBERT (Sanh et al., 2019): BERT with half of its layers, and no segments."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import StackConfig, TransformerConfig
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
 
 model_types = ("distilbert",)

@@ -1,8 +1,8 @@
 """ELECTRA (Clark et al., 2020): BERT's encoder, trained to find replaced words; its embeddings may be narrower."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import bert
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
 
 model_types = ("electra",)

@@ -1,10 +1,10 @@
 """Falcon (Almazrouei et al., 2023): attention and feed-forward side by side, keys and values shared by many heads. The
 7B has one norm and one pair for all heads; the newer layout has a pair per group of heads, and one norm or two."""
 
-from glassformer.checkpoints.keys import Keys
-from glassformer.checkpoints.table import Table, split
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
+from glassformer.families.table import Table, split
 
 model_types = ("falcon",)
 prefix = "transformer."

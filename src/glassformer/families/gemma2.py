@@ -1,8 +1,8 @@
 """Gemma 2 (Gemma Team, 2024): Gemma with norms around each branch, soft-caps, and every other layer in a window."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import gemma, llama
+from glassformer.families.keys import Keys
 
 model_types = ("gemma2",)
 prefix, ignored = llama.prefix, llama.ignored

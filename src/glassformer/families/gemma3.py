@@ -1,9 +1,9 @@
 """Gemma 3, text (Gemma Team, 2025): Gemma 2 with norms on q and k instead of caps; five layers of six see a window,
 and those turn their positions faster than the others."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import gemma, gemma2, llama
+from glassformer.families.keys import Keys
 
 model_types = ("gemma3_text",)
 prefix, ignored = llama.prefix, llama.ignored

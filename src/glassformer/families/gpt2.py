@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys, name_of
-from glassformer.checkpoints.table import split, transposed
 from glassformer.config import StackConfig, TransformerConfig
+from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
+from glassformer.families.table import split, transposed
 from glassformer.schema import OPEN
 
 model_types = ("gpt2",)

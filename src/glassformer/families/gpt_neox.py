@@ -1,11 +1,11 @@
 """GPT-NeoX and Pythia (Black et al., 2022; Biderman et al., 2023): attention and feed-forward side by side, each with
 its own norm; a quarter of every head turns with the position."""
 
-from glassformer.checkpoints.keys import Keys
-from glassformer.checkpoints.table import split
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.errors import InputError
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
+from glassformer.families.table import split
 
 model_types = ("gpt_neox",)
 prefix = "gpt_neox."

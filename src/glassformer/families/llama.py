@@ -3,10 +3,10 @@ queries and a gated feed-forward. Many families are this one with a few settings
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys, name_of
-from glassformer.checkpoints.table import Table
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
+from glassformer.families.table import Table
 
 model_types = ("llama",)
 prefix = "model."

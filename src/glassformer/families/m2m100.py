@@ -1,9 +1,9 @@
 """M2M100 and NLLB (Fan et al., 2021; NLLB Team, 2022): translation among a hundred and more languages, pre-norm, with
 sinusoids in halves whose last angle is pos / 10000."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import bart
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
 
 model_types = ("m2m_100",)

@@ -3,11 +3,11 @@ sinusoids in halves. So the original Transformer, trained here, is saved in this
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys, name_of
-from glassformer.checkpoints.table import Table, fixed
 from glassformer.config import TransformerConfig
 from glassformer.families import bart
+from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
+from glassformer.families.table import Table, fixed
 
 model_types = ("marian",)
 prefix = bart.prefix

@@ -1,9 +1,9 @@
 """mBART (Liu et al., 2020; Tang et al., 2020): BART in pre-norm order for many languages; a target begins with the last
 token of its labels, the name of the language."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import bart
+from glassformer.families.keys import Keys
 
 model_types = ("mbart",)
 prefix, ignored, weights = bart.prefix, bart.ignored, bart.weights

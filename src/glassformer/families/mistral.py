@@ -1,8 +1,8 @@
 """Mistral (Jiang et al., 2023): LLaMA with every layer seeing only the last W tokens."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import llama
+from glassformer.families.keys import Keys
 
 model_types = ("mistral",)
 prefix, ignored, weights = llama.prefix, llama.ignored, llama.weights

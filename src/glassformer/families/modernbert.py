@@ -3,10 +3,10 @@ three see a window, and the embedding's norm stands for the first block's."""
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys, name_of
-from glassformer.checkpoints.table import split
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
+from glassformer.families.table import split
 
 model_types = ("modernbert",)
 prefix = "model."

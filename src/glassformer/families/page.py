@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
-from glassformer.checkpoints.table import Table
 from glassformer.config import TransformerConfig
+from glassformer.families.keys import Keys
+from glassformer.families.table import Table
 
 
 @dataclass(frozen=True)

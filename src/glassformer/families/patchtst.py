@@ -6,9 +6,9 @@ core.
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys, name_of
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.errors import InputError
+from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
 
 model_types = ("patchtst",)

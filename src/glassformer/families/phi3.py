@@ -1,9 +1,9 @@
 """Phi-3 (Abdin et al., 2024): LLaMA with q, k and v stored as one matrix, and its long texts by longrope."""
 
-from glassformer.checkpoints.keys import Keys
-from glassformer.checkpoints.table import split
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import llama
+from glassformer.families.keys import Keys
+from glassformer.families.table import split
 
 model_types = ("phi3",)
 prefix, ignored = llama.prefix, llama.ignored

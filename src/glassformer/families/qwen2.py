@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.families import llama
+from glassformer.families.keys import Keys
 
 model_types = ("qwen2",)
 prefix, ignored, weights = llama.prefix, llama.ignored, llama.weights

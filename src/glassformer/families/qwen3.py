@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import llama, qwen2
+from glassformer.families.keys import Keys
 
 model_types = ("qwen3",)
 prefix, ignored = llama.prefix, llama.ignored

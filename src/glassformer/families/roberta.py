@@ -1,9 +1,9 @@
 """RoBERTa and XLM-RoBERTa (Liu et al., 2019; Conneau et al., 2020): BERT trained longer, without its second segment,
 and with positions counted from behind the padding id."""
 
-from glassformer.checkpoints.keys import Keys
 from glassformer.config import TransformerConfig
 from glassformer.families import bert
+from glassformer.families.keys import Keys
 from glassformer.families.page import Head
 
 model_types = ("roberta", "xlm-roberta")

@@ -1,11 +1,11 @@
 """T5 and mT5 (Raffel et al., 2020; Xue et al., 2021): an encoder-decoder without absolute positions, biases or a scale
 in its attention. Version 1.1 and mT5 gate the feed-forward and have a language head of their own."""
 
-from glassformer.checkpoints.keys import ACTIVATION, Keys
-from glassformer.checkpoints.table import Table
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.errors import InputError, nearest
+from glassformer.families.keys import ACTIVATION, Keys
 from glassformer.families.page import Head
+from glassformer.families.table import Table
 
 model_types = ("t5", "mt5")
 ignored = (

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from glassformer.checkpoints.keys import Keys, name_of
-from glassformer.checkpoints.table import leading
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
+from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
+from glassformer.families.table import leading
 
 model_types = ("vit",)
 prefix = "vit."

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.checkpoints.preparation import Preparation
+from glassformer.checkpoints.run import RUN
 from glassformer.core.model import Transformer
 from glassformer.core.stack import Stack
 from glassformer.data.digits import digits
@@ -22,15 +23,14 @@ from glassformer.data.seasons import seasons
 from glassformer.data.series import Series, Values, read_series
 from glassformer.errors import InputError
 from glassformer.generation import generate
+from glassformer.predict.pictures import Picture, read_pixels
+from glassformer.predict.predictors import begin_in, on_device
+from glassformer.predict.series import Scale, last_window, of_training, scaler_for
 from glassformer.tasks.classify import Classify
 from glassformer.tasks.evaluate import task_to_score
 from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.images import ImageClasses
-from glassformer.tasks.pictures import Picture, read_pixels
-from glassformer.tasks.predictors import begin_in, on_device
-from glassformer.tasks.series import Scale, last_window, of_training, scaler_for
 from glassformer.text import Tokenizer
-from glassformer.train.run import RUN
 
 EXAMPLE = "example"  # the word for an input that need not be brought
 TRANSLATED, CONTINUED = 128, 24  # tokens that are written, at the most

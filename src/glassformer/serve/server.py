@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from glassformer.errors import InputError
+from glassformer.explore.export.export import PAGE, exported
+from glassformer.explore.view.bounds import BusyError, GoneError, OvertimeError
+from glassformer.explore.view.routes import Routes
+from glassformer.explore.view.session import Session
 from glassformer.serve.arriving import Arriving
-from glassformer.serve.bounds import BusyError, GoneError, OvertimeError
-from glassformer.serve.export import PAGE, exported
-from glassformer.serve.routes import Routes
-from glassformer.serve.session import Session
 
 LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")

@@ -7,7 +7,7 @@ Pre and post norm, several depths and learning rates, with and without warm-up: 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 
@@ -17,8 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from glassformer.errors import InputError
-from glassformer.schema import parse_json
-from glassformer.settings import StudyNormsSettings
+from glassformer.io import parse_json, write_whole
 from glassformer.study.picture import draw_norms
 from glassformer.study.trials import (
     ORDERS,
@@ -33,36 +32,48 @@ from glassformer.study.trials import (
 )
 from glassformer.tasks.lm import LanguageModel
 from glassformer.terminal import make_console
-from glassformer.train.checkpoint import write_whole
-from glassformer.train.report import as_time
+from glassformer.training.report import as_time
 
 NUMBERS, PICTURE = "norms.json", "norms.png"
 INITIALISATIONS = 16  # over which the gradients before the first step are averaged
 FIXED = 2  # what a step costs beside its layers, in layers
 
 
-def study_norms(settings: StudyNormsSettings) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is trained: every depth at every rate, with both places of the norm, with and without warm-up."""
+
+    out: Path
+    depths: tuple[int, ...]
+    rates: tuple[float, ...]
+    steps: int
+    warmup: int
+    seed: int
+    minutes: float
+
+
+def study_norms(plan: Plan) -> None:
     console = make_console()
-    task = make_task(settings.seed)
-    study = open_study(settings, character_loss(task))
+    task = make_task(plan.seed)
+    study = open_study(plan, character_loss(task))
     with one_thread():
-        study = measure_starts(task, study, settings)
+        study = measure_starts(task, study, plan)
         if not study.results:
-            keep(study, settings)  # early, so that a missing matplotlib is known before anything is trained
-        study = train_all(task, study, settings, console)
-    keep(study, settings)
-    console.print(f"\nthe picture  {settings.out / PICTURE}\nthe numbers  {settings.out / NUMBERS}")
+            keep(study, plan)  # early, so that a missing matplotlib is known before anything is trained
+        study = train_all(task, study, plan, console)
+    keep(study, plan)
+    console.print(f"\nthe picture  {plan.out / PICTURE}\nthe numbers  {plan.out / NUMBERS}")
 
 
-def measure_starts(task: LanguageModel, study: Study, settings: StudyNormsSettings) -> Study:
+def measure_starts(task: LanguageModel, study: Study, plan: Plan) -> Study:
     """Adds the gradients before the first step, as means over several initial weights, for depths not yet measured."""
     starts = list(study.starts)
-    for depth in settings.depths:
+    for depth in plan.depths:
         for order in ORDERS:
             if any((start.order, start.depth) == (order, depth) for start in starts):
                 continue
             norms = [
-                measured_gradients(task, make_model(task, order, depth, settings.seed + number), number)
+                measured_gradients(task, make_model(task, order, depth, plan.seed + number), number)
                 for number in range(INITIALISATIONS)
             ]
             mean = tuple(round(float(value), 5) for value in np.mean(norms, axis=0))
@@ -70,24 +81,24 @@ def measure_starts(task: LanguageModel, study: Study, settings: StudyNormsSettin
     return study.replace(starts=tuple(starts))
 
 
-def trials(settings: StudyNormsSettings) -> list[Trial]:
+def trials(plan: Plan) -> list[Trial]:
     """From the cheapest to the dearest."""
     return [
         Trial(order=order, depth=depth, rate=rate, warmup=warmup)
-        for depth in sorted(settings.depths)
-        for rate in sorted(settings.rates)
+        for depth in sorted(plan.depths)
+        for rate in sorted(plan.rates)
         for order in ORDERS
-        for warmup in (settings.warmup, 0)
+        for warmup in (plan.warmup, 0)
     ]
 
 
-def train_all(task: LanguageModel, study: Study, settings: StudyNormsSettings, console: Console) -> Study:
+def train_all(task: LanguageModel, study: Study, plan: Plan, console: Console) -> Study:
     """Adds the runs that are not there yet, as far as the time reaches."""
     known = {result.trial for result in study.results}
-    wanted = [trial for trial in trials(settings) if trial not in known]
+    wanted = [trial for trial in trials(plan) if trial not in known]
     if known:
         console.print(f"{len(known)} finished runs are kept, {len(wanted)} are to be trained")
-    clock, skipped = Clock(settings, wanted), 0
+    clock, skipped = Clock(plan, wanted), 0
     with progress_bar(console) as bar:
         line = bar.add_task("", total=clock.work_in_all, left="?")
         for number, trial in enumerate(wanted, start=1):
@@ -98,17 +109,15 @@ def train_all(task: LanguageModel, study: Study, settings: StudyNormsSettings, c
                 console.print(f"{number:2}/{len(wanted)}  {trial}  {said}")
                 clock.drop(trial)
                 continue
-            result = train(
-                task, trial, steps=settings.steps, seed=settings.seed, tell=partial(bar.advance, line, work(trial))
-            )
+            result = train(task, trial, steps=plan.steps, seed=plan.seed, tell=partial(bar.advance, line, work(trial)))
             clock.finish(trial, result.seconds)
             study = study.replace(results=(*study.results, result))
-            keep_numbers(study, settings.out)
+            keep_numbers(study, plan.out)
             bar.update(line, left=clock.left())
             console.print(f"{number:2}/{len(wanted)}  {trial}  {study.outcome(result)}  ({clock.left()} left)")
     if skipped:
         console.print(
-            f"\n{skipped} runs did not fit into --minutes {settings.minutes:g}: the same command goes on with them"
+            f"\n{skipped} runs did not fit into --minutes {plan.minutes:g}: the same command goes on with them"
         )
     return study
 
@@ -121,9 +130,9 @@ def work(trial: Trial) -> int:
 class Clock:
     """How long the rest will take, by what the runs so far took."""
 
-    def __init__(self, settings: StudyNormsSettings, wanted: list[Trial]) -> None:
-        self.began, self.limit = time.perf_counter(), 60 * settings.minutes
-        self.work_in_all = max(1, sum(map(work, wanted)) * settings.steps)
+    def __init__(self, plan: Plan, wanted: list[Trial]) -> None:
+        self.began, self.limit = time.perf_counter(), 60 * plan.minutes
+        self.work_in_all = max(1, sum(map(work, wanted)) * plan.steps)
         self.to_do, self.done, self.seconds = sum(map(work, wanted)), 0, 0.0
 
     def finish(self, trial: Trial, seconds: float) -> None:
@@ -145,15 +154,15 @@ class Clock:
         return as_time(max(0.0, min(self.remaining(), self.to_do * self.seconds / self.done)))
 
 
-def open_study(settings: StudyNormsSettings, frequencies: float) -> Study:
+def open_study(plan: Plan, frequencies: float) -> Study:
     """The study of the folder, or a new one. What was made otherwise is not mixed with what is to come."""
-    new = Study(steps=settings.steps, warmup=settings.warmup, seed=settings.seed, frequencies=round(frequencies, 4))
-    file = settings.out / NUMBERS
+    new = Study(steps=plan.steps, warmup=plan.warmup, seed=plan.seed, frequencies=round(frequencies, 4))
+    file = plan.out / NUMBERS
     if not file.is_file():
         try:
-            settings.out.mkdir(parents=True, exist_ok=True)
+            plan.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"--out {settings.out} cannot be made: {error.strerror}. Choose another folder") from None
+            raise InputError(f"--out {plan.out} cannot be made: {error.strerror}. Choose another folder") from None
         return new
     try:
         old = Study.from_dict(parse_json(file))
@@ -168,20 +177,20 @@ def open_study(settings: StudyNormsSettings, frequencies: float) -> Study:
     return old
 
 
-def keep(study: Study, settings: StudyNormsSettings) -> None:
-    keep_numbers(study, settings.out)
-    draw_norms(chosen_part(study, settings), settings.out / PICTURE)
+def keep(study: Study, plan: Plan) -> None:
+    keep_numbers(study, plan.out)
+    draw_norms(chosen_part(study, plan), plan.out / PICTURE)
 
 
 def keep_numbers(study: Study, out: Path) -> None:
     write_whole(out / NUMBERS, study.to_dict())
 
 
-def chosen_part(study: Study, settings: StudyNormsSettings) -> Study:
+def chosen_part(study: Study, plan: Plan) -> Study:
     """Without what an earlier call measured and this one does not ask for."""
-    asked = set(trials(settings))
+    asked = set(trials(plan))
     return study.replace(
-        starts=tuple(start for start in study.starts if start.depth in settings.depths),
+        starts=tuple(start for start in study.starts if start.depth in plan.depths),
         results=tuple(result for result in study.results if result.trial in asked),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.inspect.plots import SEQUENTIAL, canvas
+from glassformer.figures.plots import SEQUENTIAL, canvas
 from glassformer.study.trials import ORDERS, Result, Study
 
 HUES = {"pre": "#1b6ca8", "post": "#d1495b"}

@@ -22,11 +22,11 @@ from glassformer.errors import Stopped
 from glassformer.schema import Config
 from glassformer.tasks.lm import LanguageModel
 from glassformer.tasks.settings import LmSettings
-from glassformer.train.checkpoint import Checkpoints
-from glassformer.train.loop import DivergedError, Trainer
-from glassformer.train.ranks import Ranks
-from glassformer.train.report import Report
-from glassformer.train.signals import Signals
+from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.loop import DivergedError, Trainer
+from glassformer.training.ranks import Ranks
+from glassformer.training.report import Report
+from glassformer.training.signals import Signals
 
 D_MODEL, HEADS, CONTEXT, WINDOWS = 32, 4, 32, 16
 NOTHING = 0.05  # nats by which a model must beat the characters' frequencies to have learned more than them

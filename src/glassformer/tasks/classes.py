@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.tasks.metrics import classification_metrics, confusion, multi_label_metrics
-from glassformer.train.task import Scores, Task
+from glassformer.training.task import Scores, Task
 
 SHOWN = 10  # wrong answers in the report, and as many right ones
 

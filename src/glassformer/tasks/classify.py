@@ -22,7 +22,7 @@ from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
 from glassformer.tasks.readers import Reader, SeriesReader, TextReader
 from glassformer.tasks.settings import ClassifySettings
-from glassformer.train.task import Batch, Scores, spread
+from glassformer.training.task import Batch, Scores, spread
 
 READERS: dict[str, type[Reader]] = {"text": TextReader, "series": SeriesReader}
 COUNTED = 20_000  # examples up to which words are counted for comparison

@@ -19,10 +19,9 @@ from glassformer.data.corpus import Corpus, corpus_from_texts, write_corpus
 from glassformer.data.documentation import documentation_split
 from glassformer.data.documents import BLANK_LINES, stream_documents
 from glassformer.errors import InputError
-from glassformer.tasks.models import room_for
 from glassformer.tasks.settings import LanguageSettings
 from glassformer.text import Tokenizer
-from glassformer.train.run import TOKENS
+from glassformer.training.run import TOKENS
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -75,7 +74,7 @@ def load_corpora(
 
 def check_context(settings: LanguageSettings, model: Transformer) -> None:
     """A loaded model with a table of positions sees no further than that."""
-    room = room_for(model)
+    room = model.config.room
     if room is not None and room < settings.context:
         raise InputError(
             f"--context {settings.context}: --init {settings.init} has a table of {room} positions. Lower it"

@@ -1,52 +1,24 @@
-"""The verb `eval`, and `gf.evaluate`: how good a finished run is, on what it held out or on other files.
+"""`gf.evaluate`: how good a finished run is, on what it held out or on other files.
 
 A run keeps its settings, so what it held out is found again: its files, the seed of its split, its columns.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoints.folder import WEIGHTS
-from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.load import usable_device
+from glassformer.checkpoints.run import RUN, read_record
 from glassformer.errors import InputError
-from glassformer.settings import EvalSettings
-from glassformer.tasks.command import TASKS, make_task, settings_to_judge, show_scores
+from glassformer.hub import find_folder
+from glassformer.tasks.registry import TASKS, make_task, settings_to_judge
 from glassformer.tasks.settings import TaskSettings
-from glassformer.terminal import make_console
-from glassformer.train.checkpoint import FOLDER as CHECKPOINTS
-from glassformer.train.run import RUN, read_record
-from glassformer.train.task import Scores, Task
+from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
+from glassformer.training.task import Scores, Task
 
 OWN_FILES = ("data", "valid", "test")
-
-
-def evaluate_command(settings: EvalSettings) -> None:
-    scores = evaluate(
-        str(settings.run),
-        settings.data,
-        split=settings.split,
-        task=settings.task,
-        device=settings.device,
-        num_beams=settings.num_beams,
-        **settings.changes,
-    )
-    if not settings.json:
-        show_scores(scores, make_console())
-        return
-    said = {
-        "run": str(settings.run),
-        "data": [str(file) for file in settings.data] or settings.split or "held out",
-        "count": scores.count,
-        "unit": scores.unit,
-        "metrics": scores.metrics,
-        "baselines": scores.baselines,
-        "notes": scores.notes,
-    }
-    print(json.dumps(said, ensure_ascii=False))
 
 
 def evaluate(

@@ -14,17 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.checkpoints.hub import find_folder
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
+from glassformer.hub import find_folder
+from glassformer.predict.series import SCALE, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
 from glassformer.tasks.models import describe_model, make_model, sizes_of
-from glassformer.tasks.series import SCALE, read_scale
 from glassformer.tasks.settings import ForecastSettings
-from glassformer.train.task import Batch, Curve, Scores, Task, spread
+from glassformer.training.task import Batch, Curve, Scores, Task, spread
 
 JUDGED = 256  # windows that are looked at together
 DRAWN = 6  # curves in the report

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.hub import find_folder
 from glassformer.checkpoints.labels import class_names, name_classes
 from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
@@ -17,12 +16,13 @@ from glassformer.data.digits import digits
 from glassformer.data.images import CHANNELS, Images, Mode, Pixels, read_images
 from glassformer.data.split import split
 from glassformer.errors import InputError
+from glassformer.hub import find_folder
 from glassformer.tasks.baselines import majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.settings import ImagesSettings
-from glassformer.train.task import Batch, Scores, spread
+from glassformer.training.task import Batch, Scores, spread
 
 BICUBIC = 3  # as pillow numbers its filters
 JUDGED = 256  # images that are looked at together

@@ -21,6 +21,7 @@ from glassformer.data.batches import in_order
 from glassformer.data.corpus import Corpus
 from glassformer.data.ngram import character_ngram
 from glassformer.errors import InputError
+from glassformer.predict.predictors import complete
 from glassformer.tasks.corpora import (
     Numbers,
     check_context,
@@ -32,11 +33,10 @@ from glassformer.tasks.corpora import (
     window_starts,
 )
 from glassformer.tasks.models import describe_model, gated_width, make_model, sizes_of
-from glassformer.tasks.predictors import complete
 from glassformer.tasks.settings import LmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.train.task import Batch, Scores, Task, spread
+from glassformer.training.task import Batch, Scores, Task, spread
 
 VALIDATED = 256  # windows, spread over the text, that are looked at during training
 COUNTED = 3_000_000  # bytes of text up to which n-grams are counted for comparison

@@ -37,7 +37,7 @@ from glassformer.tasks.settings import MlmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
 from glassformer.text.words import Words
-from glassformer.train.task import Batch, Scores, Task
+from glassformer.training.task import Batch, Scores, Task
 
 MASKED, REPLACED = 0.8, 0.1  # of the tokens to be guessed
 COUNTED = 3_000_000  # tokens of the training text whose frequencies are compared with

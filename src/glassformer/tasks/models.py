@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from glassformer.checkpoints.load import load
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.core.model import Transformer
+from glassformer.core.model import Transformer, count
 from glassformer.errors import InputError
-from glassformer.inspect.params import count
 from glassformer.tasks.settings import TaskSettings
 from glassformer.text import Tokenizer
 
@@ -107,10 +105,3 @@ def describe_model(model: Transformer, settings: TaskSettings) -> str:
         f"{'-'.join(parts)}, {layers} layers, d_model {last.d_model}, {last.num_heads} heads, "
         f"{count(model):,} parameters{origin}"
     )
-
-
-def room_for(model: nn.Module) -> int | None:
-    """The longest text that every stack of a model can place; None where there is no end."""
-    assert isinstance(model, Transformer)
-    rooms = [stack.room for stack in (model.config.encoder, model.config.decoder) if stack is not None]
-    return min((room for room in rooms if room is not None), default=None)

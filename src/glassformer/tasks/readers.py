@@ -9,17 +9,17 @@ import torch
 
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
-from glassformer.data.batches import pad
 from glassformer.data.documentation import documentation_examples
 from glassformer.data.files import Examples
 from glassformer.data.labeled_series import LabeledSeries, read_labeled_series
 from glassformer.data.texts import LabeledText, read_labeled
 from glassformer.errors import InputError
-from glassformer.tasks.models import encoder_config, room_for, sizes_of
+from glassformer.tasks.models import encoder_config, sizes_of
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.train.task import Batch
+from glassformer.text.padding import pad
+from glassformer.training.task import Batch
 
 PATCHES = 20  # about so many in a series, where nobody says
 SHOWN_VALUES = 6
@@ -113,7 +113,7 @@ class TextReader(Reader):
             raise InputError(f"--init {self.settings.init} reads no text: expected a model of texts, or --reads series")
         self.model = model
         fit_tokenizer(self.tokenizer, model)
-        self.cutter = Cutter(self.tokenizer, self.settings, room_for(model))
+        self.cutter = Cutter(self.tokenizer, self.settings, model.config.room)
 
     def encode(self, examples: Examples[LabeledText]) -> list[tuple[list[int], list[int]]]:
         """For each text its ids, and the segments of those of a pair, if the model tells segments apart."""

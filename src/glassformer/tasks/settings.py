@@ -1,4 +1,4 @@
-"""What each task can be told: its data, its model, and sensible values for its training (`train/settings.py`).
+"""What each task can be told: its data, its model, and sensible values for its training (`training/settings.py`).
 
 Nothing heavy is imported here. The string under a field is its help text.
 """
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from glassformer.errors import InputError
 from glassformer.schema import OPEN
-from glassformer.train.settings import TrainSettings
+from glassformer.training.settings import TrainSettings
 
 Preset = Literal["tiny", "small", "base"]
 MODEL = (

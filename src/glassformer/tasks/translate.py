@@ -14,19 +14,20 @@ import torch.nn.functional as F
 
 from glassformer.config import GenerationConfig, StackConfig, TransformerConfig
 from glassformer.core.model import IGNORE
-from glassformer.data.batches import bucketed, pad
+from glassformer.data.batches import bucketed
 from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.data.split import split_without_doubles
 from glassformer.errors import InputError
+from glassformer.predict.predictors import translate
 from glassformer.tasks.baselines import nearest_source
 from glassformer.tasks.metrics import translation_metrics
-from glassformer.tasks.models import describe_model, make_model, room_for, sizes_of
-from glassformer.tasks.predictors import translate
+from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.train.task import Batch, Scores, Task, spread
+from glassformer.text.padding import pad
+from glassformer.training.task import Batch, Scores, Task, spread
 
 HELD_OUT_DATES = 500  # to validate, and as many to test
 SHOWN = 20  # examples in the report
@@ -60,7 +61,7 @@ class Translate(Task):
         if settings.init is not None:
             self.set_search()
         fit_tokenizer(self.tokenizer, self.model)
-        self.cutter = Cutter(self.tokenizer, settings, room_for(self.model))
+        self.cutter = Cutter(self.tokenizer, settings, self.model.config.room)
         self.examples = self.encode(self.pairs)
         self.lengths = [max(map(len, example)) for example in self.examples]
         for held_out in (self.valid, self.test or []):  # what is too long is told now, and not at the first evaluation

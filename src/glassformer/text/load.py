@@ -11,9 +11,9 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
-from glassformer.checkpoints.hub import find_folder
 from glassformer.errors import InputError, nearest
-from glassformer.schema import parse_json
+from glassformer.hub import find_folder
+from glassformer.io import parse_json
 from glassformer.text.conventions import SAME, content, family_of
 from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens

@@ -17,10 +17,10 @@ import torch
 from tokenizers import decoders
 from torch import Tensor
 
-from glassformer.data.batches import pad
 from glassformer.errors import InputError, nearest
 from glassformer.text.chat import render
 from glassformer.text.languages import language_template, language_tokens
+from glassformer.text.padding import pad
 from glassformer.text.token_bytes import readable_token
 
 TOKENIZER, TARGET, SETTINGS = "tokenizer.json", "tokenizer_target.json", "tokenizer_config.json"

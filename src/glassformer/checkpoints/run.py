@@ -1,0 +1,20 @@
+"""`run.json`: how a run came about, and how its inputs were prepared. Written by `training/run.py`."""
+
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import InputError
+from glassformer.io import parse_json
+
+RUN = "run.json"
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """What a run folder says of itself."""
+    file = Path(path) / RUN
+    if not file.is_file():
+        raise InputError(f"{path} has no {RUN}: it is half-written, or not a run folder")
+    record = parse_json(file)
+    if not isinstance(record, dict) or "task" not in record or "settings" not in record:
+        raise InputError(f"{file} does not say what the run was trained for")
+    return record

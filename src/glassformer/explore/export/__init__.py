@@ -1,0 +1,1 @@
+"""The page with the answers to one input, as one file."""

@@ -1,0 +1,232 @@
+"""The explorer of one input as one file, which opens with no network and no server.
+
+The page's style and modules stand in it, and the answers that the page would ask for. Two blocks of text hold these:
+
+    <script type="application/json" id="frozen-index">    {"id", "layer", "state", "inside", "parts"}
+    <script type="text/plain" id="frozen-data">           base64 of gzip of all parts, one after another
+
+`state` is the fragment of the page's address when it was saved: it opens with the same language, layer, head and token.
+`parts` says where each is: path -> {"kind", "at", "size", ...}, counted in bytes after unpacking.
+
+    json      an answer under its own path: model, view/ID, view/ID/rollout?stack=..., source?file=...
+    heads     the bytes of view/ID/heads?name=...
+    map       all heads of view/ID/map?name=...: "heads", "rows", "columns", "largest" (one each), "bits" (16 or 8).
+              First the high bytes of all weights, head by head; then, of 16 bits, the low bytes in the same order.
+              weight = largest * (code / (2 ** bits - 1)) ** 2
+    vectors   view/ID/vectors?name=NAME&of=q (or k, v; "hidden" of NAME.ffn): "shape" (heads, tokens, numbers), "scale"
+              one for each head. value = scale * byte, signed
+    numbers   view/ID/vectors?name=NAME.ffn&of=active: a part for each token. value = byte / 255
+
+`inside` says what was left out so that the file stays small enough to mail: {"maps": "all" | "layer" | "none",
+"bits": 16 | 8, "vectors": "all" | "layer" | "none"}; "layer" is the one that was shown.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.explore.export.bundle import bundled
+from glassformer.explore.export.destination import check_destination, write_whole
+from glassformer.explore.view.bounds import turn, within
+from glassformer.explore.view.query import number_of
+from glassformer.explore.view.routes import Routes
+from glassformer.explore.view.session import Session, View
+from glassformer.explore.view.slices import Layer, heads_bytes
+
+PAGE = Path(__file__).parents[1] / "page"
+SMALL = 3_000_000  # bytes of a file that is easily mailed
+STYLE, SCRIPT = '<link rel="stylesheet" href="style.css">', '<script type="module" src="main.js"></script>'
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How much goes into a file."""
+
+    maps: str
+    bits: int
+    vectors: str
+
+    @staticmethod
+    def has(chosen: str, name: str, shown: int) -> bool:
+        """Whether the layer of this name is inside, when all are, none, or the one that is shown."""
+        return chosen == "all" or (chosen == "layer" and int(name.split(".")[2]) == shown)
+
+
+# From everything down, until the file is small.
+CHOICES = (
+    Choice("all", 16, "all"),
+    Choice("all", 16, "layer"),
+    Choice("all", 8, "layer"),
+    Choice("layer", 16, "layer"),
+    Choice("layer", 8, "layer"),
+    Choice("none", 8, "layer"),
+    Choice("none", 8, "none"),
+)
+
+
+class Parts:
+    """Bytes one after another, with an index of where each is."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, dict[str, Any]] = {}
+        self.content: list[bytes] = []
+        self.size = 0
+
+    def add(self, path: str, kind: str, content: bytes, **more: Any) -> None:
+        self.index[path] = {"kind": kind, "at": self.size, "size": len(content), **more}
+        self.content.append(content)
+        self.size += len(content)
+
+    def copy(self) -> "Parts":
+        same = Parts()
+        same.index, same.content, same.size = dict(self.index), list(self.content), self.size
+        return same
+
+    def add_json(self, path: str, values: Any) -> None:
+        self.add(path, "json", json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
+
+
+def exported(session: Session, routes: Routes, view: View, layer: str | None = None, state: str = "") -> str:
+    """The page with one view inside: all of it, or as much as stays small."""
+    with torch.no_grad(), turn(routes.places), within(session.seconds):
+        return fitted(session, routes, view, layer, state)
+
+
+def fitted(session: Session, routes: Routes, view: View, layer: str | None, state: str) -> str:
+    layers = max(stack["num_layers"] for stack in session.describe()["stacks"].values())
+    shown = number_of({} if layer is None else {"layer": layer}, "layer", layers, default=layers - 1)
+    page, always, found = whole_page(), always_inside(session, routes, view), ""
+    for choice in CHOICES:
+        if rough_size(view, shown, choice) > 3 * SMALL:
+            continue
+        parts = always.copy()
+        add_chosen(parts, view, shown, choice)
+        index = {"id": view.id, "layer": shown, "state": state, "inside": vars(choice), "parts": parts.index}
+        found = filled(page, index, parts)
+        if len(found.encode()) < SMALL:
+            return found
+    return found
+
+
+def rough_size(view: View, shown: int, choice: Choice) -> int:
+    """Bytes of maps and vectors, so that nothing is computed that is much too large."""
+    size = 0
+    for name, layer in view.seen.layers.items():
+        rows, keys = layer.size
+        if choice.has(choice.maps, name, shown):
+            size += layer.num_heads * rows * keys * choice.bits // 8
+        if choice.has(choice.vectors, name, shown):
+            size += layer.bytes // 4
+    return size
+
+
+def always_inside(session: Session, routes: Routes, view: View) -> Parts:
+    parts, at = Parts(), f"view/{view.id}"
+    parts.add_json("model", {**session.describe(), "live": False})
+    parts.add_json(at, view.shown)
+    for file in sorted({step["file"] for step in session.steps.values()}):
+        parts.add_json(f"source?file={file}", routes.answer("source", {"file": file}))
+    for stack in view.shown["lines"]:
+        parts.add_json(f"{at}/rollout?stack={stack}", routes.answer(f"{at}/rollout", {"stack": stack}))
+    for name, layer in view.seen.layers.items():
+        parts.add(f"{at}/heads?name={name}", "heads", heads_bytes(layer))
+    return parts
+
+
+def add_chosen(parts: Parts, view: View, shown: int, choice: Choice) -> None:
+    """Maps and vectors, of all layers or of the one that is shown."""
+    at = f"view/{view.id}"
+    for name, layer in view.seen.layers.items():
+        if choice.has(choice.maps, name, shown):
+            add_map(parts, f"{at}/map?name={name}", layer, choice.bits)
+        if choice.has(choice.vectors, name, shown):
+            add_vectors(parts, f"{at}/vectors?name={name}", {"q": layer.q[0], "k": layer.k[0], "v": layer.v[0]})
+            if name.endswith(".attn"):
+                add_feedforward(parts, at, view, name.removesuffix(".attn"))
+
+
+def add_map(parts: Parts, path: str, layer: Layer, bits: int) -> None:
+    rows, columns = layer.size
+    weights = torch.cat([layer.weights(part, None) for part in layer.blocks()], dim=1)  # (H, T, S)
+    largest = weights.amax(dim=(1, 2))  # (H)
+    whole = (weights / largest.clamp(min=1e-30)[:, None, None]).sqrt() * (2**bits - 1)
+    codes = whole.round().to(torch.int32)
+    planes = [codes >> 8, codes & 255] if bits == 16 else [codes]
+    content = b"".join(plane.to(torch.uint8).numpy().tobytes() for plane in planes)
+    tops = [float(f"{top:.9g}") for top in largest.tolist()]
+    parts.add(path, "map", content, heads=len(tops), rows=rows, columns=columns, largest=tops, bits=bits)
+
+
+def add_vectors(parts: Parts, path: str, named: dict[str, Tensor]) -> None:
+    """(heads, tokens, numbers) as signed bytes, with a scale for each head."""
+    for name, values in named.items():
+        scale = (values.abs().amax(dim=(1, 2)) / 127).clamp(min=1e-30)  # (H)
+        content = (values / scale[:, None, None]).round().to(torch.int8).numpy().tobytes()
+        scales = [float(f"{x:.9g}") for x in scale.tolist()]
+        parts.add(f"{path}&of={name}", "vectors", content, shape=list(values.shape), scale=scales)
+
+
+def add_feedforward(parts: Parts, at: str, view: View, block: str) -> None:
+    name = f"{block}.ffn.hidden"
+    path = f"{at}/vectors?name={block}.ffn"
+    add_vectors(parts, path, {"hidden": view.seen.hidden[name][None]})
+    active = (view.seen.active[name] * 255).round().to(torch.uint8).numpy().tobytes()
+    parts.add(f"{path}&of=active", "numbers", active)
+
+
+def whole_page() -> str:
+    """The page with its style and its modules inside, and a policy that lets nothing else run."""
+    page = (PAGE / "index.html").read_text(encoding="utf-8")
+    style = (PAGE / "style.css").read_text(encoding="utf-8")
+    script = bundled(PAGE)
+    for text, part in ((page, STYLE), (page, SCRIPT)):
+        if text.count(part) != 1:
+            raise ValueError(f"index.html has not exactly one {part}")
+    if "</style" in style.lower() or "</script" in script.lower():
+        raise ValueError("the page's style or script holds an end tag, and would end there")
+    policy = (
+        f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page = page.replace(STYLE, f"<style>{style}</style>")
+    page = page.replace(SCRIPT, f'@@data@@<script type="module">{script}</script>')
+    return page.replace("<head>", f'<head>\n    <meta http-equiv="Content-Security-Policy" content="{policy}">', 1)
+
+
+def digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def filled(page: str, index: dict[str, Any], parts: Parts) -> str:
+    data = base64.b64encode(gzip.compress(b"".join(parts.content), 9, mtime=0)).decode()
+    return page.replace(
+        "@@data@@",
+        f'<script type="application/json" id="frozen-index">{as_script(index)}</script>\n'
+        f'    <script type="text/plain" id="frozen-data">{data}</script>\n    ',
+        1,
+    )
+
+
+def as_script(values: Any) -> str:
+    """JSON that cannot end the element it stands in, whatever text is in it."""
+    text = json.dumps(values, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def write_export(session: Session, routes: Routes, text: str | None, file: Path) -> None:
+    """Runs the model on a text, or on its first example, and writes the page whole or not at all."""
+    check_destination(file)
+    if text is not None and session.reader.kind != "text":
+        raise InputError(f"--text is for a model of texts, and this one reads {session.reader.kind}: leave it out")
+    if text is None and not session.examples:
+        raise InputError("this model has no examples: give an input with --text")
+    view = session.view({"text": text} if text is not None else session.examples[0]["input"])
+    write_whole(file, exported(session, routes, view))

@@ -1,0 +1,1 @@
+"""What is told of a view: `session` holds the model and what it was asked, `routes` knows every answer."""

@@ -1,0 +1,172 @@
+"""Inputs to begin with: of a run on built-in data, from what it held out; else sentences that suit the task.
+
+Where the vocabulary can write Hangul, some are Korean.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.checkpoints.folder import read_json
+from glassformer.config import TransformerConfig
+from glassformer.data.dates import date_pairs
+from glassformer.data.digits import digits
+from glassformer.data.documentation import documentation_examples, documentation_split, sentences, split_paragraphs
+from glassformer.data.seasons import seasons
+from glassformer.data.series import Frequency, Series
+from glassformer.errors import InputError
+from glassformer.predict.series import Scale
+from glassformer.text import Tokenizer
+
+COUNT = 6
+SENTENCES = {
+    "translate": ("The weather is lovely today.", "Where is the nearest station?", "She reads a book to her children."),
+    "complete": ("Once upon a time", "The capital of France is", "To be or not to be, that is"),
+    "fill": ("The capital of France is {mask}.", "She opened the {mask} and went in.", "Water {mask} at 100 degrees."),
+    "classify": ("A wonderful film from start to end.", "The plot made no sense at all.", "It was fine, I suppose."),
+    "label": ("Marie Curie worked in Paris.", "Apple opened an office in Seoul last May."),
+    "answer": ("Where did she work?\nMarie Curie was born in Warsaw and worked in Paris.",),
+    "embed": ("A cat sleeps on the sofa.", "A kitten is napping on the couch.", "The stock market fell on Monday."),
+}
+KOREAN = {
+    "translate": ("오늘은 날씨가 참 좋네요.",),
+    "complete": ("옛날 옛적에",),
+    "fill": ("대한민국의 수도는 {mask}이다.",),
+    "classify": ("처음부터 끝까지 훌륭한 영화였다.",),
+    "label": ("세종대왕은 서울에서 태어났다.",),
+    "answer": ("그는 어디에서 태어났나요?\n세종대왕은 서울에서 태어났다.",),
+    "embed": ("고양이가 소파에서 잔다.",),
+}
+
+
+def is_built_in(folder: Path) -> bool:
+    """Whether a run was trained on data that comes with the package."""
+    file = folder / "run.json"
+    if not file.is_file():
+        return False
+    run = read_json(file)
+    settings = run.get("settings")
+    return isinstance(settings, Mapping) and not settings.get("data") and not settings.get("init")
+
+
+def text_examples(task: str, folder: Path, tokenizer: Tokenizer) -> list[str]:
+    mask = tokenizer.special.get("mask_token") or ""
+    if is_built_in(folder):
+        return built_in_texts(task, mask)
+    known = list(SENTENCES.get(task, ()))
+    if knows_hangul(tokenizer):
+        known += KOREAN.get(task, ())
+    texts = [text.replace("{mask}", mask) for text in known]
+    return [text for text in texts if is_known(tokenizer, text)] or [own_words(tokenizer, mask)]
+
+
+def is_known(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether most of a text is in the vocabulary, which may be of chemistry or of another language."""
+    ids = tokenizer.ids(text, add_special=False)
+    return 2 * ids.count(-1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id) < len(ids)
+
+
+def own_words(tokenizer: Tokenizer, mask: str) -> str:
+    """A few tokens of the vocabulary's own, where no sentence of ours is known to it."""
+    special = set(tokenizer.backend.get_added_tokens_decoder())
+    plain = [i for i in range(len(tokenizer)) if i not in special and tokenizer.readable(i).isalnum()]
+    words = [tokenizer.readable(i) for i in plain[:4]]
+    return " ".join([*words, mask]).strip() or tokenizer.readable(0)
+
+
+def built_in_texts(task: str, mask: str) -> list[str]:
+    if task == "translate":
+        return ["Sun, Nov 15 2026", *(pair.source for pair in date_pairs(COUNT - 1, seed=1, held_out=True))]
+    if task == "classify":
+        return [text for text, _ in documentation_examples(held_out=True)[:COUNT]]
+    passages = split_paragraphs(documentation_split()[1])
+    prose = [sentence for passage in passages for sentence in sentences(passage) if len(sentence.split()) < 16]
+    prose = prose[:: max(1, len(prose) // COUNT)][:COUNT]
+    if task == "complete":
+        return [" ".join(sentence.split()[:6]) for sentence in prose]
+    hidden = []
+    for sentence in prose:  # the last word that is longer than most
+        words = sentence.split()
+        place = max(range(len(words)), key=lambda at: (words[at].isalpha() and len(words[at]) > 3, at))
+        hidden.append(" ".join([*words[:place], mask, *words[place + 1 :]]))
+    return hidden
+
+
+def knows_hangul(tokenizer: Tokenizer) -> bool:
+    """Whether Korean is read as syllables, not as unknown or as single bytes."""
+    text = "안녕하세요 서울"
+    ids = tokenizer.ids(text, add_special=False)
+    return bool(ids) and tokenizer.unk_token_id not in ids and len(ids) <= len(text)
+
+
+def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str, NDArray[np.uint8]]]:
+    """A digit of each kind, or drawn shapes of the model's size."""
+    image = config.image
+    assert image is not None
+    if is_built_in(folder) and (image.size, image.channels) == (8, 1):
+        try:
+            pixels, labels = digits(held_out=True)
+        except InputError:  # scikit-learn is not here
+            return drawn(image.size, image.channels)
+        whole = np.rint(pixels[:, 0] * 255).astype(np.uint8)  # (N, 8, 8)
+        return [(f"a {digit}", whole[np.flatnonzero(labels == digit)[2]]) for digit in range(10)]
+    return drawn(image.size, image.channels)
+
+
+def drawn(size: int, channels: int) -> list[tuple[str, NDArray[np.uint8]]]:
+    y, x = np.mgrid[0:size, 0:size] / max(1, size - 1) - 0.5
+    shapes = {
+        "a disc": np.where(x**2 + y**2 < 0.1, 230, 40),
+        "stripes": np.where(np.floor((x + 0.5) * 8) % 2 == 0, 210, 50),
+        "a slope": (x + 0.5) * 255,
+    }
+    found = []
+    for name, values in shapes.items():
+        grey = values.astype(np.uint8)
+        found.append((name, grey if channels == 1 else np.stack([grey, grey // 2 + 60, 255 - grey], axis=2)))
+    return found
+
+
+def series_examples(folder: Path, config: TransformerConfig, scale: Scale | None) -> list[tuple[str, Series]]:
+    """Windows of the simulated town that a run held out, or waves at the scale of the training."""
+    series = config.series
+    assert series is not None
+    if is_built_in(folder) and config.head == "forecast":
+        whole = seasons()
+        ends = [len(whole) - series.horizon - day * 24 * 17 for day in range(4)]
+        return [
+            (
+                str(np.datetime_as_string(whole.times[end - 1], unit="h")).replace("T", " ") + "h",
+                part_of(whole, end, series.length),
+            )
+            for end in ends
+        ]
+    channels = series.channels or (len(scale.names) if scale else 1)
+    time = np.arange(series.length, dtype=np.float32)[:, None]
+    phases = np.arange(channels, dtype=np.float32)[None]
+    shapes = {
+        "waves": np.sin(time * 2 * np.pi / 24 + phases),
+        "a step": np.where(time < series.length / 2, -1.0, 1.0) + 0 * phases,
+        "a rising line": np.linspace(-1, 1, series.length)[:, None] + 0 * phases,
+    }
+    names = scale.names if scale else tuple(f"channel {c}" for c in range(channels))
+    hours = np.datetime64("2024-01-01T00:00:00") + np.arange(series.length) * np.timedelta64(3600, "s")
+    found = []
+    for name, values in shapes.items():
+        rows = values.astype(np.float32)
+        rows = rows if scale is None else scale.scaler.unscale(rows)
+        found.append((name, Series(names, hours, rows, Frequency(3600, "second"))))
+    return found
+
+
+def part_of(series: Series, end: int, length: int) -> Series:
+    rows = slice(end - length, end)
+    return Series(series.names, series.times[rows], series.values[rows], series.frequency)
+
+
+def as_listed(label: str, given: dict[str, Any], picture: str | None = None) -> dict[str, Any]:
+    """An example as the page lists it."""
+    return {"label": label, "input": given} | ({"picture": picture} if picture else {})

@@ -1,0 +1,81 @@
+"""Every step of one call from input to answer: name, axes, sizes and cost, in order; and what each kind of it is."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from glassformer.config import TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.inspect.ledger.ledger import ledger
+from glassformer.inspect.steps.step import Step, step_of
+from glassformer.watch.activations import activation_names, attention_names
+from glassformer.watch.names import StepName
+
+ROWS_OF_SERIES = {"B*C": ("batch times channels", "배치 × 채널")}
+
+
+class Costs:
+    """The parameters and operations of every step, from one ledger for inputs of any length.
+
+    A step costs the same for each number it makes, so its operations grow as its shape does. Only the mix of the values
+    grows as the scores do.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        self.lines = {line.name: line for line in ledger(model).lines}
+
+    def parameters(self, name: str) -> int:
+        return self.lines[name].parameters
+
+    def flops(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        grows = name.replace(".mixed", ".scores")
+        return self.lines[name].flops * prod(shapes[grows]) // prod(self.lines[grows].shape)
+
+
+def flow_of(shapes: Mapping[str, tuple[int, ...]], config: TransformerConfig, costs: Costs) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "step": short_name(name),
+            "axes": axes_of(name, config),
+            "shape": list(shape),
+            "parameters": costs.parameters(name),
+            "flops": costs.flops(name, shapes),
+        }
+        for name, shape in shapes.items()
+    ]
+
+
+def axes_of(name: str, config: TransformerConfig) -> list[str]:
+    """Those of the step. In the stack that reads a series every channel is a row of the batch."""
+    axes = step_of(name, config).axes
+    is_of_channels = config.series is not None and name.startswith("encoder.")
+    return ["B*C", *axes[1:]] if is_of_channels else list(axes)
+
+
+def steps_of(model: Transformer) -> dict[str, dict[str, Any]]:
+    """What the steps of a model are, by their short names; by the full one where a stack computes it otherwise."""
+    steps: dict[str, dict[str, Any]] = {}
+    names = [*attention_names(model), *activation_names(model)]
+    for name in sorted(names, key=lambda name: name.startswith("encoder.")):  # the decoder's take the short names
+        described, short = describe(step_of(name, model.config), axes_of(name, model.config)), short_name(name)
+        if steps.setdefault(short, described) != described:
+            steps[name] = described
+    return steps
+
+
+def describe(step: Step, axes: list[str]) -> dict[str, Any]:
+    return {
+        "axes": axes,
+        "equation": step.equation,
+        "english": step.english,
+        "korean": step.korean,
+        "file": step.place.file,
+        "line": step.place.line,
+        "code": step.place.code,
+    }
+
+
+def short_name(name: str) -> str:
+    """What a step is called whatever stack and layer it is of: decoder.blocks.2.attn.q is attn.q."""
+    return StepName.parse(name).step

@@ -1,0 +1,185 @@
+"""Every answer of the explorer: a path below /api/ and its query, to JSON or bytes.
+
+The page reads all of it by GET, so that an exported file can hold the same answers under the same paths.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from threading import Semaphore
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import InputError, nearest
+from glassformer.explore.view.answers import sampled, six, sixes
+from glassformer.explore.view.bounds import GoneError, turn, within
+from glassformer.explore.view.query import Query, number_of, real_of, text_of
+from glassformer.explore.view.read_text import TextReader
+from glassformer.explore.view.session import Session, View
+from glassformer.explore.view.slices import Layer, heads_bytes, map_bytes, whole_map
+from glassformer.explore.view.values import values_of
+from glassformer.version import PACKAGE
+
+PLACES = 4  # answers that are computed at a time
+
+
+class Routes:
+    """The answers of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.places = Semaphore(PLACES)
+        self.slices = lru_cache(maxsize=32)(self.slice)
+
+    def get(self, path: str, query: Query) -> dict[str, Any] | bytes:
+        with torch.no_grad(), turn(self.places), within(self.session.seconds):
+            return self.answer(path, query)
+
+    def answer(self, path: str, query: Query) -> dict[str, Any] | bytes:
+        parts = path.split("/")
+        if path == "model":
+            return self.session.describe()
+        if path == "source":
+            return source(self.session, query)
+        if parts[0] == "view" and len(parts) == 3:
+            ways: dict[str, Callable[[View, Query], dict[str, Any] | bytes]] = {
+                "map": self.map,
+                "heads": self.heads,
+                "row": self.row,
+                "vectors": self.vectors,
+                "values": partial(values_of, self.session),
+                "next": self.next,
+                "rollout": self.rollout,
+            }
+            if parts[2] in ways:
+                return ways[parts[2]](self.session.find(parts[1]), query)
+        if parts[0] == "view" and len(parts) == 2:
+            return self.session.find(parts[1]).shown
+        raise GoneError(f"there is no {path[:60]!r} here: the page and the server may be of different versions")
+
+    def map(self, view: View, query: Query) -> bytes:
+        name = text_of(query, "name")
+        return self.slices(view.id, name, head_of(query, layer_of(view, name)))
+
+    def heads(self, view: View, query: Query) -> bytes:
+        name = text_of(query, "name")
+        layer_of(view, name)
+        return self.slices(view.id, name, "all")
+
+    def slice(self, view: str, name: str, head: int | Literal["all"] | None) -> bytes:
+        """One head, None for their mean, or all of them as small maps."""
+        layer = layer_of(self.session.find(view), name)
+        return heads_bytes(layer) if head == "all" else map_bytes(layer, head)
+
+    def row(self, view: View, query: Query) -> dict[str, Any]:
+        layer = layer_of(view, text_of(query, "name"))
+        head = head_of(query, layer)
+        row = number_of(query, "row", layer.size[0])
+        rows = slice(row, row + 1)
+        if head is None:
+            return {"weights": sixes(layer.weights(rows, None).mean(dim=0)[0]), "scores": None, "scale": layer.scale}
+        weights, scores = layer.weights(rows, head)[0, 0], layer.scores(rows, head)[0]
+        return {"weights": sixes(weights), "scores": sixes(scores), "scale": layer.scale}
+
+    def vectors(self, view: View, query: Query) -> dict[str, Any]:
+        stack, kind = text_of(query, "stack"), query.get("kind", "self")
+        name = f"{stack}.blocks.{text_of(query, 'layer')}"
+        layer = layer_of(view, f"{name}.{'cross' if kind == 'cross' else 'attn'}")
+        head = number_of(query, "head", layer.num_heads, default=0)
+        shared = layer.kv_head(head)
+        if kind == "cross":
+            source = number_of(query, "source", layer.size[1])
+            return {"k": sixes(layer.k[0, shared, source]), "v": sixes(layer.v[0, shared, source])}
+        token = number_of(query, "token", layer.size[0])
+        cross = view.seen.layers.get(f"{name}.cross")
+        hidden, active = view.seen.hidden[f"{name}.ffn.hidden"], view.seen.active[f"{name}.ffn.hidden"]
+        width = view.seen.shapes[f"{name}.ffn.hidden"][-1]
+        return {
+            "q": sixes(layer.q[0, head, token]),
+            "k": sixes(layer.k[0, shared, token]),
+            "v": sixes(layer.v[0, shared, token]),
+            "mixed": sixes(mixed(layer, head, token)),
+            "cross": None
+            if cross is None
+            else {"q": sixes(cross.q[0, head, token]), "mixed": sixes(mixed(cross, head, token))},
+            "ffn": {
+                "hidden": sixes(hidden[token]),
+                "pooled": hidden.shape[1] < width,  # of each group the number farthest from 0
+                "of": width,
+                "active": six(float(active[token])),
+            },
+            "stream": stream(view, stack, int(query["layer"]), token),
+        }
+
+    def next(self, view: View, query: Query) -> dict[str, Any]:
+        reader = self.session.reader
+        if view.hidden is None or not isinstance(reader, TextReader):
+            raise InputError("this model writes no next token: it has no language head on a decoder")
+        row = number_of(query, "row", view.hidden.shape[1])
+        choices = {
+            "temperature": real_of(query, "temperature", 0.01, 100.0, default=1.0),
+            "top_k": number_of(query, "top_k", 10**9, default=0),
+            "top_p": real_of(query, "top_p", 0.0, 1.0, default=1.0),
+        }
+        seed = number_of(query, "seed", 2**63, default=0)
+        history = torch.tensor([view.prepared.written[: row + 1]])
+        return sampled(self.session.model, reader, history, view.hidden[:, row], choices, seed)
+
+    def rollout(self, view: View, query: Query) -> dict[str, Any]:
+        """How much of each input token reaches the token that is read (rollout: Abnar and Zuidema, 2020)."""
+        stack = text_of(query, "stack")
+        layers = [layer for name, layer in view.seen.layers.items() if name.startswith(f"{stack}.") and "attn" in name]
+        if not layers:
+            raise InputError(f"this model has no {stack!r:.40}: expected one of {', '.join(view.shown['lines'])}")
+        row = number_of(query, "row", layers[0].size[0], default=layers[0].size[0] - 1 if stack == "decoder" else 0)
+        return {"weights": sixes(rolled_out(layers, row)), "row": row}
+
+
+def rolled_out(layers: list[Layer], row: int) -> Tensor:
+    """One row of the product over layers of (A + I) / 2, A the heads' mean, from the last layer down."""
+    length = layers[0].size[0]
+    flow = torch.zeros(length)
+    flow[row] = 1.0
+    for layer in reversed(layers):
+        flow = (flow + flow @ whole_map(layer, None)) / 2
+    return flow / flow.sum()
+
+
+def mixed(layer: Layer, head: int, token: int) -> Tensor:
+    weights = layer.weights(slice(token, token + 1), head)[0, 0]  # (S)
+    return weights @ layer.v[0, layer.kv_head(head)]  # (K)
+
+
+def stream(view: View, stack: str, layer: int, token: int) -> dict[str, Any]:
+    """The norm of the residual stream around the parts of a block; of two parts in parallel, after both."""
+    norms, name = view.seen.norms, f"{stack}.blocks.{layer}."
+    names = list(norms)
+    own = [place for place in names if place.startswith(name)]
+    at = names.index(own[0])
+    places = {
+        "before": names[at - 1] if at and names[at - 1].startswith(f"{stack}.") else None,
+        "after_attn": f"{name}attn_residual",
+        "after_cross": f"{name}cross_residual",
+        "after": own[-1],
+    }
+    return {key: six(float(norms[place][token])) if place in norms else None for key, place in places.items()}
+
+
+def layer_of(view: View, name: str) -> Layer:
+    if name not in view.seen.layers:
+        raise InputError(f"this model has no attention {name[:60]!r}{nearest(name, view.seen.layers)}")
+    return view.seen.layers[name]
+
+
+def head_of(query: Query, layer: Layer) -> int | None:
+    """Which head is asked for; None for the mean of all."""
+    return None if query.get("head") == "mean" else number_of(query, "head", layer.num_heads)
+
+
+def source(session: Session, query: Query) -> dict[str, Any]:
+    """A file of the package that a step's line is in, and no other."""
+    file, known = text_of(query, "file"), {step["file"] for step in session.steps.values()}
+    if file not in known:
+        raise GoneError(f"{file[:60]!r} is no file that a step is computed in; known are {', '.join(sorted(known))}")
+    return {"file": file, "text": (PACKAGE / file).read_text(encoding="utf-8")}

@@ -1,0 +1,90 @@
+"""What one pass showed: q, k and v of every layer, the norm of the residual stream, the feed-forward in short.
+
+Only what grows with the length is kept. The weights, which grow with its square, are computed from q and k when a
+slice of them is asked for (`slices.py`). All else that passes by leaves its name and its shape.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.core.attention import Attending
+from glassformer.core.context import Context, watched_by
+from glassformer.core.model import Transformer
+from glassformer.core.stack import Stack
+from glassformer.explore.view.slices import Layer
+from glassformer.watch.activations import listen, stacks_of
+
+HIDDEN = 128  # numbers that stand for the feed-forward's hidden layer
+
+
+@dataclass
+class Seen:
+    """By the names of `gf.record`."""
+
+    row: int = 0  # of the batch: the one that is kept
+    layers: dict[str, Layer] = field(default_factory=dict)
+    norms: dict[str, Tensor] = field(default_factory=dict)  # of the stream, (T)
+    hidden: dict[str, Tensor] = field(default_factory=dict)  # of the feed-forward, pooled: (T, at most 128)
+    active: dict[str, Tensor] = field(default_factory=dict)  # which part of it is above 0: (T)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of every step, in order
+
+    @property
+    def bytes(self) -> int:
+        rest = [*self.norms.values(), *self.hidden.values(), *self.active.values()]
+        return sum(layer.bytes for layer in self.layers.values()) + sum(x.numel() * 4 for x in rest)
+
+    def attends(self, name: str, attending: Attending) -> None:
+        attention, q, k, v, mask = attending
+        square = (*q.shape[:3], k.shape[2])
+        shapes = {".q": q.shape, ".k": k.shape, ".v": v.shape, ".scores": square, "": square}
+        self.shapes |= {f"{name}{part}": tuple(shape) for part, shape in shapes.items()}
+        q, k, v = (x if len(x) == 1 else x[self.row][None].clone() for x in (q, k, v))
+        without_tiles = replace(mask, _whole=[])  # the call keeps a mask of all rows and keys, where it is small enough
+        self.layers[name] = Layer(q, k, v, without_tiles, self.row, attention.scale, attention.cap)
+
+    def passes(self, name: str, value: Tensor) -> None:
+        self.shapes[name] = tuple(value.shape)
+        if name.endswith((".placed", "_residual")):
+            self.norms[name] = value[self.row].norm(dim=-1)
+        elif name.endswith(".ffn.hidden"):
+            self.hidden[name] = pooled(value[self.row])
+            self.active[name] = (value[self.row] > 0).float().mean(dim=-1)
+
+
+@contextmanager
+def seeing(model: Transformer, row: int = 0) -> Iterator[Seen]:
+    """Watches the passes inside the `with`, in this thread, of one row of the batch."""
+    seen, thread = Seen(row), threading.get_ident()
+    prefix = {stack: name for name, stack in stacks_of(model)}
+
+    def watch(stack: Stack, context: Context, layer: int, step: str, value: Any) -> None:
+        name = f"{prefix[stack]}blocks.{layer}.{step}"
+        if isinstance(value, Attending):
+            seen.attends(name, value)
+        else:
+            seen.passes(name, value)
+
+    def see(name: str, value: Tensor, axis: int | None) -> None:
+        if threading.get_ident() == thread:  # the hooks stand on modules that another thread may use
+            seen.passes(name, value)
+
+    handles = listen(model, see)
+    try:
+        with watched_by(watch):
+            yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def pooled(hidden: Tensor) -> Tensor:
+    """(T, F) as at most 128 numbers a token: of each group the one that is farthest from 0."""
+    size = -(-hidden.shape[1] // HIDDEN)
+    filled = F.pad(hidden, (0, -hidden.shape[1] % size)).unflatten(1, (-1, size))  # (T, at most 128, size)
+    return filled.gather(2, filled.abs().argmax(dim=2, keepdim=True)).squeeze(2)

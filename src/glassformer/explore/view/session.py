@@ -1,0 +1,216 @@
+"""A model and what it was asked: each input is computed once, and what was seen of it is kept within bounds."""
+
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Semaphore
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.labels import class_names
+from glassformer.core.context import watched_by
+from glassformer.core.model import Output, count
+from glassformer.errors import InputError
+from glassformer.explore.view import answers, examples
+from glassformer.explore.view.bounds import GoneError, check_time, turn, within
+from glassformer.explore.view.flow import ROWS_OF_SERIES, Costs, flow_of, steps_of
+from glassformer.explore.view.inputs import Prepared, check_keys
+from glassformer.explore.view.read_picture import PictureReader
+from glassformer.explore.view.read_series import SeriesReader
+from glassformer.explore.view.read_text import MOST_CHARACTERS, TextReader
+from glassformer.explore.view.seen import Seen, seeing
+from glassformer.explore.view.shown import describe_sizes, finished, kind_of, maps_of, stream_of
+from glassformer.figures.png import as_data_url
+from glassformer.inspect.steps.step import LEGEND
+from glassformer.predict.embed import MEAN, read_recipe
+from glassformer.predict.pictures import read_preparation
+from glassformer.predict.pipeline import pipeline
+from glassformer.predict.series import read_scale
+from glassformer.text import Tokenizer
+from glassformer.version import __version__
+
+MOST_BYTES = 2**30  # of all views together
+MOST_VIEWS = 64
+SECONDS = 60.0  # that an answer may take
+
+
+@dataclass
+class View:
+    """What was seen of one input."""
+
+    id: str
+    shown: dict[str, Any]  # as the page gets it
+    prepared: Prepared
+    seen: Seen
+    hidden: Tensor | None  # of the decoder, (1, T, D): the logits of a row are computed from it again
+    steps: dict[str, Tensor] = field(default_factory=dict)  # whose numbers were asked for since (`values.py`)
+
+    @property
+    def bytes(self) -> int:
+        text = len(json.dumps(self.shown))
+        return self.seen.bytes + text + self.bytes_of_steps + (0 if self.hidden is None else self.hidden.numel() * 4)
+
+    @property
+    def bytes_of_steps(self) -> int:
+        return sum(step.numel() * step.element_size() for step in list(self.steps.values()))
+
+
+class Session:
+    """A loaded model, its examples, and the views that were made."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        self.seconds = seconds
+        self.languages = {"source_language": source_language, "target_language": target_language}
+        loaded = pipeline(path, device="cpu")
+        self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
+        self.model.eval()
+        self.steps, self.costs = steps_of(self.model), Costs(self.model)
+        self.recipe = read_recipe(self.folder) or MEAN
+        self.scale = read_scale(self.folder) if self.model.config.series else None
+        check_languages(self.task, loaded.tokenizer, self.languages)
+        self.examples: list[dict[str, Any]] = []
+        self.reader = self.make_reader(loaded.tokenizer)
+        self.views: OrderedDict[str, View] = OrderedDict()
+        self.calls = Semaphore(1)  # one of the model at a time
+
+    def make_reader(self, tokenizer: Any) -> TextReader | PictureReader | SeriesReader:
+        config, listed = self.model.config, examples.as_listed
+        if config.image is not None:
+            pictures = examples.picture_examples(self.folder, config)
+            self.examples = [listed(name, {"example": i}, as_data_url(x)) for i, (name, x) in enumerate(pictures)]
+            preparation = read_preparation(self.folder, config)
+            return PictureReader(self.model, preparation, [pixels for _, pixels in pictures])
+        if config.series is not None:
+            series = examples.series_examples(self.folder, config, self.scale)
+            self.examples = [listed(name, {"example": i}) for i, (name, _) in enumerate(series)]
+            return SeriesReader(self.model, self.scale, [values for _, values in series])
+        texts = examples.text_examples(self.task, self.folder, tokenizer)
+        self.examples = [listed(text, {"text": text}) for text in texts]
+        return TextReader(self.model, tokenizer, self.task, recipe=self.recipe, **self.languages)
+
+    def describe(self) -> dict[str, Any]:
+        """What the page knows of the model before any input."""
+        reader = self.reader if isinstance(self.reader, TextReader) else None
+        return {
+            "name": self.folder.resolve().name,
+            "kind": kind_of(self.model.config),
+            "task": self.task,
+            "parameters": count(self.model),
+            "version": __version__,
+            "live": True,
+            **describe_sizes(self.model.config),
+            "limit": reader.room if reader else None,
+            "most_characters": MOST_CHARACTERS,
+            "classes": class_names(self.model) if self.model.config.num_classes else None,
+            "examples": self.examples,
+            "mask_token": reader.tokenizer.special.get("mask_token") if reader else None,
+            "legend": LEGEND | ROWS_OF_SERIES,
+            "steps": self.steps,
+        }
+
+    def view(self, given: Any) -> View:
+        """What the model does with an input: computed, or known from before."""
+        given = check_keys(given, self.reader.kind)
+        name = id_of(given)
+        with turn(self.calls):
+            if name not in self.views:
+                self.keep(self.compute(name, given))
+            self.views.move_to_end(name)
+            return self.views[name]
+
+    def find(self, name: str) -> View:
+        view = self.views.get(name)
+        if view is None:
+            raise GoneError("this view is not kept any more: send the input again")
+        return view
+
+    def keep(self, view: View) -> None:
+        self.views[view.id] = view
+        sizes = {name: kept.bytes for name, kept in self.views.items()}
+        while len(self.views) > 1 and (sum(sizes.values()) > MOST_BYTES or len(self.views) > MOST_VIEWS):
+            oldest, _ = self.views.popitem(last=False)
+            del sizes[oldest]
+
+    @torch.no_grad()
+    def compute(self, name: str, given: dict[str, Any]) -> View:
+        began = time.monotonic()
+        with within(self.seconds), watched_by(check_time):
+            prepared = self.reader.prepare(given)
+            with seeing(self.model, prepared.row) as seen:
+                output = self.run(prepared)
+            answer = self.answer(prepared, output)
+        lines = finished(prepared.lines, answer)
+        shown = {
+            "id": name,
+            "input": given,
+            "seconds": round(time.monotonic() - began, 3),
+            "text": prepared.text,
+            "lines": lines,
+            "picture": prepared.picture,
+            "curve": self.curve(prepared, output),
+            "maps": maps_of(seen),
+            "stream": stream_of(seen),
+            "flow": flow_of(seen.shapes, self.model.config, self.costs),
+            "answer": answer,
+        }
+        keeps = answer["kind"] == "next"
+        return View(name, shown, prepared, seen, output.last_hidden_state if keeps else None)
+
+    def run(self, prepared: Prepared) -> Output:
+        if self.task == "embed" and self.model.encoder is not None:
+            return Output(last_hidden_state=self.model.encode(**prepared.arguments))
+        output: Output = self.model(**prepared.arguments)
+        return output
+
+    def answer(self, prepared: Prepared, output: Output) -> dict[str, Any]:
+        model, reader, logits = self.model, self.reader, output.logits
+        if self.task == "forecast":
+            return {"kind": "forecast"}
+        if self.task == "embed":
+            assert output.last_hidden_state is not None
+            return answers.vector_of(output.last_hidden_state, self.recipe)
+        if self.task == "answer":
+            return answers.span_of(prepared, output)
+        assert logits is not None
+        if self.task in ("see", "judge", "classify"):
+            return answers.classes_of(model, logits, output.pooled)
+        assert isinstance(reader, TextReader)
+        if self.task == "label":
+            return answers.labels_of(model, logits)
+        if self.task == "fill":
+            return answers.masks_of(reader, prepared, logits)
+        return answers.next_of(reader, logits)
+
+    def curve(self, prepared: Prepared, output: Output) -> dict[str, Any] | None:
+        if prepared.curve is None or self.task != "forecast":
+            return prepared.curve
+        assert output.logits is not None
+        future = output.logits[0].numpy()  # (Z, C)
+        future = future if prepared.unscale is None else prepared.unscale(future)
+        return {**prepared.curve, "future": [answers.six(float(value)) for value in future[:, prepared.row]]}
+
+
+def check_languages(task: str, tokenizer: Tokenizer | None, languages: dict[str, str | None]) -> None:
+    """A language that nobody speaks here is told before the page opens."""
+    for name, language in languages.items():
+        if language is not None and (task != "translate" or tokenizer is None):
+            raise InputError(f"{name} is {language!r}, and this model does not translate: leave it out")
+        if language is not None and tokenizer is not None:
+            tokenizer.language_token(language)
+
+
+def id_of(given: dict[str, Any]) -> str:
+    text = json.dumps(given, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,97 @@
+"""The numbers of any step of the flow: the row of one token, of one head where the step has heads.
+
+q, k, v, scores and weights come from what a view keeps of its pass. For any other step the model runs once more on the
+same input, recorded by `gf.record`, and the step is kept, so that its next token needs no pass.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.context import watched_by
+from glassformer.errors import InputError, nearest
+from glassformer.explore.view.answers import six, sixes
+from glassformer.explore.view.bounds import check_time, turn
+from glassformer.explore.view.query import Query, number_of, text_of
+from glassformer.explore.view.session import Session, View
+from glassformer.explore.view.slices import Layer
+from glassformer.inspect.steps.step import step_of
+from glassformer.watch.record import record
+
+MOST_VALUES = 64  # numbers that are sent of one row
+MOST_BYTES = 2**24  # of the steps that a view keeps
+
+
+def values_of(session: Session, view: View, query: Query) -> dict[str, Any]:
+    """The first numbers of a row, how many it has, and its length as a vector.
+
+    A step that has no row for each token is one row: `token` is None then.
+    """
+    name = text_of(query, "name")
+    if name not in view.seen.shapes:
+        raise InputError(f"the flow has no step {name[:60]!r}{nearest(name, view.seen.shapes)}")
+    axes = step_of(name, session.model.config).axes
+    walked = token_axis(axes)
+    token = None if walked is None else number_of(query, "token", view.seen.shapes[name][walked])
+    layer = view.seen.layers.get(name) or view.seen.layers.get(name.rpartition(".")[0])
+    if layer is not None and token is not None and axes[1] in ("H", "G"):
+        row = row_of_head(session, view, name, layer, number_of(query, "head", layer.num_heads, default=0), token)
+        left = axes[-1]
+    else:
+        row = row_of(session, view, name, token)
+        left = "Z" if "Z" in axes else axes[-1]
+    return {
+        "name": name,
+        "token": token,
+        "axes": [left],
+        "values": sixes(row[:MOST_VALUES]),
+        "size": len(row),
+        "length": six(float(row[row.isfinite()].norm())),  # a masked score has no size
+    }
+
+
+def token_axis(axes: Sequence[str]) -> int | None:
+    """Which axis the tokens stand along; None where a step has no row for each of them."""
+    return next((axes.index(letter) for letter in ("T", "N", "S") if letter in axes[:-1]), None)
+
+
+def row_of_head(session: Session, view: View, name: str, layer: Layer, head: int, token: int) -> Tensor:
+    """A step of an attention; of keys and values, those that the head reads."""
+    part = name.rpartition(".")[2]
+    if part == "scores":
+        return layer.scores(slice(token, token + 1), head)[0]
+    if name in view.seen.layers:
+        return layer.weights(slice(token, token + 1), head)[0, 0]
+    if part == "q":
+        return layer.q[0, head, token]
+    if part in ("k", "v"):
+        return (layer.k if part == "k" else layer.v)[0, layer.kv_head(head), token]
+    return recorded(session, view, name)[head, token]
+
+
+def row_of(session: Session, view: View, name: str, token: int | None) -> Tensor:
+    """A step without heads. A forecast has all channels side by side: the row is the one that is shown."""
+    value = recorded(session, view, name)
+    if token is not None:
+        return value[token]
+    return value if value.ndim == 1 else value[:, view.prepared.row]
+
+
+def recorded(session: Session, view: View, name: str) -> Tensor:
+    """A step of one more pass, of the row of the batch that is shown: kept, or computed now."""
+    known = view.steps.get(name)
+    if known is not None:
+        return known
+    with turn(session.calls), torch.no_grad(), watched_by(check_time):
+        with record(session.model, attention=False, activations=[name]) as seen:
+            session.run(view.prepared)
+        found = seen[name]
+    found = found[view.prepared.row if len(found) > 1 else 0].clone()
+    size = found.numel() * found.element_size()
+    if size <= MOST_BYTES:
+        while view.steps and size + view.bytes_of_steps > MOST_BYTES:
+            view.steps.pop(next(iter(view.steps)), None)  # the oldest
+        view.steps[name] = found
+    return found

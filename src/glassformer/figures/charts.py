@@ -1,0 +1,163 @@
+"""Line charts as SVG that stands inside a page: axes, ticks, lines, and a word on each point under the mouse.
+
+Colours are classes, which the page's style sheet paints (`style.py`), so that a chart follows light and dark.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from math import ceil, floor, isfinite, log10
+
+Point = tuple[float, float]
+
+WIDTH, HEIGHT = 360, 216  # about the pixels that a chart has on a phone, so that its letters keep their size
+LEFT, RIGHT, TOP, BOTTOM = 48, 10, 8, 34
+MOST_POINTS = 400  # of a line; more are drawn as means of neighbours
+MOST_HOVERS = 60  # of a line
+DECADES = 2  # a positive quantity that spans more of them is drawn on a logarithmic axis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A name for the legend, how it is painted (a class of the style sheet), and its points."""
+
+    name: str
+    paint: str
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From values to pixels: `start` is where the smallest is drawn, `end` where the largest."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        low, high, value = (log10(v) if self.logarithmic else v for v in (self.low, self.high, value))
+        return self.start + (value - low) / (high - low) * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Round values, about five of them."""
+        if self.logarithmic:
+            powers = range(ceil(log10(self.low) - 1e-9), floor(log10(self.high) + 1e-9) + 1)
+            return [10.0**power for power in powers[:: ceil(len(powers) / 6)]]
+        step = round_step((self.high - self.low) / 5)
+        return [i * step for i in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)]
+
+
+def round_step(about: float) -> float:
+    """The smallest of 1, 2, 5, 10, ... times a power of ten that is not less."""
+    power = 10.0 ** floor(log10(about))
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= about * (1 - 1e-9))
+
+
+def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = True) -> str:
+    """A figure with its title, its legend if there are several lines, and the chart.
+
+    `across` says what is counted from left to right; it is counted in `whole` numbers. Values that are not finite leave
+    a hole in their line, and the caption says how many there are.
+    """
+    holes = sum(not isfinite(y) for line in lines for _, y in line.points)
+    lines = [replace(line, points=thinned(line.points)) for line in lines]
+    drawn = [point for line in lines for point in line.points if isfinite(point[1])]
+    if not drawn:
+        chart, logarithmic = '<p class="aside">no finite value to draw</p>', False
+    else:
+        x, y = make_axes(drawn)
+        logarithmic = y.logarithmic
+        body = "".join([*grid(x, y, across, whole), *(part for line in lines for part in stroke(line, x, y, across))])
+        chart = (
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}, by {escape(across)}">{body}'
+            "</svg>"
+        )
+    asides = ["logarithmic"] * logarithmic + [f"{holes:,} values are not finite and not drawn"] * (holes > 0)
+    aside = f' <span class="aside">{"; ".join(asides)}</span>' if asides else ""
+    legend = ""
+    if len(lines) > 1:
+        legend = " ".join(f'<span class="key {line.paint}">{escape(line.name)}</span>' for line in lines)
+        legend = f' <span class="legend">{legend}</span>'
+    return f"<figure><figcaption>{escape(title)}{aside}{legend}</figcaption>{chart}</figure>"
+
+
+def thinned(points: Sequence[Point]) -> list[Point]:
+    """At most so many points that an eye can tell apart: means of neighbours where there are more."""
+    size = ceil(len(points) / MOST_POINTS)
+    if size <= 1:
+        return list(points)
+    groups = [points[i : i + size] for i in range(0, len(points), size)]
+    return [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]
+
+
+def make_axes(points: Sequence[Point]) -> tuple[Axis, Axis]:
+    left, right = widened([x for x, _ in points])
+    values = [y for _, y in points]
+    logarithmic = min(values) > 0 and log10(max(values)) - log10(min(values)) > DECADES
+    bottom, top = (min(values), max(values)) if logarithmic else widened(values)
+    return Axis(left, right, LEFT, WIDTH - RIGHT), Axis(bottom, top, HEIGHT - BOTTOM, TOP, logarithmic)
+
+
+def widened(values: Sequence[float]) -> tuple[float, float]:
+    """The span of these values; of a single one, some room around it."""
+    low, high = min(values), max(values)
+    room = max(abs(low), abs(high), 1e-12) / 2 if high - low <= 1e-9 * max(abs(low), abs(high)) else 0.0
+    return low - room, high + room
+
+
+def grid(x: Axis, y: Axis, across: str, whole: bool) -> Iterator[str]:
+    floor_at = HEIGHT - BOTTOM
+    for value in y.ticks():
+        at = y.place(value)
+        yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        yield f'<text class="tick" x="{LEFT - 6}" y="{at + 3.5:.1f}" text-anchor="end">{short(value)}</text>'
+    yield f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{floor_at}" y2="{floor_at}"/>'
+    for value in x.ticks():
+        if whole and value != round(value):
+            continue
+        at = x.place(value)
+        yield f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{floor_at}" y2="{floor_at + 4}"/>'
+        anchor = "end" if at > WIDTH - RIGHT - 12 else "middle"
+        yield f'<text class="tick" x="{at:.1f}" y="{floor_at + 15}" text-anchor="{anchor}">{short(value)}</text>'
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    yield f'<text class="tick" x="{middle:.0f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(across)}</text>'
+
+
+def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
+    """The line, broken where a value is not finite, and spots to point at."""
+    piece: list[str] = []
+    pieces = [piece]
+    for at, value in line.points:
+        if isfinite(value):
+            piece.append(f"{x.place(at):.1f},{y.place(value):.1f}")
+        elif piece:
+            piece = []
+            pieces.append(piece)
+    for piece in pieces:
+        if len(piece) == 1:
+            across_at, down = piece[0].split(",")
+            yield f'<circle class="dot {line.paint}" cx="{across_at}" cy="{down}" r="2.5"/>'
+        elif piece:
+            yield f'<polyline class="line {line.paint}" points="{" ".join(piece)}"/>'
+    every = ceil(len(line.points) / MOST_HOVERS)
+    for at, value in line.points[::every]:
+        if isfinite(value):
+            said = f"{line.name}, {across} {short(at)}: {value:.4g}"
+            yield (
+                f'<circle class="hover {line.paint}" cx="{x.place(at):.1f}" cy="{y.place(value):.1f}" r="5">'
+                f"<title>{escape(said)}</title></circle>"
+            )
+
+
+def short(value: float) -> str:
+    """A number beside an axis, in few letters."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e6 or abs(value) < 1e-3:
+        digits, power = f"{value:.2e}".split("e")
+        return f"{float(digits):g}e{int(power)}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"

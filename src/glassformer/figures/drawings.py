@@ -1,0 +1,152 @@
+"""Pictures of what a model looks at and thinks: over an image, over a curve, layer by layer, head by head.
+
+They share their scales with `plots.py`: one sequential scale that colour-blind eyes read, always shown.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.figures.plots import DIVERGING, SEQUENTIAL, canvas, short
+
+CHANNELS = 8  # curves in one picture
+CELL = 8  # letters of a word in a cell
+COVER = (0.6, 0.9)  # how much of an image its map covers, where it is 0 and where it is largest
+
+
+def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], title: str, path: Path) -> None:
+    """The image (Y, X, channels), and beside it each map (rows, columns of patches) laid over it.
+
+    Each map is coloured up to its own largest value, as heads differ much in how they spread; how large that is, and
+    how much all patches get together, is told above. The image shines through in grey, the more the less a patch gets.
+    """
+    panels = len(maps) + 1
+    across = min(panels, 4 if panels <= 8 else 5)
+    down = ceil(panels / across)
+    shown = pixels if pixels.shape[2] == 3 else pixels[:, :, 0]
+    grey = pixels.mean(axis=2, keepdims=True)  # (Y, X, 1)
+    with canvas(2.6 * across + 1.0, 2.9 * down + 0.5, path) as picture:
+        from matplotlib import colormaps
+        from matplotlib.cm import ScalarMappable
+
+        picture.suptitle(title)
+        grid = picture.subplots(down, across, squeeze=False)
+        for axis in grid.flat:
+            axis.set_axis_off()
+        grid.flat[0].imshow(shown, cmap="gray", vmin=0, vmax=1)
+        grid.flat[0].set_title("what the model sees", fontsize=9)
+        for axis, (name, weights) in zip(grid.flat[1:], maps.items(), strict=False):
+            most = float(weights.max())
+            size = len(pixels) // len(weights)  # pixels to a patch
+            upsampled = np.kron(weights.numpy() / (most or 1.0), np.ones((size, size)))  # (Y, X)
+            cover = (COVER[0] + (COVER[1] - COVER[0]) * upsampled)[:, :, None]  # (Y, X, 1)
+            axis.imshow(cover * colormaps[SEQUENTIAL](upsampled)[:, :, :3] + (1 - cover) * grey)
+            axis.set_title(f"{name}\nlargest {most:.1%}, all patches {float(weights.sum()):.0%}", fontsize=9)
+        scale = ScalarMappable(cmap=SEQUENTIAL)
+        bar = picture.colorbar(scale, ax=grid, fraction=0.03, pad=0.01, label="attention, of each map's largest")
+        bar.ax.set_yticks([0, 0.5, 1], ["0", "half", "largest"])
+
+
+def draw_over_series(
+    values: NDArray[Any], channels: Sequence[str], times: Sequence[str], shares: Tensor, title: str, path: Path
+) -> None:
+    """Each channel's curve (L), shaded by the mean of its shares (H, L); where there are several heads, each below."""
+    drawn, heads, length = min(len(channels), CHANNELS), shares.shape[1], len(values)
+    if drawn < len(channels):
+        title = f"{title} (the first {drawn} of {len(channels)} channels)"
+    strip = 0.0 if heads == 1 else 0.09 * heads + 0.12
+    ratios = [part for _ in range(drawn) for part in ((1.15,) if heads == 1 else (1.15, strip))]
+    weights = shares.numpy()
+    limits = {"vmin": float(np.nanmin(weights[:drawn])), "vmax": float(np.nanmax(weights[:drawn]))}
+    with canvas(10, (1.5 + strip) * drawn + 1.0, path) as picture:
+        picture.suptitle(title)
+        rows = picture.subplots(len(ratios), 1, squeeze=False, sharex=True, height_ratios=ratios)[:, 0]
+        step = len(ratios) // drawn
+        for c in range(drawn):
+            curve = rows[c * step]
+            low, high = float(values[:, c].min()), float(values[:, c].max())
+            room = 0.08 * (high - low or 1.0)
+            frame = (-0.5, length - 0.5, low - room, high + room)
+            image = curve.imshow(
+                weights[c].mean(axis=0, keepdims=True),
+                cmap=SEQUENTIAL,
+                aspect="auto",
+                extent=frame,
+                interpolation="nearest",
+                **limits,
+            )
+            curve.plot(range(length), values[:, c], color="white", linewidth=3.2)
+            curve.plot(range(length), values[:, c], color="black", linewidth=1.3)
+            curve.set_title(channels[c], fontsize=9, loc="left")
+            curve.set(xlim=frame[:2], ylim=frame[2:])
+            if heads > 1:
+                below = rows[c * step + 1]
+                below.imshow(
+                    weights[c],
+                    cmap=SEQUENTIAL,
+                    aspect="auto",
+                    extent=(-0.5, length - 0.5, heads - 0.5, -0.5),
+                    interpolation="nearest",
+                    **limits,
+                )
+                below.set_yticks([0, heads - 1], ["head 0", str(heads - 1)], fontsize=7)
+        rows[-1].set_xticks([0, length - 1], [f"{times[0]}\n(first value)", f"{times[1]}\n(last)"], fontsize=8)
+        for label, side in zip(rows[-1].get_xticklabels(), ("left", "right"), strict=True):
+            label.set_horizontalalignment(side)
+        picture.colorbar(image, ax=rows, fraction=0.03, pad=0.01, label="attention that a patch gets, mean over all")
+
+
+def draw_lens(
+    words: Sequence[Sequence[str]],
+    probabilities: Tensor,
+    columns: Sequence[str],
+    rows: Sequence[str],
+    title: str,
+    path: Path,
+) -> None:
+    """The likeliest word in every cell, a row for each layer with the last on top, coloured by its probability."""
+    height, width = probabilities.shape
+    with canvas(max(5.0, 0.62 * width + 2.0), max(2.2, 0.27 * height + 1.6), path) as picture:
+        picture.suptitle(title)
+        axis = picture.subplots()
+        image = axis.imshow(probabilities.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto", origin="lower")
+        for row, texts in enumerate(words):
+            for column, text in enumerate(texts):
+                bright = float(probabilities[row, column]) > 0.5
+                axis.text(
+                    column,
+                    row,
+                    short(text, CELL),
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="black" if bright else "white",
+                )
+        axis.set_xticks(range(width), [short(text) for text in columns], fontsize=8, rotation=45)
+        axis.set_yticks(range(height), rows, fontsize=8)
+        axis.set(xlabel="reads", ylabel="after")
+        picture.colorbar(image, ax=axis, fraction=0.03, pad=0.01, label="probability")
+
+
+def draw_importance(maps: Mapping[str, NDArray[Any]], label: str, title: str, path: Path) -> None:
+    """For each part of a model a grid, layers by heads: how much worse it does without the head. nan: not asked."""
+    limit = max((float(np.nanmax(np.abs(values))) for values in maps.values()), default=0.0) or 1.0
+    widest = max(values.shape[1] for values in maps.values())
+    tallest = max(len(values) for values in maps.values())
+    size = (max(2.6, 0.42 * widest + 0.9) * len(maps) + 1.3, max(2.2, 0.42 * tallest + 1.3))
+    with canvas(*size, path) as picture:
+        picture.suptitle(title)
+        grid = picture.subplots(1, len(maps), squeeze=False)[0]
+        for axis, (name, values) in zip(grid, maps.items(), strict=True):
+            axis.set_facecolor("0.85")
+            image = axis.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, origin="lower")
+            axis.set_title(name, fontsize=9)
+            axis.set(xlabel="head", ylabel="layer")
+            axis.set_xticks(range(values.shape[1]))
+            axis.set_yticks(range(len(values)))
+        picture.colorbar(image, ax=grid, fraction=0.04, pad=0.02, label=label)

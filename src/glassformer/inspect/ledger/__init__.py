@@ -1,0 +1,1 @@
+"""Shapes, parameters, FLOPs and bytes from the input to the loss."""

@@ -1,0 +1,79 @@
+"""Layers that are alike, put on one set of lines: what a ledger of eighty layers is read by."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from glassformer.config import LayerKind
+from glassformer.watch.names import StepName, join_name
+
+if TYPE_CHECKING:
+    from glassformer.inspect.ledger.ledger import Line
+
+Layer = tuple[tuple[str, int] | None, list["Line"]]  # stack and number, or None for lines outside the layers
+
+
+def fold_layers(lines: Sequence["Line"], kinds: Mapping[str, Sequence[LayerKind]]) -> Iterator["Line"]:
+    """Neighbouring layers that are alike, as one; and patterns of layers that repeat, such as narrow, narrow, wide.
+
+    Alike are layers with the same steps, numbers and kind: a window does not show in a shape.
+    """
+    layers: list[Layer] = [(place, list(found)) for place, found in groupby(lines, layer_of)]
+    marks = [mark_of(layer, kinds) for layer in layers]
+    i = 0
+    while i < len(layers):
+        period, times = repetition(marks, i)
+        for j in range(i, i + period):
+            yield from folded([layers[j + n * period] for n in range(times)])
+        i += period * times
+
+
+def layer_of(line: "Line") -> tuple[str, int] | None:
+    name = StepName.parse(line.name)
+    return None if name.layer is None else (name.stack, name.layer)
+
+
+def mark_of(layer: Layer, kinds: Mapping[str, Sequence[LayerKind]]) -> object:
+    """What is the same for layers that are alike, and for no others."""
+    place, lines = layer
+    if place is None:
+        return lines[0].name  # of its own
+    stack, number = place
+    pattern = kinds[stack]
+    return (
+        stack,
+        pattern[number % len(pattern)],
+        tuple(replace(line, name=StepName.parse(line.name).step) for line in lines),
+    )
+
+
+def repetition(marks: Sequence[object], start: int) -> tuple[int, int]:
+    """How long the pattern is that from here on goes furthest, and how often it comes; the shortest of several."""
+    best = (1, 1)
+    for period in range(1, (len(marks) - start) // 2 + 1):
+        pattern, times = marks[start : start + period], 1
+        while marks[start + times * period : start + (times + 1) * period] == pattern:
+            times += 1
+        if times > 1 and period * times > best[0] * best[1]:
+            best = (period, times)
+    return best
+
+
+def folded(alike: Sequence[Layer]) -> Iterator["Line"]:
+    """decoder.blocks.0-11.attn.q, 12 times."""
+    numbers = [place[1] for place, _ in alike if place is not None]
+    for line in alike[0][1]:
+        if len(numbers) < 2:
+            yield line
+        else:
+            stack, _, step = StepName.parse(line.name)
+            yield replace(line, name=join_name(stack, in_words(numbers), step), times=len(numbers))
+
+
+def in_words(numbers: Sequence[int]) -> str:
+    """0-11; or where others stand between them, 0,6 or 0,6-18."""
+    step = numbers[1] - numbers[0]
+    if step == 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return f"{numbers[0]},{numbers[1]}" + (f"-{numbers[-1]}" if len(numbers) > 2 else "")

@@ -1,0 +1,68 @@
+"""Which step a module belongs to, and with it its parameters and its cost.
+
+A module has the name of a stored block, a step that of a layer: where blocks are applied several times, they differ.
+"""
+
+from torch import nn
+
+from glassformer.core.model import Transformer
+from glassformer.core.stack import Stack
+from glassformer.watch.names import StepName
+
+# Modules that are a part of a step of another name, by the ends of their paths.
+WITHIN = {
+    "embed.tokens": "embed",
+    "embed.patches": "embed",
+    "embed.class_token": "embed",
+    "embed.distillation_token": "embed",
+    "embed.segments": "placed",
+    "position_bias": "blocks.0.attn.scores",
+    "q_norm": "q",
+    "k_norm": "k",
+    "head.query": "head.pooled",
+    "head.out": "logits",
+    "head.second": "logits",
+}
+
+
+def step_of_module(path: str, head: str) -> str:
+    """encoder.embed.tokens -> encoder.embed: the step that a module, or a parameter outside of one, computes."""
+    for end, step in WITHIN.items():
+        if path == end or path.endswith(f".{end}"):
+            return path.removesuffix(end) + ("start_logits" if (step, head) == ("logits", "span") else step)
+    return path
+
+
+def of_layer(path: str, layer: int) -> str:
+    """decoder.blocks.0.ffn.up -> decoder.blocks.7.ffn.up, where the stored block 0 is applied as layer 7."""
+    name = StepName.parse(path)
+    return path if name.layer is None else str(name._replace(layer=layer))
+
+
+def parameters_by_step(model: Transformer, steps: list[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """How many parameters are first used by each step, and how many that an earlier one has used before."""
+    users: dict[nn.Parameter, set[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        module = name if name.endswith("_token") else name.rpartition(".")[0]
+        for path in applied(module, model):
+            users.setdefault(parameter, set()).add(step_of_module(path, model.config.head))
+    place = {step: i for i, step in enumerate(steps)}
+    counted: dict[str, int] = {}
+    shared: dict[str, int] = {}
+    for parameter, names in users.items():
+        first, *later = sorted(names, key=place.__getitem__)
+        counted[first] = counted.get(first, 0) + parameter.numel()
+        for step in later:
+            shared[step] = shared.get(step, 0) + parameter.numel()
+    return counted, shared
+
+
+def applied(path: str, model: Transformer) -> list[str]:
+    """The path of a module for every layer that applies its block; a module outside the blocks has one."""
+    name = StepName.parse(path)
+    if name.layer is None:
+        return [path]
+    stack = model.get_submodule(name.stack)
+    assert isinstance(stack, Stack)
+    block = stack.blocks[name.layer]
+    return [str(name._replace(layer=i)) for i in range(stack.config.num_layers) if stack.block_of(i) is block]

@@ -1,0 +1,109 @@
+"""The picture of an alignment: the two texts as lines of words with ribbons between, and all weights below as a map."""
+
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import InputError
+from glassformer.figures.plots import SEQUENTIAL, canvas
+from glassformer.inspect.looks.align import Alignment
+
+INCHES = 0.105  # the width of a character of a word
+WIDE = 1.75  # how much wider a Hangul or Han character is
+GAP = 2.2  # between two words, in characters
+MOST = 60  # words of one text
+
+
+def draw_alignment(alignment: Alignment, path: Path) -> None:
+    """Ribbons in the colours of the source words; the stronger the weight, the fuller the ribbon."""
+    source, target = alignment.source_words, alignment.target_words
+    if not source or not target:
+        raise InputError("there is nothing to draw: a text has no words. Align another")
+    if max(len(source), len(target)) > MOST:
+        raise InputError(
+            f"a picture of {len(source)} x {len(target)} words would not be readable: give a text of at most {MOST}"
+        )
+    across = max(line_width(source), line_width(target))
+    width, down = max(6.5, INCHES * across + 0.6), max(2.2, 0.36 * len(target) + 1.4)
+    with canvas(width, 2.9 + down, path) as picture:
+        above, below = picture.subfigures(2, 1, height_ratios=(2.6, down))
+        draw_ribbons(above.subplots(), alignment, across)
+        draw_map(below, alignment)
+
+
+def draw_ribbons(axis: Any, alignment: Alignment, across: float) -> None:
+    import matplotlib
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Outline
+
+    lines = [places_of(words, across) for words in (alignment.source_words, alignment.target_words)]
+    scale = matplotlib.colormaps["turbo"]
+    colours = [scale(0.08 + 0.84 * i / max(1, len(lines[0]) - 1)) for i in range(len(lines[0]))]
+    linked = {source for source, _ in alignment.pairs}
+    for source, word in enumerate(alignment.source_words):
+        colour = colours[source] if source in linked else "0.6"
+        write(axis, lines[0][source], 1.0, word, colour, "bottom")
+    origin = {target: source for source, target in alignment.pairs}
+    for target, word in enumerate(alignment.target_words):
+        write(axis, lines[1][target], 0.0, word, colours[origin[target]] if target in origin else "0.6", "top")
+    curve = [Outline.MOVETO, *[Outline.CURVE4] * 3, Outline.LINETO, *[Outline.CURVE4] * 3, Outline.CLOSEPOLY]
+    for source, target in alignment.pairs:
+        (left, right), (first, last) = share_of(lines[0][source], source, target, alignment), lines[1][target]
+        corners = [(left, 1), (left, 0.5), (first, 0.5), (first, 0)]
+        corners += [(last, 0), (last, 0.5), (right, 0.5), (right, 1), (left, 1)]
+        strength = min(1.0, float(alignment.weights[target, source]))
+        ribbon = PathPatch(Outline(corners, curve), facecolor=colours[source], alpha=0.12 + 0.5 * strength, linewidth=0)
+        axis.add_patch(ribbon)
+    axis.set(xlim=(-0.5, across + 0.5), ylim=(-0.32, 1.32))
+    axis.set_axis_off()
+
+
+def share_of(place: tuple[float, float], source: int, target: int, alignment: Alignment) -> tuple[float, float]:
+    """The part of a source word that one of its ribbons begins at, in the order of the target."""
+    targets = [other for word, other in alignment.pairs if word == source]
+    step = (place[1] - place[0]) / len(targets)
+    return place[0] + step * targets.index(target), place[0] + step * (targets.index(target) + 1)
+
+
+def write(axis: Any, place: tuple[float, float], height: float, word: str, colour: Any, side: str) -> None:
+    """A word on its line, with a bar of its colour where the ribbons begin."""
+    axis.plot(place, (height, height), color=colour, linewidth=2.5, solid_capstyle="butt")
+    shift = 0.05 if side == "bottom" else -0.05
+    axis.text(sum(place) / 2, height + shift, word, ha="center", va=side, fontsize=11)
+
+
+def draw_map(part: Any, alignment: Alignment) -> None:
+    axis = part.subplots()
+    weights = alignment.weights.numpy()
+    image = axis.imshow(weights, cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
+    axis.set_xticks(range(len(alignment.source_words)), alignment.source_words, rotation=45, ha="right", fontsize=9)
+    axis.set_yticks(range(len(alignment.target_words)), alignment.target_words, fontsize=9)
+    for source, target in alignment.pairs:
+        axis.plot(
+            source, target, "o", markersize=5, markerfacecolor="none", markeredgecolor=ink(weights[target, source])
+        )
+    part.colorbar(image, ax=axis, fraction=0.03, pad=0.01, label="strongest weight")
+    names = ", ".join(f"{head.layer}.{head.head}" for head in alignment.heads)
+    axis.set_title(f"cross-attention of the heads (layer.head) {names}; a ring is a link", fontsize=9)
+
+
+def ink(weight: float) -> str:
+    """What is seen on the colour of a weight."""
+    return "black" if weight > 0.5 else "white"
+
+
+def places_of(words: list[str], across: float) -> list[tuple[float, float]]:
+    """Where each word begins and ends on its line, in characters; the lines are centred."""
+    start = (across - line_width(words)) / 2
+    places = []
+    for word in words:
+        places.append((start, start + width_of(word)))
+        start += width_of(word) + GAP
+    return places
+
+
+def line_width(words: list[str]) -> float:
+    return sum(map(width_of, words)) + GAP * (len(words) - 1)
+
+
+def width_of(word: str) -> float:
+    return max(1.5, sum(WIDE if ord(character) >= 0x1100 else 1.0 for character in word))

@@ -1,0 +1,191 @@
+"""The steps of a stack: from the input as vectors through the branches of each block to the final norm."""
+
+from collections.abc import Callable
+from typing import Any
+
+from glassformer.config import StackConfig, TransformerConfig
+from glassformer.core.attention import Attention, attend, attention_scores, attention_weights
+from glassformer.core.block import Block
+from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding
+from glassformer.core.feedforward import FeedForward
+from glassformer.core.norms import LayerNorm, RMSNorm
+from glassformer.core.positions import Learned, Sinusoidal
+from glassformer.inspect.steps.places import Step
+from glassformer.watch.names import StepName
+
+
+def stack_step(name: StepName, stack: StackConfig, config: TransformerConfig) -> Step | None:
+    inner = name.step
+    site, _, part = inner.partition(".")
+    if site in ("attn", "cross"):
+        return attention_step(part, site == "cross", stack)
+    if site == "ffn":
+        return feedforward_step(part, stack)
+    if inner.endswith("_residual"):
+        return residual_step(inner.removesuffix("_residual"), stack, has_norm=stack.first_norm or name.layer != 0)
+    if inner.endswith("norm"):
+        return norm_step(inner, stack, width="E" if site == "embed" and config.embed_dim else "D")
+    return input_step(inner, name.stack, stack, config)
+
+
+def input_step(inner: str, name: str, stack: StackConfig, config: TransformerConfig) -> Step | None:
+    patches = config.patches is not None and name == "encoder"
+    if inner == "embed" and config.image and patches:
+        axes: tuple[str, ...] = ("B", "T", "D")
+        english = "Each square of the image, flattened and projected, behind the class token."
+        korean = "이미지의 각 조각을 펴서 사영하고, 그 앞에 클래스 토큰을 둡니다."
+        return Step(axes, "x_n = W patch_n + b", english, korean, PatchEmbedding.forward, "return torch.cat(")
+    if inner == "embed" and patches:
+        english = "Each patch of the series, projected; every channel is a row of its own."
+        korean = "시계열의 각 조각을 사영합니다. 채널마다 한 줄입니다."
+        axes = ("B*C", "N", "D")
+        return Step(axes, "x_n = W patch_n + b", english, korean, SeriesEmbedding.forward, "return self.patches(")
+    axes = ("B*C", "N", "D") if config.series and patches else ("B", "T", "E" if config.embed_dim else "D")
+    if inner == "embed":
+        scale = "sqrt(D) " if config.scale_embeddings else ""
+        english, korean = "Each token looks up its row of a table.", "각 토큰이 표에서 자기 줄을 찾습니다."
+        return Step(axes, f"x_t = {scale}table[token_t]", english, korean, TokenEmbedding.forward, "return look_up(")
+    if inner == "embed.positions" and stack.positions == "sinusoidal":
+        english = "Where the token stands, as waves of falling frequency."
+        korean = "토큰의 자리를 점점 느려지는 파동으로 나타냅니다."
+        return Step(axes, sinusoids_of(stack), english, korean, Sinusoidal.forward, "return F.embedding(")
+    if inner == "embed.positions":
+        english, korean = "Where the token stands: a trained row for each position.", "자리마다 학습된 한 줄."
+        row = f"pos + {stack.position_offset}" if stack.position_offset else "pos"
+        return Step(axes, f"PE(pos) = table[{row}]", english, korean, Learned.forward, "return F.embedding(")
+    if inner in ("placed", "embed.project"):
+        english = "What enters the first block: meaning and place in one vector."
+        korean = "첫 블록에 들어가는 것. 뜻과 자리가 한 벡터에 있습니다."
+        equation = placed_equation(name, stack, config)
+        return Step((*axes[:-1], "D"), equation, english, korean, Embedding.place, "return self.project(")
+    return None
+
+
+def sinusoids_of(stack: StackConfig) -> str:
+    """The formula of the table, as its columns are laid out."""
+    row = f"(pos + {stack.position_offset})" if stack.position_offset else "pos"
+    if stack.sinusoids == "interleaved":
+        return f"PE(pos, 2i) = sin({row} / 10000^(2i/D)), PE(pos, 2i+1) = cos(the same)"
+    power = "2i/D" if stack.sinusoids == "halves" else "i/(D/2 - 1)"
+    return f"PE(pos, i) = sin({row} / 10000^({power})), PE(pos, D/2 + i) = cos(the same)"
+
+
+def placed_equation(name: str, stack: StackConfig, config: TransformerConfig) -> str:
+    reads_source = name == "encoder" or config.encoder is None
+    terms = ["embed", *(["segment"] if config.num_segments and reads_source else [])]
+    equation = " + ".join([*terms, *(["PE"] if stack.positions in ("sinusoidal", "learned") else [])])
+    if config.patches and name == "encoder":
+        return f"x = {equation}"
+    equation = f"norm({equation})" if config.embed_norm else equation
+    if not config.embed_dim:
+        return f"x = {equation}"
+    return f"x = {equation if config.embed_norm else f'({equation})'} W + b"
+
+
+def norm_step(inner: str, stack: StackConfig, width: str) -> Step:
+    if stack.norm == "layer":
+        equation = "y = (x - mean(x)) / sqrt(var(x) + eps) * weight" + (" + bias" if stack.norm_bias else "")
+        made: tuple[Callable[..., Any], str] = LayerNorm.forward, "return F.layer_norm("
+    elif stack.norm == "rms":
+        equation, made = "y = x / sqrt(mean(x^2) + eps) * weight", (RMSNorm.forward, "return (wide * scale).to")
+    else:
+        equation = "y = x / sqrt(mean(x^2) + eps) * (1 + weight)"
+        made = RMSNorm.forward, "return (wide * scale * (1.0"
+    english = "Each token's vector brought to one size, so that depth does not blow it up."
+    korean = "토큰마다 벡터의 크기를 고르게 합니다. 깊어져도 커지지 않습니다."
+    if inner == "norm":
+        english, korean = (
+            "The stream, normed once more behind the last block.",
+            "마지막 블록 뒤에서 한 번 더 정규화합니다.",
+        )
+    return Step(("B", "T", width), equation, english, korean, *made)
+
+
+def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
+    turns = stack.positions == "rotary" and not cross
+    bias = {True: " + b", False: ""}[stack.qkv_bias]
+    rows, of = ("B", "H", "T"), "memory" if cross else "x"
+    if part in ("q", "k", "v"):
+        axes = (*rows, "K") if part == "q" else ("B", "G", "S", "K")
+        turned = ", turned by its position" if turns and part != "v" else ""
+        product = f"{'x' if part == 'q' else of} W_{part}{bias}"
+        equation = f"{part} = {f'norm({product})' if stack.qk_norm and part != 'v' else product}{turned}"
+        return Step(axes, equation, *QKV[part], *line_of_projection(part, cross, turns))
+    if part == "scores":
+        usual = abs(stack.attention_scale - stack.head_dim**-0.5) < 1e-9
+        product = "q k^T / sqrt(K)" if usual else f"{stack.attention_scale:g} q k^T"
+        if stack.score_cap is not None:
+            product = f"{stack.score_cap:g} tanh({product} / {stack.score_cap:g})"
+        added = {"relative": " + bias[j - i]", "alibi": " - slope |i - j|"}.get(stack.positions, "")
+        english = "How well each query fits each key; where it may not look, minus infinity."
+        korean = "질의가 각 키와 얼마나 맞는지. 볼 수 없는 곳은 음의 무한대."
+        made = attention_scores, "scores = q @ k.transpose"
+        return Step((*rows, "S"), f"scores = {product}{'' if cross else added}", english, korean, *made)
+    if part == "":
+        english = "The scores as shares: each row sums to 1."
+        korean = "점수를 몫으로 바꾼 것. 각 줄의 합은 1입니다."
+        made = attention_weights, "return scores.masked_fill(nothing, 0.0).softmax("
+        return Step((*rows, "S"), "weights = softmax(scores)", english, korean, *made)
+    if part == "mixed":
+        english, korean = "The values, mixed by these shares.", "그 몫대로 섞은 값들."
+        line = "return F.scaled_dot_product_attention(" if stack.score_cap is None else "return weights @ v"
+        return Step((*rows, "K"), "mixed = weights v", english, korean, attend, line)
+    if part == "out":
+        english = "What the heads bring back, side by side, mixed by one more matrix."
+        korean = "헤드들이 가져온 것을 나란히 놓고 행렬 하나로 섞습니다."
+        equation = "out = concat(heads) W_o" + (" + b" if stack.out_bias else "")
+        return Step(("B", "T", "D"), equation, english, korean, Attention.forward, "return self.out(")
+    return None
+
+
+QKV = {
+    "q": ("What each token asks.", "각 토큰이 묻는 것(질의)."),
+    "k": ("What each token answers to.", "각 토큰이 답하는 것(키)."),
+    "v": ("What each token gives.", "각 토큰이 내어주는 것(값)."),
+}
+
+
+def line_of_projection(part: str, cross: bool, turns: bool) -> tuple[Callable[..., Any], str]:
+    if turns and part != "v":
+        return Attention.forward, "q, k = rotate(q"
+    if not cross:
+        begins = {"q": "q = self.q_norm(", "k": "k = self.k_norm(", "v": "return q, k, split_heads(v"}
+        return Attention.queries_keys_and_values, begins[part]
+    if part == "q":
+        return Attention.forward, "q = self.q_norm("
+    return Attention.source_keys, {"k": "k = self.k_norm(", "v": "v = split_heads("}[part]
+
+
+def residual_step(branch: str, stack: StackConfig, *, has_norm: bool) -> Step:
+    english = "The stream with what this branch added. It runs through the whole stack."
+    korean = "이 가지가 더해진 흐름. 스택 전체를 지나갑니다."
+    if stack.norm_order == "post":
+        return Step(("B", "T", "D"), f"x = norm(x + {branch}(x))", english, korean, Block.add, "x = norm(x + ")
+    reads = "norm(x)" if has_norm or branch != "attn" else "x"
+    added = f"{branch}({reads})" + (f" + ffn({reads})" if stack.block == "parallel" else "")
+    if stack.block == "parallel_two_norms" and branch == "ffn":
+        added = "ffn(norm(x before attn))"
+    added = f"norm({added})" if stack.norm_order == "sandwich" else added
+    return Step(("B", "T", "D"), f"x = x + {added}", english, korean, Block.add, "x = x + ")
+
+
+def feedforward_step(part: str, stack: StackConfig) -> Step | None:
+    bias = " + b" if stack.ffn_bias else ""
+    axes = ("B", "T", "F")
+    if part == "up":
+        english, korean = "Each token by itself, widened.", "토큰마다 따로, 넓힙니다."
+        return Step(axes, f"up = x W_up{bias}", english, korean, FeedForward.forward, "hidden = self.up(x)")
+    line = "hidden = self.activate(hidden) if"
+    if part == "gate":
+        english, korean = "A second widening, which will decide what passes.", "무엇이 지나갈지 정할 두 번째 넓힘."
+        return Step(axes, f"gate = x W_gate{bias}", english, korean, FeedForward.forward, line)
+    if part == "hidden":
+        bend = stack.activation.replace("_", " ")
+        equation = f"hidden = {bend}(gate) * up" if stack.gated else f"hidden = {bend}(up)"
+        english, korean = "Bent: the only step here that is not linear.", "굽힙니다. 여기서 유일하게 선형이 아닌 단계."
+        return Step(axes, equation, english, korean, FeedForward.forward, line)
+    if part == "down":
+        english, korean = "Narrowed again, to be added to the stream.", "다시 좁혀 흐름에 더합니다."
+        equation = f"down = hidden W_down{bias}"
+        return Step(("B", "T", "D"), equation, english, korean, FeedForward.forward, "return self.down(")
+    return None

@@ -1,0 +1,44 @@
+"""What every step of a Transformer is: its axes, its equation, a sentence on it, and the line that computes it.
+
+    step = step_of("decoder.blocks.2.cross.q", model.config)
+    step.axes, step.equation, step.place      # ("B", "H", "T", "K"), "q = x W_q", core/attention.py:143
+
+The letters are those of `core/__init__.py`. Tests run models and check that this very line makes what is recorded under
+the step's name, and that the equation gives the same numbers. Read next: `stack_steps.py` and `answer_steps.py`.
+"""
+
+from glassformer.config import TransformerConfig
+from glassformer.errors import InputError
+from glassformer.inspect.steps.answer import answer_step
+from glassformer.inspect.steps.places import Place, Step, place_of
+from glassformer.inspect.steps.stack import stack_step
+from glassformer.watch.names import STACKS, StepName
+
+__all__ = ["LEGEND", "Place", "Step", "place_of", "step_of"]
+
+LEGEND = {
+    "B": ("batch", "배치"),
+    "T": ("query length", "질의 길이"),
+    "S": ("key length", "키 길이"),
+    "D": ("d_model", "모델 너비"),
+    "E": ("embedding width", "임베딩 너비"),
+    "H": ("heads", "헤드"),
+    "G": ("kv heads", "키·값 헤드"),
+    "K": ("head_dim", "헤드 너비"),
+    "F": ("d_ff", "피드포워드 너비"),
+    "V": ("vocabulary", "어휘"),
+    "N": ("patches", "패치"),
+    "L": ("length of the series", "시계열 길이"),
+    "C": ("channels, or classes", "채널 또는 클래스"),
+    "Z": ("horizon", "예측 구간"),
+}
+
+
+def step_of(name: str, config: TransformerConfig) -> Step:
+    """The step that a name of `record` stands for, as this model computes it."""
+    parsed = StepName.parse(name)
+    stack = getattr(config, parsed.stack) if parsed.stack in STACKS else None
+    found = answer_step(name, config) if stack is None else stack_step(parsed, stack, config)
+    if found is None:
+        raise InputError(f"there is no step {name!r}: expected a name as gf.record gives it")
+    return found

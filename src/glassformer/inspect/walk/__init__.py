@@ -1,0 +1,1 @@
+"""One head by hand: the numbers of one token, equation by equation."""

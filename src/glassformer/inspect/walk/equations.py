@@ -1,0 +1,138 @@
+"""Equations with numbers in them: what a walkthrough is made of, as text for a terminal and as JSON.
+
+A row of an equation is a few numbers of a vector, or a formula worked out. A formula shows its first terms; what the
+others come to stands behind the dots, so that everything can be added up by hand.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+from torch import Tensor
+
+from glassformer.inspect.steps.step import Place
+
+SHOWN = 4  # dimensions of a vector, and terms of a sum
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The first numbers of a vector; or those of some places, which `of` names."""
+
+    name: str
+    values: list[float]
+    size: int
+    of: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if self.of:
+            shown = "   ".join(f"{name} {digits(value)}" for name, value in zip(self.of, self.values, strict=True))
+            return f"{self.name}:  {shown}" + (f"   ... {self.size} in all" if self.size > len(self.values) else "")
+        if self.size == 1:
+            return f"{self.name} = {digits(self.values[0])}"
+        more = f", ... {self.size} in all" if self.size > len(self.values) else ""
+        return f"{self.name} = [{', '.join(map(digits, self.values))}{more}]"
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A formula with its numbers: each {} of the template is one of the values."""
+
+    name: str
+    template: str
+    values: list[float]
+    result: float
+
+    def __str__(self) -> str:
+        formula = self.template.format(*map(digits, self.values)).replace(" + -", " - ").replace(" - -", " + ")
+        return f"{self.name} = {formula} = {digits(self.result)}"
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One step: its name as `gf.record` gives it, what it computes, which line does it, and with which numbers."""
+
+    step: str
+    title: str
+    equation: str
+    english: str
+    korean: str
+    place: Place
+    rows: list[Numbers | Worked]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A forward pass of one head, for one token."""
+
+    tokens: list[str]
+    token: int
+    attention: str  # the path of the attention that is shown
+    head: int
+    equations: list[Equation]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON. A score that is masked is None, as JSON has no infinity."""
+        found = asdict(self)
+        for equation in found["equations"]:
+            for row in equation["rows"]:
+                row["values"] = [None if value == float("-inf") else value for value in row["values"]]
+        return found
+
+
+def digits(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def numbers(name: str, vector: Tensor | float, places: Mapping[int, str] | None = None) -> Numbers:
+    """A row of the first numbers of a vector, or of those at the places that are named; a number is a row of one."""
+    values = [vector] if isinstance(vector, float) else vector.flatten().tolist()
+    if places is not None:
+        return Numbers(name, [values[i] for i in places], len(values), list(places.values()))
+    return Numbers(name, values[:SHOWN], len(values))
+
+
+def products(
+    name: str,
+    left: Tensor,
+    right: Tensor,
+    result: float,
+    *,
+    times: float | None = None,
+    added: Sequence[float] = (),
+    first: Sequence[int] | None = None,
+) -> Worked:
+    """times (left . right) + what is added, with the first terms spelled out, or those of the places in `first`."""
+    terms = left.double() * right.double()
+    chosen = list(range(min(SHOWN, len(terms)))) if first is None else list(first)
+    template = " + ".join(["{} * {}"] * len(chosen))
+    values = [float(factor) for i in chosen for factor in (left[i], right[i])]
+    if len(terms) > len(chosen):
+        template += " + ...({})"
+        values.append(float(terms.sum() - terms[chosen].sum()))
+    if times is not None:
+        template, values = f"({template}) * {{}}", [*values, times]
+    for number in added:
+        template, values = f"{template} + {{}}", [*values, number]
+    return Worked(name, template, values, result)
+
+
+def show(walk: Walk, console: Console) -> None:
+    """The walk for reading, equation after equation."""
+    for text in lines_of(walk):
+        console.print(text)
+
+
+def lines_of(walk: Walk) -> Iterator[Text]:
+    token = walk.tokens[walk.token]
+    yield Text(f"{' '.join(walk.tokens)}", style="bold")
+    yield Text(f"token {walk.token}, {token!r}, through head {walk.head} of {walk.attention}\n")
+    for number, equation in enumerate(walk.equations, start=1):
+        yield Text.assemble((f"{number}. {equation.title}", "bold"), f"   {equation.equation}")
+        yield Text.assemble((f"   {equation.english}", "italic"))
+        yield Text.assemble((f"   {equation.place}  {equation.place.code}", "dim"))
+        for row in equation.rows:
+            yield Text(f"      {row}")
+        yield Text()

@@ -1,0 +1,249 @@
+"""The forward pass of one head for one token, equation by equation, with the numbers of the user's own text.
+
+    show(walk(model, tokenizer, "the cat sat", layer=0, head=0, token=-1), console)
+
+The model runs once under `gf.record`; every vector shown is what it computed, and stands beside the line of the core
+that computed it. Here the vectors are only laid out as terms, for a reader to check. One attention is shown in full:
+self-attention of a stack, or the decoder's cross-attention. Layers between it and the answer are passed over.
+Read next: `scene.py`, then `attention_equations.py` and `answer_equations.py`; `equations.py` says how a row looks.
+"""
+
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.embeddings import Embedding, TokenEmbedding
+from glassformer.core.feedforward import FeedForward
+from glassformer.core.heads import LanguageHead
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.generation.loop import evaluating
+from glassformer.inspect.looks.attention import Part, check_index, stack_of
+from glassformer.inspect.readings import check_length
+from glassformer.inspect.steps.step import place_of
+from glassformer.inspect.walk.answer_equations import answer_equations
+from glassformer.inspect.walk.attention_equations import attention_equations
+from glassformer.inspect.walk.equations import Equation, Numbers, Walk, Worked, numbers
+from glassformer.inspect.walk.scene import Scene, norm_rows, output_of, read_by, row_of_layer, stream_before
+from glassformer.predict.predictors import translate
+from glassformer.text import Tokenizer
+from glassformer.watch.activations import activation_names
+from glassformer.watch.record import record
+
+
+@torch.no_grad()
+def walk(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    text: str,
+    *,
+    layer: int = 0,
+    head: int = 0,
+    token: int = -1,
+    part: Part | None = None,
+    target: str | None = None,
+) -> Walk:
+    """The equations from a token's row of the table to the answer. A translator also reads `target`, or what it writes.
+
+    `part` is the attention to show: the encoder's, the decoder's own, or the cross-attention between. Without one it is
+    that of the only stack, or the decoder's own.
+    """
+    if not text.strip():
+        raise InputError("the text to walk through is empty: give some words")
+    if model.config.patches:
+        raise InputError("this model reads patches, not text: a walk needs a text. Its shapes are shown by --shapes")
+    part = part or ("encoder" if model.decoder is None else "decoder")
+    stack = stack_of(model, part)
+    check_index("layer", layer, stack.config.num_layers)
+    check_index("head", head, stack.config.num_heads)
+    encoded = tokenizer.encode([text])
+    source, own = encoded.input_ids, encoded.input_ids
+    reads = model.encoder or model.decoder
+    assert reads is not None  # a model has at least one
+    check_length(reads, source.shape[1])
+    inputs: dict[str, Tensor | None] = {"input_ids": source, "token_type_ids": encoded.token_type_ids}
+    tokens = of_source = tokenizer.tokens(source[0], source=True)
+    if model.encoder is not None and model.decoder is not None:
+        inputs["decoder_input_ids"] = decoded = read_by_decoder(model, tokenizer, text, target, source)
+        check_length(model.decoder, decoded.shape[1])
+        if part != "encoder":
+            own, tokens = decoded, tokenizer.tokens(decoded[0])
+    elif target is not None:
+        raise InputError("a target was given to a model that does not translate: leave it out")
+    length = own.shape[1]
+    if not -length <= token < length:
+        raise InputError(
+            f"token {token} does not exist: there are {length}, counted from 0 to {length - 1}, or back from -1"
+        )
+    row = token % length
+    name, site = ("encoder" if part == "encoder" else "decoder"), ("cross" if part == "cross" else "attn")
+    watched = {"attention": f"{name}.blocks.{layer}.{site}", "heads": [head], "rows": [row]}
+    steps = [step for step in activation_names(model) if is_shown(step, name, layer, stack.config.num_layers)]
+    with evaluating(model), record(model, activations=steps, **watched) as seen:  # type: ignore[arg-type]
+        output = model(**inputs)
+    memory = output.encoder_last_hidden_state
+    keys = [f"{i} {word!r}" for i, word in enumerate(of_source if site == "cross" else tokens)]
+    scene = Scene(model, seen, stack, name, site, layer, head, row, own[0], keys, None if memory is None else memory[0])
+    equations = [*input_equations(scene), *block_equations(scene), *stack_equations(scene)]
+    if name == "decoder" or model.decoder is None:
+        equations += answer_equations(model, tokenizer, seen, row, source, output.last_hidden_state)
+    return Walk(tokens, row, scene.at(site), head, equations)
+
+
+def read_by_decoder(model: Transformer, tokenizer: Tokenizer, text: str, target: str | None, source: Tensor) -> Tensor:
+    """What the decoder of two stacks reads: the target from its start on, or to judge a text, that text again."""
+    if not isinstance(model.head, LanguageHead):
+        if target is not None:
+            raise InputError("a target was given to a model that does not translate: leave it out")
+        return model.shift_right(source)
+    if target is not None and not target.strip():
+        raise InputError("the target is empty: give some words, or leave it out and the model writes its own")
+    written = translate(model, tokenizer, [text])[0] if target is None else target
+    return model.shift_right(tokenizer.encode([written], target=True).input_ids)
+
+
+def is_shown(step: str, name: str, layer: int, layers: int) -> bool:
+    """Which steps are recorded: the input, this layer, what the layer before and the last one left, the answer."""
+    kept = [f"{name}.embed*", f"{name}.placed", f"{name}.norm", f"{name}.blocks.{layer}.*", "head.*", "*logits"]
+    kept += [f"{name}.blocks.{other}.*_residual" for other in (layer - 1, layers - 1)]
+    return any(fnmatchcase(step, pattern) for pattern in kept)
+
+
+def input_equations(scene: Scene) -> list[Equation]:
+    """From the token's row to what enters the first block."""
+    embed, start = scene.stack.embed, f"{scene.name}.embed"
+    assert isinstance(embed, TokenEmbedding)
+    found, row = scene.vector(start), embed.tokens.weight[scene.ids[scene.row]]
+    rows: list[Numbers | Worked] = [numbers(f"table[{int(scene.ids[scene.row])}]", row)]
+    if embed.scale != 1.0:
+        rows.append(Worked("x[0]", "{} * {}", [float(row[0]), embed.scale], float(found[0])))
+    equations = [scene.equation(start, "the token", [*rows, numbers("x", found)])]
+    if embed.positions is not None:
+        position = scene.seen[f"{start}.positions"][0, scene.row]
+        rows = [numbers("position", float(scene.row)), numbers("PE", position)]
+        equations.append(scene.equation(f"{start}.positions", "its position", rows))
+    total, rows = sum_of_input(scene, embed, found)
+    placed = scene.vector(f"{scene.name}.placed")
+    if f"{start}.norm" in scene.seen:
+        if rows:
+            made = place_of(Embedding.place, "x = x + self.positions(") if embed.positions is not None else None
+            equations.append(scene.equation(f"{scene.name}.placed", "the sum", [*rows, numbers("x", total)], made=made))
+        normed = scene.vector(f"{start}.norm")
+        equations.append(norm_equation(scene, f"{start}.norm", "its norm", embed.norm, total, normed))
+        total, rows = normed, []
+    if isinstance(embed.project, nn.Linear):
+        rows.append(row_of_layer("placed[0]", embed.project, 0, total, placed))
+    if rows:
+        rows.append(numbers("placed", placed))
+        equations.append(scene.equation(f"{scene.name}.placed", "what enters", rows))
+    if scene.layer > 0:
+        name = output_of(scene, scene.layer - 1)
+        equations.append(passed_over(scene, name, 0, scene.layer - 1))
+    return equations
+
+
+def sum_of_input(scene: Scene, embed: Embedding, token: Tensor) -> tuple[Tensor, list[Numbers | Worked]]:
+    """Token, segment and position added up."""
+    parts = [token]
+    if embed.segments is not None:
+        parts.append(embed.segments.weight[0])
+    if embed.positions is not None:
+        parts.append(scene.seen[f"{scene.name}.embed.positions"][0, scene.row])
+    total = torch.stack(parts).sum(dim=0)
+    if len(parts) == 1:
+        return total, []
+    added = Worked("x[0]", " + ".join(["{}"] * len(parts)), [float(part[0]) for part in parts], float(total[0]))
+    return total, [added]
+
+
+def block_equations(scene: Scene) -> list[Equation]:
+    """The layer that is shown: one attention in full, the other by what it adds, and the feed-forward."""
+    block, site = scene.block, scene.site
+    equations = []
+    if site == "cross":
+        equations.append(residual_equation(scene, "attn"))
+    equations += [*branch_norm(scene, site), *attention_equations(scene)]
+    if block.kind == "parallel":
+        return [*equations, *feedforward_equations(scene), residual_equation(scene, "attn")]
+    equations.append(residual_equation(scene, site))
+    if site == "attn" and block.has_cross:
+        equations.append(residual_equation(scene, "cross"))
+    return [*equations, *branch_norm(scene, "ffn"), *feedforward_equations(scene), residual_equation(scene, "ffn")]
+
+
+def stack_equations(scene: Scene) -> list[Equation]:
+    """What the layers behind the one that is shown leave, and the final norm."""
+    equations = []
+    last = scene.stack.config.num_layers - 1
+    if scene.layer < last:
+        equations.append(passed_over(scene, output_of(scene, last), scene.layer + 1, last))
+    if f"{scene.name}.norm" in scene.seen:
+        stream, normed = scene.vector(output_of(scene, last)), scene.vector(f"{scene.name}.norm")
+        name = f"{scene.name}.norm"
+        equations.append(norm_equation(scene, name, "final norm", scene.stack.norm, stream, normed))
+    return equations
+
+
+def passed_over(scene: Scene, name: str, first: int, last: int) -> Equation:
+    """Layers that are not shown, by what they leave."""
+    title = f"layers {first} to {last}" if first < last else f"layer {last}"
+    return scene.equation(name, f"{title}, the same way", [numbers(f"x after layer {last}", scene.vector(name))])
+
+
+def branch_norm(scene: Scene, site: str) -> list[Equation]:
+    name = scene.at(f"{site}_norm")
+    if scene.block.norm_order == "post" or name not in scene.seen:
+        return []
+    reads = "attn" if scene.block.kind == "parallel_two_norms" else site
+    stream = scene.vector(stream_before(scene, reads))
+    return [norm_equation(scene, name, "norm", getattr(scene.block, f"{site}_norm"), stream, scene.vector(name))]
+
+
+def norm_equation(scene: Scene, name: str, title: str, norm: nn.Module, x: Tensor, y: Tensor) -> Equation:
+    return scene.equation(name, title, [numbers("x", x), *norm_rows(norm, x, y)])
+
+
+def residual_equation(scene: Scene, site: str) -> Equation:
+    """The stream with the branch added, and its norm where that comes after."""
+    block, name = scene.block, scene.at(f"{site}_residual")
+    stream, made = scene.vector(stream_before(scene, site)), scene.vector(name)
+    if site == "ffn" and block.kind == "parallel_two_norms":
+        stream = scene.vector(scene.at("attn_residual"))
+    behind = scene.at(f"{site}_post_norm")
+    ends = ["ffn.down"] if site == "ffn" else [f"{site}.out", *(["ffn.down"] if block.kind == "parallel" else [])]
+    branches = [scene.vector(behind)] if behind in scene.seen else [scene.vector(scene.at(end)) for end in ends]
+    total = torch.stack([stream, *branches]).sum(dim=0)
+    rows: list[Numbers | Worked] = [numbers("x", stream), *(numbers("branch", branch) for branch in branches)]
+    values = [float(part[0]) for part in (stream, *branches)]
+    rows.append(Worked("x[0]", " + ".join(["{}"] * len(values)), values, float(total[0])))
+    if block.norm_order == "post":
+        rows += norm_rows(getattr(block, f"{site}_norm"), total, made)
+    else:
+        rows.append(numbers("x", made))
+    title = {"attn": "self-attention", "cross": "cross-attention", "ffn": "feed-forward"}[site]
+    return scene.equation(name, f"the stream after {title}", rows)
+
+
+def feedforward_equations(scene: Scene) -> list[Equation]:
+    ffn = scene.block.ffn
+    assert isinstance(ffn, FeedForward)
+    x = scene.vector(read_by(scene, "ffn"))
+    up, hidden, down = (scene.vector(scene.at(f"ffn.{part}")) for part in ("up", "hidden", "down"))
+    activation = scene.stack.config.activation
+    equations = [
+        scene.equation(scene.at("ffn.up"), "widened", [row_of_layer("up[0]", ffn.up, 0, x, up), numbers("up", up)])
+    ]
+    bent = Worked("hidden[0]", f"{activation}({{}})", [float(up[0])], float(hidden[0]))
+    if ffn.gate is not None:
+        gate = scene.vector(scene.at("ffn.gate"))
+        rows: list[Numbers | Worked] = [row_of_layer("gate[0]", ffn.gate, 0, x, gate), numbers("gate", gate)]
+        equations.append(scene.equation(scene.at("ffn.gate"), "gate", rows))
+        values = [float(gate[0]), float(up[0])]
+        bent = Worked("hidden[0]", f"{activation}({{}}) * {{}}", values, float(hidden[0]))
+    rows = [row_of_layer("down[0]", ffn.down, 0, hidden, down), numbers("down", down)]
+    return [
+        *equations,
+        scene.equation(scene.at("ffn.hidden"), "bent", [bent, numbers("hidden", hidden)]),
+        scene.equation(scene.at("ffn.down"), "narrowed", rows),
+    ]

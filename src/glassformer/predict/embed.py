@@ -1,0 +1,145 @@
+"""Sentence vectors (Sentence-BERT: Reimers and Gurevych, 2019): a model without a head, pooled over its tokens.
+
+How to pool stands in the files of sentence-transformers beside the weights: `modules.json` lists what follows the
+Transformer, `1_Pooling/config.json` says how. Vectors have length 1, so that their product is the cosine.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.io import parse_json
+from glassformer.predict.predictors import BATCH, encode, in_batches, on_device
+from glassformer.text import Tokenizer
+
+MODULES, POOLING = "modules.json", "1_Pooling"
+# In the order in which sentence-transformers puts several of them side by side.
+WAYS = ("cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken")
+ENDINGS = ("_tokens", "_token")  # of the switches, as in pooling_mode_mean_tokens
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a folder wants its sentence vectors made."""
+
+    ways: tuple[str, ...] = ("mean",)
+    max_length: int | None = None
+    lower_case: bool = False
+    prompt: str = ""  # stands before every text
+
+
+MEAN = Recipe()  # where a folder says nothing
+
+
+def read_recipe(folder: Path) -> Recipe | None:
+    """What the files of sentence-transformers say; None where there are none."""
+    pooling = folder / POOLING
+    if (folder / MODULES).is_file():
+        pooling = folder / check_modules(folder / MODULES)
+    if not (pooling / "config.json").is_file():
+        return None
+    text, prompts = (read(folder / f"{name}.json") for name in ("sentence_bert_config", "config_sentence_transformers"))
+    prompt = (prompts.get("prompts") or {}).get(prompts.get("default_prompt_name") or "", "")
+    values = read(pooling / "config.json")
+    if prompt and values.get("include_prompt") is False:
+        raise InputError(f"{pooling}/config.json: include_prompt is false, which is not known here: remove the prompt")
+    return Recipe(
+        ways=ways_of(values, pooling / "config.json"),
+        max_length=text.get("max_seq_length"),
+        lower_case=bool(text.get("do_lower_case")),
+        prompt=prompt,
+    )
+
+
+def check_modules(file: Path) -> str:
+    """Where the pooling is described; what else is done to the vectors must be known here."""
+    modules = read(file, list)
+    kinds = [str(module.get("type")).rpartition(".")[2] for module in modules]
+    for kind in kinds:
+        if kind not in ("Transformer", "Pooling", "Normalize"):
+            raise InputError(
+                f"{file} lists a {kind} module, which is not known here: expected Transformer, Pooling and Normalize. "
+                "Use a model without it, or gf.load(path) for the vectors before it"
+            )
+    return next((str(m.get("path")) for m, kind in zip(modules, kinds, strict=True) if kind == "Pooling"), POOLING)
+
+
+def ways_of(values: Mapping[str, Any], file: Path) -> tuple[str, ...]:
+    named = values.get("pooling_mode")  # newer files have one word, older a switch for each way
+    chosen = {named} if isinstance(named, str) else set(named or ())
+    switches = (
+        key.removeprefix("pooling_mode_") for key, on in values.items() if key.startswith("pooling_mode_") and on
+    )
+    chosen |= {next((key.removesuffix(end) for end in ENDINGS if key.endswith(end)), key) for key in switches}
+    if not chosen or not chosen <= set(WAYS):
+        raise InputError(f"{file}: the pooling is {sorted(chosen) or None}: expected one or more of {', '.join(WAYS)}")
+    return tuple(way for way in WAYS if way in chosen)
+
+
+def read(file: Path, kind: type = dict) -> Any:
+    if not file.is_file():
+        return kind()
+    values = parse_json(file)
+    if not isinstance(values, kind):
+        raise InputError(f"{file}: expected a {'list' if kind is list else 'set'} of settings. Fetch the file again")
+    return values
+
+
+def embed(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    recipe: Recipe = MEAN,
+    normalise: bool = True,
+    batch_size: int = BATCH,
+) -> Tensor:
+    """A vector for each text, (texts, width)."""
+    reads = model.config.encoder or model.config.last_stack
+    limits = [recipe.max_length, reads.room]
+    longest = min((limit for limit in limits if limit is not None), default=None)
+    cut = 0
+
+    @torch.no_grad()
+    def run(batch: Sequence[str]) -> list[Tensor]:
+        nonlocal cut
+        written = [recipe.prompt + (text.lower() if recipe.lower_case else text) for text in batch]
+        encoded = encode(tokenizer, written)
+        if longest is not None and encoded.input_ids.shape[1] > longest:
+            cut += int((encoded.attention_mask.sum(dim=1) > longest).sum())
+            encoded = encode(tokenizer, written, max_length=longest)
+        inputs = on_device(model, encoded)
+        hidden = model.encode(**inputs) if model.encoder is not None else model(**inputs).last_hidden_state  # (B, T, D)
+        keep = inputs["attention_mask"]
+        pooled = torch.cat([pool(hidden.float(), keep, way) for way in recipe.ways], dim=1)
+        return list((F.normalize(pooled, dim=1) if normalise else pooled).cpu())
+
+    vectors = in_batches(texts, run, batch_size)
+    if cut:
+        print(f"{cut} of {len(texts)} texts are longer than {longest} tokens: only those were read", file=sys.stderr)
+    return torch.stack(vectors) if vectors else torch.empty(0, reads.d_model * len(recipe.ways))
+
+
+def pool(hidden: Tensor, keep: Tensor, way: str) -> Tensor:
+    """One vector (B, D) of the kept tokens' vectors (B, T, D)."""
+    rows, places = torch.arange(len(hidden), device=hidden.device), torch.arange(keep.shape[1], device=hidden.device)
+    if way == "cls":
+        return hidden[rows, keep.int().argmax(dim=1)]
+    if way == "lasttoken":
+        return hidden[rows, (keep * places).argmax(dim=1)]
+    if way == "max":
+        return hidden.masked_fill(~keep[:, :, None], -torch.inf).amax(dim=1)
+    weights = keep.float()  # (B, T)
+    if way == "weightedmean":  # later tokens have read more, where the model reads from left to right
+        weights = weights * weights.cumsum(dim=1)
+    total = weights.sum(dim=1, keepdim=True)  # (B, 1)
+    divisor = total.sqrt() if way == "mean_sqrt_len" else total
+    return (hidden * (weights / divisor)[:, :, None]).sum(dim=1)

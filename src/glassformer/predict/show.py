@@ -1,0 +1,119 @@
+"""Answers as a person reads them, and as JSON has them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.predict.pictures import Picture
+from glassformer.predict.predictors import Answer, Guess, Label, Labels, TokenLabel
+
+FIRST_NUMBERS = 6  # of a vector that is shown to a person
+WIDEST_TABLE = 12  # inputs whose similarities fit a terminal; of more, each one's nearest is shown
+LABEL_WIDTH = 40
+
+
+def as_json(given: Any) -> Any:
+    """An input as JSON has it: a text, a pair, numbers, or the name of an image."""
+    return given.name if isinstance(given, Picture) else given
+
+
+def as_text(given: Any) -> str:
+    """An input as a person sees it beside its answer."""
+    if isinstance(given, tuple):
+        return " | ".join(given)
+    if isinstance(given, list):
+        return ", ".join(f"{value:g}" for value in given)
+    return str(as_json(given))
+
+
+def as_values(task: str, output: Any) -> dict[str, Any]:
+    """One answer as JSON has it."""
+    if task == "embed":
+        return {"vector": output.tolist()}
+    if task == "fill":
+        return {"masks": [[asdict(guess) for guess in guesses] for guesses in output]}
+    if task == "label":
+        return {"tokens": [asdict(token) for token in output]}
+    return {"output": output} if isinstance(output, str) else asdict(output)
+
+
+def show_texts(inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    for output in outputs:
+        print(output)
+
+
+def show_guesses(inputs: Sequence[str], outputs: Sequence[list[list[Guess]]]) -> None:
+    for text, masks in zip(inputs, outputs, strict=True):
+        print(text)
+        for number, guesses in enumerate(masks, start=1):
+            width = max(len(guess.token) for guess in guesses)
+            for guess in guesses:
+                mask = f"mask {number}  " if len(masks) > 1 else ""
+                print(f"  {mask}{guess.token:{width}}  {guess.score:.3f}")
+
+
+def show_labels(inputs: Sequence[str], outputs: Sequence[Label | Labels]) -> None:
+    widest = max((len(output.label) for output in outputs if isinstance(output, Label)), default=0)
+    said = [labels_in_words(output, widest) for output in outputs]
+    width = max(map(len, said), default=0)
+    for text, words in zip(inputs, said, strict=True):
+        print(f"{words:{width}}  {shortened(text)}")
+
+
+def labels_in_words(output: Label | Labels, width: int) -> str:
+    if isinstance(output, Label):
+        return f"{output.label:{width}}  {output.score:.3f}"
+    return ", ".join(f"{name} {score:.3f}" for name, score in output.labels.items()) or "none"
+
+
+def show_tokens(inputs: Sequence[str], outputs: Sequence[list[TokenLabel]]) -> None:
+    for text, tokens in zip(inputs, outputs, strict=True):
+        print(text)
+        widths = [max((len(getattr(token, name)) for token in tokens), default=0) for name in ("text", "label")]
+        for token in tokens:
+            print(f"  {token.text:{widths[0]}}  {token.label:{widths[1]}}  {token.score:.3f}")
+
+
+def show_answers(inputs: Sequence[str], outputs: Sequence[Answer]) -> None:
+    for output in outputs:
+        print(f"{output.answer}  {output.score:.3f}")
+
+
+def show_vectors(inputs: Sequence[str], vectors: Tensor) -> None:
+    """Of one text the first numbers, of several how similar they are, which is what vectors are made for."""
+    if len(inputs) == 1:
+        first = " ".join(f"{value:.4f}" for value in vectors[0, :FIRST_NUMBERS].tolist())
+        print(f"{first} ... ({vectors.shape[1]} numbers; --json gives all)")
+        return
+    similar = vectors @ vectors.T  # cosines, as every vector has length 1
+    digits = len(str(len(inputs)))
+    names = [f"{i:{digits}}  {shortened(text)}" for i, text in enumerate(inputs, start=1)]
+    width = max(map(len, names))
+    if len(inputs) > WIDEST_TABLE:
+        similar = similar.fill_diagonal_(-2)
+        for name, row in zip(names, similar, strict=True):
+            print(f"{name:{width}}  nearest {int(row.argmax()) + 1:{digits}}  {row.max():6.3f}")
+        return
+    print(" " * width, *(f"{i:6}" for i in range(1, len(inputs) + 1)))
+    for name, row in zip(names, similar.tolist(), strict=True):
+        print(f"{name:{width}}", *(f"{value:6.3f}" for value in row))
+
+
+def shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LABEL_WIDTH else text[: LABEL_WIDTH - 3] + "..."
+
+
+SHOW: dict[str, Callable[[Any, Any], None]] = {
+    "translate": show_texts,
+    "complete": show_texts,
+    "fill": show_guesses,
+    "classify": show_labels,
+    "label": show_tokens,
+    "answer": show_answers,
+    "embed": show_vectors,
+    "see": show_labels,
+    "judge": show_labels,
+}

@@ -1,0 +1,145 @@
+"""Checkpoints that survive a kill: a folder appears whole under its name or not at all, and the old goes after the new.
+
+    checkpoints/step-00000400/    weights, optimiser and averages (torch.distributed.checkpoint), and state.json
+    checkpoints/best-00000300/    the weights that were best on the validation set
+    checkpoints/weights-00000400/ those at an evaluation, where the last ones are to be averaged
+
+The files do not depend on the number of processes, so that a run may go on with another.
+"""
+
+import re
+import shutil
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.optim import Optimizer
+
+from glassformer.errors import InputError
+from glassformer.io import parse_json, sync, write_whole
+from glassformer.training.ranks import Ranks
+
+FOLDER, STATE = "checkpoints", "state.json"
+
+
+@dataclass
+class State:
+    """Where a run stands. The next batch is number `batch` of `epoch`."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    seconds: float = 0.0  # of training, over all its processes' lives
+    warmed: float = 0.0  # the part of the budget that the warm-up took
+    scale: dict[str, Any] = field(default_factory=dict)  # of a loss in float16
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0  # evaluations since the best
+    evaluated: int = 0  # the step of the last one ...
+    evaluated_part: int = 0  # ... and how many tenths of a time budget were spent after it
+
+
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    def __init__(self, out: Path, ranks: Ranks, keep: int) -> None:
+        self.folder, self.ranks, self.keep = out / FOLDER, ranks, keep
+
+    def last(self) -> Path | None:
+        """The newest whole checkpoint."""
+        steps = self.numbered("step")
+        return steps[-1] if steps else None
+
+    def numbered(self, kind: str) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(entry for entry in self.folder.iterdir() if re.fullmatch(rf"{kind}-\d{{8}}", entry.name))
+
+    def save(self, state: State, model: nn.Module, optimizers: list[Optimizer], average: Mapping[str, Tensor]) -> None:
+        """Where the run stands; then what it no longer needs goes."""
+        name = f"step-{state.step:08}"
+        if (self.folder / name).exists():
+            return
+        weights, moments = get_state_dict(model, optimizers)
+        self.write(name, {"model": weights, "optimizer": moments, "average": dict(average)}, asdict(state))
+        best = f"best-{state.best_step:08}"
+        old = [folder for folder in self.numbered("best") if folder.name != best]
+        self.remove([*old, *(self.numbered("step")[: -self.keep] if self.keep else ())])
+
+    def save_weights(self, kind: str, step: int, weights: Mapping[str, Tensor], keep: int = 0) -> None:
+        """The weights alone, of which the last `keep` stay; 0 for all."""
+        self.write(f"{kind}-{step:08}", {"model": dict(weights)}, {"step": step})
+        if keep:
+            self.remove(self.numbered(kind)[:-keep])
+
+    def forget_after(self, step: int) -> None:
+        """What a life of the run before a kill did beyond the checkpoint that it goes on from never happened."""
+        later = [entry for kind in ("best", "weights") for entry in self.numbered(kind)]
+        self.remove([entry for entry in later if int(entry.name.split("-")[1]) > step])
+
+    def remove(self, folders: Iterable[Path]) -> None:
+        """All processes wait: none may see another list of folders than the others."""
+        if self.ranks.is_first:
+            for folder in folders:
+                shutil.rmtree(folder)
+        self.ranks.wait()
+
+    def write(self, name: str, values: dict[str, Any], about: dict[str, Any]) -> None:
+        partial, place = self.folder / f".{name}.partial", self.folder / name
+        try:
+            if self.ranks.is_first:
+                shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+                partial.mkdir(parents=True)
+            self.ranks.wait()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyTorch's words on its own internals
+                save(values, checkpoint_id=partial, no_dist=self.ranks.size == 1)
+            if self.ranks.is_first:
+                write_whole(partial / STATE, about)
+                sync(partial)
+                shutil.rmtree(place, ignore_errors=True)  # the same step, of a life before a kill
+                partial.rename(place)
+                sync(self.folder)
+            self.ranks.wait()
+        except (OSError, CheckpointException) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            reason = str(error).strip().splitlines()[-1]
+            last = self.last()
+            kept = f"the last whole one is {last}" if last else "there is no earlier one"
+            raise InputError(
+                f"the checkpoint {place} could not be written ({reason}); {kept}. Make room, then go on with --resume"
+            ) from error
+
+    def restore(
+        self, folder: Path, model: nn.Module, optimizers: list[Optimizer], average: Mapping[str, Tensor]
+    ) -> State:
+        weights, moments = get_state_dict(model, optimizers)
+        values: dict[str, Any] = {"model": weights, "optimizer": moments, "average": dict(average)}
+        self.read(folder, values)
+        set_state_dict(model, optimizers, model_state_dict=values["model"], optim_state_dict=values["optimizer"])
+        for name, value in values["average"].items():
+            average[name].copy_(value)
+        return State(**parse_json(folder / STATE))
+
+    def read(self, folder: Path, values: dict[str, Any]) -> None:
+        """Fills these tensors with those of a checkpoint."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                load(values, checkpoint_id=folder, no_dist=self.ranks.size == 1)
+        except CheckpointException as error:
+            reason = next(iter(error.failures.values()))
+            raise InputError(f"{folder} does not fit this model ({reason}): was the run started otherwise?") from None
+
+    def clean(self) -> None:
+        """Removes what a killed process left half-written."""
+        if self.ranks.is_first and self.folder.is_dir():
+            for partial in self.folder.glob(".*.partial"):
+                shutil.rmtree(partial, ignore_errors=True)

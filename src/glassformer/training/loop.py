@@ -1,0 +1,387 @@
+"""The training loop: one for all tasks. A task says what a batch is and what its loss; the loop does the rest.
+
+A batch is what one update sees. Accumulation and further processes cut it into parts, whose losses are divided by the
+weight of the whole batch: so the update does not depend on how it was computed.
+"""
+
+import math
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from glassformer.core.attention import Attention
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.optimizers import make_optimizers
+from glassformer.training.ranks import Ranks, whole_weights
+from glassformer.training.report import Report
+from glassformer.training.schedule import highest_rate, rate_factor
+from glassformer.training.settings import TrainSettings
+from glassformer.training.signals import Signals
+from glassformer.training.task import Batch, Task
+
+CHECKPOINT_SECONDS = 120.0
+EVALUATIONS = 10  # in a training, where nobody says
+ESTIMATE = 5  # steps after which it is told how long it will take; the first ones are slower
+SHOWN_EXAMPLES = 8  # of a batch that went wrong
+
+
+class DivergedError(InputError):
+    """A loss, a gradient or a score that is not a finite number: the training has come apart."""
+
+
+class Trainer:
+    """A training under way: the model as it is spread over the processes, its optimisers, and where it stands."""
+
+    def __init__(
+        self, task: Task, settings: TrainSettings, ranks: Ranks, checkpoints: Checkpoints, report: Report
+    ) -> None:
+        self.task, self.settings, self.ranks = task, settings, ranks
+        self.checkpoints, self.report = checkpoints, report
+        check_precision(settings.precision, ranks.device)
+        self.own = task.model.to(ranks.device).train()
+        join_products(self.own)
+        self.spread = ranks.spread(self.own, shard=settings.shard)
+        self.model: nn.Module = torch.compile(self.spread) if settings.compile else self.spread  # type: ignore[assignment]
+        self.optimizers = make_optimizers(self.own, settings)
+        self.highest = highest_rate(settings, task.model.config.last_stack.d_model)
+        self.average: dict[str, Tensor] = {}
+        if settings.ema is not None:
+            self.average = {name: value.detach().clone() for name, value in self.own.named_parameters()}
+        self.scaler = torch.amp.GradScaler(ranks.device.type, enabled=settings.precision == "float16")
+        self.state = State()
+        self.updates = 0  # in this life of the run
+        self.steps = task.budget(settings)
+        self.metric = settings.metric or task.metric
+
+    def run(self, signals: Signals) -> int:
+        """Trains to the end of the budget, or until a signal, whose number is returned."""
+        self.started, self.saved = time.perf_counter() - self.state.seconds, time.perf_counter()
+        stop = 0
+        for batch in self.remaining():
+            number, self.state.seconds, late = self.ranks.largest(
+                signals.number, time.perf_counter() - self.started, self.is_late()
+            )
+            stop = int(number)
+            if late:
+                self.save()
+            if stop or self.progress >= 1 or self.is_stale():
+                break
+            self.update(batch)
+            self.updates += 1
+            if self.updates == ESTIMATE:
+                self.report.estimate(self.progress, self.memory())
+            if self.is_evaluation_due():
+                self.evaluate()
+        if not stop and self.state.evaluated != self.state.step:
+            self.evaluate()
+            stop = int(self.ranks.largest(signals.number)[0])
+        self.save()
+        return stop
+
+    def memory(self) -> dict[str, int]:
+        """The bytes that training takes in this process, and what is known of them."""
+        weights = sum(bytes_of(parameter) for parameter in self.own.parameters())
+        moments = sum(
+            bytes_of(value)
+            for optimizer in self.optimizers
+            for state in optimizer.state.values()
+            for value in state.values()
+            if isinstance(value, Tensor)
+        )
+        averages = sum(map(bytes_of, self.average.values()))
+        return {
+            "in all": peak_memory(self.ranks.device),
+            "weights and gradients": 2 * weights,
+            "optimiser": moments + averages,
+        }
+
+    def remaining(self) -> Iterator[Sequence[int]]:
+        """The batches from here on: of this epoch, and of those that follow."""
+        while True:
+            batches = self.task.batches(self.state.epoch)
+            while self.state.batch < len(batches):
+                yield batches[self.state.batch]
+                self.state.batch += 1
+            self.state.epoch, self.state.batch = self.state.epoch + 1, 0
+
+    @property
+    def progress(self) -> float:
+        """The part of the budget that is spent, by steps or by time, whichever is more."""
+        by_steps = self.state.step / self.steps if self.steps else 0.0
+        by_time = self.state.seconds / (60 * self.settings.minutes) if self.settings.minutes else 0.0
+        return max(by_steps, by_time)
+
+    def is_stale(self) -> bool:
+        return self.settings.patience is not None and self.state.stale >= self.settings.patience
+
+    def is_late(self) -> bool:
+        """Whether a checkpoint is due."""
+        if self.settings.checkpoint_every:
+            return self.state.step > 0 and self.state.step % self.settings.checkpoint_every == 0
+        return time.perf_counter() - self.saved > CHECKPOINT_SECONDS
+
+    def is_evaluation_due(self) -> bool:
+        every = self.settings.eval_every or (max(1, self.steps // EVALUATIONS) if self.steps else None)
+        if every:
+            return self.state.step % every == 0
+        return int(self.progress * EVALUATIONS) > self.state.evaluated_part
+
+    def update(self, examples: Sequence[int]) -> None:
+        """One step: the gradient of the batch, clipped, and what the optimiser makes of it."""
+        step = self.state.step + 1
+        if step <= self.settings.warmup:
+            self.state.warmed = self.progress
+        left = max(0.0, 1 - self.progress) / max(1e-9, 1 - self.state.warmed)
+        rate = self.highest * rate_factor(self.settings, step, left)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+        torch.manual_seed(hash((self.settings.seed, step, self.ranks.rank)))  # dropout, the same after a kill
+        parts = self.parts(examples)
+        weight = self.ranks.total(sum(self.task.weight(batch["labels"]) for batch, counts in parts if counts))
+        computed = time.perf_counter()
+        loss = 0.0
+        for number, (batch, counts) in enumerate(parts, start=1):
+            with self.ranks.sending(self.spread, number == len(parts)):
+                loss += self.backward(batch, weight if counts else math.inf)
+        loss = self.ranks.total(loss)
+        norm = self.clip()
+        if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.is_enabled())):
+            raise self.not_finite(loss, norm, examples)
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
+            optimizer.zero_grad()
+        self.scaler.update()
+        if self.average:
+            self.follow()
+        busy = time.perf_counter() - computed
+        self.state.step = step
+        size = sum(self.task.size(batch) for batch, counts in parts if counts) * self.ranks.size
+        self.report.step(step, loss=loss, rate=rate, norm=norm, size=size, busy=busy, progress=self.progress)
+
+    def parts(self, examples: Sequence[int]) -> list[tuple[Batch, bool]]:
+        """This process's parts of a batch, and whether they count: where there are fewer examples than parts, a part
+        repeats the first one, for all processes to compute the same number of times, and has no weight."""
+        count = self.settings.accumulate * self.ranks.size
+        size, more = divmod(len(examples), count)
+        parts = []
+        first = self.ranks.rank * self.settings.accumulate
+        for number in range(first, first + self.settings.accumulate):
+            start = number * size + min(number, more)
+            chosen = examples[start : start + size + (number < more)]
+            batch = self.task.collate(chosen or examples[:1], self.state.epoch)
+            parts.append(({name: value.to(self.ranks.device) for name, value in batch.items()}, bool(chosen)))
+        return parts
+
+    def backward(self, batch: Batch, weight: float) -> float:
+        """Adds the gradient of a part, whose share of the loss is returned."""
+        labels = batch["labels"]
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        twice = self.settings.r_drop > 0
+        if twice:
+            inputs = {name: torch.cat([value, value]) for name, value in inputs.items()}
+        narrow = self.settings.precision != "float32"
+        dtype = getattr(torch, self.settings.precision)
+        with torch.autocast(self.ranks.device.type, dtype) if narrow else nullcontext():
+            logits = self.model(**inputs).logits
+            loss = self.two_losses(logits, labels) if twice else self.task.loss(logits, labels)
+        loss = loss / weight
+        # Gradients are averaged over the processes, and their losses are meant to be summed.
+        self.scaler.scale(loss * self.ranks.size).backward()
+        return float(loss.detach())
+
+    def two_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean loss of two passes, and how far they are apart: (KL(p, q) + KL(q, p)) / 2, times the weight / 2."""
+        first, second = logits.chunk(2)
+        mean = (self.task.loss(first, labels) + self.task.loss(second, labels)) / 2
+        return mean + self.settings.r_drop / 2 * self.task.divergence(first, second, labels)
+
+    def clip(self) -> float:
+        for optimizer in self.optimizers:
+            self.scaler.unscale_(optimizer)
+        limit = self.settings.clip or math.inf
+        norm: Any = torch.nn.utils.clip_grad_norm_(self.own.parameters(), limit)
+        return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """The moving average of the weights; a young one has a shorter memory."""
+        memory = min(self.settings.ema or 0.0, (1 + self.state.step) / (10 + self.state.step))
+        current = [value.detach() for value in self.own.parameters()]
+        torch._foreach_lerp_(list(self.average.values()), current, 1 - memory)
+
+    def not_finite(self, loss: float, norm: float, examples: Sequence[int]) -> DivergedError:
+        what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+        some = ", ".join(map(str, examples[:SHOWN_EXAMPLES])) + (", ..." if len(examples) > SHOWN_EXAMPLES else "")
+        return DivergedError(
+            f"{what} at step {self.state.step + 1}, on examples {some} of the training set (counted from 0); "
+            f"{self.advice()}, or look at these examples"
+        )
+
+    def advice(self) -> str:
+        last = self.checkpoints.last()
+        good = f"the last good checkpoint is {last}" if last else "there is no checkpoint yet"
+        return f"{good}. Lower --rate ({self.highest:.3g}), raise --warmup ({self.settings.warmup})"
+
+    def evaluate(self) -> None:
+        """Scores the weights as they would be kept, and keeps them if they are the best so far."""
+        with self.kept_weights():
+            weights = dict(self.own.named_parameters()) if not self.average else self.average
+            with self.whole_model():
+                metrics = self.task.validate() if self.ranks.is_first else {}
+            metrics = self.ranks.from_first(metrics)
+            if self.metric not in metrics:
+                raise InputError(f"--metric {self.metric} was not measured; known are {', '.join(metrics)}")
+            value = metrics[self.metric]
+            for name, number in metrics.items():
+                if not math.isfinite(number):
+                    raise DivergedError(f"the validation {name} is {number} at step {self.state.step}; {self.advice()}")
+            best = self.task.is_better(value, self.state.best, self.metric)
+            if best:
+                self.state.best, self.state.best_step, self.state.stale = value, self.state.step, 0
+                self.checkpoints.save_weights("best", self.state.step, weights)
+            else:
+                self.state.stale += 1
+            if self.settings.average > 1:
+                self.checkpoints.save_weights("weights", self.state.step, weights, keep=self.settings.average)
+        self.state.evaluated = self.state.step
+        (self.state.seconds,) = self.ranks.largest(time.perf_counter() - self.started)
+        self.state.evaluated_part = int(self.progress * EVALUATIONS)  # not earlier: an evaluation takes time, too
+        self.report.evaluation(self.state.step, metrics, best=best)
+
+    @contextmanager
+    def kept_weights(self) -> Iterator[None]:
+        """The moving average in the place of the weights, if there is one."""
+        if not self.average:
+            yield
+            return
+        current = {name: value.detach().clone() for name, value in self.own.named_parameters()}
+        self.put(self.average)
+        yield
+        self.put(current)
+
+    @torch.no_grad()
+    def put(self, weights: Mapping[str, Tensor]) -> None:
+        for name, value in self.own.named_parameters():
+            value.copy_(weights[name])
+
+    @contextmanager
+    def whole_model(self) -> Iterator[None]:
+        """The task's model ready to answer: of one that is shared among processes, a whole copy in the first."""
+        if self.settings.shard:
+            weights = whole_weights(self.own)
+            if self.ranks.is_first:
+                self.task.model = copy_of(self.own, weights)
+        self.task.model.eval()
+        with torch.no_grad():
+            yield
+        self.task.model = self.own.train()
+
+    def save(self) -> None:
+        self.state.scale = self.scaler.state_dict()
+        self.checkpoints.save(self.state, self.own, self.optimizers, self.average)
+        self.saved = time.perf_counter()
+
+    def restore(self) -> bool:
+        """Goes back to the last whole checkpoint, if there is one."""
+        self.checkpoints.clean()
+        self.ranks.wait()
+        last = self.checkpoints.last()
+        if last is not None:
+            self.state = self.checkpoints.restore(last, self.own, self.optimizers, self.average)
+            self.scaler.load_state_dict(self.state.scale)
+        self.checkpoints.forget_after(self.state.step)
+        return last is not None
+
+    @torch.no_grad()
+    def finish(self) -> str:
+        """Puts the weights to be kept into the model, whole in the first process, and says which they are."""
+        said = f"the weights of step {self.state.step}"
+        if self.average:
+            self.put(self.average)
+            said = f"the moving average of the weights at step {self.state.step}"
+        found = self.checkpoints.numbered("weights" if self.settings.average > 1 else "best")
+        if self.settings.average == 1:
+            found = [folder for folder in found if folder.name == f"best-{self.state.best_step:08}"]
+        if found:
+            mean = {name: torch.zeros_like(value) for name, value in self.own.named_parameters()}
+            for folder in found:
+                values = {name: torch.zeros_like(value) for name, value in mean.items()}
+                self.checkpoints.read(folder, {"model": values})
+                for name, value in values.items():
+                    mean[name] += value / len(found)
+            self.put(mean)
+            said = f"the mean of the weights at {len(found)} evaluations"
+            if self.settings.average == 1:
+                said = f"the weights of step {int(found[0].name.split('-')[1])}, the best on the validation set"
+        if self.settings.shard:
+            weights = whole_weights(self.own)
+            if self.ranks.is_first:
+                self.task.model = copy_of(self.own, weights)
+        self.task.model.eval()
+        return said
+
+
+def join_products(model: Transformer) -> None:
+    """q, k and v of an attention by one product instead of three: for small models a tenth less time."""
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.joined = True
+
+
+def copy_of(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
+    """A model like this one that is not shared among processes."""
+    with torch.device("meta"):
+        copy = Transformer(model.config)
+    copy.to_empty(device=next(model.parameters()).device)
+    copy.tie()
+    copy.load_state_dict(weights, strict=False)
+    copy.origin, copy.labels = model.origin, model.labels
+    return copy
+
+
+def bytes_of(tensor: Tensor) -> int:
+    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return local.numel() * local.element_size()
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes that were in use so far: on a GPU by tensors, else by the whole process."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuses half precision where it is slower: measured, since a name says little about what a machine is good at."""
+    if precision == "float32":
+        return
+    dtype = getattr(torch, precision)
+    seconds = {kind: time_product(kind, device) for kind in (torch.float32, dtype)}
+    if device.type == "cpu" and precision == "float16":
+        raise InputError("--precision float16 needs a GPU: leave it out, or use bfloat16 on a CPU that has it")
+    if seconds[dtype] > seconds[torch.float32]:
+        times = seconds[dtype] / seconds[torch.float32]
+        raise InputError(
+            f"--precision {precision} would be slower on this {device.type}: a product of matrices takes {times:.1f} "
+            "times as long as in float32. Leave it out"
+        )
+
+
+def time_product(dtype: torch.dtype, device: torch.device) -> float:
+    matrix = torch.ones(256, 256, dtype=dtype, device=device)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        float((matrix @ matrix).sum())
+        times.append(time.perf_counter() - began)
+    return min(times)

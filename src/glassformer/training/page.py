@@ -1,0 +1,255 @@
+"""The report of a run, for people: one HTML file that needs nothing beside it, neither a network nor a script.
+
+`run.py` writes it last. Charts and style sheet are in `figures/`. Whatever comes from data, settings or the command
+line is escaped: a text such as `<img onerror=...>` stays a text.
+"""
+
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from glassformer.figures.charts import Line, Point, draw_lines
+from glassformer.figures.page import facts
+from glassformer.figures.style import STYLE
+from glassformer.training.report import as_number, as_time
+from glassformer.training.task import Curve, Scores, Task
+
+MOST_CLASSES = 30  # of a confusion matrix that is open at once
+MOST_CONFUSIONS = 10
+TITLES = {"rate": "learning rate", "gradient_norm": "norm of the gradient"}
+CALL_SETTINGS = ("resume", "overwrite")  # of the call, not of what was computed
+
+
+def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> None:
+    """The report beside its place first, then moved there: it is whole or not there."""
+    partial = path.with_name(f".{path.name}.partial")
+    page = "\n".join(page_parts(record, task, scores, metrics))
+    partial.write_bytes(page.encode("utf-8", "backslashreplace"))
+    partial.replace(path)
+
+
+def page_parts(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> Iterator[str]:
+    out = Path(record["settings"]["out"])
+    title = escape(f"{task.name}: {out.name}")
+    # The policy says to the browser what is true anyway: nothing is fetched, and no script runs.
+    yield f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<p class="over">{escape(task.name)}</p>
+<h1>{escape(out.name)}</h1>"""
+    yield facts({**task.describe(), "trained": trained_for(record)})
+    yield "</header>\n<main>"
+    yield from section("Scores", score_table(scores, task.falling))
+    yield from section("Training", training_charts(metrics))
+    yield from section("Forecasts", map(forecast_chart, scores.curves), kind="charts")
+    yield from section("Examples", example_table(scores.examples))
+    yield from section("Which class for which", confusion_table(scores.classes, scores.confusion))
+    yield from section("How to use it", commands(record, task, out))
+    yield from section("Settings", setting_tables(record["settings"], task))
+    yield f"</main>\n<footer>Written by glassformer {escape(str(record['glassformer_version']))}.</footer>"
+    yield "</body>\n</html>\n"
+
+
+def section(title: str, parts: Iterable[str], kind: str = "") -> Iterator[str]:
+    """What there is to say under a title; without anything to say, no title either."""
+    found = list(parts)
+    if found:
+        body = "\n".join(found)
+        inside = f'<div class="{kind}">\n{body}\n</div>' if kind else body
+        yield f"<section>\n<h2>{title}</h2>\n{inside}\n</section>"
+
+
+def trained_for(record: Mapping[str, Any]) -> str:
+    parts = [f"{record['steps']:,} steps"] if "steps" in record else []
+    if "train_seconds" in record.get("results", {}):
+        parts.append(f"in {as_time(record['results']['train_seconds'])}")
+    kept = f"; kept are {record['kept']}" if "kept" in record else ""
+    return " ".join(parts) + kept
+
+
+def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
+    """The model in the first row, simple methods below it; the best of each column is bold."""
+    rows = {"this model": scores.metrics, **scores.baselines}
+    names = list(dict.fromkeys(name for metrics in rows.values() for name in metrics))
+    best = {
+        name: (min if name in falling else max)(metrics[name] for metrics in rows.values() if name in metrics)
+        for name in names
+    }
+    head = "".join(f'<th scope="col">{escape(in_words(name))}</th>' for name in names)
+    body = []
+    for i, (row, metrics) in enumerate(rows.items()):
+        cells = []
+        for name in names:
+            kind = ' class="best"' if len(rows) > 1 and metrics.get(name) == best[name] else ""
+            cells.append(f"<td{kind}>{as_number(name, metrics[name]) if name in metrics else ''}</td>")
+        ours = ' class="ours"' if i == 0 else ""
+        body.append(f'<tr{ours}><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
+    yield f"<p>On {scores.count:,} {escape(scores.unit)} that it was not trained on.</p>"
+    yield (
+        f'<div class="wide"><table class="scores"><thead><tr><th scope="col"></th>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+    if scores.notes:
+        yield f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in scores.notes)}</ul>'
+
+
+def training_charts(metrics: Path) -> Iterator[str]:
+    """The loss of training and validation together, every other metric of validation, the rate and the gradient."""
+    curves, unread = read_metrics(metrics)
+    if not curves:
+        return
+    charts = []
+    losses = [("training", "first", curves.get("loss")), ("validation", "second", curves.pop("valid_loss", None))]
+    lines = [Line(name=name, paint=paint, points=points) for name, paint, points in losses if points]
+    if lines:
+        charts.append(draw_lines("loss", lines, across="step"))
+    for name, points in curves.items():
+        if name.startswith("valid_"):
+            name = in_words(name.removeprefix("valid_"))
+            charts.append(
+                draw_lines(f"{name}, validation", [Line(name=name, paint="second", points=points)], across="step")
+            )
+    for name, title in TITLES.items():
+        if name in curves:
+            charts.append(draw_lines(title, [Line(name=title, paint="first", points=curves[name])], across="step"))
+    yield "\n".join(['<div class="charts">', *charts, "</div>"])
+    if unread:
+        yield f'<p class="aside">{unread} lines of {escape(metrics.name)} cannot be read and are not drawn.</p>'
+
+
+def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:
+    """Every quantity by name as points (step, value), and how many lines are not of this form."""
+    curves: dict[str, list[Point]] = defaultdict(list)
+    unread = 0
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        try:
+            entry = json.loads(line)
+            step = float(entry.pop("step"))
+            points = {name: (step, float(value)) for name, value in entry.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            unread += 1
+            continue
+        for name, point in points.items():
+            curves[name].append(point)
+    return curves, unread
+
+
+def forecast_chart(curve: Curve) -> str:
+    """What was known, then what came and what was said to come; both begin where the known ends."""
+    past = list(enumerate(map(float, curve.past), start=1 - len(curve.past)))
+    future = {"what came": ("third", curve.truth), "the forecast": ("second", curve.forecast)}
+    lines = [Line(name="the past", paint="first", points=past)]
+    for name, (paint, values) in future.items():
+        if len(values):
+            points = [*past[-1:], *enumerate(map(float, values), start=1)]
+            lines.append(Line(name=name, paint=paint, points=points))
+    return draw_lines(curve.name, lines, across="time")
+
+
+def example_table(examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Rows as they are. Where one says what was expected and the answer is another, that is marked."""
+    if not examples:
+        return
+    names = list(examples[0])
+    head = "".join(f'<th scope="col">{escape(in_words(name))}</th>' for name in names)
+    rows = []
+    for row in examples:
+        cells = []
+        for name in names:
+            wrong = name == names[-1] and "expected" in row and row[name] != row["expected"]
+            mark = ' class="differs" title="differs from what was expected"' if wrong else ""
+            cells.append(f"<td><span{mark}>{escape(str(row[name]))}</span></td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    yield (
+        f'<div class="wide"><table class="examples"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody>'
+        "</table></div>"
+    )
+
+
+def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[str]:
+    """Counts, darker for a larger share of the true class. Of many classes, the commonest confusions first."""
+    if not confusion:
+        return
+    head = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in classes)
+    rows = []
+    for i, (name, counts) in enumerate(zip(classes, confusion, strict=True)):
+        cells = []
+        for j, count in enumerate(counts):
+            hint = f"{name} taken for {classes[j]}: {count:,}" if i != j else f"{name} right: {count:,}"
+            kind = ' class="right"' if i == j else ""
+            share = f' style="--share:{count / max(1, sum(counts)):.2f}"' if count else ""
+            cells.append(f'<td{kind}{share} title="{escape(hint)}">{count if count else ""}</td>')
+        rows.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
+    table = (
+        f'<div class="wide"><table class="confusion"><thead><tr><th></th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    yield '<p class="aside">A row is a true class, a column the answer; bold counts are right.</p>'
+    if len(classes) <= MOST_CLASSES:
+        yield table
+        return
+    errors = [(n, i, j) for i, counts in enumerate(confusion) for j, n in enumerate(counts) if i != j and n]
+    often = sorted(errors, key=lambda error: -error[0])[:MOST_CONFUSIONS]
+    said = [f"{escape(classes[i])} taken for {escape(classes[j])}: {n:,}" for n, i, j in often]
+    if said:
+        yield f"<p>Most often:</p><ul>{''.join(f'<li>{line}</li>' for line in said)}</ul>"
+    yield f"<details><summary>all {len(classes)} classes</summary>{table}</details>"
+
+
+def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
+    """What can be run on the finished run, and what made it."""
+    settings = record["settings"]
+    longer = ["--minutes", f"{2 * settings['minutes']:g}"] if settings.get("minutes") else []
+    if not longer and "steps" in record:
+        longer = ["--steps", str(2 * record["steps"])]
+    resume = ["glassformer", *record["verb"].split(), "--out", str(out), "--resume", *longer]
+    for said, lines in (
+        ("Give it something new:", task.try_next(out)),
+        ("Score it again, or on files of yours with --data:", [["glassformer", "eval", str(out)]]),
+        ("Train it for longer:", [resume]),
+    ):
+        if lines:
+            shown = escape("\n".join(map(shlex.join, lines)))
+            yield f"<p>{said}</p>\n<pre>{shown}</pre>"
+    yield f"<p>It was made by</p>\n<pre>{escape(record['command'])}</pre>"
+
+
+def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
+    """What differs from the defaults, and the others folded."""
+    defaults = type(task.settings)().to_dict()  # type: ignore[call-arg]  # a task's settings all have defaults
+    known = {name: value for name, value in settings.items() if name not in CALL_SETTINGS}
+    chosen = {name: value for name, value in known.items() if name not in defaults or value != defaults[name]}
+    others = {name: value for name, value in known.items() if name not in chosen}
+    yield setting_table(chosen) if chosen else '<p class="aside">All as they are by themselves.</p>'
+    if others:
+        yield f"<details><summary>the other {len(others)}, left as they are</summary>{setting_table(others)}</details>"
+
+
+def setting_table(settings: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(as_setting(value))}</td></tr>'
+        for name, value in settings.items()
+    )
+    return f'<table class="settings"><tbody>{rows}</tbody></table>'
+
+
+def as_setting(value: Any) -> str:
+    if value is None or value == []:
+        return "–"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def in_words(name: str) -> str:
+    return name.replace("_", " ")

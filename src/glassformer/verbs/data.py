@@ -1,0 +1,108 @@
+"""The verb `data`: lists the known data sets (`known.py`), or brings one here and says how to train on it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from tyro.conf import Positional, arg
+
+from glassformer.data import known
+from glassformer.data.known import KNOWN, Known, fetch
+from glassformer.errors import InputError
+from glassformer.settings import Settings
+from glassformer.terminal import make_console
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(Settings):
+    """List the public data sets that there are recipes for, or bring one here, file by file, each with its checksum."""
+
+    name: Positional[str | None] = None
+    """The data set; without it, the list."""
+    out: Path = Path("data")
+    """The folder to write into: the files stand in a folder of the data set's name, as the recipes expect them."""
+    source: Annotated[Path | None, arg(name="from")] = None
+    """Take the files from this folder, in which they stand as they are or in a folder of the data set's name, plain or
+    gzipped; from the network if not given."""
+    json: bool = False
+    """Print the list, or the files that were brought, as JSON."""
+
+
+def data(settings: DataSettings) -> None:
+    console = make_console()
+    if settings.name is None:
+        if settings.source is not None:
+            raise InputError(f"--from {settings.source} needs the name of a data set; known are {', '.join(KNOWN)}")
+        show_list(console, as_json=settings.json)
+    else:
+        bring(settings, settings.name, console)
+
+
+def show_list(console: Console, *, as_json: bool) -> None:
+    """Name, task, size, licence and content of each data set, and how to get one."""
+    if as_json:
+        rows = [{"name": name, **described(entry)} for name, entry in KNOWN.items()]
+        console.print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for name, entry in KNOWN.items():
+        console.print(f"{name:16}{entry.task:12}{entry.size / MEGABYTE:5.1f} MB", style="bold")
+        console.print(f"  {entry.description}")
+        console.print(f"  licence: {entry.licence}")
+        if entry.note:
+            console.print(f"  only with --from DIR: {entry.note}")
+    console.print("\nglassformer data NAME              fetches one into data/NAME")
+    console.print("glassformer data NAME --from DIR   takes a copy that you have")
+
+
+def described(entry: Known) -> dict[str, str | int]:
+    return {
+        "task": entry.task,
+        "bytes": entry.size,
+        "licence": entry.licence,
+        "description": entry.description,
+        "origin": entry.origin,
+        "recipe": recipe_path(entry),
+    }
+
+
+def bring(settings: DataSettings, name: str, console: Console) -> None:
+    """Every file of a data set, and the command that trains on it."""
+    known.check_name(name)
+    entry, out = KNOWN[name], settings.out / name
+    with shown_progress(name, entry, console) as progress:
+        files = fetch(name, out, settings.source, progress)
+    command = f"glassformer train {entry.task} --config {recipe_path(entry)}"
+    if settings.json:
+        console.print(json.dumps({"files": list(map(str, files)), "command": command}, indent=2, ensure_ascii=False))
+        return
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    console.print(f"{name}: {count}, {entry.size / MEGABYTE:.1f} MB, checked, in {out}")
+    console.print(f"licence: {entry.licence}\n\ntrain on it with\n  {command}")
+    if settings.out != Path("data"):
+        console.print(f"  (that recipe reads data/{name}: write {out} into your copy of it)")
+
+
+def recipe_path(entry: Known) -> str:
+    return f"recipes/{entry.recipe}.toml"
+
+
+@contextmanager
+def shown_progress(name: str, entry: Known, console: Console) -> Iterator[known.Progress]:
+    """A bar over the bytes of all files, on a terminal; what is here already counts when it has been looked at."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    counts: dict[str, int] = {}
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task(name, total=entry.size)
+
+        def tell(file: str, count: int) -> None:
+            counts[file] = count
+            bar.update(line, completed=sum(counts.values()), description=f"{name}/{file}")
+
+        yield tell

@@ -1,0 +1,85 @@
+"""The verb `eval`: the scores of a run, in words or as JSON."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from glassformer.settings import Settings
+from glassformer.terminal import make_console
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalSettings(Settings):
+    """Score a run again, on what it held out or on files of yours, beside what simple methods reach on its own data.
+
+    A model that was not trained here is scored, too, if its task is named and files are given.
+    """
+
+    run: Positional[Path]
+    """The run folder; with --task, any model folder or a hub id owner/name."""
+    data: tuple[Path, ...] = ()
+    """Files to score, in the format that the run was trained on; if not given, what the run held out."""
+    split: Literal["valid", "test"] | None = None
+    """Which of the run's own examples; the test set if it has one, and else the validation set, if not given."""
+    task: Literal["translate", "classify", "lm", "mlm", "images", "forecast"] | None = None
+    """What the model is for, if its folder does not say."""
+    json: bool = False
+    """Print the scores as one JSON object."""
+    device: str | None = None
+    """Where to run, such as cpu or cuda; the cpu if not given."""
+
+    num_beams: int | None = None
+    """Search with as many beams; as the model says, if not given."""
+    source_column: str | None = None
+    """The column of the source; as in training, if not given (so for all that follow)."""
+    target_column: str | None = None
+    """The column of the target."""
+    text_columns: tuple[str, ...] = ()
+    """The column of the text, or the two of a pair."""
+    text_column: str | None = None
+    """The column of the text, of a language model."""
+    label_column: str | None = None
+    """The column of the label."""
+    max_len: int | None = None
+    """The longest text, in tokens."""
+    context: int | None = None
+    """Tokens that a language model sees at a time."""
+    truncate: bool = False
+    """Cut longer texts; without it, they are an error."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is to be otherwise than in the training: the flags that were given, by the names of its settings."""
+        about_the_call = ("run", "data", "split", "task", "json", "device", "num_beams")
+        return {name: value for name, value in self.to_dict().items() if name not in about_the_call and value}
+
+
+def evaluate_run(settings: EvalSettings) -> None:
+    from glassformer.tasks.evaluate import evaluate
+    from glassformer.verbs.train import show_scores
+
+    scores = evaluate(
+        str(settings.run),
+        settings.data,
+        split=settings.split,
+        task=settings.task,
+        device=settings.device,
+        num_beams=settings.num_beams,
+        **settings.changes,
+    )
+    if not settings.json:
+        show_scores(scores, make_console())
+        return
+    said = {
+        "run": str(settings.run),
+        "data": [str(file) for file in settings.data] or settings.split or "held out",
+        "count": scores.count,
+        "unit": scores.unit,
+        "metrics": scores.metrics,
+        "baselines": scores.baselines,
+        "notes": scores.notes,
+    }
+    print(json.dumps(said, ensure_ascii=False))

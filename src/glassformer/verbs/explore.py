@@ -1,0 +1,73 @@
+"""The verb `explore`: a model in the browser, or as one file."""
+
+import errno
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from glassformer.errors import InputError
+from glassformer.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreSettings(Settings):
+    """Open a model in the browser: what it does with your input, layer by layer, head by head. Or write that as one
+    HTML file, which opens without a network."""
+
+    run: Positional[str]
+    """The run or model folder, or a hub id owner/name."""
+    port: int = 8642
+    """Where the page is served, on this machine alone; 0 for any that is free."""
+    export: Path | None = None
+    """Write the page to this .html with the data of one input inside, and serve nothing."""
+    text: str | None = None
+    """The input to export; the first example if not given."""
+    open: bool = False
+    """Open the page in the browser."""
+    source_language: str | None = None
+    """The language of the texts, as the model names it, of a model that reads several."""
+    target_language: str | None = None
+    """The language to translate into, as the model names it, of a model that writes several."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.port < 2**16:
+            raise self._refuse("port", "expected a number from 0 to 65535")
+        if self.text is not None and self.export is None:
+            raise self._refuse("text", "it is the input to export. Give --export page.html, or type it on the page")
+
+
+def explore(settings: ExploreSettings) -> None:
+    from glassformer.explore.export.destination import check_destination
+    from glassformer.explore.export.export import write_export
+    from glassformer.explore.view.routes import Routes
+    from glassformer.explore.view.session import Session
+    from glassformer.serve.server import LOOPBACK, Server
+
+    if settings.export is not None:
+        check_destination(settings.export)  # before a model is loaded for nothing
+    session = Session(settings.run, source_language=settings.source_language, target_language=settings.target_language)
+    if settings.export is not None:
+        write_export(session, Routes(session), settings.text, settings.export)
+        size = settings.export.stat().st_size / 1e6
+        print(f"{settings.export} ({size:.1f} MB) opens in any browser, with no network")
+        return
+    try:
+        server = Server(session, settings.port)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        reason = "in use" if error.errno == errno.EADDRINUSE else "not open to you"
+        raise InputError(f"port {settings.port} on {LOOPBACK} is {reason}: choose another with --port") from None
+    print(f"{session.folder} is open at {server.address}  (Ctrl-C ends it)", flush=True)
+    if settings.open:
+        webbrowser.open(server.address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        print("\nended", file=sys.stderr)
+    finally:
+        server.server_close()

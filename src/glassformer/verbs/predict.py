@@ -1,0 +1,218 @@
+"""The verb `predict`: a model on the user's inputs, printed for a person or, with --json, for a program."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from tyro.conf import Positional
+
+from glassformer.errors import InputError
+from glassformer.settings import Settings
+
+if TYPE_CHECKING:
+    from glassformer.data.series import Series
+    from glassformer.predict.pipeline import Pipeline
+
+CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictSettings(Settings):
+    """Run a model on texts, images or series: translate, continue, fill in masks, classify, answer, forecast.
+
+    What it does is known from the model. Inputs are arguments, lines of a file, or lines of standard input. Two texts
+    to be judged together have a tab between them.
+    """
+
+    run: Positional[Path]
+    """The run or model folder, or a hub id owner/name."""
+    texts: Positional[tuple[str, ...]] = ()
+    """The texts, or the image files, or the .csv of a series to forecast; without any, those of --file or of standard
+    input."""
+    file: Path | None = None
+    """A file with an input in each line, or a .csv or .jsonl with a column of texts; may be gzipped. Of images, also a
+    folder or an idx file; of a series to forecast, a .csv with its dates."""
+    text_columns: tuple[str, ...] = ()
+    """The column of the text in --file, or the two of a pair; text, or sentence1 and sentence2, if not given."""
+    json: bool = False
+    """Print one JSON object per line, with the input and what was made of it."""
+    device: str = "cpu"
+    """Where to run, such as cpu or cuda."""
+    revision: str | None = None
+    """Of a hub id, which branch, tag or commit; the newest if not given."""
+
+    chat: bool = False
+    """Give each text as a message, in the model's chat template, and print the answer."""
+    source_language: str | None = None
+    """The language of the texts, as the model names it (en_XX, en, eng_Latn)."""
+    target_language: str | None = None
+    """The language to translate into, as the model names it."""
+    question: str | None = None
+    """The question that a question-answering model finds the answer to, in each text."""
+    out: Path | None = None
+    """Where to write a forecast; to standard output if not given."""
+    picture: Path | None = None
+    """Draw the forecast behind its past, to this .png, .svg or .pdf."""
+    fill: Literal["previous", "interpolate"] | None = None
+    """What to put where a series to forecast has no value or no row; without it, that is an error."""
+    batch_size: int | None = None
+    """Inputs that are computed together; 32 if not given, less where they are large."""
+    guesses: int | None = None
+    """How many words to suggest for a mask; 5 if not given."""
+
+    max_new_tokens: int | None = None
+    """Longest output, in tokens; if neither this nor the model says, 256."""
+    num_beams: int | None = None
+    """Search with as many beams; as the model says, if not given (so for all that follow)."""
+    do_sample: bool = False
+    """Draw each token by its probability."""
+    greedy: bool = False
+    """Take the likeliest token each time, also where the model prefers to draw."""
+    temperature: float | None = None
+    """Below 1 draws the likely more often, above 1 the unlikely."""
+    top_k: int | None = None
+    """Draw from as many of the likeliest tokens; 0 for all."""
+    top_p: float | None = None
+    """Draw from the likeliest tokens that have this probability together."""
+    seed: int | None = None
+    """Decides what is drawn."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the model is told: the flags that were given."""
+        if self.do_sample and self.greedy:
+            raise InputError("--do-sample and --greedy were both given: choose one")
+        about_the_call = (
+            "run",
+            "texts",
+            "file",
+            "text_columns",
+            "json",
+            "out",
+            "picture",
+            "device",
+            "revision",
+            "greedy",
+        )
+        values = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
+        values["chat"] = self.chat or None
+        values["do_sample"] = self.do_sample if self.do_sample or self.greedy else None
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def predict(settings: PredictSettings) -> None:
+    from glassformer.predict.inputs import check_source, stream_inputs
+    from glassformer.predict.pipeline import pipeline
+    from glassformer.predict.show import SHOW, as_json, as_text, as_values
+
+    check_source(settings.texts, settings.file, settings.text_columns)
+    options = settings.options
+    run = pipeline(str(settings.run), device=settings.device, revision=settings.revision)
+    if run.note and not settings.json:
+        print(run.note, file=sys.stderr)
+    if settings.text_columns and run.task in ("forecast", "judge"):
+        raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
+    if run.task == "forecast":
+        run.check_options(options)
+        predict_series(run, settings)
+        return
+    for flag in ("out", "picture"):
+        if getattr(settings, flag) is not None:
+            raise InputError(
+                f"--{flag} is for a model that says how a series goes on; this one {run.does}: leave it out"
+            )
+    # Vectors are compared with each other, so a person is shown all of them together.
+    size = sys.maxsize if run.task == "embed" and not settings.json else max(CHUNK, settings.batch_size or 0)
+    for inputs, outputs in answered(
+        run, stream_inputs(run.task, settings.texts, settings.file, settings.text_columns), options, size
+    ):
+        if settings.json:
+            for given, output in zip(inputs, outputs, strict=True):
+                print(json.dumps({"input": as_json(given), **as_values(run.task, output)}, ensure_ascii=False))
+        else:
+            SHOW[run.task]([as_text(given) for given in inputs], outputs)
+        sys.stdout.flush()
+
+
+def answered(
+    run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], size: int
+) -> Iterator[tuple[list[Any], Any]]:
+    """Inputs and answers, `size` at a time: the first are there early, and memory holds no more than these."""
+    done, seed = 0, options.get("seed")
+    with counted() as tell:
+        while chunk := list(islice(inputs, size)):
+            if seed is not None:  # what is drawn for a text differs from chunk to chunk
+                options = {**options, "seed": seed + done}
+            try:
+                outputs = run(chunk, **options)
+            except InputError as error:
+                if not done:
+                    raise
+                raise InputError(f"among the inputs {done + 1} to {done + len(chunk)}, {error}") from None
+            yield chunk, outputs
+            done += len(chunk)
+            tell(done)
+
+
+@contextmanager
+def counted() -> Iterator[Callable[[int], None]]:
+    """Says on a terminal how much is done, while the answers go elsewhere; where they are seen, they say it."""
+    console = Console(stderr=True)
+    shown = console.is_terminal and not sys.stdout.isatty()
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} done"), TimeElapsedColumn())
+    # The library would take what is printed meanwhile to its own console, away from the file it is meant for.
+    bar = Progress(*columns, console=console, disable=not shown, transient=True, redirect_stdout=False)
+    with bar:
+        line = bar.add_task("predict", total=None)
+        yield lambda done: bar.update(line, completed=done)
+
+
+def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
+    """`predict` with a model that forecasts: a CSV file in, a CSV file out, with the dates that follow."""
+    from glassformer.figures.plots import draw_forecast
+    from glassformer.predict.series import as_csv, following_times, forecast, of_training, read_scale
+
+    model, scale = run.model, read_scale(run.folder)
+    series, name = given_series(settings)
+    series = of_training(series, scale)
+    future = forecast(model, scale, series)
+    times = following_times(series, len(future))
+    if settings.picture is not None:
+        assert model.config.series is not None
+        length = model.config.series.length
+        draw_forecast(
+            series.values[-length:], future, series.names, series.times[-length:], times, name, settings.picture
+        )
+    if settings.json:
+        values = {channel: future[:, c].tolist() for c, channel in enumerate(series.names)}
+        text = json.dumps({"input": name, "times": times, "forecast": values}, ensure_ascii=False) + "\n"
+    else:
+        text = as_csv(series.names, times, future)
+    if settings.out is None:
+        sys.stdout.write(text)
+    else:
+        partial = settings.out.with_name(f".{settings.out.name}.partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(settings.out)
+        print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
+
+
+def given_series(settings: PredictSettings) -> "tuple[Series, str]":
+    from glassformer.data.files import STDIN
+    from glassformer.data.series import read_series
+
+    if len(settings.texts) > 1:
+        raise InputError(
+            f"{len(settings.texts)} files were given: this model forecasts one at a time. Give one CSV file"
+        )
+    file = settings.file or (Path(settings.texts[0]) if settings.texts else None)
+    if file is None:
+        return read_series(STDIN, fill=settings.fill), str(STDIN)
+    return read_series(file, fill=settings.fill), str(file)

@@ -1,0 +1,57 @@
+"""The verb `train`: one function for all tasks."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from glassformer.data.known import check_brought
+from glassformer.tasks.settings import ClassifySettings as ClassifySettings
+from glassformer.tasks.settings import ForecastSettings as ForecastSettings
+from glassformer.tasks.settings import ImagesSettings as ImagesSettings
+from glassformer.tasks.settings import LmSettings as LmSettings
+from glassformer.tasks.settings import MlmSettings as MlmSettings
+from glassformer.tasks.settings import TaskSettings
+from glassformer.tasks.settings import TranslateSettings as TranslateSettings
+from glassformer.terminal import make_console
+
+if TYPE_CHECKING:
+    from glassformer.training.task import Scores
+
+
+def train(settings: TaskSettings) -> None:
+    from glassformer.tasks.registry import make_task
+    from glassformer.training.run import REPORT, check_free, run
+
+    console = make_console()
+    check_free(settings)
+    check_brought(own_files(settings))
+    task, scores = run(make_task, settings, console, verb=f"train {settings.task}")
+    if os.environ.get("RANK", "0") != "0":  # of several processes, the first speaks
+        return
+    show_scores(scores, console)
+    console.print(f"\nthe run is in {settings.out}, and what became of it in {settings.out / REPORT}; try")
+    for words in task.try_next(settings.out):
+        console.print(f"  {shlex.join(words)}")
+
+
+def own_files(settings: TaskSettings) -> list[Path]:
+    """The files that a training is given: to train on, to validate and to test."""
+    given = [getattr(settings, name, None) or () for name in ("data", "valid", "test")]
+    return [path for paths in given for path in ([paths] if isinstance(paths, Path) else paths)]
+
+
+def show_scores(scores: "Scores", console: Console) -> None:
+    """The scores, and what simple methods reach beside them."""
+    from glassformer.training.report import as_number
+
+    console.print(f"\nscored on {scores.count:,} {scores.unit}")
+    rows = {"this model": scores.metrics, **scores.baselines}
+    width = max(map(len, rows)) + 2
+    for name, metrics in rows.items():
+        said = "  ".join(f"{metric} {as_number(metric, value)}" for metric, value in metrics.items())
+        console.print(f"  {name:{width}}{said}", style="bold" if name == "this model" else None)
+    for note in scores.notes:
+        console.print(f"  {note}")

@@ -1,0 +1,97 @@
+"""The verb `verify`: whether a model computes what it should, check by check."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from tyro.conf import Positional
+
+from glassformer.errors import InputError
+from glassformer.settings import Settings
+from glassformer.terminal import make_console
+
+if TYPE_CHECKING:
+    from glassformer.checkpoints.verify import Certificate, Check
+
+STYLES = {"passed": "green", "differs": "bold red", "-": "dim"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifySettings(Settings):
+    """Check that a model computes on this machine what it should: against itself, against what was stored when it was
+    saved, and against transformers if that is installed. Exit code 0 if nothing differs, 1 if something does."""
+
+    model: Positional[str]
+    """The run or model folder, or a hub id owner/name."""
+    out: Path | None = None
+    """Where to write the certificate; certificate.json in the folder if not given."""
+    revision: str | None = None
+    """Of a hub id, which branch, tag or commit; the newest if not given."""
+    json: bool = False
+    """Print the certificate as JSON instead of a table."""
+
+
+def verify_model(settings: VerifySettings) -> None:
+    """Ends with exit code 1 if something differs."""
+    from glassformer.checkpoints.verify import verify
+
+    if settings.out is not None and (settings.out.is_dir() or not settings.out.parent.is_dir()):
+        raise InputError(f"--out {settings.out}: expected a file to write, in a folder that exists")
+    certificate = verify(settings.model, revision=settings.revision)
+    where = write_certificate(certificate, settings)
+    if settings.json:
+        print(json.dumps(certificate.to_dict(), ensure_ascii=False))
+    else:
+        show(certificate)
+        make_console().print(f"\n{verdict(certificate)}" + (f" The certificate is {where}" if where else ""))
+    if not certificate.passed:
+        sys.exit(1)
+
+
+def write_certificate(certificate: "Certificate", settings: VerifySettings) -> Path | None:
+    """Beside the weights, unless told where; a folder that may not be written changes no verdict."""
+    from glassformer.checkpoints.folder import write_json
+    from glassformer.checkpoints.golden import CERTIFICATE
+
+    folder = Path(settings.model)
+    if settings.out is None and not folder.is_dir():
+        return None  # of a hub id, whose copy on this machine is not ours to add to
+    file = settings.out or folder / CERTIFICATE
+    try:
+        write_json(file, certificate.to_dict())
+    except OSError as error:
+        print(f"the certificate could not be written to {file}: {error.strerror}; try --out FILE", file=sys.stderr)
+        return None
+    return file
+
+
+def show(certificate: "Certificate") -> None:
+    table = Table("check", "verdict", "difference", "tolerance", "", box=None, pad_edge=False)
+    for column in table.columns[2:4]:
+        column.justify = "right"
+    for check in certificate.checks:
+        numbers = (number(check.difference), number(check.tolerance))
+        table.add_row(check.name, check.verdict, *numbers, check.note, style=STYLES[check.verdict])
+    console = make_console()
+    versions = ", ".join(f"{name} {version}" for name, version in certificate.versions.items())
+    console.print(f"{certificate.path}: {certificate.model_type}, head {certificate.head}, {certificate.dtype}")
+    console.print(f"with {versions}\n")
+    console.print(table)
+
+
+def number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}" if value else "0"
+
+
+def verdict(certificate: "Certificate") -> str:
+    def named(checks: "list[Check]") -> str:
+        return ", ".join(check.name for check in checks)
+
+    differing = [check for check in certificate.checks if check.verdict == "differs"]
+    passed = [check for check in certificate.checks if check.verdict == "passed"]
+    if differing:
+        return f"{len(differing)} of {len(differing) + len(passed)} differ: {named(differing)}."
+    return f"All {len(passed)} that apply passed."

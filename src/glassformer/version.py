@@ -1,0 +1,6 @@
+"""The version, which `pyproject.toml` reads from here, and where the package lies."""
+
+from pathlib import Path
+
+__version__ = "0.1.0"
+PACKAGE = Path(__file__).parent
