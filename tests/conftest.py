@@ -1,10 +1,12 @@
-"""What tests of several rooms share."""
+"""What tests of several rooms share; more of it is in `helpers/`."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+pytest_plugins = ["helpers.explorer"]
 
 
 @pytest.fixture(scope="session")

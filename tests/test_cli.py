@@ -5,18 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.command import run
 
 from glassformer.cli import main
-
-
-def run(*arguments: str | Path) -> int:
-    """The exit code of `glassformer ARGUMENTS`."""
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
 
 TINY = ["--steps=2", "--examples=50", "--d-model=16", "--num-layers=2", "--num-heads=2", "--batch-tokens=128"]
 

@@ -1,4 +1,4 @@
-"""The README is true: its tree names every file with a line, its Python runs, the Korean one says the same."""
+"""The README is true: its Python runs, and the Korean one says the same."""
 
 import re
 from pathlib import Path
@@ -12,28 +12,6 @@ from glassformer.training.run import run
 
 ROOT = Path(__file__).parent.parent
 READMES = [ROOT / "README.md", ROOT / "README.ko.md"]
-
-
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.name)
-def test_the_tree_names_every_file(readme: Path) -> None:
-    tree = readme.read_text(encoding="utf-8").split("src/glassformer/\n")[1].split("```")[0]
-    listed, folder = set(), ""
-    for line in tree.splitlines():
-        match = re.match(r"(?P<indent> +)(?P<name>\S+)", line)
-        if match is None:
-            break
-        if match["name"].endswith("/"):
-            folder = match["name"]
-        else:
-            assert len(line.split(maxsplit=1)) == 2, f"{line!r} says nothing about the file"
-            listed.add((folder if len(match["indent"]) > 2 else "") + match["name"])
-    source = ROOT / "src" / "glassformer"
-    real = {
-        str(path.relative_to(source))
-        for path in source.rglob("*.py")
-        if path.parent == source or path.stem != "__init__"
-    }
-    assert listed == real
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

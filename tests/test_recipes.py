@@ -28,7 +28,7 @@ def command(recipe: Path) -> str:
 
 
 def parsed(recipe: Path) -> TaskSettings:
-    settings = VERBS[command(recipe)].takes.from_dict(tomllib.loads(recipe.read_text(encoding="utf-8")))
+    settings = VERBS[command(recipe)].settings().from_dict(tomllib.loads(recipe.read_text(encoding="utf-8")))
     assert isinstance(settings, TaskSettings)
     return settings
 

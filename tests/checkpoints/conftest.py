@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import Made, save_small
+from helpers.small_checkpoints import Made, save_small
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import Made, same_parameters, weights_of
+from helpers.small_checkpoints import Made, same_parameters, weights_of
 
 import glassformer as gf
 from glassformer.errors import InputError

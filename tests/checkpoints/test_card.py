@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 import yaml
-from small import Made
+from helpers.small_checkpoints import Made
 
 import glassformer as gf
 from glassformer.checkpoints.card import MARK

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import Made, config_of, reconfigure
+from helpers.small_checkpoints import Made, config_of, reconfigure
 
 import glassformer as gf
 from glassformer.checkpoints.layout import layout_of

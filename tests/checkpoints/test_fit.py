@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import Made, reconfigure, store, weights_of
+from helpers.small_checkpoints import Made, reconfigure, store, weights_of
 
 import glassformer as gf
 from glassformer.errors import InputError

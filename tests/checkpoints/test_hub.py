@@ -11,7 +11,7 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from small import Made, same_parameters
+from helpers.small_checkpoints import Made, same_parameters
 
 import glassformer as gf
 from glassformer.errors import InputError

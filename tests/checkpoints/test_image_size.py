@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from small import Made, build, opened_by_transformers, same_parameters
+from helpers.small_checkpoints import Made, build, opened_by_transformers, same_parameters
 
 import glassformer as gf
 from glassformer.errors import InputError

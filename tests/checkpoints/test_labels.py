@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from test_export import EXPORTED
+from helpers.export_configs import EXPORTED
 
 import glassformer as gf
 from glassformer.checkpoints.labels import class_names, name_classes

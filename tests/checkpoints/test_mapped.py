@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import IDS, Made, build, logits, opened_by_transformers, reconfigure, same_parameters, store, weights_of
+from helpers.small_checkpoints import (
+    IDS,
+    Made,
+    build,
+    logits,
+    opened_by_transformers,
+    reconfigure,
+    same_parameters,
+    store,
+    weights_of,
+)
 
 import glassformer as gf
 from glassformer.errors import InputError

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import IDS, Made, build, config_of, logits, opened_by_transformers, reconfigure, same_parameters
+from helpers.small_checkpoints import (
+    IDS,
+    Made,
+    build,
+    config_of,
+    logits,
+    opened_by_transformers,
+    reconfigure,
+    same_parameters,
+)
 
 import glassformer as gf
 from glassformer.errors import InputError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from test_export import made, picture
+from helpers.export_configs import made, picture
 
 import glassformer as gf
 from glassformer.checkpoints.labels import name_classes

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.small_checkpoints import Made, logits, opened_by_transformers, same_parameters, weights_of
 from safetensors.torch import load_file, save_file
-from small import Made, logits, opened_by_transformers, same_parameters, weights_of
 
 import glassformer as gf
 from glassformer.errors import InputError

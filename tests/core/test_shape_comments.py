@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from shape_comments import Checker, read_legend
+from helpers.shape_comments import Checker, read_legend
 from torch import Tensor, nn
 
 from glassformer import core

@@ -3,12 +3,12 @@
 import gzip
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from helpers.shared import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,7 +90,7 @@ def test_blocks_and_pieces_of_any_size_give_the_same_documents(
         assert [part for part in found if part.strip()] == [part for part in parts if part.strip()]
 
 
-def test_a_long_document_is_cut_where_tokens_end(shared: Callable[[str], Path]) -> None:
+def test_a_long_document_is_cut_where_tokens_end() -> None:
     text = shared("shakespeare/input.txt").read_text(encoding="utf-8")[:300_000]
     tokenizer = train_tokenizer(text[:100_000].split("\n"), 600, "bytes")
     pieces = list(pieces_of(text))

@@ -3,10 +3,10 @@
 import csv
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.shared import shared
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +113,7 @@ def test_a_text_in_blocks_is_the_whole_text(tmp_path: Path) -> None:
         assert "".join(stream_text(tmp_path / "a.txt.gz", size)) == text
 
 
-def test_nsmc(shared: Callable[[str], Path]) -> None:
+def test_nsmc() -> None:
     table = read_table(shared("nsmc/test.tsv.gz"))
     assert (len(table.rows), table.names) == (50_000, ("id", "document", "label"))
     assert json.dumps(sorted(set(table.column("label")))) == '["0", "1"]'

@@ -1,11 +1,11 @@
 """Pictures from folders, tables and idx files, and what is said about broken ones."""
 
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.shared import shared
 from PIL import Image
 
 from glassformer.checkpoints.preparation import Preparation
@@ -204,10 +204,7 @@ def test_faulty_idx_files(tmp_path: Path) -> None:
 
 
 def test_fashion_mnist() -> None:
-    root = Path(os.environ.get("GLASSFORMER_SHARED") or Path(__file__).parents[2].parent / "shared")
-    folder = root / "data" / "fashion-mnist"
-    if not folder.exists():
-        pytest.skip("Fashion-MNIST is not here: set GLASSFORMER_SHARED to the folder that holds data/fashion-mnist")
+    folder = shared("fashion-mnist")
     parts: dict[str, Images] = read_images(folder)
     assert {name: len(part) for name, part in parts.items()} == {"train": 60_000, "test": 10_000}
     assert np.bincount(parts["test"].labels).tolist() == [1000] * 10

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import os
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -10,6 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from helpers.shared import shared
 
 from glassformer.data import known
 from glassformer.data.known import KNOWN, Known, KnownFile, checksum, fetch
@@ -149,10 +149,7 @@ def test_every_data_set_is_described(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["multi30k", "nsmc", "shakespeare", "ett", "ko-en", "fashion-mnist"])
 def test_the_shared_copies(tmp_path: Path, name: str) -> None:
-    root = Path(os.environ.get("GLASSFORMER_SHARED") or Path(__file__).parents[2].parent / "shared")
-    if not (root / "data" / name).exists():
-        pytest.skip(f"{name} is not here: set GLASSFORMER_SHARED to the folder that holds data/{name}")
-    files = fetch(name, tmp_path, root / "data")
+    files = fetch(name, tmp_path, shared(name).parent)
     assert [checksum(file) for file in files] == [file.sha256 for file in KNOWN[name].files]
     assert sum(file.stat().st_size for file in files) == KNOWN[name].size
     assert known.fetch(name, tmp_path, tmp_path) == files

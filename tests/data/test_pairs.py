@@ -1,10 +1,10 @@
 """Pairs from every kind of file."""
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.shared import shared
 
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.errors import InputError
@@ -69,7 +69,7 @@ def test_an_empty_side_is_named_or_counted(tmp_path: Path) -> None:
         read_pairs(tmp_path / "c.tsv", skip_empty=True)
 
 
-def test_multi30k(shared: Callable[[str], Path]) -> None:
+def test_multi30k() -> None:
     pairs = read_pairs(shared("multi30k/val.en"), shared("multi30k/val.de"))
     assert len(pairs) == 1014
     assert pairs[0].source == "A group of men are loading cotton onto a truck"

@@ -1,11 +1,11 @@
 """Files of time series, their faults, splits, scaling and windows."""
 
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.shared import shared
 
 from glassformer.data.series import Frequency, Scaler, Series, read_series, split_rows, windows
 from glassformer.errors import InputError
@@ -196,10 +196,7 @@ def test_the_scaler_knows_only_what_it_was_fitted_on() -> None:
 
 
 def test_ett() -> None:
-    root = Path(os.environ.get("GLASSFORMER_SHARED") or Path(__file__).parents[2].parent / "shared")
-    path = root / "data" / "ett" / "ETTh1.csv"
-    if not path.exists():
-        pytest.skip("ETTh1 is not here: set GLASSFORMER_SHARED to the folder that holds data/ett")
+    path = shared("ett/ETTh1.csv")
     series: Series = read_series(path)
     assert series.names == ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")
     assert series.values.shape == (17_420, 7)

@@ -1,9 +1,9 @@
 """Labelled texts from tables."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.shared import shared
 
 from glassformer.data.texts import LabeledText, check_labels, label_names, read_labeled
 from glassformer.errors import InputError
@@ -80,7 +80,7 @@ def test_a_label_that_training_never_saw_is_named(tmp_path: Path) -> None:
         check_labels(test, ["negative", "positive"])
 
 
-def test_nsmc_without_its_empty_reviews(shared: Callable[[str], Path]) -> None:
+def test_nsmc_without_its_empty_reviews() -> None:
     path = shared("nsmc/test.tsv.gz")
     with pytest.raises(InputError, match=r"test\.tsv\.gz, line \d+: document is empty"):
         read_labeled(path)

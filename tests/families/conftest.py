@@ -5,8 +5,8 @@ from functools import cache
 
 import pytest
 import torch
-from reference import Checkpoint, save_sample
-from samples import ARCHITECTURES, Sample
+from helpers.reference import Checkpoint, save_sample
+from helpers.samples import ARCHITECTURES, Sample
 
 import glassformer as gf
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 import transformers
 from ctranslate2.converters import TransformersConverter
-from reference import FIRST, build, ragged
-from samples import ARCHITECTURES, COMMON, CONFIGS, DECODERS, Sample
+from helpers.reference import FIRST, build, ragged
+from helpers.samples import ARCHITECTURES, COMMON, CONFIGS, DECODERS, Sample
 from tokenizers import Tokenizer, models
 
 import glassformer as gf

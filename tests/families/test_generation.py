@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from reference import Checkpoint, to_left
-from samples import CONFIGS, GENERATES, NOT_GENERATED, SAMPLES, SEQ2SEQ, Sample
+from helpers.reference import Checkpoint, to_left
+from helpers.samples import CONFIGS, GENERATES, NOT_GENERATED, SAMPLES, SEQ2SEQ, Sample
 from torch import Tensor
 
 import glassformer as gf

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from samples import ARCHITECTURES, SAMPLES, Sample
+from helpers.samples import ARCHITECTURES, SAMPLES, Sample
 
 import glassformer as gf
 from glassformer.checkpoints.layout import layout_for, layout_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from reference import Checkpoint, to_left
-from samples import ARCHITECTURES, DECODERS, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
+from helpers.reference import Checkpoint, to_left
+from helpers.samples import ARCHITECTURES, DECODERS, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
 from torch import Tensor
 
 import glassformer as gf

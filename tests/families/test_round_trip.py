@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from reference import Checkpoint
+from helpers.reference import Checkpoint
+from helpers.samples import SAMPLES, Sample
 from safetensors import safe_open
-from samples import SAMPLES, Sample
 
 import glassformer as gf
 from glassformer.families import FAMILIES

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from oracle import STACK, sharpened, writer
+from helpers.oracle import STACK, sharpened, writer
 from torch import Tensor
 
 import glassformer as gf

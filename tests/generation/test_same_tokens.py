@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import Oracle, bart, gpt2, ragged, translator, writer
+from helpers.oracle import Oracle, bart, gpt2, ragged, translator, writer
 
 import glassformer as gf
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import TEXT
+from helpers.tiny_models import TEXT
 
 from glassformer.explore.view import bounds
 from glassformer.explore.view.session import Session

@@ -1,14 +1,13 @@
 """The simple guesses: right by hand or by somebody else's code."""
 
 import math
-import os
 import random
 from collections import Counter
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.shared import shared
 
 from glassformer.data.documentation import documentation_split
 from glassformer.data.ngram import UNKNOWN, CharacterNgram, character_ngram, find_discounts
@@ -71,10 +70,7 @@ def test_the_town_is_hard_for_a_season_and_easier_for_a_line() -> None:
 
 def test_ett_scores_as_published() -> None:
     """DLinear, another linear model, has a mean squared error of 0.375 at 336 -> 96 (Zeng et al., 2023)."""
-    root = Path(os.environ.get("GLASSFORMER_SHARED") or Path(__file__).parents[2].parent / "shared")
-    path = root / "data" / "ett" / "ETTh1.csv"
-    if not path.exists():
-        pytest.skip("ETTh1 is not here: set GLASSFORMER_SHARED to the folder that holds data/ett")
+    path = shared("ett/ETTh1.csv")
     series = read_series(path)
     split = split_rows(len(series), (8640, 2880, 2880))
     rows = Scaler.fit(series.values[: split.train]).scale(series.values)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vocabularies import BUILD, write_json
+from helpers.vocabularies import BUILD, write_json
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_vocabulary_files import saved, theirs_of
+from helpers.tokenizer_pairs import saved, theirs_of
 
 from glassformer.errors import InputError
 from glassformer.text import load_tokenizer

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-import vocabularies
-from test_vocabulary_files import saved, theirs_of
-from vocabularies import TEXTS
+from helpers import vocabularies
+from helpers.tokenizer_pairs import saved, theirs_of
+from helpers.vocabularies import TEXTS
 
 from glassformer.errors import InputError
 from glassformer.text import load_tokenizer

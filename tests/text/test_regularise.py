@@ -2,16 +2,15 @@
 
 import gc
 import json
-import os
 import weakref
 from collections import Counter
 from itertools import combinations, pairwise
 from math import exp, sqrt
-from pathlib import Path
 from random import Random
 
 import pytest
 import tokenizers
+from helpers.shared import shared
 
 from glassformer.data.dates import date_pairs
 from glassformer.errors import InputError
@@ -27,13 +26,6 @@ KINDS: tuple[Kind, ...] = ("bpe", "bytes", "unigram")
 @pytest.fixture(scope="module", params=KINDS)
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return train_tokenizer(LINES, 600, request.param)
-
-
-def shared(name: str) -> Path:
-    root = Path(os.environ.get("GLASSFORMER_SHARED") or Path(__file__).parents[2].parent / "shared")
-    if not (root / "data" / name).exists():
-        pytest.skip(f"{name} is not here: set GLASSFORMER_SHARED to the folder that holds data/")
-    return root / "data" / name
 
 
 def test_without_a_rate_the_ids_are_the_usual_ones(tokenizer: Tokenizer) -> None:

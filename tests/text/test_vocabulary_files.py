@@ -1,7 +1,6 @@
 """Other people's vocabulary files: the ids of transformers and of sentencepiece, and folders that both read."""
 
 import json
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,13 @@ from typing import Any
 import pytest
 import sentencepiece
 import transformers
-import vocabularies
-from vocabularies import BUILD, TEXTS
+from helpers import vocabularies
+from helpers.shared import shared
+from helpers.tokenizer_pairs import saved, theirs_of
+from helpers.vocabularies import BUILD, TEXTS
 
 from glassformer.errors import InputError
-from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer
+from glassformer.text import check_vocabulary, load_tokenizer
 from glassformer.text.tokenizer import SPECIAL
 
 Make = Callable[..., Path]
@@ -35,19 +36,6 @@ INSIDE = {
 # and takes mBART's normalisation away.
 SETTINGS: dict[str, dict[str, Any]] = {name: {"add_bos_token": True} for name in ("LlamaTokenizer", "GemmaTokenizer")}
 UNLIKE = {"MBartTokenizer": ["ﬁ ligature and Ａ wide"]}
-
-
-def theirs_of(folder: Path, family: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Marian recommends a package
-        return getattr(transformers, family).from_pretrained(folder)
-
-
-def saved(tokenizer: Tokenizer, folder: Path) -> tuple[Tokenizer, Any]:
-    """Ours and that of transformers, from what was saved."""
-    folder.mkdir()
-    tokenizer.save(folder)
-    return load_tokenizer(folder), transformers.AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.mark.parametrize("family", sorted(BUILD.keys() - {"NllbTokenizer"}))
@@ -281,7 +269,7 @@ def test_broken_files_are_named(make: Make, tmp_path: Path) -> None:
 
 
 def test_stories() -> None:
-    folder = vocabularies.shared("stories260K")
+    folder = shared("checkpoints/stories260K")
     tokenizer = load_tokenizer(folder)
     reference = json.loads((folder / "reference.json").read_text(encoding="utf-8"))
     assert tokenizer.ids(reference["prompt"]) == reference["input_ids"]
@@ -293,7 +281,7 @@ def test_stories() -> None:
 
 
 def test_stories_from_sentencepiece(tmp_path: Path) -> None:
-    file = vocabularies.shared("stories260K") / "tok512.model"
+    file = shared("checkpoints/stories260K") / "tok512.model"
     (tmp_path / "tokenizer.model").symlink_to(file)
     tokenizer = load_tokenizer(tmp_path)
     model = sentencepiece.SentencePieceProcessor(model_file=str(file))
@@ -303,7 +291,7 @@ def test_stories_from_sentencepiece(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_of_chemistry() -> None:
-    folder = vocabularies.shared("rxnmapper-albert")
+    folder = shared("checkpoints/rxnmapper-albert")
     tokenizer = load_tokenizer(folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert len(tokenizer) == config["vocab_size"]

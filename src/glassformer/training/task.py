@@ -109,7 +109,7 @@ class Task(ABC):
     @abstractmethod
     def score_some(self, most: int) -> Scores:
         """The metrics of `evaluate` on at most so many of its examples, spread over them, and nothing beside: for
-        whoever asks again and again, such as `inspect/looks/ablate.py`. Of running text an example is a window."""
+        whoever asks again and again, such as `inspect/looks/importance.py`. Of running text an example is a window."""
 
     @abstractmethod
     def describe(self) -> dict[str, str]:

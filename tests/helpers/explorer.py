@@ -1,0 +1,88 @@
+"""Tiny models, each made once, and opened in a session; a browser that fails a test when its console complains."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.explore.view.routes import Routes
+from glassformer.explore.view.session import Session
+from glassformer.serve.server import Server
+from helpers.tiny_models import make
+
+PATIENCE = 15_000  # milliseconds
+
+
+@pytest.fixture(scope="session")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    @cache
+    def folder_of(kind: str) -> Path:
+        return make(tmp_path_factory.mktemp("tiny") / kind, kind)
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def routes_of(folder_of: Callable[[str], Path]) -> Callable[[str], Routes]:
+    @cache
+    def routes_of(kind: str) -> Routes:
+        return Routes(Session(folder_of(kind)))
+
+    return routes_of
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+    )
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no chromium on this machine: install Debian's `chromium`")
+    with playwright.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def open_server(folder_of: Callable[[str], Path]) -> Iterator[Callable[[str], Server]]:
+    servers: dict[str, Server] = {}
+
+    def open_server(kind: str) -> Server:
+        if kind not in servers:
+            servers[kind] = Server(Session(folder_of(kind)), 0)
+            threading.Thread(target=servers[kind].serve_forever, args=(0.02,), daemon=True).start()
+        return servers[kind]
+
+    yield open_server
+    for server in servers.values():
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page; at the end nothing may have been said on its console but what the test expects."""
+    contexts, wrong, expected = [], list[str](), list[str]()
+
+    def visit(address: str, *, width: int = 1280, height: int = 800, expect: str = "", **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        expected.extend([expect] if expect else [])
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(f"a dialog opened: {dialog.message}"))
+        page.goto(address)
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert [text for text in wrong if not any(known in text for known in expected)] == []

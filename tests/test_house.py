@@ -1,0 +1,57 @@
+"""The layers: nobody imports upwards or sideways, no folder is a crowd, and `docs/house.md` says what is."""
+
+import importlib.util
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "glassformer"
+MOST_FILES = 20
+
+
+@pytest.fixture(scope="module")
+def house() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("house", ROOT / "docs" / "house.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_import_contract_is_kept() -> None:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
+    answer = subprocess.run([*command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_the_rooms_have_no_cycle(house: ModuleType) -> None:
+    assert house.cycle(house.room_imports()) == []
+    assert house.cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+
+
+def test_nothing_imports_the_root_package() -> None:
+    graph = grimp.build_graph("glassformer", cache_dir=None)
+    assert graph.find_modules_that_directly_import("glassformer") == set()
+
+
+def test_no_folder_is_a_crowd() -> None:
+    files = Counter(file.parent.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("*") if file.is_file()
+                    and "__pycache__" not in file.parts and file.parent.name != "families")  # fmt: skip
+    assert {folder: count for folder, count in files.items() if count > MOST_FILES} == {}
+
+
+def test_the_page_is_as_the_code_is(house: ModuleType) -> None:
+    text = house.PAGE.read_text(encoding="utf-8")
+    assert house.written(text) == text, "run `make docs`"
+
+
+def test_every_file_says_what_it_is(house: ModuleType) -> None:
+    files = [file for file in SOURCE.rglob("*") if file.suffix in (".py", ".js")]
+    assert [file for file in files if not house.first_sentence(file)] == []

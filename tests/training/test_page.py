@@ -1,0 +1,267 @@
+"""The report of a run: whole, self-contained, escaped, and drawn from finite numbers."""
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from helpers.command import run
+
+from glassformer.figures.charts import HEIGHT, MOST_POINTS, WIDTH, Axis, Line, draw_lines, short
+from glassformer.tasks.settings import ClassifySettings
+from glassformer.training.page import write_page
+from glassformer.training.task import Batch, Curve, Scores, Task
+
+NASTY = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </table>"
+VOID = {"meta"}
+
+
+class Pretended(Task):
+    """A task that says what a report shows, and trains nothing."""
+
+    name: ClassVar[str] = "classify"
+    unit: ClassVar[str] = "texts"
+    metric: ClassVar[str] = "accuracy"
+
+    def __init__(self) -> None:
+        self.settings = ClassifySettings()
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return []
+
+    def collate(self, examples: Any, epoch: int) -> Batch:
+        return {}
+
+    def validate(self) -> dict[str, float]:
+        return {}
+
+    def evaluate(self) -> Scores:
+        raise NotImplementedError
+
+    def score_some(self, most: int) -> Scores:
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, str]:
+        return {"data": f"{NASTY}: 90 texts"}
+
+    def try_next(self, out: Path) -> list[list[str]]:
+        return [["glassformer", "predict", str(out), NASTY]]
+
+
+class Reader(HTMLParser):
+    """The elements of a page, checked to be nested as they should."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def count(self, tag: str) -> int:
+        return Counter(name for name, _ in self.elements)[tag]
+
+
+def record_of(out: Path, **settings: Any) -> dict[str, Any]:
+    return {
+        "task": "classify",
+        "verb": "train classify",
+        "command": f"glassformer train classify --data '{NASTY}'",
+        "glassformer_version": "0.1.0",
+        "settings": {**ClassifySettings(out=out).to_dict(), **settings},
+        "kept": "the weights of step 40, the best on the validation set",
+        "steps": 40,
+        "results": {"train_seconds": 12.0},
+    }
+
+
+def write(folder: Path, scores: Scores, entries: list[Any], **settings: Any) -> tuple[str, Reader]:
+    metrics = folder / "metrics.jsonl"
+    metrics.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries), encoding="utf-8")
+    write_page(folder / "report.html", record_of(folder / "mine", **settings), Pretended(), scores, metrics)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    return page, Reader(page)
+
+
+def entries(steps: int = 40) -> list[dict[str, float]]:
+    rows: list[dict[str, float]] = []
+    for step in range(1, steps + 1):
+        rows.append({"step": step, "loss": 5 / step, "rate": 1e-4 * step, "gradient_norm": 1.0, "tokens_per_second": 9})
+        if step % 10 == 0:
+            rows.append({"step": step, "valid_loss": 6 / step, "valid_accuracy": step / 50})
+    return rows
+
+
+def full_scores() -> Scores:
+    return Scores(
+        metrics={"accuracy": 0.75, "loss": 0.5},
+        count=4,
+        unit="texts",
+        notes=[NASTY],
+        baselines={"the commonest class": {"accuracy": 0.5}, "a bag of words": {"accuracy": 0.8, "loss": 0.7}},
+        examples=[
+            {"text": NASTY, "expected": "calm", "answer": "calm"},
+            {"text": "<b>bold</b>\nnew line", "expected": "calm", "answer": NASTY},
+        ],
+        classes=["calm", NASTY],
+        confusion=[[2, 0], [1, 1]],
+        curves=[Curve(name=NASTY, past=[1.0, 2.0, float("nan"), 3.0], truth=[4.0, 5.0], forecast=[3.5, 4.0])],
+    )
+
+
+def test_a_report_is_whole_and_needs_nothing_beside_it(tmp_path: Path) -> None:
+    page, read = write(tmp_path, full_scores(), entries())
+    assert [file.name for file in tmp_path.iterdir() if "report" in file.name] == ["report.html"]
+    assert read.elements[0] == ("html", {"lang": "en"})
+    for tag in ("script", "img", "link", "b", "iframe", "object"):
+        assert read.count(tag) == 0
+    for _, attributes in read.elements:
+        assert not {"src", "href", "onerror", "onload"} & set(attributes)
+    assert "url(" not in page
+    assert "@import" not in page
+    assert read.count("h1") == read.count("main") == 1
+    assert "prefers-color-scheme: dark" in page
+    assert "width=device-width" in page
+
+
+def test_what_comes_from_outside_stays_text(tmp_path: Path) -> None:
+    page, read = write(tmp_path, full_scores(), entries(), init=NASTY)
+    assert "<img" not in page
+    text = "".join(read.text)
+    # description, note, example, wrong answer, class (row and column), curve, setting, command
+    assert text.count(NASTY) == 9
+    titles = [attributes["title"] for tag, attributes in read.elements if tag == "td" and "title" in attributes]
+    assert f"{NASTY} taken for calm: 1" in titles
+
+
+def test_scores_stand_beside_their_baselines(tmp_path: Path) -> None:
+    page, read = write(tmp_path, full_scores(), entries())
+    text = " ".join(" ".join(read.text).split())
+    assert "this model 75.0% 0.5 the commonest class 50.0% a bag of words 80.0% 0.7" in text
+    assert page.count('<td class="best">') == 2
+    assert '<td class="best">80.0%' in page
+    assert '<td class="best">0.5<' in page  # of a loss, the smaller is the better
+
+
+def test_curves_are_drawn_inside_their_frame(tmp_path: Path) -> None:
+    page, read = write(tmp_path, full_scores(), entries())
+    assert read.count("figure") == 5  # loss, accuracy, rate, gradient; a forecast
+    for name in ("loss", "accuracy, validation", "learning rate", "norm of the gradient"):
+        assert f"<figcaption>{name}" in page
+    assert "valid_accuracy" not in page
+    assert "tokens per second" not in page
+    numbers = [
+        float(number)
+        for tag, attributes in read.elements
+        for key in ("x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "points")
+        if tag != "svg" and key in attributes
+        for number in re.findall(r"[^\s,]+", str(attributes[key]))
+    ]
+    assert len(numbers) > 500
+    assert all(0 <= number <= max(WIDTH, HEIGHT) for number in numbers)
+    assert "training, step 40: 0.125" in "".join(read.text)
+    assert "1 values are not finite" in page
+
+
+def test_examples_and_confusions(tmp_path: Path) -> None:
+    page, _ = write(tmp_path, full_scores(), entries())
+    assert page.count('class="differs"') == 1
+    assert 'style="--share:0.50"' in page
+    assert 'style="--share:1.00"' in page
+    assert "calm right: 2" in page
+    names = [f"class {i}" for i in range(31)]
+    counts = [[9 if i == j else 2 * (i == 4 and j == 7) for j in range(31)] for i in range(31)]
+    scores = Scores(metrics={"accuracy": 0.9}, count=281, unit="texts", classes=names, confusion=counts)
+    page, _ = write(tmp_path, scores, [])
+    assert "class 4 taken for class 7: 2</li>" in page
+    assert "<summary>all 31 classes</summary>" in page
+
+
+def test_settings_that_differ_come_first_and_the_rest_is_folded(tmp_path: Path) -> None:
+    page, _ = write(tmp_path, full_scores(), [], d_model=17, text_columns=["a", "b"])
+    chosen, others = page.split("<h2>Settings</h2>")[1].split("<details>")
+    assert ">d_model</th><td>17<" in chosen
+    assert "a, b" in chosen
+    assert "warmup" in others
+    assert "warmup" not in chosen
+    assert "overwrite" not in page.split("<h2>Settings</h2>")[1]
+
+
+def test_how_to_go_on(tmp_path: Path) -> None:
+    _, read = write(tmp_path, full_scores(), [])
+    text = "".join(read.text)
+    out = tmp_path / "mine"
+    assert f"glassformer predict {out} " in text
+    assert f"glassformer eval {out}\n" in f"{text}\n"
+    assert f"glassformer train classify --out {out} --resume --steps 80" in text
+    assert "<h2>Training" not in text
+
+
+def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    page, _ = write(tmp_path, full_scores(), [*entries(), 3, {"loss": 1.0}])
+    assert "2 lines of metrics.jsonl cannot be read" in page
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0], [0.0, 0.0], [-3.0, 5.0], [1e-8, 2e-8], [1.0, 1e7], [float("nan")], [1e30] * 3]
+)
+def test_any_values_can_be_drawn(values: list[float]) -> None:
+    chart = draw_lines("any", [Line(name="a", paint="first", points=list(enumerate(values)))], across="step")
+    read = Reader(chart)
+    assert read.count("svg") == (values[0] == values[0])
+    assert "nan" not in chart.replace("name", "")
+    assert "inf" not in chart
+    assert ("logarithmic" in chart) == (values == [1.0, 1e7])
+
+
+def test_a_long_line_is_thinned_and_keeps_its_mean() -> None:
+    points = [(float(i), float(i % 2)) for i in range(10 * MOST_POINTS)]
+    chart = draw_lines("long", [Line(name="a", paint="first", points=points)], across="step")
+    drawn = re.findall(r'points="([^"]+)"', chart)[0].split()
+    assert len(drawn) == MOST_POINTS
+    assert len({point.split(",")[1] for point in drawn}) == 1
+
+
+def test_ticks_are_round() -> None:
+    assert Axis(0, 100, 0, 1).ticks() == [0, 20, 40, 60, 80, 100]
+    assert Axis(0.31, 0.94, 0, 1).ticks() == pytest.approx([0.4, 0.6, 0.8])
+    assert Axis(0.5, 3000, 0, 1, logarithmic=True).ticks() == [1, 10, 100, 1000]
+    assert [short(value) for value in (0, 1e-5, 0.25, 1500, 2e6, -1500)] == [
+        "0",
+        "1e-5",
+        "0.25",
+        "1,500",
+        "2e6",
+        "-1,500",
+    ]
+
+
+def test_a_training_ends_with_its_report(tmp_path: Path) -> None:
+    out = tmp_path / "dates"
+    tiny = ["--steps=2", "--examples=50", "--d-model=16", "--num-layers=1", "--num-heads=2", "--batch-tokens=128"]
+    assert run("train", "translate", "--out", out, *tiny) == 0
+    read = Reader((out / "report.html").read_text(encoding="utf-8"))
+    text = " ".join(" ".join(read.text).split())
+    assert "the built-in dates" in text
+    assert "On 500 pairs that it was not trained on." in text
+    assert f"glassformer eval {out}" in text
+    assert read.count("svg") >= 4

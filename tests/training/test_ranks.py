@@ -1,0 +1,89 @@
+"""However an update is computed, it is the same: in one go, in parts, on two processes, the model shared or not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+TESTS = Path(__file__).parents[1]
+
+
+def run(arguments: list[str], processes: int) -> subprocess.CompletedProcess[str]:
+    start = [sys.executable]
+    if processes > 1:
+        start += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
+    answer = subprocess.run([*start, *arguments], capture_output=True, text=True, env=environment, check=False)
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    return answer
+
+
+@pytest.fixture(scope="module")
+def updates(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], dict[str, Any]]:
+    """Loss and gradients by the number of processes and the way: accumulate, shard, examples."""
+    found = {}
+    for processes, ways in (
+        (1, ["1,0,8", "2,0,8", "3,0,8", "1,0,1"]),
+        (2, ["1,0,8", "2,0,8", "1,1,8", "2,1,8", "1,0,1"]),
+    ):
+        out = tmp_path_factory.mktemp("updates") / "update.pt"
+        run([str(TESTS / "helpers" / "one_update.py"), str(out), *ways], processes)
+        found.update({(processes, way): values for way, values in torch.load(out).items()})
+    return found
+
+
+def check_same(ours: dict[str, Any], whole: dict[str, Any]) -> None:
+    assert ours["loss"] == pytest.approx(whole["loss"], abs=1e-10)
+    assert ours["gradients"].keys() == whole["gradients"].keys()
+    for name, gradient in whole["gradients"].items():
+        assert gradient.dtype == torch.float64
+        torch.testing.assert_close(ours["gradients"][name], gradient, rtol=0, atol=1e-10)
+    assert max(float(gradient.abs().max()) for gradient in whole["gradients"].values()) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("processes", "way"), [(1, "2,0,8"), (1, "3,0,8"), (2, "1,0,8"), (2, "2,0,8"), (2, "1,1,8"), (2, "2,1,8")]
+)
+def test_batch_parts_and_processes_give_one_update(
+    processes: int, way: str, updates: dict[tuple[int, str], dict[str, Any]]
+) -> None:
+    check_same(updates[processes, way], updates[1, "1,0,8"])
+
+
+def test_a_batch_of_fewer_examples_than_processes_counts_each_once(
+    updates: dict[tuple[int, str], dict[str, Any]],
+) -> None:
+    check_same(updates[2, "1,0,1"], updates[1, "1,0,1"])
+
+
+TINY = ["--steps=6", "--examples=60", "--d-model=16", "--num-layers=1", "--num-heads=2", "--batch-tokens=128"]
+TINY += ["--dropout=0", "--warmup=3", "--rate=0.001", "--eval-every=3", "--ema=0.9", "--average=2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", [False, True])
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_run_goes_on_with_another_number_of_processes(first: int, shard: bool, tmp_path: Path) -> None:
+    """Saved on one and resumed on two, or the reverse: the weights are those of a run on one, to rounding."""
+
+    def train(out: Path, processes: int, *more: str) -> None:
+        sharing = [] if not shard else ["--shard"] if processes > 1 else ["--no-shard"] if "--resume" in more else []
+        run(["-m", "glassformer", "train", "translate", "--out", str(out), *sharing, *more], processes)
+
+    train(tmp_path / "whole", 1, *TINY)
+    train(tmp_path / "cut", first, *TINY, "--steps=3")
+    train(tmp_path / "cut", 3 - first, "--resume", "--steps=6")
+    steps = [json.loads(line)["step"] for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+    assert steps[-1] == 6
+    whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+    assert whole.keys() == cut.keys()
+    for name, value in whole.items():
+        if not name.endswith("k_proj.bias"):  # its gradient is nothing but rounding
+            torch.testing.assert_close(cut[name], value, rtol=1e-3, atol=1e-5)

@@ -1,0 +1,223 @@
+"""A run that is killed and goes on is the same run, bit for bit; what is half-written is never read."""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.tiny_runs import few, tiny, train, weights_of
+from safetensors.torch import load_file
+
+from glassformer.errors import InputError, Stopped
+from glassformer.tasks.translate import Translate
+from glassformer.training import checkpoint
+from glassformer.training.loop import Trainer
+
+EVERYTHING = {"steps": 12, "dropout": 0.1, "ema": 0.9, "average": 2, "eval_every": 4, "checkpoint_every": 5}
+WAYS = {
+    "adam": {},
+    "muon": {"optimizer": "muon", "rate": 0.01, "schedule": "cosine"},
+    "r-drop": {"r_drop": 1.0, "accumulate": 2, "optimizer": "adamw"},
+}
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing in the loop catches it."""
+
+
+def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Trainer.update
+
+    def update(self: Trainer, examples: list[int]) -> None:
+        if self.state.step == step:
+            raise Killed
+        real(self, examples)
+
+    monkeypatch.setattr(Trainer, "update", update)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_killed_run_ends_with_the_same_weights(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {**EVERYTHING, **WAYS[way]}
+    whole, _ = train(tiny(tmp_path / "whole", **chosen))
+    for step in (2, 7, 11):  # before the first checkpoint, between two, after the last
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            killed_at(step, patch)
+            train(tiny(tmp_path / "cut", **chosen, resume=step > 2))
+    cut, _ = train(tiny(tmp_path / "cut", **chosen, resume=True))
+    assert torch.equal(weights_of(cut), weights_of(whole))
+    lines = [json.loads(line) for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
+    expected = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert [entry["loss"] for entry in lines if "loss" in entry] == [e["loss"] for e in expected if "loss" in e]
+    assert [entry for entry in lines if "valid_loss" in entry] == [e for e in expected if "valid_loss" in e]
+
+
+def test_what_a_killed_life_did_beyond_its_checkpoint_is_forgotten(tmp_path: Path) -> None:
+    """With a time budget, a second life may evaluate elsewhere: the weights of the first must not win."""
+    train(tiny(tmp_path / "run", steps=6, eval_every=2, checkpoint_every=2, keep=0))
+    folder = tmp_path / "run" / "checkpoints"
+    for later in ("step-00000004", "step-00000006"):
+        shutil.rmtree(folder / later)
+    (tmp_path / "run" / "model.safetensors").unlink()
+    assert (folder / "best-00000006").is_dir()
+    train(tiny(tmp_path / "run", steps=3, eval_every=2, checkpoint_every=2, keep=0, resume=True))
+    record = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    assert record["steps"] == 3
+    assert not (folder / "best-00000006").exists()
+    assert "step 3" in record["kept"] or "step 2" in record["kept"]
+
+
+def test_the_best_weights_stay_until_a_checkpoint_knows_better_ones(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        killed_at(7, patch)
+        train(tiny(tmp_path / "run", steps=9, eval_every=2, checkpoint_every=5))
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    state = json.loads((tmp_path / "run" / "checkpoints" / "step-00000005" / "state.json").read_text())
+    assert f"best-{state['best_step']:08}" in names
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "run", steps=4, schedule="constant", rate=0.001))
+    longer, _ = train(tiny(tmp_path / "run", steps=8, schedule="constant", rate=0.001, resume=True))
+    whole, _ = train(tiny(tmp_path / "whole", steps=8, schedule="constant", rate=0.001))
+    assert torch.equal(weights_of(longer), weights_of(whole))
+
+
+def test_resume_refuses_what_would_make_it_another_run(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "run"))
+    with pytest.raises(InputError, match=r"--resume: --seed is 3 and was 0 when the run began"):
+        train(tiny(tmp_path / "run", seed=3, resume=True))
+    with pytest.raises(InputError, match="there is no run to go on with"):
+        train(tiny(tmp_path / "other", resume=True))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_says_how_to_go_on(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = train(tiny(tmp_path / "whole", steps=8))
+    real = Trainer.update
+
+    def update(self: Trainer, examples: list[int]) -> None:
+        real(self, examples)
+        if self.state.step == 5:
+            os.kill(os.getpid(), number)
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped) as stopped:
+        patch.setattr(Trainer, "update", update)
+        train(tiny(tmp_path / "run", steps=8))
+    assert stopped.value.number == number
+    assert f"stopped by {number.name} at step 5" in str(stopped.value)
+    assert f"glassformer train translate --out {tmp_path / 'run'} --resume" in str(stopped.value)
+    assert signal.getsignal(number) != signal.SIG_IGN
+    cut, _ = train(tiny(tmp_path / "run", steps=8, resume=True))
+    assert torch.equal(weights_of(cut), weights_of(whole))
+
+
+def test_a_kill_during_the_write_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"steps": 9, "checkpoint_every": 3}
+    whole, _ = train(tiny(tmp_path / "whole", **chosen))
+    real = checkpoint.write_whole
+
+    def write(file: Path, values: dict[str, object]) -> None:
+        if values.get("step") == 6 and "epoch" in values:
+            raise Killed
+        real(file, values)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(checkpoint, "write_whole", write)
+        train(tiny(tmp_path / "run", **chosen))
+    assert (tmp_path / "run" / "checkpoints" / ".step-00000006.partial").is_dir(), "the kill left a half"
+    assert (tmp_path / "run" / "checkpoints" / "step-00000003").is_dir()
+    cut, _ = train(tiny(tmp_path / "run", **chosen, resume=True))
+    assert torch.equal(weights_of(cut), weights_of(whole))
+    assert not list((tmp_path / "run").rglob("*partial*"))
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may not grow past a limit, as on a disk without room."""
+    settings = tiny(tmp_path / "run", steps=9, checkpoint_every=3, eval_every=100)
+    real = Trainer.update
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def update(self: Trainer, examples: list[int]) -> None:
+        real(self, examples)
+        if self.state.step == 4:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+
+    try:
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(InputError, match=r"step-00000006 could not be written") as e,
+        ):
+            patch.setattr(Trainer, "update", update)
+            train(settings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "the last whole one is" in str(e.value)
+    assert "step-00000003" in str(e.value)
+    cut, _ = train(settings.replace(resume=True))
+    whole, _ = train(settings.replace(out=tmp_path / "whole"))
+    assert torch.equal(weights_of(cut), weights_of(whole))
+
+
+def test_a_loss_that_is_no_number_names_step_examples_and_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tiny(tmp_path / "run", steps=9, checkpoint_every=2, rate=0.001)
+    task = few(Translate(settings))
+    real, calls = task.loss, []
+
+    def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return real(logits, labels) * (float("inf") if len(calls) == 6 else 1.0)
+
+    monkeypatch.setattr(task, "loss", loss)
+    with pytest.raises(InputError) as error:
+        train(settings, task)
+    said = str(error.value)
+    examples = task.batches(0)[5] if len(task.batches(0)) > 5 else task.batches(1)[5 - len(task.batches(0))]
+    assert "the loss is inf at step 6" in said
+    assert f"on examples {', '.join(map(str, examples[:8]))}" in said
+    assert "step-00000004" in said
+    assert "Lower --rate (0.001)" in said
+
+
+TINY = ["--examples=200", "--d-model=32", "--num-layers=2", "--num-heads=2", "--batch-tokens=256", "--steps=300"]
+TINY += ["--warmup=20", "--eval-every=50", "--checkpoint-every=10", "--ema=0.95", "--dropout=0.1"]
+
+
+def length_of(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
+
+
+@pytest.mark.slow
+def test_killed_ten_times_at_random_moments(tmp_path: Path) -> None:
+    """With SIGKILL, which nothing can catch: in a step, in an evaluation, or in the middle of a write."""
+    rng = random.Random(0)
+    command = [sys.executable, "-m", "glassformer", "train", "translate"]
+    subprocess.run([*command, *TINY, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
+    lasts = json.loads((tmp_path / "whole" / "run.json").read_text(encoding="utf-8"))["results"]["train_seconds"]
+    out = tmp_path / "cut"
+    for kill in range(10):
+        started = [*command, "--out", str(out), *(["--resume"] if (out / "run.json").is_file() else TINY)]
+        size = length_of(out / "metrics.jsonl")
+        with subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            while kill % 5 and length_of(out / "metrics.jsonl") == size:  # one in five is killed while it starts
+                assert process.poll() is None, process.communicate()[1].decode()
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 0.1 * lasts))
+            assert process.poll() is None, f"it ended before kill {kill + 1}: train longer"
+            process.kill()
+    subprocess.run([*command, "--out", str(out), "--resume"], check=True, capture_output=True)
+    whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+    for name, value in whole.items():
+        assert torch.equal(cut[name], value), name
