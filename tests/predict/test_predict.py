@@ -477,7 +477,7 @@ def test_a_key_of_the_oldest_config_files_is_understood(tmp_path: Path) -> None:
     folder = bert(tmp_path, "ForMaskedLM")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_ids": 0}), encoding="utf-8")
-    assert gf.pipeline(folder).task == "fill"
+    assert gf.pipeline(folder).task == "mlm"
 
 
 def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) -> None:

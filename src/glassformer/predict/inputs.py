@@ -45,9 +45,9 @@ def stream_inputs(
     elif file is None:
         for number, text in lines_of(STDIN):
             yield as_input(task, text, f"{STDIN}, line {number}")
-    elif task == "see" and (file.is_dir() or "idx3-ubyte" in file.name):
+    elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
-    elif text_columns or (task != "judge" and kind_of(file) in ("csv", "jsonl")):
+    elif text_columns or (task != "series" and kind_of(file) in ("csv", "jsonl")):
         yield from texts_in(file, text_columns, task)
     else:
         for number, text in lines_of(file):
@@ -56,7 +56,7 @@ def stream_inputs(
 
 def as_input(task: str, text: str, place: str) -> Any:
     """A line as what a model of this task reads."""
-    if task == "judge":
+    if task == "series":
         return as_numbers(text, place)
     if task != "classify" or "\t" not in text:
         return text

@@ -37,21 +37,21 @@ ABILITIES = {
     "translate": Ability(
         "writes a text for a text", predictors.translate, ("source_language", "target_language", *GENERATION)
     ),
-    "complete": Ability("continues a text", predictors.complete, ("chat", *GENERATION)),
-    "fill": Ability("fills in masked words", predictors.fill_masks, ("guesses",)),
+    "lm": Ability("continues a text", predictors.complete, ("chat", *GENERATION)),
+    "mlm": Ability("fills in masked words", predictors.fill_masks, ("guesses",)),
     "classify": Ability("names the class of a text", predictors.classify),
-    "label": Ability("names the class of each token", predictors.label_tokens),
+    "tokens": Ability("names the class of each token", predictors.label_tokens),
     "answer": Ability("finds the answer to a question in a text", predictors.find_answers, ("question",)),
     "embed": Ability("makes sentence vectors", embed, ("normalise",)),
-    "see": Ability("names the class of an image", classify_images),
+    "images": Ability("names the class of an image", classify_images),
     "forecast": Ability("says how a series goes on", forecast, ("fill",)),
-    "judge": Ability("names the class of a series", judge_series),
+    "series": Ability("names the class of a series", judge_series),
 }
 
 READS = {  # what an input is, and several of them; of a series, it is told where that is read
-    **dict.fromkeys(("translate", "complete", "fill", "label", "answer", "embed"), ("a text", "texts")),
+    **dict.fromkeys(("translate", "lm", "mlm", "tokens", "answer", "embed"), ("a text", "texts")),
     "classify": ("a text, or a pair of texts", "texts, or of pairs of texts"),
-    "see": ("the path of an image as text", "image files"),
+    "images": ("the path of an image as text", "image files"),
 }
 
 
@@ -110,10 +110,10 @@ def pipeline(
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
     model = load(folder, head="none" if recipe else None, dtype=dtype, device=device)
     task = task_of(model, folder)
-    if task == "see":
+    if task == "images":
         run = partial(classify_images, model, read_preparation(folder, model.config))
         return Pipeline(task, model, None, run, folder)
-    if task in ("forecast", "judge"):
+    if task in ("forecast", "series"):
         scale = read_scale(folder)
         is_raw = scale is None and model.config.series is not None and not model.config.series.instance_norm
         note = f"{folder} has no {SCALE}: the model reads the values as they are" if is_raw else ""
@@ -134,7 +134,9 @@ def check_inputs(inputs: Any, task: str) -> None:
     for i, given in enumerate(inputs):
         is_pair = isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)
         fits = (
-            isinstance(given, str) or (task == "classify" and is_pair) or (task == "see" and isinstance(given, Picture))
+            isinstance(given, str)
+            or (task == "classify" and is_pair)
+            or (task == "images" and isinstance(given, Picture))
         )
         if not fits:
             raise InputError(f"input {i} is {given!r:.60}: expected {one}")
@@ -144,9 +146,9 @@ def task_of(model: Transformer, folder: Path) -> str:
     """What a model is for, by its stacks and its head."""
     head, config = model.config.head, model.config
     if config.image is not None and head == "class":
-        return "see"
+        return "images"
     if config.series is not None and head in ("forecast", "class"):
-        return "forecast" if head == "forecast" else "judge"
+        return "forecast" if head == "forecast" else "series"
     if config.patches is not None:
         kind = "images" if config.image else "series"
         raise InputError(
@@ -155,6 +157,6 @@ def task_of(model: Transformer, folder: Path) -> str:
         )
     if head == "language":
         if model.decoder is None:
-            return "fill"
-        return "translate" if model.encoder is not None else "complete"
-    return {"class": "classify", "token": "label", "span": "answer"}.get(head, "embed")
+            return "mlm"
+        return "translate" if model.encoder is not None else "lm"
+    return {"class": "classify", "token": "tokens", "span": "answer"}.get(head, "embed")

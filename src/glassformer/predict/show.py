@@ -32,9 +32,9 @@ def as_values(task: str, output: Any) -> dict[str, Any]:
     """One answer as JSON has it."""
     if task == "embed":
         return {"vector": output.tolist()}
-    if task == "fill":
+    if task == "mlm":
         return {"masks": [[asdict(guess) for guess in guesses] for guesses in output]}
-    if task == "label":
+    if task == "tokens":
         return {"tokens": [asdict(token) for token in output]}
     return {"output": output} if isinstance(output, str) else asdict(output)
 
@@ -108,12 +108,12 @@ def shortened(text: str) -> str:
 
 SHOW: dict[str, Callable[[Any, Any], None]] = {
     "translate": show_texts,
-    "complete": show_texts,
-    "fill": show_guesses,
+    "lm": show_texts,
+    "mlm": show_guesses,
     "classify": show_labels,
-    "label": show_tokens,
+    "tokens": show_tokens,
     "answer": show_answers,
     "embed": show_vectors,
-    "see": show_labels,
-    "judge": show_labels,
+    "images": show_labels,
+    "series": show_labels,
 }

@@ -117,7 +117,7 @@ def predict(settings: PredictSettings) -> None:
     run = pipeline(str(settings.run), device=settings.device, revision=settings.revision)
     if run.note and not settings.json:
         print(run.note, file=sys.stderr)
-    if settings.text_columns and run.task in ("forecast", "judge"):
+    if settings.text_columns and run.task in ("forecast", "series"):
         raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
     if run.task == "forecast":
         run.check_options(options)

@@ -73,7 +73,7 @@ function textInput() {
   const target = model.kind === "encoder-decoder" ? targetInput() : null;
   const hints = [
     model.limit ? say("limit", { n: model.limit.toLocaleString("en") }) : null,
-    model.mask_token && model.task === "fill" ? say("maskHint", { mask: model.mask_token }) : null,
+    model.mask_token && model.task === "mlm" ? say("maskHint", { mask: model.mask_token }) : null,
   ].filter(Boolean);
   const submit = (event) => {
     event.preventDefault();

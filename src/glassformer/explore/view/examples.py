@@ -24,19 +24,19 @@ from glassformer.text import Tokenizer
 COUNT = 6
 SENTENCES = {
     "translate": ("The weather is lovely today.", "Where is the nearest station?", "She reads a book to her children."),
-    "complete": ("Once upon a time", "The capital of France is", "To be or not to be, that is"),
-    "fill": ("The capital of France is {mask}.", "She opened the {mask} and went in.", "Water {mask} at 100 degrees."),
+    "lm": ("Once upon a time", "The capital of France is", "To be or not to be, that is"),
+    "mlm": ("The capital of France is {mask}.", "She opened the {mask} and went in.", "Water {mask} at 100 degrees."),
     "classify": ("A wonderful film from start to end.", "The plot made no sense at all.", "It was fine, I suppose."),
-    "label": ("Marie Curie worked in Paris.", "Apple opened an office in Seoul last May."),
+    "tokens": ("Marie Curie worked in Paris.", "Apple opened an office in Seoul last May."),
     "answer": ("Where did she work?\nMarie Curie was born in Warsaw and worked in Paris.",),
     "embed": ("A cat sleeps on the sofa.", "A kitten is napping on the couch.", "The stock market fell on Monday."),
 }
 KOREAN = {
     "translate": ("오늘은 날씨가 참 좋네요.",),
-    "complete": ("옛날 옛적에",),
-    "fill": ("대한민국의 수도는 {mask}이다.",),
+    "lm": ("옛날 옛적에",),
+    "mlm": ("대한민국의 수도는 {mask}이다.",),
     "classify": ("처음부터 끝까지 훌륭한 영화였다.",),
-    "label": ("세종대왕은 서울에서 태어났다.",),
+    "tokens": ("세종대왕은 서울에서 태어났다.",),
     "answer": ("그는 어디에서 태어났나요?\n세종대왕은 서울에서 태어났다.",),
     "embed": ("고양이가 소파에서 잔다.",),
 }
@@ -85,7 +85,7 @@ def built_in_texts(task: str, mask: str) -> list[str]:
     passages = split_paragraphs(documentation_split()[1])
     prose = [sentence for passage in passages for sentence in sentences(passage) if len(sentence.split()) < 16]
     prose = prose[:: max(1, len(prose) // COUNT)][:COUNT]
-    if task == "complete":
+    if task == "lm":
         return [" ".join(sentence.split()[:6]) for sentence in prose]
     hidden = []
     for sentence in prose:  # the last word that is longer than most

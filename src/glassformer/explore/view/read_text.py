@@ -45,15 +45,15 @@ class TextReader:
             raise InputError("the text is empty: write at least a word")
         if len(text) > MOST_CHARACTERS:
             raise InputError(f"the text has {len(text):,} characters: expected at most {MOST_CHARACTERS:,}. Shorten it")
-        if self.task not in ("complete", "translate"):
+        if self.task not in ("lm", "translate"):
             for key in ("continued", "target"):
                 if key in given:
                     raise InputError(f"{key!r} was given to a model that writes no text: leave it out")
-        if self.task == "complete" and "target" in given:
+        if self.task == "lm" and "target" in given:
             raise InputError("'target' was given to a model that does not translate: write it behind the text")
         encoded = self.encode(text)
         self.check_length(encoded.input_ids.shape[1], "text")
-        if self.task == "complete":
+        if self.task == "lm":
             return self.prompt(text, encoded, continued_of(given))
         if self.task == "translate":
             return self.translation(text, encoded, given)

@@ -184,12 +184,12 @@ class Session:
         if self.task == "answer":
             return answers.span_of(prepared, output)
         assert logits is not None
-        if self.task in ("see", "judge", "classify"):
+        if self.task in ("images", "series", "classify"):
             return answers.classes_of(model, logits, output.pooled)
         assert isinstance(reader, TextReader)
-        if self.task == "label":
+        if self.task == "tokens":
             return answers.labels_of(model, logits)
-        if self.task == "fill":
+        if self.task == "mlm":
             return answers.masks_of(reader, prepared, logits)
         return answers.next_of(reader, logits)
 
