@@ -7,7 +7,7 @@ from pathlib import Path
 
 from glassformer.checkpoints.layout import OWN, Layout
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.core.model import Transformer
+from glassformer.core.model import Transformer, count
 
 CARD = "README.md"
 MARK = "---\n# Written by glassformer, and again by its next save; take this line out to keep what you write below.\n"
@@ -66,7 +66,7 @@ def task_of(config: TransformerConfig, kind: str) -> str:
 
 def sizes(model: Transformer) -> list[str]:
     config = model.config
-    count, dtype = sum(parameter.numel() for parameter in model.parameters()), next(model.parameters()).dtype
+    dtype = str(model.dtype).removeprefix("torch.")
     stacks = [stack_line(name, stack) for name, stack in (("encoder", config.encoder), ("decoder", config.decoder))]
     more = [f"- vocabulary: {config.vocab_size:,} tokens"] if config.vocab_size else []
     if config.vocab_size and config.target_vocab_size:
@@ -76,7 +76,7 @@ def sizes(model: Transformer) -> list[str]:
     if config.series:
         more.append(f"- series: {config.series.length} values, of which {config.series.horizon} more are predicted")
     head = f"- head: {config.head}" + (f", {config.num_classes} classes" if config.num_classes else "")
-    return [f"- parameters: {count:,}, as {str(dtype).removeprefix('torch.')}", *filter(None, stacks), *more, head]
+    return [f"- parameters: {count(model):,}, as {dtype}", *filter(None, stacks), *more, head]
 
 
 def stack_line(name: str, stack: StackConfig | None) -> str:

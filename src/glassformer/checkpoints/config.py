@@ -34,7 +34,7 @@ def config_and_dtype(
     folder = find_folder(path, revision=revision, token=token, weights=False)
     if any(WEIGHT_FILES.fullmatch(file.name) and file.suffix != ".json" for file in folder.iterdir()):
         model = load_folder(folder, device="meta")
-        return model.config, next(model.parameters()).dtype
+        return model.config, model.dtype
     return read_config(folder / CONFIG)
 
 

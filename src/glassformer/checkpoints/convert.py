@@ -12,6 +12,7 @@ from glassformer.checkpoints.layout import layout_for
 from glassformer.checkpoints.load import load_folder
 from glassformer.checkpoints.save import write_model
 from glassformer.checkpoints.tensors import SHARD, as_bytes, as_dtype
+from glassformer.core.model import count
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
 from glassformer.text import load_tokenizer
@@ -72,8 +73,8 @@ def convert(
         target=str(target),
         model_type=str(layout_for(model).values["model_type"]),
         head=model.config.head,
-        dtype=str(next(model.parameters()).dtype).removeprefix("torch."),
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        dtype=str(model.dtype).removeprefix("torch."),
+        parameters=count(model),
         tokenizer=tokenizer is not None,
         files=files,
     )

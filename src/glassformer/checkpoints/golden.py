@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.example import CHANNELS, answers, make_example, wave
 from glassformer.config import TransformerConfig
-from glassformer.core.model import Transformer
+from glassformer.core.model import Transformer, count
 from glassformer.errors import InputError
 from glassformer.families.table import assign
 from glassformer.version import __version__
@@ -41,7 +41,7 @@ def write_golden(model: Transformer, folder: Path) -> None:
 def golden_values(model: Transformer) -> dict[str, Any] | None:
     """What the model answers to the example of its config; None if that would be long in coming, or is not finite."""
     inputs = make_example(model.config)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = count(model)
     if parameters > MOST_PARAMETERS or parameters * num_tokens(model.config, inputs) > MOST_WORK:
         return None
     outputs = answers(twin(model), inputs)

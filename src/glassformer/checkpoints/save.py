@@ -51,7 +51,7 @@ def write_model(
     stored = {**dict(model.named_buffers()), **stored_values(model, layout)}
     values = {key: value for key, value in layout.values.items() if key != "torch_dtype"}
     if layout.family is not None:
-        values["dtype"] = str(next(model.parameters()).dtype).removeprefix("torch.")
+        values["dtype"] = str(model.dtype).removeprefix("torch.")
     write_json(folder / CONFIG, values)
     if layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None:
         write_json(folder / GENERATION, generation_values(layout))

@@ -133,7 +133,7 @@ class Subject:
     def __init__(self, folder: Path) -> None:
         self.folder, self.values = folder, read_json(folder / CONFIG)
         self.model = load(folder)
-        self.dtype = next(self.model.parameters()).dtype
+        self.dtype = self.model.dtype
         self.is_half = torch.finfo(self.dtype).bits < 32
         if self.is_half:
             self.model.float()

@@ -56,9 +56,17 @@ class Transformer(nn.Module):
             target = token_embedding(config, config.decoder, config.output_vocab_size, segments)
             self.decoder = Stack(config.decoder, causal=True, cross=config.encoder is not None, embed=target)
         self.head = make_head(config)
-        if not next(self.parameters()).is_meta:  # without memory there is nothing to fill
+        if self.device.type != "meta":  # without memory there is nothing to fill
             initialise(self)
         self.tie()
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
 
     def tie(self) -> None:
         """One table where the config says one: source and target of a shared vocabulary, and the language head."""

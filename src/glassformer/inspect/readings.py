@@ -114,11 +114,11 @@ def check_length(stack: Stack, length: int) -> None:
 
 def read_image(model: Transformer, preparation: Preparation, file: str | Path | Picture) -> ImageReading:
     """A picture, prepared as the model expects it; what is drawn is what the model sees."""
-    pixels, first = read_pixels(file, preparation), next(model.parameters())  # (C, Y, X)
+    pixels = read_pixels(file, preparation)  # (C, Y, X)
     mean, deviation = (torch.tensor(x)[:, None, None] for x in (preparation.mean, preparation.deviation))
     seen = ((pixels * deviation + mean) / (255 * preparation.scale)).clamp(0, 1).permute(1, 2, 0)  # (Y, X, C)
     name = file.name if isinstance(file, Picture) else Path(file).name
-    return ImageReading({"pixel_values": pixels[None].to(first.device, first.dtype)}, seen.numpy(), name)
+    return ImageReading({"pixel_values": pixels[None].to(model.device, model.dtype)}, seen.numpy(), name)
 
 
 def read_window(model: Transformer, scale: Scale | None, given: Series | str | Path, name: str = "") -> SeriesReading:

@@ -33,8 +33,7 @@ def classify_images(
     @torch.no_grad()
     def run(batch: Sequence[str | Picture]) -> list[Label | Labels]:
         pixels = torch.stack([read_pixels(file, preparation) for file in batch])  # (B, C, Y, X)
-        first = next(model.parameters())
-        return as_labels(model, model(pixel_values=pixels.to(first.device, first.dtype)).logits.float().cpu())
+        return as_labels(model, model(pixel_values=pixels.to(model.device, model.dtype)).logits.float().cpu())
 
     return in_batches(files, run, batch_size)
 

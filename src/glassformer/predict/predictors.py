@@ -191,7 +191,7 @@ def write(
 
 
 def make_generator(model: Transformer, seed: int | None) -> torch.Generator | None:
-    return None if seed is None else torch.Generator(next(model.parameters()).device).manual_seed(seed)
+    return None if seed is None else torch.Generator(model.device).manual_seed(seed)
 
 
 def fill_masks(
@@ -364,10 +364,9 @@ def answer_of(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
 
 def on_device(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
     """A batch as the model's arguments, where the model is."""
-    device = next(model.parameters()).device
     named = {
         "input_ids": encoded.input_ids,
         "attention_mask": encoded.attention_mask,
         "token_type_ids": encoded.token_type_ids,
     }
-    return {name: value.to(device) for name, value in named.items() if value is not None}
+    return {name: value.to(model.device) for name, value in named.items() if value is not None}

@@ -122,8 +122,7 @@ def last_window(model: Transformer, values: Values, scaler: Scaler | None) -> Te
         row = len(values) - series.length + int(wrong[0][0])
         raise InputError(f"the series has {values[row, wrong[0][1]]} at row {row}: expected numbers only")
     window = window if scaler is None else scaler.scale(window)
-    first = next(model.parameters())
-    return torch.tensor(np.ascontiguousarray(window))[None].to(first.device, first.dtype)  # (1, L, C)
+    return torch.tensor(np.ascontiguousarray(window))[None].to(model.device, model.dtype)  # (1, L, C)
 
 
 def judge_series(
@@ -139,9 +138,9 @@ def judge_series(
             said = f"has {len(values)} values" if len(values) != series.length else "has values that are not finite"
             raise InputError(f"series {i} {said}: this model reads {series.length} numbers, and no label")
         windows.append(values if scale is None else scale.scaler.scale(values))
-    first, found = next(model.parameters()), []
+    found = []
     for start in range(0, len(windows), batch_size):
-        past = torch.tensor(np.stack(windows[start : start + batch_size])).to(first.device, first.dtype)  # (B, L, C)
+        past = torch.tensor(np.stack(windows[start : start + batch_size])).to(model.device, model.dtype)  # (B, L, C)
         with torch.no_grad():
             logits = model(past_values=past).logits
         assert logits is not None

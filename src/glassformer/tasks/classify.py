@@ -146,11 +146,10 @@ class Classify(ClassTask):
         """The logits of all examples in their order, (N, C), and their labels."""
         encoded = self.reader.encode(examples)
         lengths = [self.reader.length(example) for example in encoded]
-        device = next(self.model.parameters()).device
         logits = torch.zeros(len(examples), len(self.names))
         for numbers in bucketed(lengths, self.settings.batch_tokens, seed=0, epoch=0):
             batch = self.reader.batch([encoded[i] for i in numbers])
-            found = self.model(**{name: value.to(device) for name, value in batch.items()}).logits
+            found = self.model(**{name: value.to(self.model.device) for name, value in batch.items()}).logits
             logits[numbers] = found.float().cpu()
         return logits, self.as_targets(examples)
 

@@ -148,8 +148,7 @@ class Forecast(Task):
 
     @torch.no_grad()
     def answer(self, past: Tensor) -> Tensor:
-        device = next(self.model.parameters()).device
-        forecast: Tensor = self.model(past_values=past.to(device)).logits.float().cpu()
+        forecast: Tensor = self.model(past_values=past.to(self.model.device)).logits.float().cpu()
         return forecast
 
     def validate(self) -> dict[str, float]:

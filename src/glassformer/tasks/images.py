@@ -174,11 +174,10 @@ class ImageClasses(ClassTask):
     @torch.no_grad()
     def judge(self, images: Images) -> tuple[Tensor, Tensor]:
         """The logits and the true classes of these images."""
-        device = next(self.model.parameters()).device
         logits = []
         for start in range(0, len(images), JUDGED):
             chosen = range(start, min(start + JUDGED, len(images)))
-            pixels = self.as_input(images.take(chosen)).to(device)
+            pixels = self.as_input(images.take(chosen)).to(self.model.device)
             logits.append(self.model(pixel_values=pixels).logits.float().cpu())
         return torch.cat(logits), torch.from_numpy(images.labels)
 

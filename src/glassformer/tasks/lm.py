@@ -130,7 +130,6 @@ class LanguageModel(Task):
     @torch.no_grad()
     def cross_entropy(self, corpus: Corpus, windows: Numbers) -> tuple[float, int]:
         """The sum over the tokens that are new in these windows, and their number."""
-        device = next(self.model.parameters()).device
         length = min(self.settings.context, len(corpus))
         total, count = 0.0, 0
         size = max(1, self.settings.batch_tokens // length)
@@ -138,8 +137,8 @@ class LanguageModel(Task):
             starts, new = windows[first : first + size].T  # (B), (B)
             batch = self.as_batch(corpus, starts, length)
             old = torch.tensor(starts[:, None] + np.arange(length) < new[:, None])  # (B, T)
-            labels = batch.pop("labels").masked_fill(old, IGNORE).to(device)
-            logits = self.model(**{name: value.to(device) for name, value in batch.items()}).logits
+            labels = batch.pop("labels").masked_fill(old, IGNORE).to(self.model.device)
+            logits = self.model(**{name: value.to(self.model.device) for name, value in batch.items()}).logits
             total += float(summed_loss(logits, labels))
             count += int(self.weight(labels))
         return total, count

@@ -173,11 +173,12 @@ class MaskedLanguageModel(Task):
 
     @torch.no_grad()
     def judge(self, corpus: Corpus, most: int | None = None) -> Judged:
-        device = next(self.model.parameters()).device
         judged = Judged(0.0, [], [], [])
         for batch in self.fixed_batches(corpus, most):
-            labels = batch.pop("labels").to(device)
-            logits = self.model(**{name: value.to(device) for name, value in batch.items()}).logits[labels != IGNORE]
+            labels = batch.pop("labels").to(self.model.device)
+            logits = self.model(**{name: value.to(self.model.device) for name, value in batch.items()}).logits[
+                labels != IGNORE
+            ]
             truths = labels[labels != IGNORE]
             judged.loss += float(summed_loss(logits, truths))
             judged.truths += truths.tolist()

@@ -183,10 +183,9 @@ class Translate(Task):
     def cross_entropy(self, pairs: Sequence[Pair]) -> float:
         """The mean per target token, each predicted from the true ones before it."""
         examples = self.encode(pairs)
-        device = next(self.model.parameters()).device
         loss = tokens = 0.0
         for numbers in bucketed([max(map(len, e)) for e in examples], self.settings.batch_tokens, seed=0, epoch=0):
-            batch = {name: x.to(device) for name, x in self.as_batch([examples[i] for i in numbers]).items()}
+            batch = {name: x.to(self.model.device) for name, x in self.as_batch([examples[i] for i in numbers]).items()}
             labels = batch.pop("labels")
             logits = self.model(**batch).logits.float()
             loss += float(F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum", ignore_index=IGNORE))

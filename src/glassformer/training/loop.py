@@ -342,7 +342,7 @@ def copy_of(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
     """A model like this one that is not shared among processes."""
     with torch.device("meta"):
         copy = Transformer(model.config)
-    copy.to_empty(device=next(model.parameters()).device)
+    copy.to_empty(device=model.device)
     copy.tie()
     copy.load_state_dict(weights, strict=False)
     copy.origin, copy.labels = model.origin, model.labels

@@ -175,7 +175,7 @@ def ledger(
     """
     config = config_of_model(model_or_config)
     if dtype is None and isinstance(model_or_config, Transformer):
-        dtype = next(model_or_config.parameters()).dtype
+        dtype = model_or_config.dtype
     dtype = dtype or torch.float32
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
     inputs = sized_inputs(config, **sizes, dtype=dtype)
