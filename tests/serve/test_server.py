@@ -117,8 +117,10 @@ def test_the_page_and_its_policy(server: Server) -> None:
     assert b"<html" in page
     assert "script-src 'self'" in (response.getheader("Content-Security-Policy") or "")
     assert response.getheader("X-Content-Type-Options") == "nosniff"
-    for file in serving.PAGE.iterdir():
-        status, content, _ = ask(server, f"/{file.name}")
+    files = [file for file in serving.PAGE.rglob("*") if file.is_file()]
+    assert {file.parent.name for file in files} == {"page", "state", "drawing", "panels"}
+    for file in files:
+        status, content, _ = ask(server, f"/{file.relative_to(serving.PAGE).as_posix()}")
         assert status == 200
         assert content == file.read_bytes()
 
@@ -127,6 +129,8 @@ def test_the_page_and_its_policy(server: Server) -> None:
     "path",
     [
         "/nothing", "/../server.py", "/..%2fserver.py", "/%2e%2e/server.py", "/page/index.html", "//etc/passwd",
+        "/state", "/state/", "/state/../main.js", "/state/..%2fmain.js", "/state//load.js", "/./main.js", "/load.js",
+        "/state/../../../serve/server.py", "/state%2fload.js", "/State/load.js", "/state/load.js/", "/state/load.js%00",
         "/api/nothing", "/api/view/0000", "/api/view/0000/map?name=x", "/api/source?file=../../pyproject.toml",
         "/api/source?file=serve/server.py", "/api/export?id=0000",
     ],

@@ -9,7 +9,9 @@ import io
 import json
 import sys
 from contextlib import suppress
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Semaphore
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -33,6 +35,13 @@ POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+
+
+@cache
+def page_files() -> dict[str, Path]:
+    """All that the page is made of. A request is looked up here, so that nothing else on the disk can be named."""
+    files = (file for file in PAGE.rglob("*") if file.suffix in TYPES and file.is_file() and not file.is_symlink())
+    return {file.relative_to(PAGE).as_posix(): file for file in files}
 
 
 class RefusedError(Exception):
@@ -201,11 +210,11 @@ class Handler(BaseHTTPRequestHandler):
             size -= len(part)
 
     def send_file(self, name: str) -> None:
-        """A part of the page, by its plain name: nothing outside its folder can be named."""
-        known = {file.name: file for file in PAGE.iterdir() if file.suffix in TYPES and file.is_file()}
-        if name not in known:
+        """A part of the page, by its path in the page's folder."""
+        file = page_files().get(name)
+        if file is None:
             raise GoneError(f"there is no {name[:60]!r} here: the explorer is at {self.server.address}")
-        self.send(200, known[name].read_bytes(), f"{TYPES[known[name].suffix]}; charset=utf-8")
+        self.send(200, file.read_bytes(), f"{TYPES[file.suffix]}; charset=utf-8")
 
     def send_export(self, query: dict[str, str]) -> None:
         session = self.server.session

@@ -192,21 +192,29 @@ def test_a_long_text_leaves_out_and_says_so(tmp_path: Path) -> None:
 
 
 def test_modules_are_joined_in_the_order_of_need(tmp_path: Path) -> None:
-    (tmp_path / "main.js").write_text('import { a as b, c } from "./x.js";\nimport * as y from "./y.js";\nb(c, y);\n')
-    (tmp_path / "x.js").write_text(
-        'import {\n  d,\n} from "./y.js";\nexport const a = d;\nexport async function c() {}\n'
+    (tmp_path / "far").mkdir()
+    (tmp_path / "main.js").write_text(
+        'import { a as b, c } from "./far/x.js";\nimport * as y from "./y.js";\nb(c, y);\n'
     )
+    (tmp_path / "far" / "x.js").write_text(
+        'import {\n  d,\n} from "../y.js";\nimport "./x-2.js";\nexport const a = d;\nexport async function c() {}\n'
+    )
+    (tmp_path / "far" / "x-2.js").write_text('import { d } from "../far/../y.js";\nd();\n')
     (tmp_path / "y.js").write_text("export class E {}\nexport const d = { export: 1 };\n")
     text = bundled(tmp_path)
-    assert re.findall(r"^const (module_\w+)", text, re.MULTILINE) == ["module_y", "module_x", "module_main"]
-    assert "const { a: b, c } = module_x;" in text
+    order = ["module_y", "module_far_x_2", "module_far_x", "module_main"]
+    assert re.findall(r"^const (module_\w+)", text, re.MULTILINE) == order
+    assert "const { a: b, c } = module_far_x;" in text
     assert "const y = module_y;" in text
     assert "return { a, c };" in text
-    (tmp_path / "y.js").write_text('import { a } from "./x.js";\nexport const d = a;\n')
-    with pytest.raises(ValueError, match=r"main.js imports x.js imports y.js imports x.js"):
+    (tmp_path / "y.js").write_text('import { a } from "./far/x.js";\nexport const d = a;\n')
+    with pytest.raises(ValueError, match=r"main.js imports far/x.js imports y.js imports far/x.js"):
         bundled(tmp_path)
     (tmp_path / "y.js").write_text("export default 3;\n")
     with pytest.raises(ValueError, match="export default 3"):
+        bundled(tmp_path)
+    (tmp_path / "y.js").write_text('import { z } from "../z.js";\n')
+    with pytest.raises(ValueError, match=r"y.js imports ../z.js, which is outside"):
         bundled(tmp_path)
 
 

@@ -1,7 +1,8 @@
-"""The sentences of the explorer's page: each in both languages, each used, none missing."""
+"""The sentences of the explorer's page: each in both languages, each used, none missing. And how its modules import."""
 
 import re
 from pathlib import Path
+from posixpath import dirname, join, normpath
 
 import pytest
 
@@ -10,7 +11,10 @@ import glassformer
 PAGE = Path(glassformer.__file__).parent / "explore" / "page"
 PAIR = re.compile(r'^  "?([\w-]+)"?: \["(.*)", "(.*)"\],$', re.MULTILINE)
 WORDS = {key: (english, korean) for key, english, korean in PAIR.findall((PAGE / "words.js").read_text("utf-8"))}
-MODULES = {file.name: file.read_text("utf-8") for file in PAGE.glob("*.js") if file.name != "words.js"}
+SCRIPTS = {file.relative_to(PAGE).as_posix(): file.read_text("utf-8") for file in PAGE.rglob("*.js")}
+MODULES = {name: text for name, text in SCRIPTS.items() if name != "words.js"}
+IMPORT = re.compile(r'import \{([^}]*)\} from "([\w./-]+)"')
+LAYERS = ("words.js", "state", "drawing", "panels", "main.js")  # a folder imports from those before it, and from itself
 # Keys that are put together or come as data: kinds of models, parts of an export, languages of a switch.
 COMPOSED = {"encoder-decoder", "encoder", "decoder", "image", "series", "self", "cross", "light", "dark"}
 
@@ -48,19 +52,27 @@ def test_no_module_writes_markup_from_data() -> None:
 
 def test_what_a_module_exports_another_one_takes() -> None:
     taken = {
-        (name, one.split(" as ")[0].strip())
-        for text in MODULES.values()
-        for names, name in re.findall(r'import \{([^}]*)\} from "\./([\w-]+\.js)"', text)
+        (normpath(join(dirname(module), path)), one.split(" as ")[0].strip())
+        for module, text in SCRIPTS.items()
+        for names, path in IMPORT.findall(text)
         for one in names.split(",")
         if one.strip()
     }
-    texts = {**MODULES, "words.js": (PAGE / "words.js").read_text("utf-8")}
     given = {
-        (name, found)
-        for name, text in texts.items()
+        (module, found)
+        for module, text in SCRIPTS.items()
         for found in re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", text, re.MULTILINE)
     }
     assert given == taken
+
+
+def test_the_folders_stand_in_layers() -> None:
+    """As the rooms of the package do: what is known, what it looks like, and the parts of the page."""
+    for module, text in SCRIPTS.items():
+        own = LAYERS.index(module.split("/")[0])
+        for _, path in IMPORT.findall(text):
+            other = normpath(join(dirname(module), path))
+            assert LAYERS.index(other.split("/")[0]) <= own, (module, other)
 
 
 def test_the_style_sheet_can_be_read() -> None:

@@ -1,14 +1,19 @@
 """The page's modules as one script, so that an exported file needs no server: each becomes a function that returns what
 it exports, called in the order in which they need each other.
 
-It knows what the page is written with: `import { a, b as c } from "./x.js"`, `import * as x from "./x.js"`,
-`import "./x.js"`, and `export` before a function, class or const. All else is refused by name.
+It knows what the page is written with: `import { a, b as c } from "./x.js"`, `import * as x from "../state/x.js"`,
+`import "./x.js"`, and `export` before a function, class or const. All else is refused by name. A module is called by
+its path from the page's folder.
 """
 
 import re
+from functools import partial
 from pathlib import Path
+from posixpath import dirname, join, normpath
 
-IMPORT = re.compile(r'^import\s+(?:(\{[^}]*\}|\*\s+as\s+\w+)\s+from\s+)?"\./([\w-]+\.js)";?[ \t]*$', re.MULTILINE)
+IMPORT = re.compile(
+    r'^import\s+(?:(\{[^}]*\}|\*\s+as\s+\w+)\s+from\s+)?"(\.{1,2}/[\w./-]+\.js)";?[ \t]*$', re.MULTILINE
+)
 EXPORT = re.compile(r"^export\s+((?:async\s+)?function\*?|class|const)\s+(\w+)", re.MULTILINE)
 RENAMED = re.compile(r"(\w+)\s+as\s+(\w+)")
 LEFT_OVER = re.compile(r"^(import|export)[ {*\"].*$", re.MULTILINE)
@@ -28,13 +33,21 @@ def add(folder: Path, name: str, modules: dict[str, str], above: tuple[str, ...]
     if name in above:
         raise ValueError(f"{' imports '.join([*above, name])}: modules that import each other cannot be joined")
     text = (folder / name).read_text(encoding="utf-8")
-    for _, other in IMPORT.findall(text):
-        add(folder, other, modules, (*above, name))
+    for _, path in IMPORT.findall(text):
+        add(folder, resolved(path, name), modules, (*above, name))
     modules[name] = wrapped(name, text)
 
 
+def resolved(path: str, importer: str) -> str:
+    """`../words.js`, imported by `state/load.js`, is `words.js`."""
+    name = normpath(join(dirname(importer), path))
+    if name.startswith("../"):
+        raise ValueError(f"{importer} imports {path}, which is outside of the page's folder")
+    return name
+
+
 def wrapped(name: str, text: str) -> str:
-    body = IMPORT.sub(lambda found: taken(found[1], found[2]), text)
+    body = IMPORT.sub(partial(assigned, name), text)
     exports = [found[2] for found in EXPORT.finditer(body)]
     body = EXPORT.sub(r"\1 \2", body)
     if wrong := LEFT_OVER.search(body):
@@ -42,14 +55,15 @@ def wrapped(name: str, text: str) -> str:
     return f"const {variable(name)} = (() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})();"
 
 
-def taken(names: str, module: str) -> str:
+def assigned(importer: str, found: re.Match[str]) -> str:
     """An import as an assignment: `{ a, b as c }` is `{ a, b: c }` there."""
+    names, module = found[1], variable(resolved(found[2], importer))
     if not names:
         return ""
     if names.startswith("*"):
-        return f"const {names.split()[-1]} = {variable(module)};"
+        return f"const {names.split()[-1]} = {module};"
     renamed = RENAMED.sub(r"\1: \2", names)
-    return f"const {renamed} = {variable(module)};"
+    return f"const {renamed} = {module};"
 
 
 def variable(module: str) -> str:

@@ -1,18 +1,18 @@
 // The explorer: reads the address, asks for the model, and hands each part of the page to its module.
 
-import { showAsking } from "./asking.js";
-import { showBlock } from "./block.js";
-import { make } from "./dom.js";
-import { showFlow, showSteps } from "./flow.js";
-import { showHeader } from "./header.js";
-import { listenToKeys } from "./keys.js";
-import { connect, contents, inputOfState, isLive, openInput, read } from "./load.js";
-import { showOutput } from "./output.js";
-import { showReading } from "./reading.js";
-import { showSide } from "./side.js";
-import { findSource } from "./source.js";
-import { on, readAddress, recall, set, state } from "./state.js";
-import { listenToWalk } from "./walk.js";
+import { showAsking } from "./panels/asking.js";
+import { showBlock } from "./panels/block.js";
+import { make } from "./drawing/dom.js";
+import { showFlow, showSteps } from "./panels/flow.js";
+import { showHeader } from "./panels/header.js";
+import { listenToKeys } from "./state/keys.js";
+import { connect, contents, inputOfState, isLive, openInput, read } from "./state/load.js";
+import { showOutput } from "./panels/output.js";
+import { showReading } from "./panels/reading.js";
+import { showSide } from "./panels/side.js";
+import { findSource } from "./state/source.js";
+import { on, readAddress, recall, set, state } from "./state/state.js";
+import { listenToWalk } from "./panels/walk.js";
 import { say, speak } from "./words.js";
 
 const part = (parent, id, kind = "panel") => {

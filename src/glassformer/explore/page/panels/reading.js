@@ -1,15 +1,15 @@
 // What looks at what, by the shape of the model: ribbons for a translation, a picture, a curve, or a line of words.
 
-import { chosenMap, lineOf, litColumn, litRow, stacks, tokensOf } from "./choice.js";
-import { refill } from "./dom.js";
+import { chosenMap, lineOf, litColumn, litRow, stacks, tokensOf } from "../state/choice.js";
+import { refill } from "../drawing/dom.js";
 import { imageView } from "./image.js";
 import { ribbonsView } from "./ribbons.js";
 import { seriesView } from "./series.js";
-import { heading, hint } from "./parts.js";
-import { on, state } from "./state.js";
-import { TokenLine } from "./tokenline.js";
-import { rowUnderCursor, scaleTop } from "./weights.js";
-import { say } from "./words.js";
+import { heading, hint } from "../drawing/parts.js";
+import { on, state } from "../state/state.js";
+import { TokenLine } from "../drawing/tokenline.js";
+import { rowUnderCursor, scaleTop } from "../state/weights.js";
+import { say } from "../words.js";
 
 export function showReading(root) {
   let refresh = () => {};

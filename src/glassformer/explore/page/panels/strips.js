@@ -1,13 +1,13 @@
 // q, k, v and what came of them for the token under the cursor, each a strip of cells; then the feed-forward and the
 // length of the residual stream.
 
-import { chosenHead, chosenMap, rowTokens, tokensOf, tokenText } from "./choice.js";
-import { make, number, percent, refill } from "./dom.js";
-import { largestSize, paintStrip, scaleBar } from "./heat.js";
-import { isLive } from "./load.js";
-import { hint } from "./parts.js";
-import { on, set, state } from "./state.js";
-import { say } from "./words.js";
+import { chosenHead, chosenMap, rowTokens, tokensOf, tokenText } from "../state/choice.js";
+import { make, number, percent, refill } from "../drawing/dom.js";
+import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
+import { isLive } from "../state/load.js";
+import { hint } from "../drawing/parts.js";
+import { on, set, state } from "../state/state.js";
+import { say } from "../words.js";
 
 export function showStrips(root) {
   const draw = () => refill(root, ...strips(root));

@@ -1,10 +1,10 @@
 // The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
 
-import { button, make, refill } from "./dom.js";
-import { chooseInput, contents, inputOfState, isLive, openInput } from "./load.js";
-import { hint } from "./parts.js";
-import { isWholeInAddress, on, set, state } from "./state.js";
-import { say } from "./words.js";
+import { button, make, refill } from "../drawing/dom.js";
+import { chooseInput, contents, inputOfState, isLive, openInput } from "../state/load.js";
+import { hint } from "../drawing/parts.js";
+import { isWholeInAddress, on, set, state } from "../state/state.js";
+import { say } from "../words.js";
 
 const MOST_BYTES = 3e6; // of a file; the server takes four with its wrapping
 

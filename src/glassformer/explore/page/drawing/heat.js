@@ -3,7 +3,7 @@
 // on a dark page, its blue end fading into paper on a light one. What is zero has the page's own colour, unseen.
 
 import { colour, make, number, sizeCanvas } from "./dom.js";
-import { pool } from "./slices.js";
+import { pool } from "../state/slices.js";
 
 const SEQUENTIAL = {
   light: ["#fefefc", "#ebeff4", "#d3ddea", "#b3c5db", "#8aa5c8", "#5f81b0", "#3a5d94", "#1a3c74", "#00204d"],

@@ -1,10 +1,10 @@
 // A line of tokens. A few hundred wrap like words on a page; more are laid out by measuring, and only those in sight
 // exist.
 
-import { litRow, tokenText } from "./choice.js";
+import { litRow, tokenText } from "../state/choice.js";
 import { make } from "./dom.js";
 import { inkOn, weightColour } from "./heat.js";
-import { set, state } from "./state.js";
+import { set, state } from "../state/state.js";
 
 const MOST_AT_ONCE = 300;
 const LINE = 30; // pixels from one windowed row to the next

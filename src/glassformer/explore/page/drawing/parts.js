@@ -1,8 +1,8 @@
 // Small pieces that several views share.
 
 import { make } from "./dom.js";
-import { set, state } from "./state.js";
-import { say } from "./words.js";
+import { set, state } from "../state/state.js";
+import { say } from "../words.js";
 
 export function heading(title, ...beside) {
   return make("div", { class: "heading" }, make("h2", { text: title }), ...beside);

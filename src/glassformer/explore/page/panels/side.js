@@ -12,15 +12,15 @@ import {
   stepOf,
   tokensOf,
   tokenText,
-} from "./choice.js";
+} from "../state/choice.js";
 import { openCode } from "./code.js";
-import { button, make, number, prefersStillness, refill } from "./dom.js";
-import { inkOn, weightColour } from "./heat.js";
-import { isLive, oneHead, valuesAsked } from "./load.js";
-import { hint } from "./parts.js";
-import { on, set, state } from "./state.js";
-import { columnUnderCursor, isExact, rowUnderCursor, scaleTop, strongest } from "./weights.js";
-import { say, spoken } from "./words.js";
+import { button, make, number, prefersStillness, refill } from "../drawing/dom.js";
+import { inkOn, weightColour } from "../drawing/heat.js";
+import { isLive, oneHead, valuesAsked } from "../state/load.js";
+import { hint } from "../drawing/parts.js";
+import { on, set, state } from "../state/state.js";
+import { columnUnderCursor, isExact, rowUnderCursor, scaleTop, strongest } from "../state/weights.js";
+import { say, spoken } from "../words.js";
 
 const [MOST_KEYS, MOST_VALUES] = [10, 64];
 

@@ -1,14 +1,14 @@
 // The output: what the model answers, by the kind of its head.
 
-import { barRow } from "./bars.js";
-import { chosenMap, lineOf, rowTokens, shownSteps, tokenText, tokensOf } from "./choice.js";
-import { button, make, prefersStillness, refill } from "./dom.js";
-import { largestSize, paintStrip, scaleBar } from "./heat.js";
-import { chooseInput, inputOfState, isLive, openInput } from "./load.js";
-import { hint } from "./parts.js";
+import { barRow } from "../drawing/bars.js";
+import { chosenMap, lineOf, rowTokens, shownSteps, tokenText, tokensOf } from "../state/choice.js";
+import { button, make, prefersStillness, refill } from "../drawing/dom.js";
+import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
+import { chooseInput, inputOfState, isLive, openInput } from "../state/load.js";
+import { hint } from "../drawing/parts.js";
 import { showSampling } from "./sampling.js";
-import { on, set, state } from "./state.js";
-import { say } from "./words.js";
+import { on, set, state } from "../state/state.js";
+import { say } from "../words.js";
 
 const [MOST_BARS, MOST_PROMPT] = [10, 24];
 const BEAT = 420; // milliseconds between two words of a translation that plays

@@ -1,10 +1,10 @@
 // "Walk me through": one token from text to prediction, in about ten stops. Each is a sentence and a highlight.
 
-import { chosenMap, litRow, rowTokens, stacks, tokensOf, tokenText } from "./choice.js";
-import { button, make, prefersStillness } from "./dom.js";
-import { columnWeights } from "./slices.js";
-import { on, set, state } from "./state.js";
-import { say, spoken } from "./words.js";
+import { chosenMap, litRow, rowTokens, stacks, tokensOf, tokenText } from "../state/choice.js";
+import { button, make, prefersStillness } from "../drawing/dom.js";
+import { columnWeights } from "../state/slices.js";
+import { on, set, state } from "../state/state.js";
+import { say, spoken } from "../words.js";
 
 const LONGEST = 24; // characters of a token in a sentence
 

@@ -1,14 +1,14 @@
 // The chosen head, large: one canvas for the weights and their labels, one above it for the row and column under the
 // cursor, so that hovering repaints nothing of the map itself.
 
-import { chosenHead, chosenMap, litColumn, litRow, rowTokens, tokensOf, tokenText } from "./choice.js";
-import { colour, make, number, sizeCanvas } from "./dom.js";
-import { paintMap } from "./heat.js";
-import { makeLens, moveLens } from "./lens.js";
-import { isLive } from "./load.js";
-import { on, set, state } from "./state.js";
-import { rowUnderCursor, scaleTop, strongest } from "./weights.js";
-import { say } from "./words.js";
+import { chosenHead, chosenMap, litColumn, litRow, rowTokens, tokensOf, tokenText } from "../state/choice.js";
+import { colour, make, number, sizeCanvas } from "../drawing/dom.js";
+import { paintMap } from "../drawing/heat.js";
+import { makeLens, moveLens } from "../drawing/lens.js";
+import { isLive } from "../state/load.js";
+import { on, set, state } from "../state/state.js";
+import { rowUnderCursor, scaleTop, strongest } from "../state/weights.js";
+import { say } from "../words.js";
 
 const [LEAST_SIDE, MOST_SIDE, MOST_CELL, LEGIBLE, LABEL, LONGEST] = [420, 640, 52, 20, 14, 84];
 

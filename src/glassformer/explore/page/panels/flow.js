@@ -1,9 +1,9 @@
 // The flow: from tokens to the answer, one row per stack. Blocks are thin bars as tall as the residual stream is long.
 
-import { chosenMap, litRow, stacks } from "./choice.js";
-import { button, make, number, refill } from "./dom.js";
-import { on, set, state } from "./state.js";
-import { say } from "./words.js";
+import { chosenMap, litRow, stacks } from "../state/choice.js";
+import { button, make, number, refill } from "../drawing/dom.js";
+import { on, set, state } from "../state/state.js";
+import { say } from "../words.js";
 
 export function showFlow(root) {
   on(["view", "lang"], () => state.view && refill(root, ...flow()));

@@ -1,11 +1,11 @@
 // The next token: its distribution as bars, with temperature, top-k and top-p live; write one, draw one, take one back.
 
-import { barRow } from "./bars.js";
-import { chosenMap, litRow, lineOf, stacks, tokenText } from "./choice.js";
-import { button, make, refill } from "./dom.js";
-import { chooseInput, inputOfState, isLive, openInput, read } from "./load.js";
-import { on, set, state } from "./state.js";
-import { say } from "./words.js";
+import { barRow } from "../drawing/bars.js";
+import { chosenMap, litRow, lineOf, stacks, tokenText } from "../state/choice.js";
+import { button, make, refill } from "../drawing/dom.js";
+import { chooseInput, inputOfState, isLive, openInput, read } from "../state/load.js";
+import { on, set, state } from "../state/state.js";
+import { say } from "../words.js";
 
 const SHOWN = 12;
 

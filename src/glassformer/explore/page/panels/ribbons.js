@@ -1,14 +1,14 @@
 // A translation: two lines of words, and ribbons between them as wide as the cross-attention. The target grows word by
 // word. Where the words do not fit side by side they stand in two columns, of which only what is in sight is drawn.
 
-import { chosenMap, crossMap, litColumn, litRow, rowTokens, shownSteps, tokensOf, tokenText } from "./choice.js";
-import { colour, make, sizeCanvas } from "./dom.js";
-import { inkOn, weightColour } from "./heat.js";
-import { heading, hint } from "./parts.js";
-import { rowWeights, weightAt } from "./slices.js";
-import { set, state } from "./state.js";
-import { columnUnderCursor, rowUnderCursor, scaleTop } from "./weights.js";
-import { say } from "./words.js";
+import { chosenMap, crossMap, litColumn, litRow, rowTokens, shownSteps, tokensOf, tokenText } from "../state/choice.js";
+import { colour, make, sizeCanvas } from "../drawing/dom.js";
+import { inkOn, weightColour } from "../drawing/heat.js";
+import { heading, hint } from "../drawing/parts.js";
+import { rowWeights, weightAt } from "../state/slices.js";
+import { set, state } from "../state/state.js";
+import { columnUnderCursor, rowUnderCursor, scaleTop } from "../state/weights.js";
+import { say } from "../words.js";
 
 const [GAP, BETWEEN, WORD, EDGE, WIDEST, FAINTEST] = [6, 92, 26, 3, 16, 0.03];
 const [LINE, COLUMN, TALLEST] = [28, 132, 420]; // of the two columns

@@ -1,12 +1,12 @@
 // A picture with its grid of patches: the hovered patch's attention laid over it, or what all layers together pass on.
 
-import { chosenMap, litColumn, litRow, tokensOf, tokenText } from "./choice.js";
-import { colour, make, number, sizeCanvas } from "./dom.js";
-import { glowColour, scaleBar } from "./heat.js";
-import { heading, hint, rolloutSwitch } from "./parts.js";
-import { set, state } from "./state.js";
-import { rowUnderCursor } from "./weights.js";
-import { say } from "./words.js";
+import { chosenMap, litColumn, litRow, tokensOf, tokenText } from "../state/choice.js";
+import { colour, make, number, sizeCanvas } from "../drawing/dom.js";
+import { glowColour, scaleBar } from "../drawing/heat.js";
+import { heading, hint, rolloutSwitch } from "../drawing/parts.js";
+import { set, state } from "../state/state.js";
+import { rowUnderCursor } from "../state/weights.js";
+import { say } from "../words.js";
 
 const SIDE = 216;
 

@@ -1,14 +1,14 @@
 // The open block: which layer and head, all heads as small maps, the chosen one large beside its vectors.
 
-import { chosenHead, chosenMap } from "./choice.js";
-import { button, make, refill, sizeCanvas } from "./dom.js";
-import { paintMap, scaleBar } from "./heat.js";
-import { isLive } from "./load.js";
+import { chosenHead, chosenMap } from "../state/choice.js";
+import { button, make, refill, sizeCanvas } from "../drawing/dom.js";
+import { paintMap, scaleBar } from "../drawing/heat.js";
+import { isLive } from "../state/load.js";
 import { showMap } from "./map.js";
-import { on, set, state } from "./state.js";
+import { on, set, state } from "../state/state.js";
 import { showStrips } from "./strips.js";
-import { isClipped, scaleTop } from "./weights.js";
-import { say } from "./words.js";
+import { isClipped, scaleTop } from "../state/weights.js";
+import { say } from "../words.js";
 
 const [LARGEST, SMALLEST, AROUND] = [52, 34, 12]; // pixels of a small map, and of its frame
 

@@ -1,11 +1,11 @@
 // The header: what model this is, and the page's own switches.
 
-import { chosenMap } from "./choice.js";
-import { button, make, refill, short } from "./dom.js";
-import { isLive } from "./load.js";
-import { fragment, on, remember, set, state } from "./state.js";
+import { chosenMap } from "../state/choice.js";
+import { button, make, refill, short } from "../drawing/dom.js";
+import { isLive } from "../state/load.js";
+import { fragment, on, remember, set, state } from "../state/state.js";
 import { startWalk } from "./walk.js";
-import { say } from "./words.js";
+import { say } from "../words.js";
 
 export function showHeader(root) {
   const draw = () => refill(

@@ -1,12 +1,12 @@
 // A series cut into patches: history, forecast, and how much the hovered patch looks at each stretch of the past.
 
-import { litColumn, litRow } from "./choice.js";
-import { colour, make, number, sizeCanvas } from "./dom.js";
-import { scaleBar, weightColour } from "./heat.js";
-import { heading, rolloutSwitch } from "./parts.js";
-import { set, state } from "./state.js";
-import { rowUnderCursor, scaleTop } from "./weights.js";
-import { say } from "./words.js";
+import { litColumn, litRow } from "../state/choice.js";
+import { colour, make, number, sizeCanvas } from "../drawing/dom.js";
+import { scaleBar, weightColour } from "../drawing/heat.js";
+import { heading, rolloutSwitch } from "../drawing/parts.js";
+import { set, state } from "../state/state.js";
+import { rowUnderCursor, scaleTop } from "../state/weights.js";
+import { say } from "../words.js";
 
 const [HEIGHT, LANE, LEFT, TOP] = [200, 9, 44, 10];
 

@@ -1,9 +1,9 @@
 // The source of a step, with the line that computes it lit.
 
-import { button, make } from "./dom.js";
-import { read } from "./load.js";
-import { set } from "./state.js";
-import { say } from "./words.js";
+import { button, make } from "../drawing/dom.js";
+import { read } from "../state/load.js";
+import { set } from "../state/state.js";
+import { say } from "../words.js";
 
 export async function openCode(file, line) {
   let source;
