@@ -1,6 +1,7 @@
 """Configs: complete once they exist, JSON in and out, and errors that name the field and the next step."""
 
 import json
+from typing import get_type_hints
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from glassformer.config import (
     NAMED,
     GenerationConfig,
+    GenerationOptions,
     ImageConfig,
     LayerKind,
     RotaryScaling,
@@ -54,6 +56,16 @@ def test_json_in_and_out() -> None:
     for config in configs:
         assert TransformerConfig.from_json(config.to_json()) == config
         assert json.loads(config.to_json())["vocab_size"] == config.vocab_size
+
+
+def test_a_call_may_say_everything_that_a_model_says_of_generation_or_leave_it_open() -> None:
+    own, said = get_type_hints(GenerationConfig), get_type_hints(GenerationOptions)
+    assert {name: kind | None for name, kind in own.items()} | {"seed": int | None} == said
+    assert GenerationOptions().given() == {}
+    options = GenerationOptions.from_dict({"num_beams": 3, "do_sample": False, "bad_words_ids": [[4], [5, 6]]})
+    assert options.given() == {"num_beams": 3, "do_sample": False, "bad_words_ids": ((4,), (5, 6))}
+    with pytest.raises(InputError, match=r"^num_beams is '3': expected a whole number or None$"):
+        GenerationOptions.from_dict({"num_beams": "3"})
 
 
 @pytest.mark.parametrize(("name", "billions"), [("palm-8b", 8.63), ("palm-62b", 62.50), ("palm-540b", 540.35)])

@@ -306,6 +306,43 @@ class GenerationConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GenerationOptions(Config):
+    """What one call says of generation: fields of `GenerationConfig`, where None is the model's own, and a seed."""
+
+    max_length: int | None = None
+    max_new_tokens: int | None = None
+    min_length: int | None = None
+    min_new_tokens: int | None = None
+
+    do_sample: bool | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None  # decides what is drawn
+
+    num_beams: int | None = None
+    length_penalty: float | None = None
+    early_stopping: bool | Literal["never"] | None = None
+    num_return_sequences: int | None = None
+
+    repetition_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
+    bad_words_ids: tuple[tuple[int, ...], ...] | None = None
+    suppress_tokens: tuple[int, ...] | None = None
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: int | tuple[int, ...] | None = None
+    renormalize_logits: bool | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not left to the model."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def _name(self, field: str) -> str:
+        return field  # as the keyword of a call
+
+
+@dataclass(frozen=True, kw_only=True)
 class TransformerConfig(Config):
     """The whole model: an input, one or two stacks, a head.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from glassformer.checkpoints.load import load, usable_device
-from glassformer.config import GenerationConfig
+from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
@@ -22,7 +22,7 @@ from glassformer.predict.pictures import Picture, classify_images, read_preparat
 from glassformer.predict.series import SCALE, forecast, judge_series, read_scale
 from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer
 
-GENERATION = ("seed", *(entry.name for entry in fields(GenerationConfig)))
+GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
 
 class Ability(NamedTuple):
@@ -71,8 +71,12 @@ class Pipeline:
     folder: Path
     note: str = ""  # what was assumed, if anything
 
-    def __call__(self, inputs: Any, **options: Any) -> Any:
+    def __call__(self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any) -> Any:
+        """`options` are what the ability takes. Those of generation may come as one value instead."""
+        options = {**(generation.given() if generation else {}), **options}
         self.check_options(options)
+        if told := {name: options.pop(name) for name in GENERATION if name in options}:
+            options["generation"] = GenerationOptions.from_dict(told)
         if self.task in READS and not isinstance(inputs, str):  # one text alone is told of where it is read
             check_inputs(inputs, self.task)
         return self.run(inputs, **options)

@@ -4,7 +4,7 @@ Texts of like length go through the model together, so that little is spent on p
 without a head, `pictures.py` the one for images, `series.py` the one for series; `pipeline.py` chooses among them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.labels import class_names
+from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
@@ -22,6 +23,7 @@ BATCH = 32
 NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
 LONGEST_ANSWER = 30  # tokens of an answer that is found in a text
 APPLIES = 0.5  # the probability from which on a class applies, where each is judged by itself
+AS_THE_MODEL = GenerationOptions()
 Given = TypeVar("Given")
 Answered = TypeVar("Answered")
 
@@ -79,23 +81,23 @@ def translate(
     *,
     source_language: str | None = None,
     target_language: str | None = None,
-    seed: int | None = None,
+    generation: GenerationOptions = AS_THE_MODEL,
     batch_size: int = BATCH,
     longest: Callable[[int], int] | None = None,
-    **choices: Any,
 ) -> list[str]:
-    """What the decoder writes for each text. `choices` are those of `generate`; without any, the model's own.
+    """What the decoder writes for each text.
 
     `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
     """
     languages = {"source_language": source_language, "target_language": target_language}
-    choices |= begin_in(model, tokenizer, target_language)
-    generator = make_generator(model, seed)
+    begin = begin_in(model, tokenizer, target_language)
+    generator = make_generator(model, generation.seed)
 
     def run(batch: Sequence[str]) -> list[str]:
         encoded = encode(tokenizer, batch, **languages)
-        limit = {} if longest is None else {"max_new_tokens": longest(encoded.input_ids.shape[1])}
-        return tokenizer.decode_batch(write(model, encoded, 1, generator, {**choices, **limit}))
+        most = generation.max_new_tokens if longest is None else longest(encoded.input_ids.shape[1])
+        rows = write(model, encoded, 1, generator, generation.replace(max_new_tokens=most), begin)
+        return tokenizer.decode_batch(rows)
 
     return in_batches(texts, run, batch_size)
 
@@ -128,12 +130,11 @@ def complete(
     texts: Sequence[str],
     *,
     chat: bool = False,
-    seed: int | None = None,
+    generation: GenerationOptions = AS_THE_MODEL,
     batch_size: int = BATCH,
-    **choices: Any,
 ) -> list[str]:
     """How each text goes on: text + answer is the whole. With `chat`, what the model answers to it as a message."""
-    generator = make_generator(model, seed)
+    generator = make_generator(model, generation.seed)
     check_batch(texts)
     if chat:
         prompts = [tokenizer.apply_chat([{"role": "user", "content": text}]) for text in texts]
@@ -143,7 +144,7 @@ def complete(
     def run(batch: Sequence[str]) -> list[str]:
         encoded = encode(tokenizer, batch, pad_left=True, add_special=not chat)
         length = encoded.input_ids.shape[1]
-        rows = write(model, encoded, length, generator, choices)
+        rows = write(model, encoded, length, generator, generation)
         return [continuation(tokenizer, row, length, encoded.attention_mask[i]) for i, row in enumerate(rows)]
 
     answers = in_batches(prompts, run, batch_size)
@@ -167,26 +168,32 @@ def continuation(tokenizer: Tokenizer, row: Tensor, length: int, keep: Tensor) -
 
 
 def write(
-    model: Transformer, encoded: Encoded, prompt: int, generator: torch.Generator | None, choices: dict[str, Any]
+    model: Transformer,
+    encoded: Encoded,
+    prompt: int,
+    generator: torch.Generator | None,
+    options: GenerationOptions,
+    begin: Mapping[str, int] | None = None,
 ) -> Tensor:
-    """The ids that the model generates, for a decoder that begins with `prompt` tokens."""
+    """The ids that the model generates, for a decoder that begins with `prompt` tokens, or as `begin_in` says."""
     settings, room = model.config.generation, model.config.last_stack.room
-    if choices.get("num_return_sequences", 1) not in (None, 1):
+    if options.num_return_sequences not in (None, 1):
         raise InputError(
-            f"num_return_sequences is {choices['num_return_sequences']}: a pipeline gives one answer to each text. "
+            f"num_return_sequences is {options.num_return_sequences}: a pipeline gives one answer to each text. "
             "For several, call gf.generate"
         )
-    says = (settings.max_length, settings.max_new_tokens, choices.get("max_length"), choices.get("max_new_tokens"))
+    says = (settings.max_length, settings.max_new_tokens, options.max_length, options.max_new_tokens)
     if all(length is None for length in says):
         most = NEW_TOKENS if room is None else max(1, min(NEW_TOKENS, room - prompt))
-        choices = {**choices, "max_new_tokens": most}
+        options = options.replace(max_new_tokens=most)
+    options = options.replace(num_return_sequences=1, seed=None)  # the generator has the seed
     inputs = on_device(model, encoded)
     return generate(
         model,
         inputs["input_ids"],
         attention_mask=inputs["attention_mask"],
         generator=generator,
-        **{**choices, "num_return_sequences": 1},
+        **{**options.given(), **(begin or {})},
     ).cpu()
 
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.config import GenerationConfig, StackConfig, TransformerConfig
+from glassformer.config import GenerationConfig, GenerationOptions, StackConfig, TransformerConfig
 from glassformer.core.model import IGNORE
 from glassformer.data.batches import in_order
 from glassformer.data.corpus import Corpus
@@ -202,10 +202,8 @@ class LanguageModel(Task):
         if most < 1:
             return []
         prompt = self.tokenizer.decode(beginning)
-        (text,) = complete(
-            self.model, self.tokenizer, [prompt], seed=self.settings.seed, do_sample=True, temperature=0.8,
-            max_new_tokens=most,
-        )  # fmt: skip
+        options = GenerationOptions(do_sample=True, temperature=0.8, seed=self.settings.seed, max_new_tokens=most)
+        (text,) = complete(self.model, self.tokenizer, [prompt], generation=options)
         return [{"prompt": prompt, "continuation": text}]
 
     def try_next(self, out: Path) -> list[list[str]]:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 
-from glassformer.config import GenerationConfig, StackConfig, TransformerConfig
+from glassformer.config import GenerationConfig, GenerationOptions, StackConfig, TransformerConfig
 from glassformer.core.model import IGNORE
 from glassformer.data.batches import bucketed
 from glassformer.data.dates import date_pairs
@@ -211,7 +211,8 @@ class Translate(Task):
             return min(most, source + longer)
 
         sources = [pair.source for pair in pairs]
-        guesses = translate(self.model, self.tokenizer, sources, num_beams=num_beams, longest=longest)
+        options = GenerationOptions(num_beams=num_beams)
+        guesses = translate(self.model, self.tokenizer, sources, generation=options, longest=longest)
         truths = [self.tokenizer.decode(target) for _, target in encoded]  # as it writes them
         return (*self.measure(guesses, pairs, truths), guesses)
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tyro.conf import Positional
 
+from glassformer.config import GenerationOptions
 from glassformer.errors import InputError
 from glassformer.settings import Settings
 
@@ -85,25 +86,25 @@ class PredictSettings(Settings):
     """Decides what is drawn."""
 
     @property
-    def options(self) -> dict[str, Any]:
-        """What the model is told: the flags that were given."""
+    def generation(self) -> GenerationOptions:
+        """How the model writes, as far as flags say it."""
         if self.do_sample and self.greedy:
             raise InputError("--do-sample and --greedy were both given: choose one")
-        about_the_call = (
-            "run",
-            "texts",
-            "file",
-            "text_columns",
-            "json",
-            "out",
-            "picture",
-            "device",
-            "revision",
-            "greedy",
+        return GenerationOptions(
+            max_new_tokens=self.max_new_tokens,
+            num_beams=self.num_beams,
+            do_sample=self.do_sample if self.do_sample or self.greedy else None,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            seed=self.seed,
         )
-        values = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
-        values["chat"] = self.chat or None
-        values["do_sample"] = self.do_sample if self.do_sample or self.greedy else None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What else a model can be told, of the flags that were given."""
+        names = ("source_language", "target_language", "question", "fill", "batch_size", "guesses")
+        values = {"chat": self.chat or None, **{name: getattr(self, name) for name in names}}
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -113,14 +114,14 @@ def predict(settings: PredictSettings) -> None:
     from glassformer.predict.show import SHOW, as_json, as_text, as_values
 
     check_source(settings.texts, settings.file, settings.text_columns)
-    options = settings.options
+    options, generation = settings.options, settings.generation
     run = pipeline(str(settings.run), device=settings.device, revision=settings.revision)
     if run.note and not settings.json:
         print(run.note, file=sys.stderr)
     if settings.text_columns and run.task in ("forecast", "series"):
         raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
     if run.task == "forecast":
-        run.check_options(options)
+        run.check_options({**options, **generation.given()})
         predict_series(run, settings)
         return
     for flag in ("out", "picture"):
@@ -130,9 +131,8 @@ def predict(settings: PredictSettings) -> None:
             )
     # Vectors are compared with each other, so a person is shown all of them together.
     size = sys.maxsize if run.task == "embed" and not settings.json else max(CHUNK, settings.batch_size or 0)
-    for inputs, outputs in answered(
-        run, stream_inputs(run.task, settings.texts, settings.file, settings.text_columns), options, size
-    ):
+    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns)
+    for inputs, outputs in answered(run, given, options, generation, size):
         if settings.json:
             for given, output in zip(inputs, outputs, strict=True):
                 print(json.dumps({"input": as_json(given), **as_values(run.task, output)}, ensure_ascii=False))
@@ -142,16 +142,16 @@ def predict(settings: PredictSettings) -> None:
 
 
 def answered(
-    run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], size: int
+    run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], generation: GenerationOptions, size: int
 ) -> Iterator[tuple[list[Any], Any]]:
     """Inputs and answers, `size` at a time: the first are there early, and memory holds no more than these."""
-    done, seed = 0, options.get("seed")
+    done, seed = 0, generation.seed
     with counted() as tell:
         while chunk := list(islice(inputs, size)):
             if seed is not None:  # what is drawn for a text differs from chunk to chunk
-                options = {**options, "seed": seed + done}
+                generation = generation.replace(seed=seed + done)
             try:
-                outputs = run(chunk, **options)
+                outputs = run(chunk, generation=generation, **options)
             except InputError as error:
                 if not done:
                     raise

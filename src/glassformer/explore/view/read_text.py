@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.explore.view.inputs import Prepared
@@ -166,8 +167,8 @@ class TextReader:
         own = settings.max_new_tokens or (settings.max_length and settings.max_length - 1) or NEW_TOKENS
         most = min(own, NEW_TOKENS) if room is None else min(own, NEW_TOKENS, room - 1)
         begins = begin_in(self.model, self.tokenizer, self.languages["target_language"])
-        choices = {"max_new_tokens": max(1, most), **begins}
-        rows = write(self.model, encoded, 1, make_generator(self.model, 0), choices)
+        options = GenerationOptions(max_new_tokens=max(1, most))
+        rows = write(self.model, encoded, 1, make_generator(self.model, 0), options, begins)
         return [int(i) for i in rows[0]]
 
     def check_ids(self, ids: list[int]) -> None:
