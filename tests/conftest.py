@@ -1,10 +1,15 @@
 """What tests of several rooms share; more of it is in `helpers/`."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+# Tiny tensors: a second thread would only wait for the first, and the core belongs to another worker of xdist. Set
+# before anything imports torch, and handed on to the processes that tests start.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 pytest_plugins = ["helpers.explorer"]
 

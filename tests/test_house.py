@@ -1,5 +1,7 @@
-"""The layers: nobody imports upwards or sideways, no folder is a crowd, and `docs/house.md` says what is."""
+"""The layers: nobody imports upwards or sideways, no folder is a crowd, and `docs/house.md` says what is. The tests
+stand as what they test does."""
 
+import ast
 import importlib.util
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "glassformer"
+TESTS = ROOT / "tests"
 MOST_FILES = 20
 
 
@@ -41,10 +44,32 @@ def test_nothing_imports_the_root_package() -> None:
     assert graph.find_modules_that_directly_import("glassformer") == set()
 
 
-def test_no_folder_is_a_crowd() -> None:
-    files = Counter(file.parent.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("*") if file.is_file()
+@pytest.mark.parametrize("root", [SOURCE, TESTS], ids=["source", "tests"])
+def test_no_folder_is_a_crowd(root: Path) -> None:
+    files = Counter(file.parent.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()
                     and "__pycache__" not in file.parts and file.parent.name != "families")  # fmt: skip
     assert {folder: count for folder, count in files.items() if count > MOST_FILES} == {}
+
+
+def test_the_tests_mirror_the_source() -> None:
+    folders = {file.parent.relative_to(TESTS) for file in TESTS.rglob("*.py")} - {Path("helpers")}
+    rooms = {path.relative_to(SOURCE).with_suffix("") for path in [SOURCE, *SOURCE.rglob("*")]}
+    assert sorted(folder.as_posix() for folder in folders - rooms) == []
+
+
+def imported(file: Path) -> set[str]:
+    """The modules that a file imports, by their last names."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    named = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.split(".")[-1] for name in plain | {node.module or "" for node in named}
+            | {alias.name for node in named for alias in node.names}}  # fmt: skip
+
+
+def test_no_test_imports_another() -> None:
+    files = list(TESTS.rglob("*.py"))
+    tests = {file.stem for file in files if file.parent != TESTS / "helpers"}
+    assert {file.name: imported(file) & tests for file in files if imported(file) & tests} == {}
 
 
 def test_the_page_is_as_the_code_is(house: ModuleType) -> None:

@@ -7,24 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from helpers.command import run
 from helpers.reference import Checkpoint, save_sample
 from helpers.samples import ARCHITECTURES, SAMPLES
 from safetensors.torch import load_file
 
 import glassformer as gf
 from glassformer.checkpoints.convert import as_bytes
-from glassformer.cli import main
 from glassformer.predict.embed import Recipe, read_recipe
 
 NAMED = {str(sample): sample for sample in SAMPLES}
-
-
-def run(*arguments: str | Path) -> int:
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
 
 
 def made(name: str, folder: Path, kind: str = "language") -> Checkpoint:

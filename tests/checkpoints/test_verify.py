@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.command import run
 from helpers.reference import save_sample
 from helpers.samples import ARCHITECTURES, SAMPLES
 from torch import Tensor, nn
@@ -16,7 +17,6 @@ from torch import Tensor, nn
 import glassformer as gf
 from glassformer.checkpoints import golden
 from glassformer.checkpoints.verify import Certificate
-from glassformer.cli import main
 from glassformer.core import cache, context, feedforward, norms, positions, stack
 
 NAMED = {str(sample): sample for sample in SAMPLES}
@@ -72,14 +72,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def verdicts(certificate: Certificate) -> dict[str, str]:
     return {check.name: check.verdict for check in certificate.checks}
-
-
-def run(*arguments: str | Path) -> int:
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
 
 
 # What is right passes

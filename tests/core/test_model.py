@@ -1,12 +1,18 @@
-"""The whole model as an object: other dtypes and devices, copies, compilation, and where its inputs go."""
+"""The whole model as an object: other dtypes and devices, copies, compilation, where its inputs go, tied
+weights and losses."""
 
 import copy
+import math
 import pickle
 
 import pytest
 import torch
+import torch.nn.functional as F
+from helpers.parts import KEEP, D, assert_same, randomised, stack_config
+from torch import Tensor
 
 import glassformer as gf
+from glassformer.core.heads import LanguageHead
 from glassformer.core.model import initialise
 from glassformer.core.positions import sinusoids
 
@@ -123,3 +129,120 @@ def test_a_sinusoidal_table_on_the_meta_device_takes_no_memory_until_it_is_real(
             module = type(real.decoder.embed.positions)(12, 512)
         assert module.table.is_meta
         assert torch.equal(move(module).table, real.decoder.embed.positions.table)
+
+
+def test_one_vocabulary_is_one_table():
+    model = gf.Transformer(gf.TransformerConfig(encoder=stack_config(), decoder=stack_config(), vocab_size=11))
+    table = model.decoder.embed.tokens.weight
+    assert model.encoder.embed.tokens.weight is table
+    assert model.head.out.weight is table
+    assert sum(parameter is table for parameter in model.parameters()) == 1
+    model.double()
+    assert model.encoder.embed.tokens.weight.data_ptr() == model.head.out.weight.data_ptr()
+
+
+def test_of_two_vocabularies_the_target_is_tied():
+    config = gf.TransformerConfig(encoder=stack_config(), decoder=stack_config(), vocab_size=11, target_vocab_size=7)
+    model = gf.Transformer(config)
+    assert model.head.out.weight is model.decoder.embed.tokens.weight
+    assert model.head.out.weight.shape == (7, D)
+    assert model.encoder.embed.tokens.weight.shape == (11, D)
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_a_stack_alone_ties_its_head(stack):
+    model = gf.Transformer(gf.TransformerConfig(**{stack: stack_config()}, vocab_size=11))
+    assert model.head.out.weight is getattr(model, stack).embed.tokens.weight
+
+
+def test_untied_heads_are_their_own():
+    config = gf.TransformerConfig(
+        encoder=stack_config(), decoder=stack_config(), vocab_size=11, tie_embeddings=False, head_bias=True
+    )
+    model = gf.Transformer(config)
+    assert model.head.out.weight is not model.decoder.embed.tokens.weight
+    assert model.encoder.embed.tokens.weight is model.decoder.embed.tokens.weight
+    assert model.head.out.bias.shape == (11,)
+
+
+def test_a_narrow_embedding_is_tied_at_its_width():
+    model = gf.Transformer(gf.TransformerConfig(encoder=stack_config(), vocab_size=11, embed_dim=3))
+    head: LanguageHead = model.head
+    assert head.out.weight is model.encoder.embed.tokens.weight
+    assert head.out.weight.shape == (11, 3)
+    hidden = torch.randn(2, 4, D)
+    assert_same(head(hidden), F.linear(hidden, head.project.weight, head.project.bias) @ head.out.weight.T)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Letter by letter: the mean of -log p(label) over the labels that are not -100."""
+    losses = [
+        math.log(sum(math.exp(score) for score in scores)) - scores[label]
+        for scores, label in zip(logits.flatten(0, -2).tolist(), labels.flatten().tolist(), strict=True)
+        if label != -100
+    ]
+    return torch.tensor(sum(losses) / len(losses))
+
+
+def test_the_loss_of_an_encoder_decoder_shifts_the_labels_right():
+    config = gf.TransformerConfig(
+        encoder=stack_config(), decoder=stack_config(), vocab_size=11, pad_token_id=9, decoder_start_token_id=1
+    )
+    model = randomised(gf.Transformer(config))
+    source = torch.randint(0, 11, (2, 3))
+    labels = torch.tensor([[5, 6, 7, 2], [8, 2, -100, -100]])
+
+    output = model(source, labels=labels)
+
+    decoder_input = torch.tensor([[1, 5, 6, 7], [1, 8, 2, 9]])
+    assert_same(output.logits, model(source, decoder_input_ids=decoder_input).logits)
+    assert_same(output.loss, cross_entropy(output.logits, labels))
+
+    chosen = model(source, decoder_input_ids=decoder_input.flip(1), labels=labels)
+    assert_same(chosen.logits, model(source, decoder_input_ids=decoder_input.flip(1)).logits)
+    assert_same(chosen.loss, cross_entropy(chosen.logits, labels))
+
+
+def test_the_loss_of_a_decoder_is_of_the_next_token():
+    model = randomised(gf.Transformer(gf.TransformerConfig(decoder=stack_config(), vocab_size=11)))
+    ids = torch.randint(0, 11, (2, 5))
+    labels = ids.clone()
+    labels[0, :2] = labels[1, 4] = -100
+
+    output = model(ids, labels=labels)
+
+    assert output.logits.shape == (2, 5, 11)
+    assert_same(output.loss, cross_entropy(output.logits[:, :4], labels[:, 1:]))
+
+
+def test_the_loss_of_masked_words_is_where_they_stand():
+    model = randomised(gf.Transformer(gf.TransformerConfig(encoder=stack_config(), vocab_size=11)))
+    ids = torch.randint(0, 11, (2, 5))
+    labels = torch.full((2, 5), -100)
+    labels[0, 0], labels[1, 3], labels[1, 4] = 4, 0, 10
+
+    output = model(ids, labels=labels)
+
+    assert_same(output.loss, cross_entropy(output.logits, labels))
+
+
+def test_the_loss_of_classes():
+    config = gf.TransformerConfig(encoder=stack_config(), vocab_size=11, head="class", num_classes=3)
+    model = randomised(gf.Transformer(config))
+    labels = torch.tensor([2, -100, 0])
+
+    output = model(torch.randint(0, 11, (3, 4)), attention_mask=KEEP, labels=labels)
+
+    assert output.logits.shape == (3, 3)
+    assert_same(output.loss, cross_entropy(output.logits, labels))
+
+
+def test_the_loss_of_a_forecast():
+    series = gf.SeriesConfig(length=8, patch=2, horizon=3)
+    config = gf.TransformerConfig(encoder=stack_config(), series=series, head="forecast")
+    model = randomised(gf.Transformer(config))
+    labels = torch.randn(2, 3, 5)
+
+    output = model(past_values=torch.randn(2, 8, 5), labels=labels)
+
+    assert_same(output.loss, ((output.logits - labels) ** 2).mean())

@@ -19,8 +19,6 @@ from glassformer.core.positions import Learned, Rotary, Sinusoidal, sinusoids
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SMALL = {"d_model": 12, "num_layers": 3, "num_heads": 3, "positions": "none"}
 
 

@@ -12,8 +12,6 @@ import glassformer as gf
 from glassformer.core.attention import Attention, attend
 from glassformer.core.stack import Stack
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 B, T, S, D, H, F = 3, 5, 7, 12, 3, 20
 LAYERS = 2
 

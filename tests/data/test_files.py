@@ -118,3 +118,9 @@ def test_nsmc() -> None:
     assert (len(table.rows), table.names) == (50_000, ("id", "document", "label"))
     assert json.dumps(sorted(set(table.column("label")))) == '["0", "1"]'
     assert sum(not text for text in table.texts("document")) == 3
+
+
+def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
+    """str.splitlines would cut at U+2028 and U+0085 as well, and put aligned files out of step."""
+    (tmp_path / "a.en").write_text("one\u2028still one\ntwo\x85still two\r\n", encoding="utf-8", newline="")
+    assert read_lines(tmp_path / "a.en") == ["one\u2028still one", "two\x85still two"]

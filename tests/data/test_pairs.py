@@ -73,3 +73,32 @@ def test_multi30k() -> None:
     pairs = read_pairs(shared("multi30k/val.en"), shared("multi30k/val.de"))
     assert len(pairs) == 1014
     assert pairs[0].source == "A group of men are loading cotton onto a truck"
+
+
+def test_pairs_from_one_file_and_from_two(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("one\t하나\ntwo\t둘\n", encoding="utf-8")
+    (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-8")
+    (tmp_path / "a.ko").write_text("하나\n둘\n", encoding="utf-8")
+    expected = [Pair("one", "하나"), Pair("two", "둘")]
+    assert list(read_pairs(tmp_path / "pairs.tsv")) == expected
+    assert list(read_pairs(tmp_path / "a.en", tmp_path / "a.ko")) == expected
+
+
+def test_files_that_cannot_be_used_are_named_with_line_and_value(tmp_path: Path) -> None:
+    (tmp_path / "three.tsv").write_text("one\t하나\nno tab here\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"three\.tsv, line 2: 1 columns, expected source<TAB>target: 'no tab here'"):
+        read_pairs(tmp_path / "three.tsv")
+    (tmp_path / "korean.tsv").write_bytes(b"one\thana\n" + "둘\ttwo".encode("cp949"))
+    with pytest.raises(InputError, match=r"korean\.tsv, line 2: byte 0xb5 is not UTF-8"):
+        read_pairs(tmp_path / "korean.tsv")
+    (tmp_path / "empty.tsv").touch()
+    with pytest.raises(InputError, match=r"empty\.tsv is empty"):
+        read_pairs(tmp_path / "empty.tsv")
+    with pytest.raises(InputError, match=r"nowhere\.tsv: there is no such file"):
+        read_pairs(tmp_path / "nowhere.tsv")
+    (tmp_path / "long.en").write_text("a\nb\n", encoding="utf-8")
+    (tmp_path / "short.ko").write_text("a\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"long\.en has 2 lines and .*short\.ko has 1: they must be aligned"):
+        read_pairs(tmp_path / "long.en", tmp_path / "short.ko")
+    with pytest.raises(InputError, match="is a folder"):
+        read_pairs(tmp_path)

@@ -1,23 +1,13 @@
 """Checkpoints of the samples, made once and kept for the whole session."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 
 import pytest
-import torch
 from helpers.reference import Checkpoint, save_sample
 from helpers.samples import ARCHITECTURES, Sample
 
 import glassformer as gf
-
-
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> Iterator[None]:
-    """For tiny tensors: a second thread would only wait for the first."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

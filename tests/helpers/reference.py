@@ -1,7 +1,7 @@
 """The other side: samples made into checkpoints by `transformers`, the inputs they are tried with, what they answer."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,9 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from helpers.samples import ENCODER_ONLY, GENERATION, OWN_HEAD, SEQ2SEQ, SERIES, VISION, Sample
+import glassformer as gf
+from glassformer.checkpoints.layout import layout_of
+from helpers.samples import ARCHITECTURES, ENCODER_ONLY, GENERATION, OWN_HEAD, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -142,3 +144,20 @@ def to_left(ids: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     shifts = (keep.shape[1] - keep.sum(1)).tolist()
     rolled = [[x.roll(shift) for x, shift in zip(table, shifts, strict=True)] for table in (ids, keep)]
     return torch.stack(rolled[0]), torch.stack(rolled[1])
+
+
+@cache
+def family_configs(*, one_each: bool = False) -> dict[str, gf.TransformerConfig]:
+    """By sample and head. `one_each`: of each family one, with another head than the family before it."""
+    found = {}
+    first = {sample.model_type: sample for sample in reversed(SAMPLES)}
+    for i, sample in enumerate(first.values() if one_each else SAMPLES):
+        heads = list(ARCHITECTURES[sample.model_type].items())
+        for kind, architecture in [heads[i % len(heads)]] if one_each else heads:
+            settings = dict(sample.config)
+            if architecture.endswith("QuestionAnswering"):
+                settings.pop("num_labels", None)  # a span has a start and an end
+            values = transformers.CONFIG_MAPPING[sample.model_type](**settings).to_dict()
+            layout = layout_of({**values, "architectures": [architecture]}, name=f"{sample}-{kind}")
+            found[f"{sample}-{kind}"] = layout.config
+    return found

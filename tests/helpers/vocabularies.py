@@ -1,15 +1,19 @@
-"""Tiny vocabularies of every kind, trained here and laid out as their families publish them."""
+"""Tiny vocabularies of every kind, trained here and laid out as their families publish them; and a tokenizer of ours
+beside that of transformers."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import tokenizers
+import transformers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from glassformer.data.dates import date_pairs
+from glassformer.text import Tokenizer, load_tokenizer
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog, again and again.",
@@ -149,3 +153,16 @@ BUILD: dict[str, Callable[[Path], Any]] = {
     "LlamaTokenizer": lambda folder: train_sentencepiece(folder, "tokenizer.model", **LLAMA),
     "GemmaTokenizer": lambda folder: train_sentencepiece(folder, "tokenizer.model", **GEMMA),
 }
+
+
+def theirs_of(folder: Path, family: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Marian recommends a package
+        return getattr(transformers, family).from_pretrained(folder)
+
+
+def saved(tokenizer: Tokenizer, folder: Path) -> tuple[Tokenizer, Any]:
+    """Ours and that of transformers, from what was saved."""
+    folder.mkdir()
+    tokenizer.save(folder)
+    return load_tokenizer(folder), transformers.AutoTokenizer.from_pretrained(folder)

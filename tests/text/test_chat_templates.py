@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.tokenizer_pairs import saved, theirs_of
+from helpers.vocabularies import saved, theirs_of
 
 from glassformer.errors import InputError
 from glassformer.text import load_tokenizer

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 from helpers import vocabularies
-from helpers.tokenizer_pairs import saved, theirs_of
-from helpers.vocabularies import TEXTS
+from helpers.vocabularies import TEXTS, saved, theirs_of
 
 from glassformer.errors import InputError
 from glassformer.text import load_tokenizer

@@ -10,8 +10,7 @@ import sentencepiece
 import transformers
 from helpers import vocabularies
 from helpers.shared import shared
-from helpers.tokenizer_pairs import saved, theirs_of
-from helpers.vocabularies import BUILD, TEXTS
+from helpers.vocabularies import BUILD, TEXTS, saved, theirs_of
 
 from glassformer.errors import InputError
 from glassformer.text import check_vocabulary, load_tokenizer

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.command import run
 
-from glassformer.cli import VERBS, main
+from glassformer.cli import VERBS
 from glassformer.data.known import KNOWN, Known, KnownFile
 
 CONTENT = b"one\ntwo\n"
@@ -20,14 +21,6 @@ TINY = Known(
     origin="owner/name@commit",
     files=(KnownFile("text.txt", hashlib.sha256(CONTENT).hexdigest(), "text.txt"),),
 )
-
-
-def run(*arguments: str | Path) -> int:
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
 
 
 @pytest.fixture

@@ -11,21 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.command import run
 from helpers.tiny_models import make_of_languages
 
 import glassformer as gf
-from glassformer.cli import main
 from glassformer.errors import InputError
 from glassformer.explore.export.destination import write_whole
 from glassformer.explore.view.session import Session
-
-
-def run(*arguments: str | Path) -> int:
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
 
 
 def test_a_port_in_use_is_named(folder_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,3 +175,17 @@ def test_rows_cannot_be_counted_from_an_end_that_is_not_known_yet() -> None:
         pytest.raises(gf.InputError, match="with a cache the end is not known"),
     ):
         model(torch.zeros(1, 5, dtype=torch.long), cache=gf.Cache())
+
+
+def test_a_record_follows_the_rows_of_a_reordered_cache() -> None:
+    config = gf.StackConfig(d_model=12, num_layers=1, num_heads=3)
+    model = gf.Transformer(gf.TransformerConfig(decoder=config, vocab_size=20)).eval()
+    ids, rows = torch.randint(0, 20, (3, 4)), torch.tensor([2, 0])
+    with torch.no_grad(), gf.record(model) as seen:
+        cache = gf.Cache()
+        model(ids[:, :3], cache=cache)
+        cache.reorder(rows)
+        model(ids[rows, 3:], cache=cache)
+    with torch.no_grad(), gf.record(model) as whole:
+        model(ids[rows])
+    torch.testing.assert_close(seen["decoder.blocks.0.attn"], whole["decoder.blocks.0.attn"])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers.family_configs import family_configs
+from helpers.reference import family_configs
 
 import glassformer as gf
 from glassformer.explore.view.flow import Costs, flow_of, steps_of

@@ -6,7 +6,7 @@ from io import StringIO
 from itertools import pairwise, product
 
 import pytest
-from helpers.family_configs import family_configs
+from helpers.reference import family_configs
 from rich.console import Console
 
 import glassformer as gf

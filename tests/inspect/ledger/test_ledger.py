@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.family_configs import family_configs
+from helpers.reference import family_configs
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -93,3 +93,19 @@ def test_tables_print_what_was_counted() -> None:
     assert text.count(f"{count(model):,}") == 2
     assert "the 3 decoder blocks" in text
     assert "encoder block 2" in text
+
+
+def test_shares_add_up_and_the_feed_forward_holds_two_thirds_of_a_block() -> None:
+    config = gf.StackConfig(d_model=64, num_layers=2, num_heads=4)
+    encoder = gf.Transformer(gf.TransformerConfig(encoder=config, vocab_size=50))
+    parts = {share.part: share.parameters for share in params.shares(encoder)}
+    assert sum(parts.values()) == count(encoder) == sum(p.numel() for p in set(encoder.parameters()))
+    assert sum(share.share for share in params.shares(encoder)) == pytest.approx(1.0)
+    blocks = sum(p.numel() for p in encoder.encoder.blocks.parameters())
+    assert parts["encoder feed-forward"] / blocks == pytest.approx(2 / 3, abs=0.01)
+    both = gf.Transformer(gf.TransformerConfig(encoder=config, decoder=config, vocab_size=50))
+    parts = {share.part: share.parameters for share in params.shares(both)}
+    assert parts["shared embedding"] == 50 * 64
+    assert parts["decoder feed-forward"] / sum(p.numel() for p in both.decoder.blocks.parameters()) == pytest.approx(
+        1 / 2, abs=0.01
+    )

@@ -21,6 +21,7 @@ from glassformer.predict.series import Scale
 from glassformer.tasks import settings as tasks
 from glassformer.tasks.images import ImageClasses
 from glassformer.tasks.registry import make_task
+from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training.task import Task
 
@@ -341,3 +342,25 @@ def test_a_picture_that_is_no_file(seer: tuple[gf.Transformer, Path]) -> None:
     reading = read_image(model, gf_preparation(model, folder), Picture("grey", colours))
     assert reading.name == "grey"
     np.testing.assert_allclose(reading.pixels, 128 / 255, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def dates() -> Translate:
+    return Translate(TranslateSettings(out=Path("unused"), examples=60, d_model=16, num_heads=2, num_layers=2))
+
+
+@pytest.mark.parametrize("part", ["cross", "encoder", "decoder"])
+def test_maps_carry_the_tokens_they_are_about(dates: Translate, part: str) -> None:
+    """The same maps, from one pass over the finished translation with the plain formula of the recorder."""
+    model, tokenizer, text = dates.model.eval(), dates.tokenizer, "May 1st, 2031"
+    maps = attention_maps(model, tokenizer, text, part=part, layer=0)  # type: ignore[arg-type]
+    encoded = tokenizer.encode([text])
+    ids = gf.generate(model, encoded.input_ids, attention_mask=encoded.attention_mask, max_new_tokens=128)
+    with gf.record(model) as seen:
+        model(encoded.input_ids, encoded.attention_mask, decoder_input_ids=ids[:, :-1])
+    name = {"cross": "decoder.blocks.0.cross", "encoder": "encoder.blocks.0.attn", "decoder": "decoder.blocks.0.attn"}
+    torch.testing.assert_close(maps.weights, seen[name[part]][0], rtol=1e-4, atol=1e-5)
+    source, target = tokenizer.tokens(encoded.input_ids[0].tolist()), tokenizer.tokens(ids[0].tolist())
+    assert maps.rows == (source if part == "encoder" else target[1:])
+    assert maps.columns == (target[:-1] if part == "decoder" else source)
+    assert maps.weights.shape == (2, len(maps.rows), len(maps.columns))

@@ -6,18 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.command import run
 
 import glassformer as gf
-from glassformer.cli import main
 from glassformer.data.dates import date_pairs
-
-
-def run(*args: object) -> int:
-    try:
-        main([str(arg) for arg in args])
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 @pytest.fixture(scope="module")

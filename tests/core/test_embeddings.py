@@ -1,0 +1,65 @@
+"""Tokens, patches of images and patches of series become vectors."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers.parts import D, assert_same, randomised, stack_config
+
+import glassformer as gf
+from glassformer.core.embeddings import PatchEmbedding, SeriesEmbedding, TokenEmbedding
+from glassformer.core.positions import sinusoids
+
+
+def test_token_embedding_scales_adds_norms_and_projects():
+    config = stack_config(positions="sinusoidal")
+    embed = randomised(TokenEmbedding(config, 11, width=5, scale=3.0, num_segments=2, norm=True))
+    ids, segments, positions = torch.randint(0, 11, (2, 4)), torch.randint(0, 2, (2, 4)), torch.tensor([[0, 1, 2, 3]])
+
+    placed = embed.place(embed(ids), positions, 4, segments)
+
+    summed = 3.0 * embed.tokens.weight[ids] + embed.segments.weight[segments] + sinusoids(4, 5).float()
+    normed = F.layer_norm(summed, (5,), embed.norm.weight, embed.norm.bias)
+    assert_same(placed, F.linear(normed, embed.project.weight, embed.project.bias))
+
+
+def test_segments_left_out_are_all_the_first():
+    embed = randomised(TokenEmbedding(stack_config(), 11, num_segments=2))
+    x, positions = torch.randn(2, 4, D), torch.arange(4)[None]
+    zeros = torch.zeros(2, 4, dtype=torch.long)
+    assert torch.equal(embed.place(x, positions, 4), embed.place(x, positions, 4, zeros))
+    assert not torch.allclose(embed.place(x, positions, 4), embed.place(x, positions, 4, zeros + 1))
+
+
+@pytest.mark.parametrize("class_token", [True, False], ids=["class token", "no class token"])
+def test_an_image_is_cut_row_by_row(class_token):
+    image = gf.ImageConfig(size=6, patch=2, channels=3, class_token=class_token)
+    embed = randomised(PatchEmbedding(stack_config(), image))
+    pixels = torch.randn(2, 3, 6, 6)
+
+    x = embed(pixels)
+
+    cut = [pixels[:, :, i : i + 2, j : j + 2].flatten(1) for i in (0, 2, 4) for j in (0, 2, 4)]
+    expected = [F.linear(patch, embed.patches.weight.flatten(1), embed.patches.bias) for patch in cut]
+    if class_token:
+        expected.insert(0, embed.class_token[0].expand(2, -1))
+    assert x.shape[1] == image.num_tokens
+    assert_same(x, torch.stack(expected, dim=1))
+
+
+@pytest.mark.parametrize(
+    ("length", "patch", "stride", "starts"),
+    [(12, 4, None, [0, 4, 8]), (12, 4, 2, [0, 2, 4, 6, 8]), (11, 4, 3, [1, 4, 7]), (9, 2, 4, [3, 7]), (5, 5, 1, [0])],
+)
+def test_a_series_is_cut_so_that_its_newest_value_is_in_the_last_patch(length, patch, stride, starts):
+    series = gf.SeriesConfig(length=length, patch=patch, stride=stride)
+    embed = randomised(SeriesEmbedding(stack_config(), series))
+    values = torch.randn(2, length, 3)
+
+    x = embed(values)
+
+    assert x.shape == (2 * 3, series.num_tokens, D)
+    for row in range(2):
+        for channel in range(3):
+            cut = torch.stack([values[row, start : start + patch, channel] for start in starts])
+            expected = F.linear(cut, embed.patches.weight, embed.patches.bias)
+            assert_same(x[row * 3 + channel], expected)

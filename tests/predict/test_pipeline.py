@@ -1,0 +1,65 @@
+"""`gf.pipeline` whatever the model is for: its weights, its tokenizer, and input that it refuses."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from helpers.command import run
+from helpers.head_checkpoints import (
+    SMALL,
+    bert,
+    llama,
+    make_tokenizer,
+)
+
+import glassformer as gf
+from glassformer.errors import InputError
+
+
+def test_a_tokenizer_that_does_not_fit_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    llama(folder)
+    size = make_tokenizer(folder, "decoder", [f"<more {i}>" for i in range(60)], vocab_size=400)
+    held = gf.load(folder).config.vocab_size
+    assert held is not None
+    assert held < size
+    assert run("predict", folder, "hello") == 2
+    shown = capsys.readouterr().err
+    assert f"vocab_size is {held}, and the tokenizer has ids up to {size - 1}" in shown
+    assert "Use the tokenizer that belongs to the model" in shown
+    with pytest.raises(InputError, match=f"vocab_size is {held}"):
+        gf.save(gf.load(folder), tmp_path / "saved", tokenizer=gf.load_tokenizer(folder))
+    assert not (tmp_path / "saved").exists()
+
+
+def test_weights_are_float32_on_the_cpu(tmp_path: Path) -> None:
+    folder = llama(tmp_path)
+    gf.save(gf.load(folder, dtype=torch.bfloat16), folder, tokenizer=gf.load_tokenizer(folder))
+    assert gf.load(folder).head.out.weight.dtype == torch.bfloat16
+    assert gf.pipeline(folder).model.head.out.weight.dtype == torch.float32
+
+
+def test_bad_input_in_python(tmp_path: Path) -> None:
+    predict = gf.pipeline(bert(tmp_path, "ForSequenceClassification"))
+    with pytest.raises(InputError, match="a single text 'hello' was given: expected a list"):
+        predict("hello")
+    with pytest.raises(InputError, match="max_tokens is not known"):
+        predict(["hello"], max_tokens=3)
+    with pytest.raises(InputError, match="input 1 is 3: expected a text"):
+        predict(["hello", 3])
+    with pytest.raises(InputError, match="the inputs are 3: expected a list of texts"):
+        predict(3)
+    for size in (0, -1, "2"):
+        with pytest.raises(InputError, match=f"batch_size is {size!r}: expected a whole number of at least 1"):
+            predict(["hello"], batch_size=size)
+    with pytest.raises(InputError, match="one answer to each text"):
+        gf.pipeline(llama(tmp_path))(["hello"], do_sample=True, num_return_sequences=2)
+
+
+def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) -> None:
+    config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8)
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, or images to"):
+        gf.pipeline(tmp_path)

@@ -1,0 +1,122 @@
+"""The verb `predict`: options, tables and columns, answers that come early, and progress on a terminal."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.command import lines, run
+from helpers.head_checkpoints import (
+    TEXTS,
+    bert,
+    llama,
+)
+
+
+def bad_options() -> dict[str, tuple[list[str], str]]:
+    return {
+        "chat": (["--chat"], "chat is for a model that continues a text; this one names the class of a text"),
+        "question": (["--question", "why?"], "question is for a model that finds the answer"),
+        "sampling": (["--top-k", "3"], "top_k is for a model that writes a text for a text or continues a text"),
+        "language": (["--target-language", "ko"], "target_language is for a model that writes a text for a text"),
+        "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
+        "device": (["--device", "abacus"], "device is 'abacus'"),
+        "long": (["word " * 100], "does not fit a learned table of max_len = 64. Shorten it to 64"),
+    }
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bert(tmp_path_factory.mktemp("classifier"), "ForSequenceClassification")
+
+
+@pytest.mark.parametrize("name", bad_options())
+def test_bad_input_is_one_clear_sentence(name: str, classifier: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags, message = bad_options()[name]
+    assert run("predict", classifier, "hello", *flags) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.csv").write_text('id,text,other\n1,"Hello, world",a\n2,how are you,b\n', encoding="utf-8")
+    for flags, expected in (([], ["Hello, world", "how are you"]), (["--text-columns", "other"], ["a", "b"])):
+        assert run("predict", classifier, "--file", tmp_path / "texts.csv", *flags, "--json") == 0
+        assert [row["input"] for row in lines(capsys)] == expected
+    (tmp_path / "table.tsv").write_text("text\tlabel\nHello\tx\n", encoding="utf-8")
+    assert run("predict", classifier, "--file", tmp_path / "table.tsv", "--text-columns", "text", "--json") == 0
+    assert [row["input"] for row in lines(capsys)] == ["Hello"]
+    (tmp_path / "numbers.jsonl").write_text('{"text": "one"}\n{"text": 2}\n', encoding="utf-8")
+    for flags, message in (
+        ([tmp_path / "texts.csv", "--text-columns", "txt"], "none called 'txt': did you mean 'text'?"),
+        ([tmp_path / "numbers.jsonl"], "numbers.jsonl, line 2: text is 2, expected a text in quotes"),
+        ([tmp_path / "none.txt"], "none.txt: there is no such file"),
+    ):
+        assert run("predict", classifier, "--file", *flags) == 2
+        assert message in capsys.readouterr().err
+    assert run("predict", classifier, "a\tb\tc") == 2
+    assert "input 1 has 2 tabs: expected a text, or two with one tab" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "--text-columns", "text") == 2
+    assert "--text-columns names columns of a table" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "--out", tmp_path / "out.csv") == 2
+    assert "--out is for a model that says how a series goes on" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "b\tc") == 2
+    assert "input 1 is ('b', 'c'), and the first is 'a'" in capsys.readouterr().err
+
+
+def test_answers_come_early_in_order_and_in_bounded_memory(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glassformer.predict import predictors
+    from glassformer.verbs import predict
+
+    sizes: list[int] = []
+    original = predictors.in_batches
+
+    def in_batches(texts: Any, *rest: Any) -> Any:
+        sizes.append(len(texts))
+        return original(texts, *rest)
+
+    monkeypatch.setattr(predictors, "in_batches", in_batches)
+    monkeypatch.setattr(predict, "CHUNK", 3)
+    texts = [f"{'word ' * (7 - i)}{i}" for i in range(7)]
+    (tmp_path / "many.txt").write_bytes("\r\n".join(texts).encode() + b"\r\n\xff\r\n")
+    assert run("predict", classifier, "--file", tmp_path / "many.txt", "--json") == 2
+    shown = capsys.readouterr()
+    assert [json.loads(line)["input"] for line in shown.out.splitlines()] == texts[:6]
+    assert "many.txt, line 8: byte 0xff is not UTF-8" in shown.err
+    assert sizes == [3, 3]
+
+
+def test_chunks_are_not_drawn_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glassformer.verbs import predict
+
+    monkeypatch.setattr(predict, "CHUNK", 1)
+    flags = ["--max-new-tokens=9", "--do-sample", "--temperature=2", "--seed=3", "--json"]
+    assert run("predict", llama(tmp_path), "Hello", "Hello", *flags) == 0
+    first, second = (row["output"] for row in lines(capsys))
+    assert first != second
+
+
+def test_a_terminal_is_told_how_much_is_done_and_nothing_else_is(
+    classifier: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    from glassformer.verbs import predict
+
+    assert run("predict", classifier, *TEXTS) == 0
+    quiet = capsys.readouterr()
+    assert not quiet.err
+    terminal = io.StringIO()
+    monkeypatch.setattr(predict, "Console", lambda **_: Console(file=terminal, force_terminal=True, width=80))
+    assert run("predict", classifier, *TEXTS) == 0
+    shown = capsys.readouterr()
+    assert f"{len(TEXTS)} done" in terminal.getvalue()
+    assert shown.out == quiet.out
+    assert not shown.err
