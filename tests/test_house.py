@@ -53,7 +53,7 @@ def test_no_folder_is_a_crowd(root: Path) -> None:
 
 def test_the_tests_mirror_the_source() -> None:
     folders = {file.parent.relative_to(TESTS) for file in TESTS.rglob("*.py")} - {Path("helpers")}
-    rooms = {path.relative_to(SOURCE).with_suffix("") for path in [SOURCE, *SOURCE.rglob("*")]}
+    rooms = {Path(), *(path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*"))}
     assert sorted(folder.as_posix() for folder in folders - rooms) == []
 
 

@@ -1,4 +1,4 @@
-"""The report of a run: whole, self-contained, escaped, and drawn from finite numbers."""
+"""The report of a run: whole, self-contained, and escaped."""
 
 import json
 import re
@@ -7,15 +7,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pytest
 from helpers.command import run
 
-from glassformer.figures.charts import HEIGHT, MOST_POINTS, WIDTH, Axis, Line, draw_lines, short
+from glassformer.figures.charts import HEIGHT, WIDTH
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.training.page import write_page
 from glassformer.training.task import Batch, Curve, Scores, Task
 
 NASTY = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </table>"
+
 VOID = {"meta"}
 
 
@@ -219,40 +219,6 @@ def test_how_to_go_on(tmp_path: Path) -> None:
 def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     page, _ = write(tmp_path, full_scores(), [*entries(), 3, {"loss": 1.0}])
     assert "2 lines of metrics.jsonl cannot be read" in page
-
-
-@pytest.mark.parametrize(
-    "values", [[1.0], [0.0, 0.0], [-3.0, 5.0], [1e-8, 2e-8], [1.0, 1e7], [float("nan")], [1e30] * 3]
-)
-def test_any_values_can_be_drawn(values: list[float]) -> None:
-    chart = draw_lines("any", [Line(name="a", paint="first", points=list(enumerate(values)))], across="step")
-    read = Reader(chart)
-    assert read.count("svg") == (values[0] == values[0])
-    assert "nan" not in chart.replace("name", "")
-    assert "inf" not in chart
-    assert ("logarithmic" in chart) == (values == [1.0, 1e7])
-
-
-def test_a_long_line_is_thinned_and_keeps_its_mean() -> None:
-    points = [(float(i), float(i % 2)) for i in range(10 * MOST_POINTS)]
-    chart = draw_lines("long", [Line(name="a", paint="first", points=points)], across="step")
-    drawn = re.findall(r'points="([^"]+)"', chart)[0].split()
-    assert len(drawn) == MOST_POINTS
-    assert len({point.split(",")[1] for point in drawn}) == 1
-
-
-def test_ticks_are_round() -> None:
-    assert Axis(0, 100, 0, 1).ticks() == [0, 20, 40, 60, 80, 100]
-    assert Axis(0.31, 0.94, 0, 1).ticks() == pytest.approx([0.4, 0.6, 0.8])
-    assert Axis(0.5, 3000, 0, 1, logarithmic=True).ticks() == [1, 10, 100, 1000]
-    assert [short(value) for value in (0, 1e-5, 0.25, 1500, 2e6, -1500)] == [
-        "0",
-        "1e-5",
-        "0.25",
-        "1,500",
-        "2e6",
-        "-1,500",
-    ]
 
 
 def test_a_training_ends_with_its_report(tmp_path: Path) -> None:

@@ -11,10 +11,19 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from helpers.small_checkpoints import Made, same_parameters
+from helpers.small_checkpoints import Made, same_parameters, save_small
 
 import glassformer as gf
 from glassformer.errors import InputError
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    def made(architecture: str) -> Path:
+        save_small(architecture, tmp_path / architecture)
+        return tmp_path / architecture
+
+    return made
 
 
 @pytest.fixture
