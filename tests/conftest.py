@@ -1,8 +1,7 @@
 """What tests of several rooms share; more of it is in `helpers/`."""
 
 import os
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,25 @@ import pytest
 # before anything imports torch, and handed on to the processes that tests start.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# A shell starts a job in the background with SIGINT ignored, and what a test starts would inherit that: Ctrl-C, which
+# some tests send, would never arrive.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SLOWEST = 1500  # seconds; the limit of the other tests is in pyproject.toml
+
 pytest_plugins = ["helpers.explorer"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(SLOWEST))
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The run of a whole demo, and what it printed. It trains for minutes: only slow tests ask for it."""
+    from helpers.command import python
+
     out = tmp_path_factory.mktemp("demo") / "demo"
-    answer = subprocess.run(
-        [sys.executable, "-m", "glassformer", "demo", "--out", str(out)], capture_output=True, text=True, check=True
-    )
-    return out, answer.stdout
+    return out, python("-m", "glassformer", "demo", "--out", out, patience=SLOWEST)

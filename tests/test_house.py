@@ -3,14 +3,13 @@ stand as what they test does."""
 
 import ast
 import importlib.util
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import grimp
 import pytest
+from helpers.command import python
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "glassformer"
@@ -29,9 +28,7 @@ def house() -> ModuleType:
 
 
 def test_the_import_contract_is_kept() -> None:
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
-    answer = subprocess.run([*command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stdout
+    python("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache", cwd=ROOT)
 
 
 def test_the_rooms_have_no_cycle(house: ModuleType) -> None:

@@ -3,14 +3,13 @@
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import pytest
+from helpers.command import python
 from helpers.small_checkpoints import Made, same_parameters, save_small
 
 import glassformer as gf
@@ -124,12 +123,12 @@ except ValueError as error:
 """
     variables = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     variables.pop("HF_HUB_CACHE", None)
-    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    printed = python("-c", program, env=variables)
     if name == "someone/something":
-        assert done.stdout == "language\n"
+        assert printed == "language\n"
     else:
-        assert done.stdout.startswith("InputError someone/else: there is no such folder here, and the hub gave none")
-        assert "offline, only what was downloaded before" in done.stdout
+        assert printed.startswith("InputError someone/else: there is no such folder here, and the hub gave none")
+        assert "offline, only what was downloaded before" in printed
 
 
 def test_what_the_hub_says_is_one_sentence(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

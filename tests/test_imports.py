@@ -1,17 +1,14 @@
 """What an import brings along. Times are printed by `benchmarks/startup.py`, never asserted."""
 
-import subprocess
-import sys
-
 import pytest
+from helpers.command import python
 
 HEAVY = "matplotlib numpy.f2py PIL pandas scipy sklearn tokenizers safetensors transformers rich tyro tensorboard sympy"
 
 
 def loaded_after(statement: str) -> set[str]:
-    program = f"import sys\n{statement}\nprint(*sys.modules, file=sys.stderr)"
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return set(answer.stderr.split())
+    program = f"import sys\n{statement}\nprint('modules', *sys.modules)"
+    return set(python("-c", program).rpartition("modules ")[2].split())
 
 
 def test_the_package_brings_nothing_heavy_beyond_torch() -> None:

@@ -2,12 +2,11 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from helpers.command import python
 from helpers.small_checkpoints import (
     IDS,
     Made,
@@ -57,9 +56,7 @@ def test_loading_takes_no_memory_of_its_own(architecture: str, made: Made, tmp_p
     model.save_pretrained(tmp_path / "large")
     size = (tmp_path / "large" / "model.safetensors").stat().st_size
     assert size > 50e6
-    command = [sys.executable, "-c", MEASURE, str(made(architecture)), str(tmp_path / "large")]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    loaded, run = map(int, result.stdout.split())
+    loaded, run = map(int, python("-c", MEASURE, made(architecture), tmp_path / "large").split())
     assert loaded < 0.2 * size
     assert run < 1.2 * size
 

@@ -1,11 +1,10 @@
 """Attention memory grows with the length, not with its square: measured in a process of its own."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers.command import python
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 
@@ -36,19 +35,13 @@ print(json.dumps({"bytes": peak(), "finite": finite}))
 
 @pytest.mark.parametrize(("mode", "dropout"), [("forward", 0.0), ("backward", 0.0)])
 def test_16384_padded_causal_tokens_stay_under_2_gb(mode: str, dropout: float) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "16384", mode, str(dropout)], capture_output=True, text=True, check=True
-    )
-    measured = json.loads(answer.stdout)
+    measured = json.loads(python("-c", PROGRAM, "16384", mode, str(dropout)))
     assert measured["finite"]
     assert measured["bytes"] < 2e9
 
 
 def test_dropout_on_the_weights_is_tiled_too() -> None:
     """PyTorch's CPU kernel stores all scores under dropout: whole, 4,096 tokens take over 2 GB."""
-    answer = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "4096", "backward", "0.1"], capture_output=True, text=True, check=True
-    )
-    measured = json.loads(answer.stdout)
+    measured = json.loads(python("-c", PROGRAM, "4096", "backward", "0.1"))
     assert measured["finite"]
     assert measured["bytes"] < 1.4e9

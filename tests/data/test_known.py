@@ -63,7 +63,7 @@ def server(tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch) -> Itera
     thread.start()
     yield folder
     http.shutdown()
-    thread.join()
+    thread.join(timeout=60)
     http.server_close()
 
 

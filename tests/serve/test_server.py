@@ -439,6 +439,6 @@ def test_many_ask_at_once(server: Server) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert [status for status, *_ in answers] == [200] * 9
     assert len({view["id"] for _, view, _ in answers}) == 3

@@ -1,13 +1,12 @@
 """Tokenizers of every kind: learned, saved, and opened by transformers with the same ids."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 import pytest
 import transformers
+from helpers.command import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,10 +122,9 @@ def test_texts_come_back(trained: Tokenizer) -> None:
 def test_the_same_texts_give_the_same_tokenizer_in_every_process() -> None:
     """The library's trainers alone would differ from one process to the next."""
     kinds = get_args(Kind)
-    runs = [subprocess.run([sys.executable, "-c", DIGEST, *kinds], capture_output=True, text=True) for _ in range(2)]
-    assert all(run.returncode == 0 for run in runs), runs[0].stderr
-    assert runs[0].stdout == runs[1].stdout
-    assert len(set(runs[0].stdout.split())) == len(kinds) + 2
+    first, second = (python("-c", DIGEST, *kinds) for _ in range(2))
+    assert first == second
+    assert len(set(first.split())) == len(kinds) + 2
 
 
 def test_wordpiece_learns_what_the_library_learns() -> None:

@@ -2,26 +2,22 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from helpers.command import python
 from safetensors.torch import load_file
 
 TESTS = Path(__file__).parents[1]
 
 
-def run(arguments: list[str], processes: int) -> subprocess.CompletedProcess[str]:
-    start = [sys.executable]
-    if processes > 1:
-        start += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
-    answer = subprocess.run([*start, *arguments], capture_output=True, text=True, env=environment, check=False)
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    return answer
+def run(arguments: list[str], processes: int) -> str:
+    """What several processes that train together print."""
+    together = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
+    paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return str(python(*together, *arguments, env={**os.environ, "PYTHONPATH": paths}))
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ import random
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 import torch
+from helpers.command import python, started
 from helpers.tiny_runs import few, tiny, train, weights_of
 from safetensors.torch import load_file
 
@@ -104,7 +104,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = train(tiny(tmp_path / "whole", steps=8))
-    real = Trainer.update
+    real, before = Trainer.update, signal.getsignal(number)
 
     def update(self: Trainer, examples: list[int]) -> None:
         real(self, examples)
@@ -117,7 +117,7 @@ def test_a_signal_saves_and_says_how_to_go_on(
     assert stopped.value.number == number
     assert f"stopped by {number.name} at step 5" in str(stopped.value)
     assert f"glassformer train translate --out {tmp_path / 'run'} --resume" in str(stopped.value)
-    assert signal.getsignal(number) != signal.SIG_IGN
+    assert signal.getsignal(number) == before
     cut, _ = train(tiny(tmp_path / "run", steps=8, resume=True))
     assert torch.equal(weights_of(cut), weights_of(whole))
 
@@ -203,21 +203,21 @@ def length_of(file: Path) -> int:
 def test_killed_ten_times_at_random_moments(tmp_path: Path) -> None:
     """With SIGKILL, which nothing can catch: in a step, in an evaluation, or in the middle of a write."""
     rng = random.Random(0)
-    command = [sys.executable, "-m", "glassformer", "train", "translate"]
-    subprocess.run([*command, *TINY, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
+    command = ["-m", "glassformer", "train", "translate"]
+    python(*command, *TINY, "--out", tmp_path / "whole")
     lasts = json.loads((tmp_path / "whole" / "run.json").read_text(encoding="utf-8"))["results"]["train_seconds"]
     out = tmp_path / "cut"
     for kill in range(10):
-        started = [*command, "--out", str(out), *(["--resume"] if (out / "run.json").is_file() else TINY)]
+        how = ["--resume"] if (out / "run.json").is_file() else TINY
         size = length_of(out / "metrics.jsonl")
-        with subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        with started(*command, "--out", out, *how, stdout=DEVNULL) as process:
             while kill % 5 and length_of(out / "metrics.jsonl") == size:  # one in five is killed while it starts
-                assert process.poll() is None, process.communicate()[1].decode()
+                assert process.poll() is None, process.communicate()[1]
                 time.sleep(0.02)
             time.sleep(rng.uniform(0, 0.1 * lasts))
             assert process.poll() is None, f"it ended before kill {kill + 1}: train longer"
             process.kill()
-    subprocess.run([*command, "--out", str(out), "--resume"], check=True, capture_output=True)
+    python(*command, "--out", out, "--resume")
     whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     for name, value in whole.items():
         assert torch.equal(cut[name], value), name

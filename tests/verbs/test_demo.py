@@ -1,11 +1,10 @@
 """The whole job, as `make demo` runs it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers.command import python
 from PIL import Image
 
 
@@ -24,8 +23,7 @@ def test_the_demo_translates_dates_it_never_saw(demo: tuple[Path, str]) -> None:
 
 
 def test_a_short_demo_runs_through_and_replaces_an_earlier_one(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "glassformer", "demo", "--steps", "2", "--out", str(tmp_path / "demo")]
     for _ in range(2):
-        subprocess.run(command, capture_output=True, check=True)
+        python("-m", "glassformer", "demo", "--steps", "2", "--out", tmp_path / "demo")
     assert (tmp_path / "demo" / "attention-cross.png").is_file()
     assert not list(tmp_path.glob("*.partial"))

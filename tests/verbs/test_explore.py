@@ -5,13 +5,11 @@ import http.client
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.command import run
+from helpers.command import run, started
 from helpers.tiny_models import make_of_languages
 
 import glassformer as gf
@@ -31,11 +29,7 @@ def test_a_port_in_use_is_named(folder_of: Callable[[str], Path], capsys: pytest
 
 
 def test_it_serves_until_it_is_interrupted(folder_of: Callable[[str], Path]) -> None:
-    command = [sys.executable, "-m", "glassformer", "explore", str(folder_of("decoder")), "--port", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as served:
+    with started("-m", "glassformer", "explore", folder_of("decoder"), "--port", "0") as served:
         assert served.stdout is not None
         line = served.stdout.readline()
         assert "http://127.0.0.1:" in line

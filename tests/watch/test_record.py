@@ -132,7 +132,8 @@ def test_another_thread_with_the_same_model_is_not_recorded() -> None:
     with torch.no_grad(), gf.record(model, activations=["*"]) as seen:
         other = threading.Thread(target=lambda: model(torch.zeros(1, 3, dtype=torch.long)))
         other.start()
-        other.join()
+        other.join(timeout=60)
+        assert not other.is_alive()
         assert len(seen) == 0
         model(torch.zeros(1, 5, dtype=torch.long))
     assert seen["decoder.blocks.0.attn"].shape[2] == 5

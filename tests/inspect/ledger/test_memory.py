@@ -2,11 +2,10 @@
 
 import os
 import pickle
-import subprocess
-import sys
 
 import pytest
 import torch
+from helpers.command import python
 from torch.profiler import ProfilerActivity, profile
 
 import glassformer as gf
@@ -151,7 +150,6 @@ def train(config, sizes):
         optimizer.step()
 
 config, sizes = pickle.load(sys.stdin.buffer)
-torch.set_num_threads(1)
 tiny = gf.StackConfig(d_model=16, num_layers=1, num_heads=2, dropout=0.1)
 train(gf.TransformerConfig(encoder=tiny, decoder=tiny, vocab_size=20, decoder_start_token_id=1), {"batch": 2})
 open("/proc/self/clear_refs", "w").write("5")  # the highest mark begins anew
@@ -173,5 +171,5 @@ def test_the_process_grows_by_what_was_foretold(name: str) -> None:
     sizes = sizes | {"batch": 4 * sizes["batch"]}
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
     told = pickle.dumps((config, sizes))
-    run = subprocess.run([sys.executable, "-c", RESIDENT], input=told, env=environment, capture_output=True, check=True)
-    assert training_memory(config, **sizes).peak == pytest.approx(int(run.stdout), rel=0.15)
+    grown = int(python("-c", RESIDENT, given=told, env=environment, text=False))
+    assert training_memory(config, **sizes).peak == pytest.approx(grown, rel=0.15)
