@@ -1,36 +1,49 @@
 # make demo    install into .venv and run the main job on built-in data
 # make test    install into .venv what the tests need, and run them
+# make check   what a commit must pass: formatter, linter, types, import contract, page of the layout, tests
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check format docs bench recipes clean
+.PHONY: demo test test-slow check coverage format docs bench recipes clean
 
 demo: $(VENV)/.installed
 	$(BIN)/glassformer demo
 
+# As many workers as there are cores. One that is done takes tests from another.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n auto --dist worksteal
 
+# Every family, head and config, kills, the browser, whole trainings.
 test-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n auto --dist loadgroup
 
-# Formatter, linter, types and tests: what a commit must pass.
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/house.py
 	$(MAKE) test
+
+# Branch coverage of the fast tests, workers and other processes included, in coverage.json.
+coverage: $(VENV)/.installed-dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not slow" -n auto --dist worksteal
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet
+	$(BIN)/coverage report --skip-empty | tail -40
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Runs the code of the documentation and writes what it prints back into the pages.
+# Runs the code of the documentation and writes what it prints back into the pages; and the page of the layout.
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/run.py --write
+	$(BIN)/python docs/house.py --write
 
 # Measures, and writes the figures into the README.
 bench: $(VENV)/.installed-dev

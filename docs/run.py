@@ -4,7 +4,7 @@
     python docs/run.py --write    write what was printed into the pages
 
 A page is one program: its ```python blocks run in order and share their names. A ```text block right after one holds
-what it prints.
+what it prints. A Korean page with the code of the English one is not run a second time.
 """
 
 import contextlib
@@ -18,26 +18,41 @@ PAGES = Path(__file__).parent
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.DOTALL)
 
 
-def rendered(page: Path) -> str:
-    """The page with each output replaced by what its code prints now."""
-    names: dict[str, Any] = {"__name__": page.stem}
+def code_of(page: Path) -> tuple[str, ...]:
+    return tuple(block["code"] for block in BLOCK.finditer(page.read_text(encoding="utf-8")))
 
-    def run(block: re.Match[str]) -> str:
-        line = page.read_text(encoding="utf-8")[: block.start()].count("\n") + 1
-        code = compile("\n" * line + block["code"], str(page), "exec")
+
+def run(page: Path) -> list[str]:
+    """What each block prints now."""
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": page.stem}
+    outputs = []
+    for block in BLOCK.finditer(text):
+        line = text[: block.start()].count("\n") + 1
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(code, names)
-        output = f"\n```text\n{printed.getvalue().rstrip()}\n```\n" if printed.getvalue() else ""
-        return f"```python\n{block['code']}```\n{output}"
+            exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+        outputs.append(printed.getvalue().rstrip())
+    return outputs
 
-    return BLOCK.sub(run, page.read_text(encoding="utf-8"))
+
+def rendered(page: Path, outputs: list[str]) -> str:
+    """The page with each output replaced by what its code prints."""
+    following = iter(outputs)
+
+    def with_output(block: re.Match[str]) -> str:
+        output = next(following)
+        return f"```python\n{block['code']}```\n" + (f"\n```text\n{output}\n```\n" if output else "")
+
+    return BLOCK.sub(with_output, page.read_text(encoding="utf-8"))
 
 
 def main() -> None:
-    stale = []
+    stale, printed = [], dict[tuple[str, ...], list[str]]()
     for page in sorted(PAGES.glob("*.md")):
-        now = rendered(page)
+        if code_of(page) not in printed:
+            printed[code_of(page)] = run(page)
+        now = rendered(page, printed[code_of(page)])
         if now == page.read_text(encoding="utf-8"):
             continue
         stale.append(page.name)
