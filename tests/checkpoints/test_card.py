@@ -44,7 +44,7 @@ def test_a_model_of_a_family(architecture: str, task: str, made: Made, tmp_path:
     model = gf.load(made(architecture))
     gf.save(model, tmp_path / "out")
     front, text = read(tmp_path / "out")
-    kind = model.origin["config.json"]["model_type"]
+    kind = model.about.settings["model_type"]
     assert front == {"library_name": "transformers", "pipeline_tag": task, "tags": ["glassformer", kind]}
     assert f"# A {kind} model" in text
     assert f"- parameters: {sum(p.numel() for p in model.parameters()):,}, as float32" in text

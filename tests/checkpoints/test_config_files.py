@@ -10,7 +10,7 @@ import pytest
 from helpers.small_checkpoints import Made, config_of, reconfigure
 
 import glassformer as gf
-from glassformer.checkpoints.layout import layout_of
+from glassformer.checkpoints.read_layout import layout_of
 from glassformer.errors import InputError
 
 LLAMA, BERT, GEMMA, T5 = "LlamaForCausalLM", "BertForMaskedLM", "Gemma3ForCausalLM", "T5ForConditionalGeneration"

@@ -27,8 +27,8 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 import glassformer as gf
+from glassformer.checkpoints.choose_layout import layout_for
 from glassformer.checkpoints.example import make_example
-from glassformer.checkpoints.layout import layout_for
 
 
 def names_and_shapes(file: Path) -> dict[str, list[int]]:

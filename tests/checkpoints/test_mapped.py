@@ -20,6 +20,7 @@ from helpers.small_checkpoints import (
 )
 
 import glassformer as gf
+from glassformer.core.model import About
 from glassformer.errors import InputError
 
 # About 60 MB each, in the layouts that are stored transposed, as they are, in one matrix for q, k and v, with a head.
@@ -101,7 +102,7 @@ def test_a_copy_is_a_model_of_its_own(architecture: str, made: Made) -> None:
     for copied in copies:
         assert torch.equal(logits(copied), expected)
         assert copied.config == model.config
-        assert copied.origin == model.origin
+        assert copied.about == model.about
 
 
 @pytest.mark.parametrize("architecture", LARGE)
@@ -122,7 +123,7 @@ def test_a_model_that_changed_its_family_is_saved_under_our_names(made: Made, tm
     """Also where q, k and v are still views of one matrix of the file."""
     for architecture in ("GPT2LMHeadModel", "Phi3ForCausalLM"):
         model = gf.load(made(architecture))
-        model.origin = {}
+        model.about = About()
         gf.save(model, tmp_path / "own")
         assert same_parameters(gf.load(tmp_path / "own"), model)
 

@@ -91,7 +91,7 @@ def test_a_head_that_is_there_is_loaded_in_silence(architecture: str, made: Made
     for asked in ({"head": "class"}, {"num_classes": 2}, {"head": "class", "num_classes": 2}):
         model = gf.load(folder, **asked)
         assert same_parameters(model, expected)
-        assert model.origin["config.json"]["id2label"] == {"0": "bad", "1": "good"}
+        assert model.about.settings["id2label"] == {"0": "bad", "1": "good"}
     assert said(capsys) == ""
 
 

@@ -8,7 +8,8 @@ import transformers
 from helpers.samples import ARCHITECTURES, SAMPLES, Sample
 
 import glassformer as gf
-from glassformer.checkpoints.layout import layout_for, layout_of
+from glassformer.checkpoints.choose_layout import layout_for
+from glassformer.checkpoints.read_layout import layout_of
 from glassformer.families import FAMILIES
 
 STACK = gf.StackConfig(
@@ -73,6 +74,7 @@ def test_a_saved_run_is_saved_again_as_it_is(tmp_path: Path) -> None:
         ({"num_segments": 2}, "num_segments is 2"),
         ({"tie_embeddings": False}, "tie_embeddings is False"),
         ({"decoder": None}, "scale_embeddings is True, where a bert model has False"),
+        ({"decoder": STACK.replace(sinusoids="halves")}, "encoder.sinusoids is 'interleaved', where a marian"),
     ],
 )  # fmt: skip
 def test_what_marian_cannot_express_is_ours_and_named(choices: dict[str, object], reason: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import glassformer as gf
-from glassformer.checkpoints.layout import layout_of
+from glassformer.checkpoints.read_layout import layout_of
 
 BERT = {
     "attention_probs_dropout_prob": 0.1, "gradient_checkpointing": False, "hidden_act": "gelu",

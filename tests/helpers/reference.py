@@ -11,7 +11,7 @@ import transformers
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.checkpoints.layout import layout_of
+from glassformer.checkpoints.read_layout import layout_of
 from helpers.samples import ARCHITECTURES, ENCODER_ONLY, GENERATION, OWN_HEAD, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
 
 transformers.logging.set_verbosity_error()

@@ -5,8 +5,9 @@ It says what the model is and how to load it. One that somebody else wrote is ne
 
 from pathlib import Path
 
-from glassformer.checkpoints.layout import OWN, Layout
-from glassformer.config import StackConfig, TransformerConfig
+from glassformer.checkpoints.layout import Layout
+from glassformer.checkpoints.own_format import OWN
+from glassformer.config import StackConfig
 from glassformer.core.model import Transformer, count
 
 CARD = "README.md"
@@ -47,12 +48,13 @@ def card(model: Transformer, layout: Layout, folder: Path) -> str:
 
 def front_matter(kind: str, layout: Layout) -> str:
     lines = [f"library_name: {OWN if layout.family is None else 'transformers'}"]
-    lines += [f"pipeline_tag: {task_of(layout.config, kind)}", "tags:"]
+    lines += [f"pipeline_tag: {task_of(layout)}", "tags:"]
     return "\n".join([*lines, *(f"- {tag}" for tag in dict.fromkeys([OWN, kind])), "---"])
 
 
-def task_of(config: TransformerConfig, kind: str) -> str:
+def task_of(layout: Layout) -> str:
     """The hub's name for what a model does, by its head and what it reads."""
+    config = layout.config
     if config.image:
         return "image-classification" if config.head == "class" else "image-feature-extraction"
     if config.head != "language":
@@ -61,7 +63,7 @@ def task_of(config: TransformerConfig, kind: str) -> str:
         return "text-generation"
     if config.decoder is None:
         return "fill-mask"
-    return "translation" if kind in ("marian", "m2m_100") else "text2text-generation"
+    return "translation" if layout.family is not None and layout.family.translates else "text2text-generation"
 
 
 def sizes(model: Transformer) -> list[str]:

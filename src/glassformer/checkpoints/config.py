@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from glassformer.checkpoints.folder import CONFIG, GENERATION, WEIGHT_FILES, read_json
-from glassformer.checkpoints.layout import layout_of
-from glassformer.checkpoints.load import load_folder, stored_dtype
+from glassformer.checkpoints.folder import CONFIG, WEIGHT_FILES
+from glassformer.checkpoints.load import load_folder, read_settings, stored_dtype
+from glassformer.checkpoints.read_layout import layout_of
 from glassformer.config import NAMED, TransformerConfig
 from glassformer.hub import find_folder
 
@@ -40,6 +40,5 @@ def config_and_dtype(
 
 def read_config(file: Path) -> tuple[TransformerConfig, torch.dtype | None]:
     """What a `config.json` says by itself, and the `generation_config.json` beside it."""
-    values, beside = read_json(file), file.with_name(GENERATION)
-    generation = read_json(beside) if beside.is_file() else None
+    values, generation = read_settings(file)
     return layout_of(values, generation, name=str(file)).config, stored_dtype(values, str(file))

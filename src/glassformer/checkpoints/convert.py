@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from glassformer.checkpoints.choose_layout import layout_for
 from glassformer.checkpoints.folder import BESIDE, whole_folder
-from glassformer.checkpoints.layout import layout_for
 from glassformer.checkpoints.load import load_folder
 from glassformer.checkpoints.save import write_model
 from glassformer.checkpoints.tensors import SHARD, as_bytes, as_dtype

@@ -1,10 +1,10 @@
 """What the classes of a model are called, and what kind of answer they are: `id2label`, `label2id`, `problem_type`.
 
-They stand in `config.json`, whoever's it is, and in `Transformer.labels` while the model is at hand. They change
-nothing about what it computes.
+They stand in `config.json`, whoever's it is, and in `Transformer.about` while the model is at hand.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from glassformer.core.model import Transformer
@@ -30,7 +30,7 @@ def name_classes(model: Transformer, names: Sequence[str], problem: Problem = "s
     if (problem == "regression") != (count == 1) and model.config.head == "class":
         expected = "a regression has 1 class, the number" if problem == "regression" else "1 class is a regression"
         raise InputError(f"problem is {problem!r} and the model has num_classes = {count}: {expected}")
-    model.labels = {**as_labels(names), "problem_type": problem}
+    model.about = replace(model.about, classes={**as_labels(names), "problem_type": problem})
 
 
 def as_labels(names: Sequence[str]) -> dict[str, Any]:
@@ -52,5 +52,10 @@ def labels_in(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def class_names(model: Transformer) -> list[str]:
     """What the classes are called; where nobody says, their numbers."""
-    named = {str(i): str(name) for i, name in model.labels.get("id2label", {}).items()}
+    named = {str(i): str(name) for i, name in model.about.classes.get("id2label", {}).items()}
     return [named.get(str(i), str(i)) for i in range(model.config.num_classes or 0)]
+
+
+def problem_of(model: Transformer) -> str | None:
+    """What kind of answer its classes are, one of `Problem`; None where nobody says."""
+    return model.about.classes.get("problem_type")

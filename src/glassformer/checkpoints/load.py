@@ -19,10 +19,11 @@ from torch import Tensor, nn
 
 from glassformer.checkpoints.folder import CONFIG, GENERATION, read_json
 from glassformer.checkpoints.labels import labels_in
-from glassformer.checkpoints.layout import LAST_LAYER, Layout, layout_of
+from glassformer.checkpoints.layout import LAST_LAYER, Layout
+from glassformer.checkpoints.read_layout import layout_of
 from glassformer.checkpoints.tensors import DTYPES, Tensors, as_dtype, can_compute, open_tensors
 from glassformer.config import ImageConfig, TransformerConfig
-from glassformer.core.model import Transformer, initialise
+from glassformer.core.model import About, Transformer, initialise
 from glassformer.errors import InputError
 from glassformer.families.table import Rule, assign, check
 from glassformer.hub import find_folder
@@ -78,22 +79,20 @@ def load_folder(
     as_stored: bool = False,
 ) -> Transformer:
     """`load` of what was checked. With `as_stored`, the dtype of the weights counts, and not the config's."""
-    place = usable_device(device)
-    values = read_json(folder / CONFIG)
-    generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else None
-    name = str(folder / CONFIG)
-    stored_image = layout_of(values, name=name).config.image if image_size else None
+    place, name = usable_device(device), str(folder / CONFIG)
+    values, generation = read_settings(folder / CONFIG)
+    settle = functools.partial(layout_of, generation=generation, name=name, num_classes=num_classes)
+    layout = settle(values, head=head)
+    stored_image = layout.config.image if image_size else None
     if image_size:
         if stored_image is None:
             raise InputError(f"image_size is {image_size}, and {folder} is no model of images")
         values = with_image_size(values, image_size)
-    layout = layout_of(values, generation, name=name, head=head, num_classes=num_classes)
+        layout = settle(values, head=head)
     tensors = open_tensors(folder, place).renamed(modern_name)
-    if layout.family is not None and head is None and not values.get("architectures"):
-        found = layout.family.head(layout.head_in(tensors.shapes) or layout.head)
-        layout = layout_of({**values, "architectures": [found.architecture]}, generation, name=name)
-    if head is None and layout.lacks_pooler(tensors.shapes):
-        layout = layout_of(values, generation, name=name, head="none")
+    found = head_of_file(layout, tensors) if head is None else layout.head
+    if found != layout.head:
+        layout = settle(values, head="none") if found == "none" else settle(with_class_of(layout, values, found))
     model = make_empty(layout)
     rules = layout.rules(model, tensors.shapes)
     if has_own_matrix(layout, rules, tensors):
@@ -108,8 +107,26 @@ def load_folder(
     if dtype is None and not as_stored:
         dtype = stored_dtype(values, name)
     fill(model, rules, tensors, dtype, folder)
-    make_lacking(model, lacking_reason(values, layout, name), place)
+    make_lacking(model, lacking_reason(layout, folder), place)
     return model.eval().to(place if device is None else device)
+
+
+def read_settings(file: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """What a `config.json` says, and the `generation_config.json` beside it, if there is one."""
+    beside = file.with_name(GENERATION)
+    return read_json(file), read_json(beside) if beside.is_file() else None
+
+
+def head_of_file(layout: Layout, tensors: Tensors) -> str:
+    """The kind of head that the names in a file show, where the config is silent or promises a pooler in vain."""
+    kind = layout.head if layout.file_head is not None else layout.head_in(tensors.shapes) or layout.head
+    return "none" if kind == "pool" and layout.lacks_pooler(tensors.shapes) else kind
+
+
+def with_class_of(layout: Layout, values: dict[str, Any], kind: str) -> dict[str, Any]:
+    """A `config.json` that names the class of a kind of head."""
+    assert layout.family is not None
+    return {**values, "architectures": [layout.family.head(kind).architecture]}
 
 
 def usable_device(device: torch.device | str | None) -> torch.device:
@@ -129,9 +146,11 @@ def make_empty(layout: Layout) -> Transformer:
     """The model without its weights: no memory is taken for them, and nothing is drawn at random."""
     with torch.device("meta"):
         model = Transformer(layout.config)
-    model.labels = labels_in(layout.values) if layout.config.num_classes else {}
-    if layout.family is not None:
-        model.origin = {CONFIG: layout.values, **({GENERATION: layout.generation} if layout.generation else {})}
+    classes = labels_in(layout.values) if layout.config.num_classes else {}
+    if layout.family is None:
+        model.about = About(classes=classes)
+    else:
+        model.about = About(classes=classes, settings=layout.values, generation=layout.generation)
     return model
 
 
@@ -203,12 +222,11 @@ def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.d
     assign(model, {name: value.to(dtype) for name, value in values.items()})
 
 
-def lacking_reason(values: dict[str, Any], layout: Layout, name: str) -> str:
+def lacking_reason(layout: Layout, folder: Path) -> str:
     """Why a head is new: the file has none of its kind, or one of another number of classes."""
-    folder, config = Path(name).parent, layout.config
-    if layout.is_new_head and layout.file_head == layout.head and config.num_classes is not None:
-        before = layout_of(values, name=name).config.num_classes
-        return f"the head of {folder} has {before} classes and is replaced by one of {config.num_classes}"
+    before, classes = layout.file_classes, layout.config.num_classes
+    if layout.is_new_head and layout.file_head == layout.head and classes is not None:
+        return f"the head of {folder} has {before} classes and is replaced by one of {classes}"
     return f"{folder} has no such head"
 
 

@@ -6,10 +6,14 @@ own, as `model_type: glassformer`.
 
 from pathlib import Path
 
+from torch import Tensor
+
 from glassformer.checkpoints.card import write_card
+from glassformer.checkpoints.choose_layout import layout_for
 from glassformer.checkpoints.folder import CONFIG, GENERATION, whole_folder, write_json
+from glassformer.checkpoints.generation_file import generation_values
 from glassformer.checkpoints.golden import write_golden
-from glassformer.checkpoints.layout import generation_values, layout_for, stored_values
+from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.load import make_empty
 from glassformer.checkpoints.preparation import Preparation, write_preparation
 from glassformer.checkpoints.tensors import SHARD, as_bytes, write_tensors
@@ -48,7 +52,6 @@ def write_model(
         check_vocabulary(tokenizer, model.config.vocab_size or 0)
         tokenizer.save(folder)
     layout = layout_for(model)
-    stored = {**dict(model.named_buffers()), **stored_values(model, layout)}
     values = {key: value for key, value in layout.values.items() if key != "torch_dtype"}
     if layout.family is not None:
         values["dtype"] = str(model.dtype).removeprefix("torch.")
@@ -56,8 +59,15 @@ def write_model(
     if layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None:
         write_json(folder / GENERATION, generation_values(layout))
     write_card(model, layout, folder)
-    rules = layout.rules(model if layout.config == model.config else make_empty(layout))
-    write_tensors(
-        folder, {rule.file: rule.write([stored[name] for name in rule.names]) for rule in rules}, max_shard_size
-    )
+    write_tensors(folder, stored_tensors(model, layout), max_shard_size)
     write_golden(model, folder)
+
+
+def stored_tensors(model: Transformer, layout: Layout) -> dict[str, Tensor]:
+    """The tensors of the file by their names there; of another form of the model, where the family's files have one."""
+    stored = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    empty = model
+    if layout.family is not None and layout.config != model.config:
+        empty, stored = make_empty(layout), layout.family.saved_weights(model.config, stored)
+    stored = {**dict(model.named_buffers()), **stored}
+    return {rule.file: rule.write([stored[name] for name in rule.names]) for rule in layout.rules(empty)}

@@ -35,8 +35,7 @@ from torch import Tensor
 from glassformer.checkpoints.example import alone, answers, is_per_token, kept, make_example, to_left
 from glassformer.checkpoints.folder import CONFIG, read_json
 from glassformer.checkpoints.golden import GOLDEN, read_golden, sample
-from glassformer.checkpoints.layout import layout_of
-from glassformer.checkpoints.load import load
+from glassformer.checkpoints.load import load_folder
 from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensors import weight_files
 from glassformer.core.cache import Cache
@@ -132,7 +131,7 @@ class Subject:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.values = folder, read_json(folder / CONFIG)
-        self.model = load(folder)
+        self.model = load_folder(folder)
         self.dtype = self.model.dtype
         self.is_half = torch.finfo(self.dtype).bits < 32
         if self.is_half:
@@ -249,13 +248,13 @@ def watched_and_not(subject: Subject) -> float:
 
 def saved_and_loaded(subject: Subject) -> float:
     """Through a folder of its own, in the dtype of the file."""
-    stored = load(subject.folder)
+    stored = load_folder(subject.folder)
     with tempfile.TemporaryDirectory() as folder:
         try:
             save(stored, folder)
         except OSError as error:
             raise NothingToCompareError(f"a copy could not be written: {error}") from None
-        again = load(folder)
+        again = load_folder(Path(folder))
         if again.config != stored.config:
             raise ValueError("the config that came back is another")
         weights = dict(again.named_parameters())
@@ -269,7 +268,7 @@ def half_and_full(subject: Subject) -> float:
     if not subject.is_half:
         raise NothingToCompareError("its weights are not of half precision")
     inputs = {n: v.to(subject.dtype) if v.is_floating_point() else v for n, v in subject.inputs.items()}
-    return distance(answers(load(subject.folder), inputs), subject.answers)
+    return distance(answers(load_folder(subject.folder), inputs), subject.answers)
 
 
 def golden_and_now(subject: Subject) -> float:
@@ -291,8 +290,8 @@ def golden_and_now(subject: Subject) -> float:
 
 
 def theirs_and_ours(subject: Subject) -> float:
-    layout = layout_of(subject.values, name=str(subject.folder / CONFIG))
-    if layout.family is None:
+    described = subject.model.about.settings
+    if not described:
         raise NothingToCompareError("it has no such model")
     if version_of("transformers") is None:
         raise NothingToCompareError("nothing to compare with: pip install transformers")
@@ -301,7 +300,7 @@ def theirs_and_ours(subject: Subject) -> float:
         inputs = alone(inputs, 0)  # without a padding token, it classifies one text at a time
     try:
         with quiet():
-            expected = their_answers(subject, layout.family.head(layout.head).architecture, inputs)
+            expected = their_answers(subject, described["architectures"][0], inputs)
     except (NothingToCompareError, RefusedError):
         raise
     except Exception as error:

@@ -5,8 +5,8 @@ Encoder alone classifies and embeds (BERT, ViT), decoder alone generates (GPT, L
 This is the last page of the core; `generation/` runs the model, `tasks/` train it.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
@@ -40,14 +40,22 @@ class Output:
     end_logits: Tensor | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What is said of a model and changes nothing it computes: carried along for whoever saves it or shows it."""
+
+    classes: Mapping[str, Any] = field(default_factory=dict)  # what its classes are called, and what kind they are
+    settings: Mapping[str, Any] = field(default_factory=dict)  # another library's description of it, if it has one
+    generation: Mapping[str, Any] = field(default_factory=dict)  # and of how it generates
+
+
 class Transformer(nn.Module):
     """head(decoder(target, encoder(source))), or either stack alone."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.origin: dict[str, dict[str, Any]] = {}  # the settings files it came with, where another library wrote them
-        self.labels: dict[str, Any] = {}  # what its classes are called, as `checkpoints/labels.py` keeps it
+        self.about = About()
         self.encoder = self.decoder = None
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))

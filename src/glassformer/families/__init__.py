@@ -8,8 +8,14 @@ There is no forward pass in any of them: what they compute is the core's, set by
     heads         kind of head -> Head: the class that transformers has for it, and the table of its own weights
     ignored       patterns of tensors in files that the model has no use for
     reads         further classes that appear in files -> the kind of head they are read with
-    describe      the inverse of `config`, for models that are trained here: the sizes and choices of the config.json
-                  that comes nearest
+    translates    whether such models translate, and are not only built like those that do
+
+A model that was made here is saved as the family it is built like. The page of such a family also has
+
+    resembles     whether a model is built like it; of all pages, one says so
+    describe      the inverse of `config`: the sizes and choices of the config.json that comes nearest
+    saved_form    config -> the config of its files, where these have another form of the same model
+    saved_weights (config, parameters by name) -> the parameters of that form
 
 Read first: `gpt2.py`. The engine is `families/table.py`.
 """
@@ -17,6 +23,7 @@ Read first: `gpt2.py`. The engine is `families/table.py`.
 from importlib import import_module
 from types import ModuleType
 
+from glassformer.config import TransformerConfig
 from glassformer.families.page import Family as Family
 from glassformer.families.page import Head as Head
 
@@ -27,8 +34,13 @@ PAGES = (
 )  # fmt: skip
 
 
+OPTIONAL = (
+    "prefix", "ignored", "reads", "translates", "resembles", "describe", "saved_form", "saved_weights"
+)  # fmt: skip
+
+
 def _family(page: ModuleType, model_type: str) -> Family:
-    optional = {name: getattr(page, name) for name in ("prefix", "ignored", "reads", "describe") if name in vars(page)}
+    optional = {name: getattr(page, name) for name in OPTIONAL if name in vars(page)}
     heads = page.heads.get(model_type, page.heads)  # of two names for one build, each has its own classes
     return Family(page.__name__.rpartition(".")[2], page.config, page.weights, heads, **optional)
 
@@ -38,3 +50,8 @@ FAMILIES: dict[str, Family] = {
     for page in (import_module(f"{__name__}.{name}") for name in PAGES)
     for model_type in page.model_types
 }
+
+
+def nearest_type(config: TransformerConfig) -> str:
+    """The `model_type` that a model made here is built like."""
+    return next(model_type for model_type, family in FAMILIES.items() if family.resembles(config))

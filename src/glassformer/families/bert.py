@@ -97,6 +97,15 @@ heads = {
 }
 
 
+def resembles(config: TransformerConfig) -> bool:
+    return reads_text_alone(config) and config.last_stack.norm_order == "post"
+
+
+def reads_text_alone(config: TransformerConfig) -> bool:
+    """Whether a model is an encoder alone, of texts."""
+    return config.decoder is None and config.patches is None
+
+
 def describe(config: TransformerConfig) -> dict[str, Any]:
     stack = config.last_stack
     return {

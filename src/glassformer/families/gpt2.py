@@ -63,6 +63,11 @@ heads = {
 }
 
 
+def resembles(config: TransformerConfig) -> bool:
+    stack = config.decoder
+    return config.encoder is None and stack is not None and stack.positions != "rotary" and stack.norm == "layer"
+
+
 def describe(config: TransformerConfig) -> dict[str, Any]:
     stack = config.last_stack
     return {

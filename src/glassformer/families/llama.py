@@ -89,6 +89,16 @@ def heads_of(name: str, *, span_prefix: str = "transformer.", **architectures: s
 heads = heads_of("Llama")
 
 
+def is_modern(config: TransformerConfig) -> bool:
+    """Whether a model is a decoder alone, with rotary positions or without a LayerNorm."""
+    stack = config.decoder
+    return config.encoder is None and stack is not None and (stack.positions == "rotary" or stack.norm != "layer")
+
+
+def resembles(config: TransformerConfig) -> bool:
+    return is_modern(config) and not config.last_stack.qk_norm
+
+
 def describe(config: TransformerConfig) -> dict[str, Any]:
     stack = config.last_stack
     base = stack.layer_kinds[0].rotary_base

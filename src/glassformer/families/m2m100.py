@@ -7,7 +7,7 @@ from glassformer.families.keys import Keys
 from glassformer.families.page import Head
 
 model_types = ("m2m_100",)
-prefix, weights = bart.prefix, bart.weights
+prefix, weights, translates = bart.prefix, bart.weights, True
 ignored = (*bart.ignored, "encoder.embed_positions.weights", "decoder.embed_positions.weights")
 heads = {
     "none": Head("M2M100Model"),

@@ -1,16 +1,19 @@
 """Marian (Junczys-Dowmunt et al., 2018) as the OPUS-MT models use it: the original Transformer, post-norm, with its
-sinusoids in halves. So the original Transformer, trained here, is saved in this layout (`describe`)."""
+sinusoids in halves. So the original Transformer, trained here, is saved in this layout (`saved_form`)."""
 
 from typing import Any
 
-from glassformer.config import TransformerConfig
+import torch
+from torch import Tensor
+
+from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families import bart
 from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
 from glassformer.families.table import Table, fixed
 
 model_types = ("marian",)
-prefix = bart.prefix
+prefix, translates = bart.prefix, True
 ignored = (*bart.ignored, "encoder.embed_positions.weight", "decoder.embed_positions.weight")
 
 
@@ -41,6 +44,10 @@ heads = {
 }
 
 
+def resembles(config: TransformerConfig) -> bool:
+    return config.encoder is not None and config.decoder is not None
+
+
 def describe(config: TransformerConfig) -> dict[str, Any]:
     source, target = config.encoder or config.last_stack, config.decoder or config.last_stack
     return {
@@ -60,3 +67,37 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "attention_dropout": target.attention_dropout,
         "activation_dropout": target.ffn_dropout,
     }
+
+
+def saved_form(config: TransformerConfig) -> TransformerConfig:
+    """An original Transformer as Marian's files express it: sinusoids in halves, a bias (of zeros) on the logits."""
+    if config.head != "language":
+        return config
+    return config.replace(**(_in_halves(config) if _is_interleaved(config) else {}), head_bias=True)
+
+
+def saved_weights(config: TransformerConfig, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Halves for interleaved sinusoids: every axis of width d_model is permuted alike, so the same is computed."""
+    if _is_interleaved(config):
+        width = config.last_stack.d_model
+        order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])
+        weights = {name: _permuted(name, value, order) for name, value in weights.items()}
+    first = next(iter(weights.values()))
+    return {"head.out.bias": first.new_zeros(config.output_vocab_size), **weights}
+
+
+def _is_interleaved(config: TransformerConfig) -> bool:
+    return all(stack is not None and stack.sinusoids == "interleaved" for stack in (config.encoder, config.decoder))
+
+
+def _in_halves(config: TransformerConfig) -> dict[str, StackConfig]:
+    stacks = {"encoder": config.encoder, "decoder": config.decoder}
+    return {name: stack.replace(sinusoids="halves") for name, stack in stacks.items() if stack is not None}
+
+
+def _permuted(name: str, value: Tensor, order: Tensor) -> Tensor:
+    """Permutes the axis that reads or writes the stream: columns of what reads it, rows of what writes it."""
+    module, leaf = name.split(".")[-2:]
+    if module in ("tokens", "q", "k", "v", "up") or name == "head.out.weight":
+        return value[:, order] if leaf == "weight" and value.ndim == 2 else value
+    return value if name == "head.out.bias" else value[order]

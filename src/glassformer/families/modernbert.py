@@ -4,6 +4,7 @@ three see a window, and the embedding's norm stands for the first block's."""
 from typing import Any
 
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.families import bert
 from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
 from glassformer.families.table import split
@@ -79,6 +80,10 @@ heads = {
     "token": Head("ModernBertForTokenClassification", _CLASSES, _NORMED),
     "span": Head("ModernBertForQuestionAnswering", _CLASSES, _NORMED),
 }
+
+
+def resembles(config: TransformerConfig) -> bool:
+    return bert.reads_text_alone(config) and config.last_stack.norm_order != "post"
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from glassformer.config import TransformerConfig
 from glassformer.families.keys import Keys
 from glassformer.families.table import Table
@@ -33,7 +35,11 @@ class Family:
     prefix: str = ""
     ignored: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
+    translates: bool = False
+    resembles: Callable[[TransformerConfig], bool] = lambda config: False
     describe: Callable[[TransformerConfig], dict[str, Any]] | None = None
+    saved_form: Callable[[TransformerConfig], TransformerConfig] = lambda config: config
+    saved_weights: Callable[[TransformerConfig, dict[str, Tensor]], dict[str, Tensor]] = lambda config, weights: weights
 
     def table(self, config: TransformerConfig) -> Table:
         """The names of the model without a head; in some families they depend on its settings."""

@@ -90,6 +90,10 @@ heads = {
 }
 
 
+def resembles(config: TransformerConfig) -> bool:
+    return config.series is not None and config.decoder is None
+
+
 def describe(config: TransformerConfig) -> dict[str, Any]:
     stack, series = config.last_stack, config.series
     assert series is not None

@@ -27,6 +27,10 @@ weights = {
 }
 
 
+def resembles(config: TransformerConfig) -> bool:
+    return llama.is_modern(config) and config.last_stack.qk_norm
+
+
 def describe(config: TransformerConfig) -> dict[str, Any]:
     common = {key: value for key, value in llama.describe(config).items() if key != "mlp_bias"}
     return {**common, "use_sliding_window": False}

@@ -59,6 +59,10 @@ heads = {
 }
 
 
+def resembles(config: TransformerConfig) -> bool:
+    return config.image is not None and config.decoder is None
+
+
 def describe(config: TransformerConfig) -> dict[str, Any]:
     stack, image = config.last_stack, config.image
     assert image is not None

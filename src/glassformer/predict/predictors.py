@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.labels import class_names
+from glassformer.checkpoints.labels import class_names, problem_of
 from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
@@ -256,7 +256,7 @@ def classify(
 
 def as_labels(model: Transformer, logits: Tensor) -> list[Label | Labels]:
     """Logits (B, C) as the likeliest class of each row, with its probability; or as all classes that apply."""
-    several = model.labels.get("problem_type") == "multi_label_classification"
+    several = problem_of(model) == "multi_label_classification"
     names = class_names(model)
     found: list[Label | Labels] = []
     for row in probabilities_of(model, logits).tolist():
@@ -271,7 +271,7 @@ def as_labels(model: Transformer, logits: Tensor) -> list[Label | Labels]:
 
 def probabilities_of(model: Transformer, logits: Tensor) -> Tensor:
     """Of one class among all, or of each by itself; a regression's number stays as it is."""
-    kind = model.labels.get("problem_type")
+    kind = problem_of(model)
     if kind == "regression":
         return logits
     alone = kind == "multi_label_classification" or logits.shape[-1] == 1

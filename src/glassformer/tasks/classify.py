@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.labels import Problem, class_names, name_classes
+from glassformer.checkpoints.labels import Problem, class_names, name_classes, problem_of
 from glassformer.config import TransformerConfig
 from glassformer.data.batches import bucketed
 from glassformer.data.files import Examples
@@ -91,7 +91,7 @@ class Classify(ClassTask):
         if settings.init is not None and settings.head is None:
             self.model = make_model(settings, self.no_config, head="class")
             self.names = class_names(self.model)
-            self.several = self.model.labels.get("problem_type") == SEVERAL
+            self.several = problem_of(self.model) == SEVERAL
             return
         self.names = label_names(self.train or ())
         if len(self.names) < 2:

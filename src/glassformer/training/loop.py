@@ -345,7 +345,7 @@ def copy_of(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
     copy.to_empty(device=model.device)
     copy.tie()
     copy.load_state_dict(weights, strict=False)
-    copy.origin, copy.labels = model.origin, model.labels
+    copy.about = model.about
     return copy
 
 

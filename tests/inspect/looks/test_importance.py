@@ -85,7 +85,7 @@ def test_a_model_without_a_run_is_judged_on_files(tmp_path: Path) -> None:
     task = make_task(tasks.ClassifySettings(**SMALL))
     cut_out(attention_sites(task.model)["encoder.blocks.1.attn"].attention, 0)
     gf.save(task.model, tmp_path / "model", tokenizer=task.tokenizer)
-    labels = list(task.model.labels["id2label"].values())
+    labels = list(task.model.about.classes["id2label"].values())
     rows = [f"the text of number {i},{labels[i % len(labels)]}" for i in range(12)]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     how: dict[str, Any] = {"data": [tmp_path / "texts.csv"], "task": "classify"}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 
-from glassformer.checkpoints.labels import class_names
+from glassformer.checkpoints.labels import class_names, problem_of
 from glassformer.core.heads import ClassHead, Head, LanguageHead, SpanHead, TokenHead
 from glassformer.core.model import Transformer
 from glassformer.inspect.steps.step import Place, place_of, step_of
@@ -109,7 +109,7 @@ def logit_row(head: Head, x: Tensor, logits: Tensor, best: int, name: str) -> Wo
 def probabilities(model: Transformer, logits: Tensor, places: dict[int, str]) -> Equation:
     """Softmax over all tokens or classes; where each class is judged by itself, the logistic function of each."""
     wide = logits.double()
-    if model.labels.get("problem_type") == "multi_label_classification":
+    if problem_of(model) == "multi_label_classification":
         chances = 1 / (1 + (-wide).exp())
         rows: list[Numbers | Worked] = [numbers("p", chances, places)]
         said, made = "p = 1 / (1 + exp(-logit)), each class by itself", "chances = 1 /"

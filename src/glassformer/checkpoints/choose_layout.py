@@ -1,0 +1,107 @@
+"""The layout to save a model in: of the family it came from or is built like; our own where no family expresses it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from glassformer.checkpoints.generation_file import plain
+from glassformer.checkpoints.labels import unnamed
+from glassformer.checkpoints.layout import Layout
+from glassformer.checkpoints.own_format import own_form
+from glassformer.checkpoints.read_layout import layout_of
+from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.families import FAMILIES, nearest_type
+from glassformer.families.keys import TOKENS
+
+NAME = "its config.json"
+
+
+def layout_for(model: Transformer) -> Layout:
+    """How to save a model; its config is that of the model, or of the form that the family's files have of it."""
+    is_new = not model.about.settings
+    settings = described(model.config) if is_new else model.about.settings
+    values = {**settings, **model.about.classes}
+    ours = FAMILIES[values["model_type"]].saved_form(model.config) if is_new else model.config
+    try:
+        layout = with_head_of(ours, values, model.about.generation or None)
+    except InputError as error:
+        if not is_new:
+            raise
+        return own_form(model, str(error))
+    layout = replace(layout, config=with_same_freedom(layout.config, ours, is_new=is_new))
+    difference = first_difference(layout.config.to_dict(), ours.to_dict())
+    if difference is None:
+        return layout
+    name, theirs, value = difference
+    is_so = f"{name} is given" if isinstance(value, dict) else f"{name} is {value!r}"
+    has = "one" if isinstance(theirs, dict) else repr(theirs)
+    return own_form(model, f"{is_so}, where a {layout.values['model_type']} model has {has}")
+
+
+def with_head_of(config: TransformerConfig, values: Mapping[str, Any], generation: Mapping[str, Any] | None) -> Layout:
+    """The layout of these values; of a class that pools, without its pooler where the model has none."""
+    layout = layout_of(values, generation, name=NAME)
+    return layout_of(values, name=NAME, head="none") if (layout.head, config.head) == ("pool", "none") else layout
+
+
+def described(config: TransformerConfig) -> dict[str, Any]:
+    """The config.json that comes nearest to a model made here: of the family that it is built like."""
+    model_type = nearest_type(config)
+    family = FAMILIES[model_type]
+    assert family.describe is not None
+    head = config.head if config.head in family.kinds else list(family.heads)[-1]
+    tokens = {key: plain(getattr(config, key)) for key in TOKENS} if config.reads_tokens else {}
+    return {
+        "model_type": model_type,
+        "architectures": [family.head(head).architecture],
+        **tokens,
+        "tie_word_embeddings": config.tie_embeddings,
+        **(unnamed(config.num_classes) if config.num_classes else {}),
+        **family.describe(config),
+    }
+
+
+TRAINING = ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "drop_path")
+
+
+def with_same_freedom(theirs: TransformerConfig, ours: TransformerConfig, *, is_new: bool) -> TransformerConfig:
+    """A family's config with what may differ as it is in ours.
+
+    How a model generates is written beside the config; how it was trained says nothing about what it computes. Whether
+    the head is tied is seen in the file, which stores a matrix of its own; only a file that is newly described says it
+    too. What reads patches has as many positions as there are patches, and no special tokens.
+    """
+    names = ["generation", "init", "head_dropout", *([] if is_new else ["tie_embeddings"])]
+    names += [] if ours.reads_tokens else TOKENS
+    free: dict[str, Any] = {name: getattr(ours, name) for name in names}
+    for name in ("encoder", "decoder"):
+        stack, other = getattr(ours, name), getattr(theirs, name)
+        if stack and other:
+            same = {field: getattr(stack, field) for field in TRAINING}
+            if every_kind(stack) == every_kind(other):
+                same["layer_kinds"] = stack.layer_kinds
+            if ours.patches and name == "encoder":
+                same["max_len"] = stack.max_len
+            free[name] = other.replace(**same)
+    return theirs.replace(**free)
+
+
+def every_kind(stack: StackConfig) -> list[LayerKind]:
+    """The kind of each layer: a pattern may be written in more than one way."""
+    return [stack.layer_kinds[layer % len(stack.layer_kinds)] for layer in range(stack.num_layers)]
+
+
+def first_difference(theirs: Any, ours: Any, path: str = "") -> tuple[str, Any, Any] | None:
+    """The first field in which two configs differ: its name, and both values."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        both_nested = {key: isinstance(ours[key], dict) and isinstance(theirs.get(key), dict) for key in ours}
+        for key in sorted(
+            ours, key=both_nested.__getitem__
+        ):  # a head or a stack too many says more than a detail of one
+            found = first_difference(theirs.get(key), ours[key], f"{path}.{key}" if path else key)
+            if found is not None:
+                return found
+        return None
+    return None if theirs == ours else (path, theirs, ours)

@@ -1,0 +1,56 @@
+"""`generation_config.json`: how a model generates, and its special tokens; read into a config, and written from one."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from glassformer.checkpoints.layout import Layout
+from glassformer.config import GenerationConfig, TransformerConfig
+from glassformer.errors import InputError
+from glassformer.families.keys import TOKENS, token_ids
+
+# What generates otherwise and is not known here, with the values that change nothing.
+UNKNOWN_GENERATION: dict[str, tuple[Any, ...]] = {
+    "typical_p": (1.0,), "epsilon_cutoff": (0.0,), "eta_cutoff": (0.0,), "top_h": (), "num_beam_groups": (1,),
+    "diversity_penalty": (0.0,), "penalty_alpha": (0.0,), "encoder_repetition_penalty": (1.0,),
+    "encoder_no_repeat_ngram_size": (0,), "begin_suppress_tokens": ([],), "exponential_decay_length_penalty": (),
+    "sequence_bias": (), "guidance_scale": (1.0,), "watermarking_config": (), "stop_strings": (), "dola_layers": (),
+    "force_words_ids": (), "constraints": (),
+}  # fmt: skip
+
+
+def with_generation(
+    config: TransformerConfig, values: Mapping[str, Any], generation: Mapping[str, Any] | None, name: str
+) -> TransformerConfig:
+    """A config that generates as its files say; what they say of special tokens there goes before `config.json`."""
+    if generation is not None:
+        name = name.replace("config.json", "generation_config.json")
+    given = values if generation is None else generation
+    for key, harmless in UNKNOWN_GENERATION.items():
+        if given.get(key) is not None and given[key] not in harmless:
+            raise InputError(f"{name}: {key} is {given[key]!r}, which is not known here. Remove it to go without")
+    settings = {
+        entry.name: given[entry.name] for entry in fields(GenerationConfig) if given.get(entry.name) is not None
+    }
+    tokens = {key: token_ids(given.get(key), values) for key in TOKENS}
+    tokens = {key: value for key, value in tokens.items() if value is not None}
+    try:
+        return config.replace(generation=GenerationConfig.from_dict(settings), **tokens)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def generation_values(layout: Layout) -> dict[str, Any]:
+    """What stands in `generation_config.json`: what it had, with the model's own settings."""
+    default, config = GenerationConfig(), layout.config
+    tokens = {key: getattr(config, key) for key in TOKENS if getattr(config, key) is not None}
+    settings = {
+        key: value
+        for key, value in config.generation.to_dict().items()
+        if key in layout.generation or value != default.to_dict()[key]
+    }
+    return {**layout.generation, **settings, **{key: plain(value) for key, value in tokens.items()}}
+
+
+def plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
