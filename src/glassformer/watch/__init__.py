@@ -1,4 +1,4 @@
-"""Watching a call from outside: `record` keeps what it computes, `ablate` silences heads.
+"""Watching a call from outside: `listen` is the mechanism, `record` keeps what is computed, `ablate` silences heads.
 
-`activations` names every step.
+`activations` names every step, and `names` takes such a name apart.
 """

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from glassformer.core.attention import Attention
 from glassformer.errors import InputError, nearest
 from glassformer.watch.activations import attention_names, stacks_of
-from glassformer.watch.names import StepName, split_name
+from glassformer.watch.names import StepName, split_head, split_name
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def ablate(model: nn.Module, heads: Sequence[str]) -> Iterator[list[str]]:
     sites, chosen = attention_sites(model), choose_heads(model, heads)
     by_module: dict[Attention, dict[int, list[int]]] = {}
     for name in chosen:
-        path, _, head = name.rpartition(".")
+        path, head = split_head(name)
         site = sites[path]
         by_module.setdefault(site.attention, {}).setdefault(site.layer, []).append(int(head))
     with ExitStack() as hooks:
@@ -104,7 +104,7 @@ def choose_heads(model: nn.Module, heads: Sequence[str]) -> list[str]:
 
 
 def _no_such_head(wanted: str, sites: Mapping[str, Site]) -> InputError:
-    path, _, head = wanted.rpartition(".")
+    path, head = split_head(wanted)
     matched = [name for name in sites if fnmatchcase(name, path)]
     if matched:
         number = sites[matched[0]].attention.num_heads

@@ -1,26 +1,21 @@
-"""The steps of a model that can be watched: their names, and hooks that see them where modules are called.
+"""The steps of a model that can be watched: their names, and the modules that compute them.
 
     {stack}.embed  .embed.positions  .placed  ...  .norm
     {stack}.blocks.{layer}.attn_norm  .attn.q  .attn.k  .attn.v  .attn.scores  .attn.mixed  .attn.out  .attn_residual
     the same with cross;  .ffn_norm  .ffn.up  .ffn.gate  .ffn.hidden  .ffn.down  .ffn_residual
     head.project  head.norm  head.pooled  logits  loss
 
-Names count layers, not stored blocks: a block that is applied twice is seen twice. Read next: `record.py`.
+Names count layers, not stored blocks: a block that is applied twice is seen twice. Read next: `listen.py`.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
 
-from torch import Tensor, nn
+from torch import nn
 
-from glassformer.core.attention import Attention, split_heads
 from glassformer.core.block import Block
 from glassformer.core.heads import ClassHead, SpanHead
 from glassformer.core.model import Transformer
 from glassformer.core.stack import Stack
-
-See = Callable[[str, Tensor, int | None], None]  # name, value, the axis that its rows are counted along
 
 
 def stacks_of(model: nn.Module) -> list[tuple[str, Stack]]:
@@ -107,69 +102,3 @@ def parts_of_head(head: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
     for name, module in head.named_children() if head is not None else ():
         if name in ("project", "norm") and is_real(module):
             yield name, module
-
-
-def listen(model: nn.Module, see: See) -> list[Any]:
-    """Hooks that call `see` with every step the core does not tell by itself; whoever asks removes them."""
-    handles = [handle for prefix, stack in stacks_of(model) for handle in listen_to_stack(stack, prefix, see)]
-    return handles + (listen_to_head(model, see) if isinstance(model, Transformer) else [])
-
-
-def listen_to_stack(stack: Stack, prefix: str, see: See) -> list[Any]:
-    layer = 0  # the one that runs, as a block may be the block of several
-
-    def of_stack(path: str, module: nn.Module, args: Any, made: Tensor) -> None:
-        see(prefix + path, made, 1)
-
-    def of_layer(step: str, module: nn.Module, args: Any, made: Tensor) -> None:
-        see(f"{prefix}blocks.{layer}.{step}", made, 1)
-
-    def enter(block: nn.Module, args: Any) -> None:
-        nonlocal layer
-        layer = args[2]
-        if layer == 0:
-            see(f"{prefix}placed", args[0], 1)
-
-    def mixed(site: str, heads: int, module: nn.Module, args: Any) -> None:
-        see(f"{prefix}blocks.{layer}.{site}.mixed", split_heads(args[0], heads), 2)
-
-    def hidden(module: nn.Module, args: Any) -> None:
-        see(f"{prefix}blocks.{layer}.ffn.hidden", args[0], 1)
-
-    handles = [module.register_forward_hook(partial(of_stack, path)) for path, module in parts_of_stack(stack)]
-    for block in stack.blocks:
-        assert isinstance(block, Block)
-        handles.append(block.register_forward_pre_hook(enter))
-        handles += [module.register_forward_hook(partial(of_layer, step)) for step, module in parts_of_block(block)]
-        for site, attention in block.named_children():
-            if isinstance(attention, Attention):
-                seen = partial(mixed, site, attention.num_heads)
-                handles.append(attention.out.register_forward_pre_hook(seen))
-        handles.append(block.ffn.down.register_forward_pre_hook(hidden))
-    return handles
-
-
-def listen_to_head(model: Transformer, see: See) -> list[Any]:
-    def part(name: str, module: nn.Module, args: Any, made: Tensor) -> None:
-        see(f"head.{name}", made, None)
-
-    def answer(module: nn.Module, args: Any, made: Any) -> None:
-        if isinstance(module, SpanHead):
-            named = {"start_logits": made[0], "end_logits": made[1]}
-        elif isinstance(module, ClassHead):
-            named = {"head.pooled": made[1], "logits": made[0]}
-        else:
-            named = {"logits": made}
-        for name, value in named.items():
-            if value is not None:
-                see(name, value, None)
-
-    def whole(module: nn.Module, args: Any, made: Any) -> None:
-        for name in ("logits", "loss"):  # the logits once more: a forecast is brought back to the level of its window
-            if getattr(made, name) is not None:
-                see(name, getattr(made, name), None)
-
-    handles = [module.register_forward_hook(partial(part, name)) for name, module in parts_of_head(model.head)]
-    if model.head is not None:
-        handles.append(model.head.register_forward_hook(answer))
-    return [*handles, model.register_forward_hook(whole)]

@@ -27,6 +27,20 @@ class StepName(NamedTuple):
     def __str__(self) -> str:
         return join_name(self.stack, "" if self.layer is None else str(self.layer), self.step)
 
+    @property
+    def words(self) -> list[str]:
+        return self.step.split(".")
+
+    @property
+    def site(self) -> str:
+        """attn of attn.q: which part of a block it is of, or the step itself."""
+        return self.words[0]
+
+    @property
+    def part(self) -> str:
+        """q of attn.q; empty where the step has no parts."""
+        return ".".join(self.words[1:])
+
 
 def split_name(name: str) -> tuple[str, str, str]:
     """Stack, layer and step, as they are written: a folded ledger has layers 0-11. What there is none of is empty."""
@@ -36,6 +50,12 @@ def split_name(name: str) -> tuple[str, str, str]:
         return ".".join(words[:i]), words[i + 1], ".".join(words[i + 2 :])
     begin = next((i + 1 for i, word in enumerate(words) if word in STACKS), 0)
     return ".".join(words[:begin]), "", ".".join(words[begin:])
+
+
+def split_head(name: str) -> tuple[str, str]:
+    """decoder.blocks.0.cross.3 -> its attention decoder.blocks.0.cross, and head 3 as it is written."""
+    attention, _, head = name.rpartition(".")
+    return attention, head
 
 
 def join_name(stack: str, layer: str, step: str) -> str:

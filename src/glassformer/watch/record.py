@@ -9,10 +9,9 @@
 
 Attention weights are called as the module that makes them, everything else as its step. The weights are worked out
 from q and k beside the fused kernel, so that it need not be left for the sake of a look.
-Read next: `steps.py`, which says of every step what it is and which line computes it.
+Read next: `inspect/steps/step.py`, which says of every step what it is and which line computes it.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -25,16 +24,15 @@ from torch import Tensor, nn
 
 from glassformer.core.attention import Attending, attention_scores, attention_weights
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, watched_by
-from glassformer.core.stack import Stack
 from glassformer.errors import InputError, nearest
-from glassformer.watch.activations import activation_names, attention_names, listen, stacks_of
+from glassformer.watch.activations import activation_names, attention_names, stacks_of
+from glassformer.watch.listen import Listener, listening
 
 Names = bool | str | Sequence[str]  # all or none, a name, or several; `*` stands for anything in one
 Rows = slice | Sequence[int] | None
 
 
-class Seen(NamedTuple):
+class Piece(NamedTuple):
     """A tensor of the call that runs, which axis its rows are counted along, and which rows it has: None for all."""
 
     value: Tensor
@@ -43,14 +41,13 @@ class Seen(NamedTuple):
     over_keys: bool = False  # the last axis grows with every call
 
 
-class Record(Mapping[str, Tensor]):
+class Record(Mapping[str, Tensor], Listener):
     """What was seen of the last pass, by name, in the order of computation. All calls with one cache are one pass.
 
     Only a head answers for each call by itself. Rows are counted from the first that the cache has seen.
     """
 
     def __init__(self, model: nn.Module, attention: Names, heads: Sequence[int] | None, rows: Rows, also: Names):
-        self._prefix = {stack: prefix for prefix, stack in stacks_of(model)}
         self._attention = choose(attention, attention_names(model), "attention")
         self._activations = choose(also, activation_names(model), "activation")
         check_indices("heads", heads)
@@ -58,9 +55,7 @@ class Record(Mapping[str, Tensor]):
         self._heads, self._rows = heads, rows
         for name in self._attention if heads is not None else ():
             check_heads(heads, name, model)
-        self._thread = threading.get_ident()
-        self._running: Stack | None = None
-        self._call: dict[str, Seen] = {}
+        self._call: dict[str, Piece] = {}
         self._seen: dict[str, Tensor] = {}
         self._of_cache: WeakKeyDictionary[Cache, dict[str, tuple[Tensor, list[int], int]]] = WeakKeyDictionary()
 
@@ -75,49 +70,42 @@ class Record(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self._seen)
 
-    def hooks(self, model: nn.Module) -> list[Any]:
-        handles = listen(model, self.see) if self._activations else []
-        return handles + [
-            handle
-            for stack in self._prefix
-            for handle in (
-                stack.register_forward_pre_hook(self._begin),
-                stack.register_forward_hook(self._settle, with_kwargs=True),
-            )
-        ]
+    @property
+    def has_steps(self) -> bool:
+        """Whether it records anything but attention weights."""
+        return bool(self._activations)
 
-    def see(self, name: str, value: Tensor, axis: int | None) -> None:
-        """What a hook saw. It stands on a module that other threads may be using: those are not listened to."""
-        if name not in self._activations or threading.get_ident() != self._thread:
-            return
-        if name.split(".")[0] == "head" or "." not in name:  # behind all stacks
-            self._seen[name] = value.detach()
-        else:
-            self._call[name] = Seen(value.detach(), axis)
+    def begins(self) -> None:
+        self._call.clear()  # what a refused call left
 
     @torch.no_grad()
-    def watch(self, stack: Stack, context: Context, layer: int, step: str, value: Any) -> None:
-        """What the core tells: an attention before it mixes, and the stream after each branch."""
-        if stack not in self._prefix:
-            return
-        name = f"{self._prefix[stack]}blocks.{layer}.{step}"
-        if not isinstance(value, Attending):
-            self.see(name, value, 1)
-            return
-        self.see(f"{name}.q", value.q, 2)
-        for part, tensor in (("k", value.k), ("v", value.v)):  # of all rows so far
+    def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
+        self.passes(f"{name}.q", attending.q, 2)
+        for part, tensor in (("k", attending.k), ("v", attending.v)):  # of all rows so far
             if f"{name}.{part}" in self._activations:
-                self.see(f"{name}.{part}", tensor.clone(), None)  # a cache writes over its own
+                self._call[f"{name}.{part}"] = Piece(tensor.detach().clone(), None)  # a cache writes over its own
         if f"{name}.scores" in self._activations:
-            self._call[f"{name}.scores"] = self._compute(attention_scores, value, context.cache)
+            self._call[f"{name}.scores"] = self._compute(attention_scores, attending, cache)
         if name in self._attention:
-            self._call[name] = self._compute(attention_weights, value, context.cache)
-        if stack is not self._running:  # a layer that was called by itself
-            self._finish(context.cache, value.mask.queries)
+            self._call[name] = self._compute(attention_weights, attending, cache)
 
-    def _compute(self, formula: Callable[..., Tensor], value: Attending, cache: Cache | None) -> Seen:
+    def passes(self, name: str, value: Tensor, axis: int | None) -> None:
+        if name not in self._activations:
+            return
+        if axis is None:  # behind all stacks
+            self._seen[name] = value.detach()
+        else:
+            self._call[name] = Piece(value.detach(), axis)
+
+    def ends(self, cache: Cache | None, length: int) -> None:
+        """The rows of this call come after those of the earlier calls with its cache."""
+        for name, piece in self._call.items():
+            self._seen[name] = piece.value if cache is None else self._continued(name, piece, cache, length)
+        self._call.clear()
+
+    def _compute(self, formula: Callable[..., Tensor], attending: Attending, cache: Cache | None) -> Piece:
         """Scores or weights of the chosen heads and rows."""
-        attention, q, k, _, mask = value
+        attention, q, k, _, mask = attending
         chosen = range(attention.num_heads) if self._heads is None else self._heads
         heads = [head % attention.num_heads for head in chosen]
         if self._heads is not None:
@@ -133,27 +121,11 @@ class Record(Mapping[str, Tensor]):
         made = torch.cat(parts, dim=2) if len(parts) > 2 else parts[-1]
         if cache is None and self._rows is not None and not isinstance(self._rows, slice):
             made = made[:, :, [rows.index(row % mask.queries) for row in self._rows]]  # as they were asked for
-        return Seen(made, 2, None if self._rows is None else rows, over_keys=True)
+        return Piece(made, 2, None if self._rows is None else rows, over_keys=True)
 
-    def _begin(self, stack: nn.Module, args: Any) -> None:
-        if threading.get_ident() == self._thread and isinstance(stack, Stack):
-            self._running = stack
-            self._call.clear()  # what a refused call left
-
-    def _settle(self, stack: nn.Module, args: Any, kwargs: dict[str, Any], made: Tensor) -> None:
-        if threading.get_ident() == self._thread:
-            self._running = None
-            self._finish(kwargs.get("cache"), made.shape[1])
-
-    def _finish(self, cache: Cache | None, length: int) -> None:
-        """A stack has run: its rows come after those of the earlier calls with its cache."""
-        for name, seen in self._call.items():
-            self._seen[name] = seen.value if cache is None else self._continued(name, seen, cache, length)
-        self._call.clear()
-
-    def _continued(self, name: str, seen: Seen, cache: Cache, length: int) -> Tensor:
+    def _continued(self, name: str, piece: Piece, cache: Cache, length: int) -> Tensor:
         """These rows after those of the earlier calls with this cache, cropped and reordered as it was since."""
-        start, (value, axis, rows, over_keys) = cache.length - length, seen
+        start, (value, axis, rows, over_keys) = cache.length - length, piece
         if axis is None:
             return value
         new = list(range(start, cache.length)) if rows is None else rows
@@ -188,13 +160,8 @@ def record(
     if not stacks_of(model):
         raise InputError(f"a {type(model).__name__} has no Stack inside: give a Transformer or a Stack")
     seen = Record(model, attention, heads, rows, activations)
-    handles = seen.hooks(model)
-    try:
-        with watched_by(seen.watch):
-            yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
+    with listening(model, seen, steps=seen.has_steps):
+        yield seen
 
 
 def choose(wanted: Names, known: list[str], kind: str) -> frozenset[str]:

@@ -4,27 +4,24 @@ Only what grows with the length is kept. The weights, which grow with its square
 slice of them is asked for (`slices.py`). All else that passes by leaves its name and its shape.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core.attention import Attending
-from glassformer.core.context import Context, watched_by
+from glassformer.core.cache import Cache
 from glassformer.core.model import Transformer
-from glassformer.core.stack import Stack
 from glassformer.explore.view.slices import Layer
-from glassformer.watch.activations import listen, stacks_of
+from glassformer.watch.listen import Listener, listening
 
 HIDDEN = 128  # numbers that stand for the feed-forward's hidden layer
 
 
 @dataclass
-class Seen:
+class Seen(Listener):
     """By the names of `gf.record`."""
 
     row: int = 0  # of the batch: the one that is kept
@@ -39,7 +36,7 @@ class Seen:
         rest = [*self.norms.values(), *self.hidden.values(), *self.active.values()]
         return sum(layer.bytes for layer in self.layers.values()) + sum(x.numel() * 4 for x in rest)
 
-    def attends(self, name: str, attending: Attending) -> None:
+    def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
         attention, q, k, v, mask = attending
         square = (*q.shape[:3], k.shape[2])
         shapes = {".q": q.shape, ".k": k.shape, ".v": v.shape, ".scores": square, "": square}
@@ -48,7 +45,7 @@ class Seen:
         without_tiles = replace(mask, _whole=[])  # the call keeps a mask of all rows and keys, where it is small enough
         self.layers[name] = Layer(q, k, v, without_tiles, self.row, attention.scale, attention.cap)
 
-    def passes(self, name: str, value: Tensor) -> None:
+    def passes(self, name: str, value: Tensor, axis: int | None) -> None:
         self.shapes[name] = tuple(value.shape)
         if name.endswith((".placed", "_residual")):
             self.norms[name] = value[self.row].norm(dim=-1)
@@ -60,27 +57,9 @@ class Seen:
 @contextmanager
 def seeing(model: Transformer, row: int = 0) -> Iterator[Seen]:
     """Watches the passes inside the `with`, in this thread, of one row of the batch."""
-    seen, thread = Seen(row), threading.get_ident()
-    prefix = {stack: name for name, stack in stacks_of(model)}
-
-    def watch(stack: Stack, context: Context, layer: int, step: str, value: Any) -> None:
-        name = f"{prefix[stack]}blocks.{layer}.{step}"
-        if isinstance(value, Attending):
-            seen.attends(name, value)
-        else:
-            seen.passes(name, value)
-
-    def see(name: str, value: Tensor, axis: int | None) -> None:
-        if threading.get_ident() == thread:  # the hooks stand on modules that another thread may use
-            seen.passes(name, value)
-
-    handles = listen(model, see)
-    try:
-        with watched_by(watch):
-            yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
+    seen = Seen(row)
+    with listening(model, seen):
+        yield seen
 
 
 def pooled(hidden: Tensor) -> Tensor:

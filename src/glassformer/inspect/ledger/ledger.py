@@ -249,7 +249,7 @@ def equation_of(name: str, config: TransformerConfig) -> str:
 def is_fused(name: str, config: TransformerConfig) -> bool:
     """Whether the fused kernel computes this within itself: scores and weights, unless they are capped."""
     is_score = name.endswith((".scores", ".attn", ".cross"))
-    return is_score and getattr(config, name.split(".")[0]).score_cap is None
+    return is_score and getattr(config, split_name(name)[0]).score_cap is None
 
 
 def is_cached(name: str, config: TransformerConfig) -> bool:

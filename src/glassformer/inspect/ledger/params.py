@@ -62,15 +62,15 @@ def named_once(model: nn.Module) -> Iterator[tuple[list[str], int]]:
 
 def kind_of(name: str) -> str:
     """encoder.blocks.3.attn.q.weight -> self-attention"""
-    _, layer, step = StepName.parse(name)
-    words = step.split(".")
-    if words[0] == "head":
+    parsed = StepName.parse(name)
+    words = parsed.words
+    if parsed.site == "head":
         return "head"
     if any(word.endswith("norm") for word in words):
         return "norms"
     if "positions" in words or "position_bias" in words:
         return "positions"
-    return "embedding" if layer is None else KINDS[words[0]]
+    return "embedding" if parsed.layer is None else KINDS[parsed.site]
 
 
 def part_of(name: str) -> str:

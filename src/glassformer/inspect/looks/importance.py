@@ -101,11 +101,10 @@ def picture_importance(found: Importances, path: Path) -> None:
     metric = next(iter(found.whole.metrics))
     places: dict[str, dict[tuple[int, int], float]] = {}
     for row in found.heads:
-        stack, layer, step = StepName.parse(row.head)
-        assert layer is not None
-        part, head = step.split(".")
-        name = f"{stack} {'cross-attention' if part == 'cross' else 'self-attention'}".strip()
-        places.setdefault(name, {})[layer, int(head)] = row.worse[metric]
+        head = StepName.parse(row.head)
+        assert head.layer is not None
+        name = f"{head.stack} {'cross-attention' if head.site == 'cross' else 'self-attention'}".strip()
+        places.setdefault(name, {})[head.layer, int(head.part)] = row.worse[metric]
     maps = {}
     for name in sorted(places, key=lambda name: (name.startswith("decoder"), "cross" in name)):
         values = places[name]

@@ -15,12 +15,11 @@ from glassformer.watch.names import StepName
 
 
 def stack_step(name: StepName, stack: StackConfig, config: TransformerConfig) -> Step | None:
-    inner = name.step
-    site, _, part = inner.partition(".")
+    inner, site = name.step, name.site
     if site in ("attn", "cross"):
-        return attention_step(part, site == "cross", stack)
+        return attention_step(name.part, site == "cross", stack)
     if site == "ffn":
-        return feedforward_step(part, stack)
+        return feedforward_step(name.part, stack)
     if inner.endswith("_residual"):
         return residual_step(inner.removesuffix("_residual"), stack, has_norm=stack.first_norm or name.layer != 0)
     if inner.endswith("norm"):
