@@ -1,13 +1,18 @@
-"""Tiny models, each made once, and opened in a session; a browser that fails a test when its console complains."""
+"""Tiny models, each made once, and opened in a session; a browser that fails a test when its console complains; and a
+reader of maps."""
 
 import shutil
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session
@@ -86,3 +91,13 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert [text for text in wrong if not any(known in text for known in expected)] == []
+
+
+def read_maps(content: Any) -> Tensor:
+    """Weights out of bytes, as the page reads them: (heads, rows, columns)."""
+    assert isinstance(content, bytes)
+    *shape, bits = struct.unpack_from("<4I", content)
+    planes = np.frombuffer(content, np.uint8, offset=16 + 4 * shape[0]).reshape(bits // 8, *shape).astype(np.int64)
+    codes = planes[0] * 256 + planes[1] if bits == 16 else planes[0]
+    largest = np.frombuffer(content, "<f4", shape[0], offset=16)[:, None, None]
+    return torch.tensor(largest * (codes / (2**bits - 1)) ** 2, dtype=torch.float32)

@@ -87,7 +87,7 @@ def test_model_and_view_over_http(server: Server) -> None:
     status, content, response = ask(server, f"/api/view/{view['id']}/map?name={name}&head=mean")
     assert status == 200
     assert response.getheader("Content-Type") == "application/octet-stream"
-    assert len(content) == 16 + len(view["lines"]["decoder"]["tokens"]) ** 2
+    assert len(content) == 20 + len(view["lines"]["decoder"]["tokens"]) ** 2
     for path in (
         f"heads?name={name}", f"row?name={name}&head=1&row=0", "vectors?stack=decoder&layer=0&head=0&token=0",
         "next?row=0&temperature=0.5&top_k=3&top_p=0.9&seed=1", "rollout?stack=decoder",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.explorer import read_maps
 from helpers.tiny_models import TEXT, make
 from torch import Tensor
 
@@ -22,6 +23,8 @@ from glassformer.explore.export.bundle import bundled
 from glassformer.explore.export.export import exported, write_export
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session
+from glassformer.explore.view.slices import mixed
+from glassformer.watch.names import StepName
 
 KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series"]
 NASTY = "<img src=x onerror=alert(1)></script><script>alert(2)</script><!-- \u2028 &lt;"
@@ -73,14 +76,6 @@ class Frozen:
         assert entry["kind"] == "json"
         return json.loads(content)
 
-    def map(self, path: str) -> Tensor:
-        entry, content = self.part(path)
-        shape, bits = (entry["heads"], entry["rows"], entry["columns"]), entry["bits"]
-        planes = np.frombuffer(content, np.uint8).reshape(bits // 8, *shape).astype(np.int64)
-        codes = planes[0] * 256 + planes[1] if bits == 16 else planes[0]
-        largest = np.array(entry["largest"])[:, None, None]
-        return torch.tensor(largest * (codes / (2**bits - 1)) ** 2, dtype=torch.float32)
-
     def vectors(self, path: str) -> Tensor:
         entry, content = self.part(path)
         scale = np.array(entry["scale"])[:, None, None]
@@ -104,19 +99,23 @@ def test_a_file_holds_what_the_server_answers(kind: str, routes_of: Callable[[st
         assert step["code"] in frozen.json(f"source?file={step['file']}")["text"]
     for name, layer in view.seen.layers.items():
         exact = layer.weights(slice(0, layer.size[0]), None)
-        with torch.no_grad():
-            assert (frozen.map(f"{at}/map?name={name}") - exact).abs().max() < 2e-5
+        for head, weights in [*enumerate(exact), ("mean", exact.mean(dim=0))]:
+            _, content = frozen.part(f"{at}/map?name={name}&head={head}")
+            assert (read_maps(content)[0] - weights).abs().max() < 2e-5
         assert frozen.part(f"{at}/heads?name={name}")[1] == routes.get(f"{at}/heads", {"name": name})
-        for part, values in (("q", layer.q), ("k", layer.k), ("v", layer.v)):
-            shown = frozen.vectors(f"{at}/vectors?name={name}&of={part}")
-            assert ((shown - values[0]).abs() <= values.abs().max() / 250).all()
-        if name.endswith(".attn"):
-            block = name.removesuffix(".attn")
-            hidden = view.seen.hidden[f"{block}.ffn.hidden"]
-            shown = frozen.vectors(f"{at}/vectors?name={block}.ffn&of=hidden")[0]
+        place = StepName.parse(name)
+        path = f"{at}/vectors?stack={place.stack}&layer={place.layer}"
+        for part, values in (("q", layer.q[0]), ("k", layer.k[0]), ("v", layer.v[0]), ("mixed", mixed(layer))):
+            shown = frozen.vectors(f"{path}&of={place.step}.{part}")
+            assert ((shown - values).abs() <= values.abs().max() / 250).all()
+            shared = frozen.part(f"{path}&of={place.step}.{part}")[0]["shared"]
+            assert [head // shared for head in range(4)] == [head * len(values) // 4 for head in range(4)]
+        if place.step == "attn":
+            hidden = view.seen.hidden[str(place._replace(step="ffn.hidden"))]
+            shown = frozen.vectors(f"{path}&of=ffn.hidden")[0]
             assert (shown - hidden).abs().max() <= hidden.abs().max() / 250
-            _, active = frozen.part(f"{at}/vectors?name={block}.ffn&of=active")
-            assert len(active) == len(hidden)
+            active = view.seen.active[str(place._replace(step="ffn.hidden"))]
+            torch.testing.assert_close(torch.tensor(frozen.json(f"{path}&of=ffn.active")), active, rtol=1e-5, atol=1e-6)
     for stack in view.shown["lines"]:
         assert frozen.json(f"{at}/rollout?stack={stack}") == routes.get(f"{at}/rollout", {"stack": stack})
 
@@ -175,8 +174,8 @@ def test_64_tokens_of_a_base_model_are_small_enough_to_mail(tmp_path: Path) -> N
     assert frozen.index["inside"]["maps"] == "all"
     assert frozen.index["inside"]["vectors"] == "layer"
     for layer in range(12):
-        assert f"{at}/map?name=encoder.blocks.{layer}.attn" in frozen.index["parts"]
-        inside = f"{at}/vectors?name=encoder.blocks.{layer}.attn&of=q" in frozen.index["parts"]
+        assert f"{at}/map?name=encoder.blocks.{layer}.attn&head=11" in frozen.index["parts"]
+        inside = f"{at}/vectors?stack=encoder&layer={layer}&of=attn.q" in frozen.index["parts"]
         assert inside == (layer == 5)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.browsing import EXACT, ask, overflow, recorded, shown_number
+from helpers.browsing import EXACT, ask, overflow, recorded, shown_number, until
 from helpers.tiny_models import TEXT
 
 import glassformer as gf
@@ -110,6 +110,8 @@ def test_hovering_a_word_lights_its_row_everywhere(open_server: Callable[[str], 
     first = page.locator(".keys-list li").first
     assert int(first.get_attribute("data-index")) == int(weights[1].argmax())
     assert shown_number(first.locator(".number").inner_text()) == pytest.approx(float(weights[1].max()), rel=6e-3)
+    shown = "document.querySelector('{} bdi').textContent"
+    until(page, f"{shown.format('.strip.k')} === {shown.format('.keys-list')}")
     best = page.locator(f'.words [data-line=encoder][data-index="{int(weights[1].argmax())}"]')
     assert best.evaluate("chip => chip.style.backgroundColor") != ""
     # A word of the source is a key: its column is lit, and the side lists who looks at it.

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.explorer import read_maps
 from helpers.tiny_models import TEXT, make
 from torch import Tensor
 
 import glassformer as gf
-from glassformer.explore.view.routes import Routes, stream
+from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session, View
+from glassformer.explore.view.shown import stream_of
 from glassformer.figures.png import as_png
 from glassformer.generation.loop import filtered
 from glassformer.generation.plan import make_plan, settled
 from glassformer.inspect.ledger.ledger import ledger
+from glassformer.inspect.looks.rollout import rollout_of
 from glassformer.predict.pictures import Picture
 from glassformer.watch.record import Record
 
@@ -45,22 +47,14 @@ def recorded(session: Session, view: View) -> Record:
 
 
 def read_map(content: Any) -> Tensor:
-    assert isinstance(content, bytes)
-    rows, columns, largest, power = struct.unpack_from("<IIff", content)
-    codes = np.frombuffer(content, np.uint8, offset=16).reshape(rows, columns)
-    return torch.tensor(largest * (codes / 255) ** (1 / power), dtype=torch.float32)
+    (found,) = read_maps(content)
+    return found
 
 
-def read_heads(content: Any) -> Tensor:
-    assert isinstance(content, bytes)
-    heads, rows, columns, power = struct.unpack_from("<IIIf", content)
-    size, found = 4 + rows * columns, []
-    for head in range(heads):
-        (largest,) = struct.unpack_from("<f", content, 16 + head * size)
-        codes = np.frombuffer(content, np.uint8, rows * columns, offset=20 + head * size).reshape(rows, columns)
-        found.append(torch.tensor(largest * (codes / 255) ** (1 / power), dtype=torch.float32))
-    assert len(content) == 16 + heads * size
-    return torch.stack(found)
+def norms_around(streams: Any, stack: str, layer: int, token: int) -> dict[str, float | None]:
+    """Of a token, before and behind each part of a block, as the page finds them."""
+    steps, block = streams[stack]["steps"], streams[stack]["blocks"][layer]
+    return {key: None if at is None else steps[at]["norms"][token] for key, at in block.items()}
 
 
 def assert_within_a_step(shown: Tensor, exact: Tensor) -> None:
@@ -86,7 +80,7 @@ def test_maps_rows_and_vectors_are_those_of_record(kind: str, routes_of: RoutesO
         for head in range(len(exact)):
             assert_within_a_step(read_map(routes.get(f"{at}/map", {"name": name, "head": str(head)})), exact[head])
         assert_within_a_step(read_map(routes.get(f"{at}/map", {"name": name, "head": "mean"})), exact.mean(dim=0))
-        small = read_heads(routes.get(f"{at}/heads", {"name": name}))
+        small = read_maps(routes.get(f"{at}/heads", {"name": name}))
         for head, whole in zip(small, exact, strict=True):
             assert_within_a_step(head, whole)
         found = routes.get(f"{at}/row", {"name": name, "head": "1", "row": "2"})
@@ -128,7 +122,9 @@ def test_vectors_are_those_of_record(kind: str, routes_of: RoutesOf) -> None:
             "after": f"{name}.ffn_residual",
         }
         for key, step in norms.items():
-            assert found["stream"][key] == pytest.approx(float(seen[step][row, 2].norm()), rel=1e-4)
+            around = norms_around(view.shown["stream"], stack, 1, 2)
+            assert around[key] == pytest.approx(float(seen[step][row, 2].norm()), rel=1e-4)
+        assert (norms_around(view.shown["stream"], stack, 1, 2)["after_cross"] is None) == (found["cross"] is None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -200,7 +196,7 @@ def test_long_texts_keep_nothing_that_grows_with_their_square(
     assert shown.shape == (length, length)
     exact = torch.tensor(row["weights"])
     assert ((shown[-1] - exact).abs() <= 2 * (shown.max() * exact).sqrt() / 510 + 1e-4).all()
-    small = read_heads(routes.get(f"view/{view.id}/heads", {"name": name}))
+    small = read_maps(routes.get(f"view/{view.id}/heads", {"name": name}))
     side = min(64, length)
     assert small.shape == (4, side, side)
     torch.testing.assert_close(small[3].max(), shown.max(), rtol=1e-5, atol=1e-6)
@@ -355,6 +351,18 @@ def test_rollout_is_the_product_of_the_layers(routes_of: RoutesOf) -> None:
     np.testing.assert_allclose(found["weights"], product[0], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "image"])
+def test_rollout_is_the_one_that_inspect_draws(kind: str, routes_of: RoutesOf) -> None:
+    """A row, made layer by layer, is a row of the whole matrix."""
+    routes = routes_of(kind)
+    view = open_view(routes, kind)
+    for stack in view.shown["lines"]:
+        whole = rollout_of(routes.session.model, view.prepared.arguments, stack=stack)[0]
+        for row in (0, len(whole) - 1):
+            found: Any = routes.get(f"view/{view.id}/rollout", {"stack": stack, "row": str(row)})
+            torch.testing.assert_close(torch.tensor(found["weights"]), whole[row], rtol=1e-5, atol=1e-6)
+
+
 def test_an_input_is_computed_once_and_old_ones_make_room(
     folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -443,10 +451,21 @@ def test_the_stream_before_the_first_block_is_of_its_own_stack(routes_of: Routes
     routes = routes_of("encoder-decoder")
     view = open_view(routes, "encoder-decoder")
     seen = recorded(routes.session, view)
-    assert stream(view, "decoder", 0, 1)["before"] == pytest.approx(
+    assert norms_around(view.shown["stream"], "decoder", 0, 1)["before"] == pytest.approx(
         float(seen["decoder.placed"][0, 1].norm()), rel=1e-4
     )
     norms = {name: norm for name, norm in view.seen.norms.items() if not name.endswith(".placed")}
-    without = replace(view, seen=replace(view.seen, norms=norms))
-    assert stream(without, "decoder", 0, 1)["before"] is None
-    assert stream(without, "encoder", 0, 1)["before"] is None
+    without = stream_of(replace(view.seen, norms=norms))
+    assert norms_around(without, "decoder", 0, 1)["before"] is None
+    assert norms_around(without, "encoder", 0, 1)["before"] is None
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "span", "label"])
+def test_stack_layer_and_step_are_sent_with_every_name(kind: str, routes_of: RoutesOf) -> None:
+    shown = open_view(routes_of(kind), kind).shown
+    stream = [step for stack in shown["stream"].values() for step in stack["steps"]]
+    for entry in (*shown["maps"], *shown["flow"], *stream):
+        block = [] if entry["layer"] is None else ["blocks", str(entry["layer"])]
+        stack = [] if entry["stack"] is None else [entry["stack"]]
+        assert ".".join([*stack, *block, entry["step"]]) == entry["name"]
+        assert entry["stack"] in (None, *shown["lines"])

@@ -8,7 +8,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.looks.rollout import rollout, rollout_of
+from glassformer.inspect.looks.rollout import rollout, rollout_of, traced_back
 
 
 def by_numpy(layers: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -33,6 +33,23 @@ def test_a_token_that_sees_nothing_stays_itself() -> None:
     weights = torch.rand(1, 2, 4, 4).softmax(dim=-1)
     weights[:, :, 2] = 0.0
     torch.testing.assert_close(rollout([weights, weights])[0, 2], torch.eye(4)[2])
+
+
+@pytest.mark.parametrize("sees_nothing", [False, True])
+def test_a_row_alone_is_a_row_of_the_whole(sees_nothing: bool) -> None:
+    """The explorer makes one row, layer by layer; the picture has all of them."""
+    torch.manual_seed(0)
+    layers = [torch.rand(1, 3, 6, 6).softmax(dim=-1) for _ in range(5)]
+    if sees_nothing:
+        for layer, row in ((0, 2), (1, 2), (3, 4)):
+            layers[layer][:, :, row] = 0.0
+    whole = rollout(layers)[0]
+    np.testing.assert_allclose(whole, by_numpy([weights[0].numpy() for weights in layers]), rtol=1e-5, atol=1e-7)
+    for row in range(6):
+        means = (weights[0].mean(dim=0) for weights in reversed(layers))
+        alone = traced_back(torch.eye(6)[row : row + 1], means)[0]
+        torch.testing.assert_close(alone, whole[row], rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(whole.sum(dim=1), torch.ones(6))
 
 
 IMAGE = gf.ImageConfig(size=8, patch=4, channels=1)

@@ -9,13 +9,11 @@ The page's style and modules stand in it, and the answers that the page would as
 `parts` says where each is: path -> {"kind", "at", "size", ...}, counted in bytes after unpacking.
 
     json      an answer under its own path: model, view/ID, view/ID/rollout?stack=..., source?file=...
-    heads     the bytes of view/ID/heads?name=...
-    map       all heads of view/ID/map?name=...: "heads", "rows", "columns", "largest" (one each), "bits" (16 or 8).
-              First the high bytes of all weights, head by head; then, of 16 bits, the low bytes in the same order.
-              weight = largest * (code / (2 ** bits - 1)) ** 2
-    vectors   view/ID/vectors?name=NAME&of=q (or k, v; "hidden" of NAME.ffn): "shape" (heads, tokens, numbers), "scale"
-              one for each head. value = scale * byte, signed
-    numbers   view/ID/vectors?name=NAME.ffn&of=active: a part for each token. value = byte / 255
+    bytes     view/ID/heads?name=... and view/ID/map?name=...&head=..., as the server sends them (`view/slices.py`); the
+              weights of a map have 16 bits where there is room, as no server will be there to ask for exact ones
+    vectors   view/ID/vectors?stack=...&layer=...&of=attn.q (or k, v, mixed; of cross; ffn.hidden): "shape" (heads,
+              tokens, numbers), "scale" one for each head, "shared" how many heads of the layer read each of these.
+              value = scale * byte, signed. Under of=ffn.active there is JSON: a number for each token
 
 `inside` says what was left out so that the file stays small enough to mail: {"maps": "all" | "layer" | "none",
 "bits": 16 | 8, "vectors": "all" | "layer" | "none"}; "layer" is the one that was shown.
@@ -35,11 +33,13 @@ from torch import Tensor
 from glassformer.errors import InputError
 from glassformer.explore.export.bundle import bundled
 from glassformer.explore.export.destination import check_destination, write_whole
+from glassformer.explore.view.answers import sixes
 from glassformer.explore.view.bounds import turn, within
 from glassformer.explore.view.query import number_of
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session, View
-from glassformer.explore.view.slices import Layer, heads_bytes
+from glassformer.explore.view.slices import Layer, heads_bytes, mixed, packed
+from glassformer.watch.names import StepName
 
 PAGE = Path(__file__).parents[1] / "page"
 SMALL = 3_000_000  # bytes of a file that is easily mailed
@@ -57,7 +57,7 @@ class Choice:
     @staticmethod
     def has(chosen: str, name: str, shown: int) -> bool:
         """Whether the layer of this name is inside, when all are, none, or the one that is shown."""
-        return chosen == "all" or (chosen == "layer" and int(name.split(".")[2]) == shown)
+        return chosen == "all" or (chosen == "layer" and StepName.parse(name).layer == shown)
 
 
 # From everything down, until the file is small.
@@ -122,9 +122,9 @@ def rough_size(view: View, shown: int, choice: Choice) -> int:
     for name, layer in view.seen.layers.items():
         rows, keys = layer.size
         if choice.has(choice.maps, name, shown):
-            size += layer.num_heads * rows * keys * choice.bits // 8
+            size += (layer.num_heads + 1) * rows * keys * choice.bits // 8
         if choice.has(choice.vectors, name, shown):
-            size += layer.bytes // 4
+            size += layer.bytes // 4 + layer.q.numel()
     return size
 
 
@@ -137,7 +137,7 @@ def always_inside(session: Session, routes: Routes, view: View) -> Parts:
     for stack in view.shown["lines"]:
         parts.add_json(f"{at}/rollout?stack={stack}", routes.answer(f"{at}/rollout", {"stack": stack}))
     for name, layer in view.seen.layers.items():
-        parts.add(f"{at}/heads?name={name}", "heads", heads_bytes(layer))
+        parts.add(f"{at}/heads?name={name}", "bytes", heads_bytes(layer))
     return parts
 
 
@@ -146,40 +146,38 @@ def add_chosen(parts: Parts, view: View, shown: int, choice: Choice) -> None:
     at = f"view/{view.id}"
     for name, layer in view.seen.layers.items():
         if choice.has(choice.maps, name, shown):
-            add_map(parts, f"{at}/map?name={name}", layer, choice.bits)
+            add_maps(parts, f"{at}/map?name={name}", layer, choice.bits)
         if choice.has(choice.vectors, name, shown):
-            add_vectors(parts, f"{at}/vectors?name={name}", {"q": layer.q[0], "k": layer.k[0], "v": layer.v[0]})
-            if name.endswith(".attn"):
-                add_feedforward(parts, at, view, name.removesuffix(".attn"))
+            add_vectors(parts, at, view, name)
 
 
-def add_map(parts: Parts, path: str, layer: Layer, bits: int) -> None:
-    rows, columns = layer.size
+def add_maps(parts: Parts, path: str, layer: Layer, bits: int) -> None:
+    """Each head, and the mean of all."""
     weights = torch.cat([layer.weights(part, None) for part in layer.blocks()], dim=1)  # (H, T, S)
-    largest = weights.amax(dim=(1, 2))  # (H)
-    whole = (weights / largest.clamp(min=1e-30)[:, None, None]).sqrt() * (2**bits - 1)
-    codes = whole.round().to(torch.int32)
-    planes = [codes >> 8, codes & 255] if bits == 16 else [codes]
-    content = b"".join(plane.to(torch.uint8).numpy().tobytes() for plane in planes)
-    tops = [float(f"{top:.9g}") for top in largest.tolist()]
-    parts.add(path, "map", content, heads=len(tops), rows=rows, columns=columns, largest=tops, bits=bits)
+    for head, one in enumerate(weights):
+        parts.add(f"{path}&head={head}", "bytes", packed(one[None], bits))
+    parts.add(f"{path}&head=mean", "bytes", packed(weights.mean(dim=0, keepdim=True), bits))
 
 
-def add_vectors(parts: Parts, path: str, named: dict[str, Tensor]) -> None:
+def add_vectors(parts: Parts, at: str, view: View, name: str) -> None:
+    """Those of an attention; with the one that reads its own tokens, also the feed-forward's of its layer."""
+    stack, number, site = StepName.parse(name)
+    path, layer = f"{at}/vectors?stack={stack}&layer={number}", view.seen.layers[name]
+    named = {"q": layer.q[0], "k": layer.k[0], "v": layer.v[0], "mixed": mixed(layer)}
+    for part, values in named.items():
+        add_vector(parts, f"{path}&of={site}.{part}", values, layer.num_heads)
+    if site == "attn":
+        hidden = str(StepName(stack, number, "ffn.hidden"))
+        add_vector(parts, f"{path}&of=ffn.hidden", view.seen.hidden[hidden][None], layer.num_heads)
+        parts.add_json(f"{path}&of=ffn.active", sixes(view.seen.active[hidden]))
+
+
+def add_vector(parts: Parts, path: str, values: Tensor, heads: int) -> None:
     """(heads, tokens, numbers) as signed bytes, with a scale for each head."""
-    for name, values in named.items():
-        scale = (values.abs().amax(dim=(1, 2)) / 127).clamp(min=1e-30)  # (H)
-        content = (values / scale[:, None, None]).round().to(torch.int8).numpy().tobytes()
-        scales = [float(f"{x:.9g}") for x in scale.tolist()]
-        parts.add(f"{path}&of={name}", "vectors", content, shape=list(values.shape), scale=scales)
-
-
-def add_feedforward(parts: Parts, at: str, view: View, block: str) -> None:
-    name = f"{block}.ffn.hidden"
-    path = f"{at}/vectors?name={block}.ffn"
-    add_vectors(parts, path, {"hidden": view.seen.hidden[name][None]})
-    active = (view.seen.active[name] * 255).round().to(torch.uint8).numpy().tobytes()
-    parts.add(f"{path}&of=active", "numbers", active)
+    scale = (values.abs().amax(dim=(1, 2)) / 127).clamp(min=1e-30)  # (H)
+    content = (values / scale[:, None, None]).round().to(torch.int8).numpy().tobytes()
+    scales = [float(f"{x:.9g}") for x in scale.tolist()]
+    parts.add(path, "vectors", content, shape=list(values.shape), scale=scales, shared=heads // len(values))
 
 
 def whole_page() -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
+from glassformer.explore.view.shown import describe_name
 from glassformer.inspect.ledger.ledger import ledger
 from glassformer.inspect.steps.step import Step, step_of
 from glassformer.watch.activations import activation_names, attention_names
@@ -35,8 +36,7 @@ class Costs:
 def flow_of(shapes: Mapping[str, tuple[int, ...]], config: TransformerConfig, costs: Costs) -> list[dict[str, Any]]:
     return [
         {
-            "name": name,
-            "step": short_name(name),
+            **describe_name(name),
             "axes": axes_of(name, config),
             "shape": list(shape),
             "parameters": costs.parameters(name),
@@ -49,17 +49,20 @@ def flow_of(shapes: Mapping[str, tuple[int, ...]], config: TransformerConfig, co
 def axes_of(name: str, config: TransformerConfig) -> list[str]:
     """Those of the step. In the stack that reads a series every channel is a row of the batch."""
     axes = step_of(name, config).axes
-    is_of_channels = config.series is not None and name.startswith("encoder.")
+    is_of_channels = config.series is not None and StepName.parse(name).stack == "encoder"
     return ["B*C", *axes[1:]] if is_of_channels else list(axes)
 
 
 def steps_of(model: Transformer) -> dict[str, dict[str, Any]]:
-    """What the steps of a model are, by their short names; by the full one where a stack computes it otherwise."""
+    """What the steps of a model are, whatever stack and layer they are of: decoder.blocks.2.attn.q is attn.q.
+
+    A step that the encoder computes otherwise than the decoder has its full name there.
+    """
     steps: dict[str, dict[str, Any]] = {}
     names = [*attention_names(model), *activation_names(model)]
-    for name in sorted(names, key=lambda name: name.startswith("encoder.")):  # the decoder's take the short names
-        described, short = describe(step_of(name, model.config), axes_of(name, model.config)), short_name(name)
-        if steps.setdefault(short, described) != described:
+    for name in sorted(names, key=lambda name: StepName.parse(name).stack == "encoder"):  # the decoder's come first
+        described = describe(step_of(name, model.config), axes_of(name, model.config))
+        if steps.setdefault(StepName.parse(name).step, described) != described:
             steps[name] = described
     return steps
 
@@ -74,8 +77,3 @@ def describe(step: Step, axes: list[str]) -> dict[str, Any]:
         "line": step.place.line,
         "code": step.place.code,
     }
-
-
-def short_name(name: str) -> str:
-    """What a step is called whatever stack and layer it is of: decoder.blocks.2.attn.q is attn.q."""
-    return StepName.parse(name).step

@@ -19,6 +19,7 @@ from glassformer.explore.view.read_text import TextReader
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer, heads_bytes, map_bytes, whole_map
 from glassformer.explore.view.values import values_of
+from glassformer.inspect.looks.rollout import traced_back
 from glassformer.version import PACKAGE
 
 PLACES = 4  # answers that are computed at a time
@@ -99,17 +100,16 @@ class Routes:
             "q": sixes(layer.q[0, head, token]),
             "k": sixes(layer.k[0, shared, token]),
             "v": sixes(layer.v[0, shared, token]),
-            "mixed": sixes(mixed(layer, head, token)),
+            "mixed": sixes(mixed_row(layer, head, token)),
             "cross": None
             if cross is None
-            else {"q": sixes(cross.q[0, head, token]), "mixed": sixes(mixed(cross, head, token))},
+            else {"q": sixes(cross.q[0, head, token]), "mixed": sixes(mixed_row(cross, head, token))},
             "ffn": {
                 "hidden": sixes(hidden[token]),
                 "pooled": hidden.shape[1] < width,  # of each group the number farthest from 0
                 "of": width,
                 "active": six(float(active[token])),
             },
-            "stream": stream(view, stack, int(query["layer"]), token),
         }
 
     def next(self, view: View, query: Query) -> dict[str, Any]:
@@ -129,7 +129,8 @@ class Routes:
     def rollout(self, view: View, query: Query) -> dict[str, Any]:
         """How much of each input token reaches the token that is read (rollout: Abnar and Zuidema, 2020)."""
         stack = text_of(query, "stack")
-        layers = [layer for name, layer in view.seen.layers.items() if name.startswith(f"{stack}.") and "attn" in name]
+        names = [entry["name"] for entry in view.shown["maps"] if (entry["stack"], entry["kind"]) == (stack, "self")]
+        layers = [view.seen.layers[name] for name in names]
         if not layers:
             raise InputError(f"this model has no {stack!r:.40}: expected one of {', '.join(view.shown['lines'])}")
         row = number_of(query, "row", layers[0].size[0], default=layers[0].size[0] - 1 if stack == "decoder" else 0)
@@ -137,33 +138,15 @@ class Routes:
 
 
 def rolled_out(layers: list[Layer], row: int) -> Tensor:
-    """One row of the product over layers of (A + I) / 2, A the heads' mean, from the last layer down."""
-    length = layers[0].size[0]
-    flow = torch.zeros(length)
-    flow[row] = 1.0
-    for layer in reversed(layers):
-        flow = (flow + flow @ whole_map(layer, None)) / 2
-    return flow / flow.sum()
+    """One row of the rollout: (T). The weights of one layer at a time are in memory."""
+    one = torch.zeros(1, layers[0].size[0])
+    one[0, row] = 1.0
+    return traced_back(one, (whole_map(layer, None) for layer in reversed(layers)))[0]
 
 
-def mixed(layer: Layer, head: int, token: int) -> Tensor:
+def mixed_row(layer: Layer, head: int, token: int) -> Tensor:
     weights = layer.weights(slice(token, token + 1), head)[0, 0]  # (S)
     return weights @ layer.v[0, layer.kv_head(head)]  # (K)
-
-
-def stream(view: View, stack: str, layer: int, token: int) -> dict[str, Any]:
-    """The norm of the residual stream around the parts of a block; of two parts in parallel, after both."""
-    norms, name = view.seen.norms, f"{stack}.blocks.{layer}."
-    names = list(norms)
-    own = [place for place in names if place.startswith(name)]
-    at = names.index(own[0])
-    places = {
-        "before": names[at - 1] if at and names[at - 1].startswith(f"{stack}.") else None,
-        "after_attn": f"{name}attn_residual",
-        "after_cross": f"{name}cross_residual",
-        "after": own[-1],
-    }
-    return {key: six(float(norms[place][token])) if place in norms else None for key, place in places.items()}
 
 
 def layer_of(view: View, name: str) -> Layer:

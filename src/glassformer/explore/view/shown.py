@@ -5,6 +5,7 @@ from typing import Any
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.explore.view.answers import sixes
 from glassformer.explore.view.seen import Seen
+from glassformer.watch.names import StepName
 
 
 def kind_of(config: TransformerConfig) -> str:
@@ -44,31 +45,47 @@ def describe_stack(stack: StackConfig, name: str, has_encoder: bool) -> dict[str
     return {**{key: getattr(stack, key) for key in fields}, "causal": is_decoder, "cross": is_decoder and has_encoder}
 
 
+def describe_name(name: str) -> dict[str, Any]:
+    """A step's name with stack, layer and step, None where there is none: the page takes no name apart."""
+    stack, layer, step = StepName.parse(name)
+    return {"name": name, "stack": stack or None, "layer": layer, "step": step}
+
+
 def maps_of(seen: Seen) -> list[dict[str, Any]]:
     maps = []
     for name, layer in seen.layers.items():
-        stack, _, number, part = name.split(".")
+        place = describe_name(name)
+        is_cross = place["step"] == "cross"
         maps.append(
             {
-                "name": name,
-                "stack": stack,
-                "layer": int(number),
-                "kind": "cross" if part == "cross" else "self",
+                **place,
+                "kind": "cross" if is_cross else "self",
                 "heads": layer.num_heads,
                 "shape": list(seen.shapes[name]),  # of the whole batch: of a series one channel is shown
-                "rows": stack,
-                "columns": "encoder" if part == "cross" else stack,
+                "rows": place["stack"],
+                "columns": "encoder" if is_cross else place["stack"],
             }
         )
     return maps
 
 
 def stream_of(seen: Seen) -> dict[str, Any]:
+    """The norm of the residual stream of each stack: at every step that is told, and which of them are around a block.
+
+    Of two parts in parallel there is one step, after both.
+    """
     streams: dict[str, Any] = {}
     for name, norms in seen.norms.items():
-        stream = streams.setdefault(name.split(".")[0], {"names": [], "norms": []})
-        stream["names"].append(name)
-        stream["norms"].append(sixes(norms))
+        place = describe_name(name)
+        stream = streams.setdefault(place["stack"], {"steps": [], "blocks": []})
+        blocks, at = stream["blocks"], len(stream["steps"])
+        stream["steps"].append({**place, "norms": sixes(norms)})
+        if place["layer"] is None:
+            continue
+        if place["layer"] == len(blocks):
+            blocks.append({"before": at - 1 if at else None, "after_attn": None, "after_cross": None, "after": None})
+        key = {"attn_residual": "after_attn", "cross_residual": "after_cross"}.get(place["step"])
+        blocks[-1] |= {"after": at} | ({key: at} if key else {})
     return streams
 
 

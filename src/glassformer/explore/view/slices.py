@@ -1,8 +1,13 @@
 """Attention as bytes: one head of one layer, or all heads as small maps, computed when asked for.
 
 What is kept of a pass is q, k, v and the mask as factors, which grows with the length. The weights, which grow with its
-square, are computed a block of rows at a time, and leave as 8 bits each. The square root is stored, so that small
-weights keep more steps: weight = largest * (byte / 255) ** (1 / power) with a power of 1/2.
+square, are computed a block of rows at a time. They leave in one form, which the page's `slices.js` reads:
+
+    heads, rows, columns, bits           4 bytes each; bits are 8, or 16 in an exported file
+    the largest weight of each head      4 bytes each, a float
+    the high bytes of all weights        head by head, row by row; then, of 16 bits, the low bytes in the same order
+
+The square root is stored, so that small weights keep more steps: weight = largest * (code / (2 ** bits - 1)) ** 2.
 """
 
 import struct
@@ -17,7 +22,6 @@ from glassformer.core.attention import attention_scores, attention_weights
 from glassformer.core.context import Mask
 from glassformer.explore.view.bounds import check_time
 
-POWER = 0.5
 SMALL = 64  # rows and columns of a small map
 BLOCK = 2**22  # scores that are computed at a time
 
@@ -90,10 +94,14 @@ def whole_map(layer: Layer, head: int | None) -> Tensor:
     return torch.cat([layer.weights(rows, head)[0] for rows in layer.blocks()])
 
 
+def mixed(layer: Layer) -> Tensor:
+    """What every head makes of the values, for each query: (H, T, K)."""
+    values = layer.v[0, [layer.kv_head(head) for head in range(layer.num_heads)]]  # (H, S, K)
+    return torch.cat([layer.weights(rows, None) @ values for rows in layer.blocks()], dim=1)
+
+
 def map_bytes(layer: Layer, head: int | None) -> bytes:
-    weights = whole_map(layer, head)
-    largest = float(weights.max())
-    return struct.pack("<IIff", *weights.shape, largest, POWER) + quantised(weights, largest)
+    return packed(whole_map(layer, head)[None])
 
 
 def heads_bytes(layer: Layer) -> bytes:
@@ -104,13 +112,14 @@ def heads_bytes(layer: Layer) -> bytes:
         [F.max_pool2d(layer.weights(part, None), (tall, wide), ceil_mode=True) for part in layer.blocks(multiple=tall)],
         dim=1,
     )  # (H, at most 64, at most 64)
-    largest = pooled.amax(dim=(1, 2)).tolist()
-    header = struct.pack("<IIIf", *pooled.shape, POWER)
-    return b"".join(
-        [header, *(struct.pack("<f", top) + quantised(head, top) for head, top in zip(pooled, largest, strict=True))]
-    )
+    return packed(pooled)
 
 
-def quantised(weights: Tensor, largest: float) -> bytes:
-    scaled = weights / (largest or 1.0)
-    return bytes((scaled.pow(POWER) * 255).round().to(torch.uint8).numpy().tobytes())
+def packed(weights: Tensor, bits: int = 8) -> bytes:
+    """(heads, rows, columns), as the top of this file says."""
+    largest = weights.amax(dim=(1, 2))  # (heads)
+    scaled = weights / largest.where(largest > 0, 1.0)[:, None, None]
+    codes = (scaled.sqrt() * (2**bits - 1)).round()
+    planes = [codes] if bits == 8 else [codes // 256, codes % 256]
+    header = struct.pack(f"<4I{len(largest)}f", *weights.shape, bits, *largest.tolist())
+    return b"".join([header, *(plane.to(torch.uint8).numpy().tobytes() for plane in planes)])

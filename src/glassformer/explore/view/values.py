@@ -18,6 +18,7 @@ from glassformer.explore.view.query import Query, number_of, text_of
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer
 from glassformer.inspect.steps.step import step_of
+from glassformer.watch.names import StepName
 from glassformer.watch.record import record
 
 MOST_VALUES = 64  # numbers that are sent of one row
@@ -35,9 +36,10 @@ def values_of(session: Session, view: View, query: Query) -> dict[str, Any]:
     axes = step_of(name, session.model.config).axes
     walked = token_axis(axes)
     token = None if walked is None else number_of(query, "token", view.seen.shapes[name][walked])
-    layer = view.seen.layers.get(name) or view.seen.layers.get(name.rpartition(".")[0])
+    step = StepName.parse(name)
+    layer = view.seen.layers.get(str(step._replace(step=step.site)))
     if layer is not None and token is not None and axes[1] in ("H", "G"):
-        row = row_of_head(session, view, name, layer, number_of(query, "head", layer.num_heads, default=0), token)
+        row = row_of_head(session, view, step, layer, number_of(query, "head", layer.num_heads, default=0), token)
         left = axes[-1]
     else:
         row = row_of(session, view, name, token)
@@ -57,18 +59,17 @@ def token_axis(axes: Sequence[str]) -> int | None:
     return next((axes.index(letter) for letter in ("T", "N", "S") if letter in axes[:-1]), None)
 
 
-def row_of_head(session: Session, view: View, name: str, layer: Layer, head: int, token: int) -> Tensor:
+def row_of_head(session: Session, view: View, step: StepName, layer: Layer, head: int, token: int) -> Tensor:
     """A step of an attention; of keys and values, those that the head reads."""
-    part = name.rpartition(".")[2]
-    if part == "scores":
-        return layer.scores(slice(token, token + 1), head)[0]
-    if name in view.seen.layers:
+    if step.part == "":
         return layer.weights(slice(token, token + 1), head)[0, 0]
-    if part == "q":
+    if step.part == "scores":
+        return layer.scores(slice(token, token + 1), head)[0]
+    if step.part == "q":
         return layer.q[0, head, token]
-    if part in ("k", "v"):
-        return (layer.k if part == "k" else layer.v)[0, layer.kv_head(head), token]
-    return recorded(session, view, name)[head, token]
+    if step.part in ("k", "v"):
+        return (layer.k if step.part == "k" else layer.v)[0, layer.kv_head(head), token]
+    return recorded(session, view, str(step))[head, token]
 
 
 def row_of(session: Session, view: View, name: str, token: int | None) -> Tensor:

@@ -20,20 +20,30 @@ from glassformer.watch.record import record
 
 def rollout(layers: Iterable[Tensor]) -> Tensor:
     """The rollout (B, T, T) of self-attention weights (B, H, T, T), the first layer first."""
-    product = None
-    for weights in layers:
+    every = list(layers)
+    if not every:
+        raise InputError("no layer was given to roll out: record some with attention=True")
+    for weights in every:
         if weights.ndim != 4 or weights.shape[2] != weights.shape[3]:
             raise InputError(
                 f"weights of shape {tuple(weights.shape)} cannot be rolled out: expected (batch, heads, length, length)"
                 ", of self-attention"
             )
-        mixed = weights.mean(dim=1)  # (B, T, T)
-        mixed = mixed + torch.eye(mixed.shape[1], dtype=mixed.dtype, device=mixed.device)  # (B, T, T)
-        mixed = mixed / mixed.sum(dim=2, keepdim=True)  # (B, T, T); a row that sees nothing keeps itself
-        product = mixed if product is None else mixed @ product  # (B, T, T)
-    if product is None:
-        raise InputError("no layer was given to roll out: record some with attention=True")
-    return product
+    last = every[-1]
+    each = torch.eye(last.shape[2], dtype=last.dtype, device=last.device).expand(len(last), -1, -1)  # (B, T, T)
+    return traced_back(each, (weights.mean(dim=1) for weights in reversed(every)))  # (B, T, T)
+
+
+def traced_back(rows: Tensor, means: Iterable[Tensor]) -> Tensor:
+    """What rows (..., R, T) of the last layer's output are made of: shares (..., R, T) of the inputs.
+
+    `means` are the weights (..., T, T) of each layer, averaged over its heads, from the last layer down. Each is used
+    once, so whoever makes them one by one holds one at a time.
+    """
+    for weights in means:
+        shares = rows / (1 + weights.sum(dim=-1)).unsqueeze(-2)  # (..., R, T); who sees nothing keeps itself
+        rows = shares + shares @ weights  # (..., R, T)
+    return rows
 
 
 def rollout_of(model: Transformer, inputs: Mapping[str, Tensor], *, stack: str | None = None) -> Tensor:

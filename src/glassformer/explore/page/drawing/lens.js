@@ -1,6 +1,7 @@
 // A lens over a long map, whose cells are smaller than the pointer: the cells around it, large enough to be told apart.
 
 import { colour, make, number, sizeCanvas } from "./dom.js";
+import { cut } from "../state/slices.js";
 import { paintMap } from "./heat.js";
 
 const [AROUND, CELL, SMALL_CELL] = [9, 9, 6]; // cells to each side, their pixels, and below which size a lens helps
@@ -19,7 +20,7 @@ export function moveLens(lens, place, row, column) {
   const context = sizeCanvas(lens, SIDE, SIDE);
   const part = cut(place.data, row - AROUND, column - AROUND, 2 * AROUND + 1);
   const byte = part.bytes.reduce((most, one) => Math.max(most, one), 0);
-  const top = part.largest * (byte / 255) ** (1 / part.power);
+  const top = part.largest * (byte / 255) ** 2;
   paintMap(context, part, top, 0, 0, SIDE, SIDE);
   context.lineWidth = 1.5;
   context.strokeStyle = colour("q");
@@ -34,17 +35,4 @@ export function moveLens(lens, place, row, column) {
   const y = place.top + (row + 0.5) * tall;
   lens.style.left = `${x > place.left + place.width / 2 ? x - SIDE - 14 : x + 14}px`;
   lens.style.top = `${Math.max(0, Math.min(place.bottom - SIDE, y - SIDE / 2))}px`;
-}
-
-// A square out of a map; beyond its edges there is nothing.
-function cut(map, firstRow, firstColumn, size) {
-  const bytes = new Uint8Array(size * size);
-  for (let i = 0; i < size; i++) {
-    for (let j = 0; j < size; j++) {
-      const [row, column] = [firstRow + i, firstColumn + j];
-      const isInside = row >= 0 && column >= 0 && row < map.rows && column < map.columns;
-      if (isInside) bytes[i * size + j] = map.bytes[row * map.columns + column];
-    }
-  }
-  return { ...map, rows: size, columns: size, bytes };
 }

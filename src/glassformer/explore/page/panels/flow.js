@@ -1,6 +1,6 @@
 // The flow: from tokens to the answer, one row per stack. Blocks are thin bars as tall as the residual stream is long.
 
-import { chosenMap, litRow, stacks } from "../state/choice.js";
+import { chosenMap, litRow, stacks, stepIn, stepNamed, tokensName } from "../state/choice.js";
 import { button, make, number, refill } from "../drawing/dom.js";
 import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
@@ -18,13 +18,13 @@ function flow() {
 
 function stackRow(stack, isLast) {
   const stages = [
-    stage(`${stack}.tokens`, inputName(stack), [`T=${state.view.lines[stack].tokens.length}`]),
-    stage(`${stack}.embed`, say("embed")),
-    stage(`${stack}.placed`, say(isAdded(stack) ? "placed" : "entered")),
+    stage(tokensName(stack), inputName(stack), [`T=${state.view.lines[stack].tokens.length}`]),
+    stageOf(stepIn(stack, null, "embed"), say("embed")),
+    stageOf(stepIn(stack, null, "placed"), say(isAdded(stack) ? "placed" : "entered")),
     bars(stack),
-    stage(`${stack}.norm`, say("norm")),
+    stageOf(stepIn(stack, null, "norm"), say("norm")),
   ];
-  if (isLast) stages.push(stage(headName(), say("head")), stage("logits", say("out")));
+  if (isLast) stages.push(stageOf(headStep(), say("head")), stageOf(stepNamed("logits"), say("out")));
   const shown = stages.filter(Boolean);
   const title = stacks().length > 1 ? make("h3", { text: say(stack) }) : null;
   const parts = shown.flatMap(
@@ -40,16 +40,14 @@ const inputName = (stack) => (
   state.view.picture || (state.view.curve && stack === "encoder") ? say("patches") : say("tokens")
 );
 
-function headName() {
-  const names = state.view.flow.map((step) => step.name);
-  return ["head.pooled", "head.project", "head.norm"].find((name) => names.includes(name)) ?? "head";
+const headStep = () => ["head.pooled", "head.project", "head.norm"].map(stepNamed).find(Boolean) ?? null;
+
+// A stage is shown where the model has it, among the steps of this very input.
+function stageOf(step, label) {
+  return step && stage(step.name, label, step.axes.slice(1).map((axis, i) => `${axis}=${step.shape[i + 1]}`));
 }
 
-// A stage is shown where the model has it: its name among the steps of this very input.
-function stage(name, label, shape) {
-  const step = state.view.flow.find((one) => one.name === name);
-  if (!step && !shape) return null;
-  const sizes = shape ?? step.axes.slice(1).map((axis, i) => `${axis}=${step.shape[i + 1]}`);
+function stage(name, label, sizes) {
   return make(
     "button",
     { type: "button", class: "stage", "data-focus": name, on: { click: () => set({ focus: name }) } },
@@ -61,7 +59,6 @@ function stage(name, label, shape) {
 function bars(stack) {
   const { num_layers: count } = state.model.stacks[stack];
   const blocks = Array.from({ length: count }, (_, layer) => {
-    const names = parts(stack, layer);
     const label = say("block", { stack: say(stack), n: layer });
     return make(
       "button",
@@ -69,7 +66,9 @@ function bars(stack) {
         type: "button", class: "bar", "data-layer": layer, "aria-label": label,
         on: { click: () => set({ stack, layer, kind: stack === state.stack ? state.kind : null, focus: null }) },
       },
-      ...names.map((name) => make("span", { class: "level", "data-name": name })),
+      ...streamOf(stack).filter((step) => step.layer === layer).map(
+        (step) => make("span", { class: "level", "data-name": step.name }),
+      ),
     );
   });
   const group = make("div", { class: "bars", role: "group", "aria-label": say("blocks") }, ...blocks);
@@ -77,8 +76,7 @@ function bars(stack) {
   return group;
 }
 
-const parts = (stack, layer) =>
-  (state.view.stream[stack]?.names ?? []).filter((name) => name.startsWith(`${stack}.blocks.${layer}.`));
+const streamOf = (stack) => state.view.stream[stack]?.steps ?? [];
 
 function refresh(root) {
   const map = chosenMap();
@@ -102,11 +100,11 @@ function refresh(root) {
 
 // The stream of the token under the cursor where it belongs to this stack, else the mean over its tokens.
 function normsUnderCursor(stack, map) {
-  const { names, norms } = state.view.stream[stack] ?? { names: [], norms: [] };
   const hovered = state.hover && state.hover.line === stack ? state.hover.index : null;
   const token = hovered ?? (map && map.rows === stack ? litRow() : null);
   const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
-  return Object.fromEntries(names.map((name, i) => [name, token === null ? mean(norms[i]) : norms[i][token]]));
+  const shown = (norms) => (token === null ? mean(norms) : norms[token]);
+  return Object.fromEntries(streamOf(stack).map(({ name, norms }) => [name, shown(norms)]));
 }
 
 let open = false; // whether the table of steps is unfolded
@@ -130,8 +128,8 @@ function choose(name) {
 
 function steps() {
   const map = chosenMap();
-  const inside = map ? `${map.stack}.blocks.${map.layer}.` : "";
-  const shown = state.view.flow.filter((step) => !step.name.includes(".blocks.") || step.name.startsWith(inside));
+  const isOpen = (step) => step.stack === map?.stack && step.layer === map.layer;
+  const shown = state.view.flow.filter((step) => step.layer === null || isOpen(step));
   const counted = ["parameters", "flops"].filter(
     (key) => shown.some((step) => step[key] !== null && step[key] !== undefined),
   );

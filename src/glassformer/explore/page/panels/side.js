@@ -8,8 +8,10 @@ import {
   litRow,
   lineOf,
   rowTokens,
+  aboutStep,
+  stackOfTokens,
   stacks,
-  stepOf,
+  stepNamed,
   tokensOf,
   tokenText,
 } from "../state/choice.js";
@@ -19,7 +21,7 @@ import { inkOn, weightColour } from "../drawing/heat.js";
 import { isLive, oneHead, valuesAsked } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { on, set, state } from "../state/state.js";
-import { columnUnderCursor, isExact, rowUnderCursor, scaleTop, strongest } from "../state/weights.js";
+import { columnUnderCursor, exactRow, isExact, rowUnderCursor, scaleTop, strongest } from "../state/weights.js";
 import { say, spoken } from "../words.js";
 
 const [MOST_KEYS, MOST_VALUES] = [10, 64];
@@ -65,11 +67,11 @@ function side() {
   const map = chosenMap();
   const name = chosenName();
   if (!name) return [make("p", { class: "hint", text: say("noMaps") })];
-  const step = name.endsWith(".tokens") ? tokensStep() : stepOf(name);
+  const step = stackOfTokens(name) ? tokensStep() : aboutStep(name);
   const isMap = map && name === map.name;
   return [
     make("h2", { text: say("whatThisIs") }),
-    make("p", { class: "tensor" }, ...name.split(/(?<=\.)/).flatMap((part) => [part, make("wbr")])),
+    make("p", { class: "tensor" }, ...breakable(name)),
     shape(name),
     step?.equation ? make("p", { class: "equation", text: step.equation }) : null,
     step ? make("p", { class: "sentence", text: spoken([step.english, step.korean]) }) : null,
@@ -79,6 +81,9 @@ function side() {
     keys(),
   ].filter(Boolean);
 }
+
+// A long name may go on in the next line after a dot.
+const breakable = (name) => name.split(/(?<=\.)/).flatMap((piece) => [piece, make("wbr")]);
 
 function keys() {
   const pairs = [["← →", "keyToken"], ["↑ ↓", "keyLayer"], ["[ ]", "keyHead"], ["m", "keyMean"]];
@@ -92,7 +97,7 @@ function keys() {
 const tokensStep = () => ({ english: say("tokensEnglish"), korean: say("tokensEnglish") });
 
 function shape(name) {
-  const step = state.view.flow.find((one) => one.name === name);
+  const step = stepNamed(name);
   if (!step) return null;
   const { axes, shape: sizes } = step;
   const parts = axes.flatMap((axis, i) => {
@@ -154,11 +159,11 @@ function keyRow(token, index, weight, top, isLit) {
   );
 }
 
-// The equation with numbers: from the score of one key to its weight.
+// The equation with numbers: from the score of one key to its weight. All heads averaged have no score.
 function sum(map, weights, row, column) {
-  const exact = isExact() && chosenHead() !== "mean" ? state.row : null;
+  const exact = exactRow();
   const score = exact?.scores?.[column] ?? null;
-  if (!exact || column === undefined || (isLive() && score === null)) return null;
+  if (chosenHead() === "mean" || column === undefined || (isLive() && score === null)) return null;
   const query = make("bdi", { class: "of-q", text: tokenText(rowTokens(map.rows)[row]) });
   const key = make("bdi", { class: "of-k", text: tokenText(tokensOf(map.columns)[column]) });
   return make(
@@ -192,7 +197,7 @@ function reads(map, row) {
 
 // The numbers of the token under the cursor: from the live model, or out of the vectors that an exported file holds.
 function values(name, map) {
-  if (name.endsWith(".tokens")) return ids(name.split(".")[0]);
+  if (stackOfTokens(name)) return ids(stackOfTokens(name));
   const found = isLive() && valuesAsked() ? liveValues(name) : keptValues(name, map);
   if (!found) return isLive() ? null : hint(say("valuesNeedModel"));
   const { list, size, length, subject, head } = found;
@@ -224,7 +229,7 @@ function keptValues(name, map) {
   const isPooled = name === "head.pooled";
   const list = found.slice(0, MOST_VALUES);
   const subject = isPooled ? null : tokenText(rowTokens(map.rows)[litRow()]);
-  const head = isPooled || name.endsWith("hidden") ? null : oneHead();
+  const head = isPooled ? null : oneHead();
   return { list, size: found.length, length: Math.hypot(...found), subject, token: litRow(), head };
 }
 
@@ -232,7 +237,7 @@ function vectorOf(name, map) {
   const { vectors, view } = state;
   if (name === "head.pooled") return view.answer?.pooled?.values ?? view.answer?.values ?? null;
   if (!vectors || vectors.name !== map.name) return null;
-  const part = name.replace(/^(encoder|decoder)\.blocks\.\d+\./, "");
+  const step = stepNamed(name)?.step;
   const cross = {
     "cross.q": vectors.cross?.q,
     "cross.mixed": vectors.cross?.mixed,
@@ -245,7 +250,7 @@ function vectorOf(name, map) {
     "attn.v": vectors.v,
     "attn.mixed": vectors.mixed,
   };
-  return cross[part] ?? own[part] ?? null;
+  return cross[step] ?? own[step] ?? null;
 }
 
 function ids(stack) {

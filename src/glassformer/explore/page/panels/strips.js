@@ -1,7 +1,16 @@
 // q, k, v and what came of them for the token under the cursor, each a strip of cells; then the feed-forward and the
 // length of the residual stream.
 
-import { chosenHead, chosenMap, rowTokens, tokensOf, tokenText } from "../state/choice.js";
+import {
+  chosenHead,
+  chosenMap,
+  rowTokens,
+  stepIn,
+  stepNamed,
+  streamAround,
+  tokensOf,
+  tokenText,
+} from "../state/choice.js";
 import { make, number, percent, refill } from "../drawing/dom.js";
 import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
 import { isLive } from "../state/load.js";
@@ -32,15 +41,17 @@ function strips(root) {
     isMean ? hint(say("ofOneHead", { n: vectors.head })) : null,
     ...pairs.flatMap((pair) => pairOnOneScale(pair, width, map)),
     feedForward(vectors, row, width),
-    stream(vectors),
+    stream(map, vectors.token),
   ].filter(Boolean);
 }
+
+const nameIn = (map, step) => stepIn(map.stack, map.layer, step).name;
 
 function pairOnOneScale(pair, width, map) {
   const top = largestSize(pair.map((line) => line.values));
   const caption = pair.map((line) => (line.part === "mixed" ? say("mixed") : line.part)).join(", ");
   return [
-    ...pair.map((line) => strip({ ...line, top, width, name: `${map.name}.${line.part}` })),
+    ...pair.map((line) => strip({ ...line, top, width, name: nameIn(map, `${map.step}.${line.part}`) })),
     scaleBar("diverging", top, caption),
   ];
 }
@@ -94,23 +105,23 @@ function feedForward(vectors, token, width) {
   if (!vectors.ffn) return null;
   const { hidden, active } = vectors.ffn;
   const map = chosenMap();
-  const name = `${map.stack}.blocks.${map.layer}.ffn.hidden`;
+  const name = nameIn(map, "ffn.hidden");
   const note = say("active", { n: percent(active) });
   const top = largestSize([hidden]);
-  const size = state.view.flow.find((step) => step.name === name)?.shape.at(-1) ?? hidden.length;
+  const size = stepNamed(name).shape.at(-1);
   const pooled = size > hidden.length ? hint(say("largestOf", { n: size.toLocaleString("en") })) : null;
   return make("div", {}, strip({ part: "ffn.hidden", token, values: hidden, top, width, name, note }), pooled);
 }
 
-function stream(vectors) {
-  const { before, after_attn, after_cross, after } = vectors.stream ?? {};
+function stream(map, token) {
+  const { before, after_attn, after_cross, after } = streamAround(map, token);
   const parts = [
     ["before", before],
     ["afterAttention", after_attn],
     ["afterCross", after_cross],
     ["afterFeedForward", after],
   ];
-  const known = parts.filter(([, value]) => value !== null && value !== undefined);
+  const known = parts.filter(([, value]) => value !== null);
   if (known.length === 0) return null;
   const most = Math.max(...known.map(([, value]) => value));
   const rows = known.map(([key, value]) => {

@@ -1,6 +1,6 @@
 // "Walk me through": one token from text to prediction, in about ten stops. Each is a sentence and a highlight.
 
-import { chosenMap, litRow, rowTokens, stacks, tokensOf, tokenText } from "../state/choice.js";
+import { chosenMap, litRow, rowTokens, stacks, stepIn, tokensName, tokensOf, tokenText } from "../state/choice.js";
 import { button, make, prefersStillness } from "../drawing/dom.js";
 import { columnWeights } from "../state/slices.js";
 import { on, set, state } from "../state/state.js";
@@ -10,8 +10,10 @@ const LONGEST = 24; // characters of a token in a sentence
 
 const isTranslation = () => stacks().length > 1;
 const first = () => stacks()[0];
-const has = (part) => state.view.flow.some((step) => step.name === `${first()}.${part}`);
-const focused = (part) => ({ ...followed(), focus: `${first()}.${part}` });
+const nameOf = (part) => (part === "tokens" ? tokensName(first()) : stepIn(first(), null, part)?.name);
+const has = (part) => nameOf(part) !== undefined;
+const focused = (part) => ({ ...followed(), focus: nameOf(part) });
+const stageOf = (part) => `[data-focus="${nameOf(part)}"]`;
 const followed = () => ({ stack: first(), kind: "self", token: our.index, focus: null, hover: null });
 
 // where: what is lit. change: what the page shows meanwhile. when: for which models the stop is meant. {token} is the
@@ -20,13 +22,13 @@ const STOPS = [
   { where: "#asking", change: followed, words: [
     "The model never sees your input as you do. It sees a row of numbers. We follow one piece of it: “{token}”.",
     "모델은 입력을 우리처럼 보지 않습니다. 한 줄의 숫자로 봅니다. 우리는 “{token}” 조각 하나를 따라갑니다."] },
-  { where: () => `[data-focus="${first()}.tokens"]`, change: () => focused("tokens"), words: [
+  { where: () => stageOf("tokens"), change: () => focused("tokens"), words: [
     "First the input is cut into pieces: tokens of a text, patches of a picture or a series. “{token}” is number {n}.",
     "먼저 입력을 조각으로 자릅니다. 글은 토큰으로, 그림이나 시계열은 패치로 자릅니다. “{token}” 조각은 {n}번입니다."] },
-  { where: () => `[data-focus="${first()}.embed"]`, change: () => focused("embed"), when: () => has("embed"), words: [
+  { where: () => stageOf("embed"), change: () => focused("embed"), when: () => has("embed"), words: [
     "“{token}” becomes a vector: a list of numbers that training has filled with meaning.",
     "“{token}” 조각은 벡터가 됩니다. 학습이 뜻을 채워 넣은 숫자들입니다."] },
-  { where: () => `[data-focus="${first()}.placed"]`, change: () => focused("placed"), when: () => has("placed"), words: [
+  { where: () => stageOf("placed"), change: () => focused("placed"), when: () => has("placed"), words: [
     "The vector of “{token}” does not know where it stands. Its place is told to it, here or inside attention.",
     "“{token}” 조각의 벡터는 제 자리를 모릅니다. 자리는 여기서, 또는 어텐션 안에서 알려 줍니다."] },
   { where: ".bars", change: followed, words: [

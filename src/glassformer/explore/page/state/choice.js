@@ -84,20 +84,31 @@ function defaultToken(map) {
   return Math.floor(count / 2);
 }
 
+// The steps of this input. The server says of each which stack, layer and step it is: no name is taken apart here.
+export const stepNamed = (name) => state.view.flow.find((one) => one.name === name) ?? null;
+
+// A step of one layer, or of a stack outside its layers (null).
+export const stepIn = (stack, layer, step) =>
+  state.view.flow.find((one) => one.stack === stack && one.layer === layer && one.step === step) ?? null;
+
+// What a stack reads has a name of the page's own: it is no step of the model.
+export const tokensName = (stack) => `${stack}.tokens`;
+export const stackOfTokens = (name) => stacks().find((stack) => tokensName(stack) === name) ?? null;
+
 // The tensor under study. One in focus belongs to the open block: as the layer or the stack moves, so does it. A name
 // that this model does not have is as good as none.
 export function chosenName() {
   const map = chosenMap();
-  if (!state.focus) return map?.name ?? null;
-  const part = map ? state.focus.match(/^(?:encoder|decoder)\.blocks\.\d+\.(.+)$/)?.[1] : null;
-  const name = part ? `${map.stack}.blocks.${map.layer}.${part}` : state.focus;
-  return isName(name) ? name : (map?.name ?? null);
+  return nameInFocus(map) ?? map?.name ?? null;
 }
 
-function isName(name) {
+function nameInFocus(map) {
+  const { focus } = state;
   const pooled = state.view.answer?.pooled?.name ?? (state.view.answer?.values ? "head.pooled" : null);
-  if (name === pooled || stacks().some((stack) => name === `${stack}.tokens`)) return true;
-  return state.view.flow.some((step) => step.name === name);
+  if (focus === null || focus === pooled || stackOfTokens(focus)) return focus;
+  const step = stepNamed(focus);
+  const isInBlock = step && map && step.layer !== null;
+  return (isInBlock ? stepIn(map.stack, map.layer, step.step) : step)?.name ?? null;
 }
 
 // The token of a stack whose numbers are shown: under the cursor, kept there, or the key that the kept one looks at.
@@ -115,10 +126,15 @@ export function shownSteps() {
   return Math.max(1, Math.min(state.step ?? written, written));
 }
 
-// "decoder.blocks.2.cross.q" -> what the server knows of "cross.q", or of "attn.q" where both are one line of code.
-export function stepOf(name) {
-  const steps = state.model.steps;
-  const key = name.replace(/^(encoder|decoder)\./, "").replace(/^blocks\.\d+\./, "");
-  const twin = key.replace(/^cross/, "attn");
-  return steps[name] ?? steps[key] ?? steps[twin] ?? steps[`${key}.weights`] ?? steps[`${twin}.weights`] ?? null;
+// What the server says of a step, whatever its stack and layer; of the very one, where a stack computes it otherwise.
+export function aboutStep(name) {
+  const { steps } = state.model;
+  return steps[name] ?? steps[stepNamed(name)?.step] ?? null;
+}
+
+// The norms of a token in the residual stream around the open block.
+export function streamAround(map, token) {
+  const { steps, blocks } = state.view.stream[map.stack];
+  const places = Object.entries(blocks[map.layer]);
+  return Object.fromEntries(places.map(([key, at]) => [key, at === null ? null : steps[at].norms[token]]));
 }

@@ -1,7 +1,17 @@
 // Fetches what the state asks for: the view of an input, then maps, rows and vectors of what is chosen in it.
 // An answer that comes too late, for a choice no longer made, is dropped.
 
-import { chosenHead, chosenMap, chosenName, crossMap, litColumn, litRow, stacks, tokenIn } from "./choice.js";
+import {
+  chosenHead,
+  chosenMap,
+  chosenName,
+  crossMap,
+  litColumn,
+  litRow,
+  stacks,
+  stepNamed,
+  tokenIn,
+} from "./choice.js";
 import { readHeads, readMap } from "./slices.js";
 import { on, set, state } from "./state.js";
 import { rowUnderCursor } from "./weights.js";
@@ -15,7 +25,9 @@ export function connect(given) {
   on(["view", "stack", "layer", "kind", "head"], loadMaps);
   const moves = ["view", "stack", "layer", "kind", "head", "token", "hover"];
   on(moves, follower(loadRow));
-  on(moves, follower(loadVectors));
+  const followVectors = follower(loadVectors);
+  on(moves, followVectors);
+  on(["map", "row"], () => isOtherSource() && followVectors());
   on([...moves, "focus", "row"], follower(loadValues));
   on(["view", "rollout", "stack"], loadRollout);
 }
@@ -110,9 +122,10 @@ function cursor() {
   return { view, map, head, row, isStill };
 }
 
+// The numbers behind the codes. An exported file has none: there the codes are finer.
 async function loadRow() {
   const { view, map, head, row, isStill } = cursor();
-  if (!map) return;
+  if (!map || !isLive()) return;
   const found = await attempt(`view/${view.id}/row?name=${map.name}&head=${head}&row=${row}`);
   if (isStill()) set({ row: found && { name: map.name, head, row, ...found } });
 }
@@ -129,24 +142,29 @@ async function loadVectors() {
   if (isStill()) set({ vectors: found && { name: map.name, token: row, head: one, ...found, source: source_of } });
 }
 
-// Cross-attention's keys and values belong to a source token: the one under the cursor, or the most attended.
 async function loadSource(path) {
-  const weights = rowUnderCursor() ?? [0];
-  const token = litColumn() ?? weights.indexOf(Math.max(...weights));
+  const token = sourceToken();
   const found = await attempt(`${path}&source=${token}`);
   return found && { token, ...found };
 }
+
+// Cross-attention's keys and values belong to a source token: the one under the cursor, or the most attended.
+function sourceToken() {
+  const weights = rowUnderCursor() ?? [0];
+  return litColumn() ?? weights.indexOf(Math.max(...weights));
+}
+
+// The vectors may have come before the weights that say which token is attended most.
+const isOtherSource = () => Boolean(state.vectors?.source) && state.vectors.source.token !== sourceToken();
 
 // What to ask of the tensor in focus: its name, and the token and head under the cursor. Null where the page has the
 // numbers already, or the exported file holds none.
 export function valuesAsked() {
   const [map, name] = [chosenMap(), chosenName()];
-  if (!name || !isLive() || name === map?.name || name.endsWith(".tokens")) return null;
-  const step = state.view.flow.find((one) => one.name === name);
+  const step = name && isLive() && name !== map?.name ? stepNamed(name) : null;
   if (!step) return null;
   const along = step.axes.slice(0, -1).findIndex((axis) => ["T", "N", "S"].includes(axis));
-  const own = stacks().find((one) => name.startsWith(`${one}.`)) ?? stacks().at(-1);
-  const line = /\.cross\.[kv]$/.test(name) ? "encoder" : own;
+  const line = ["cross.k", "cross.v"].includes(step.step) ? "encoder" : (step.stack ?? stacks().at(-1));
   const token = along < 0 ? null : Math.min(tokenIn(line, rowUnderCursor()), step.shape[along] - 1);
   const head = step.axes[1] === "H" || step.axes[1] === "G" ? oneHead() : null;
   return { name, line, token, head };

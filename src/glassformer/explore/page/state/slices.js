@@ -1,40 +1,44 @@
-// The binary answers: attention weights as one byte each, finer near zero, where most weights are.
-// weight = largest * (byte / 255) ^ (1 / power)
+// Attention weights out of bytes, the same from a server and from an exported file (`view/slices.py` writes them). Each
+// is a code of 8 or 16 bits, finer near zero, where most weights are: weight = largest * (code / last code) ^ 2
 
-export function readMap(buffer) {
-  const head = new DataView(buffer);
-  const [rows, columns] = [head.getUint32(0, true), head.getUint32(4, true)];
-  const [largest, power] = [head.getFloat32(8, true), head.getFloat32(12, true)];
-  return { rows, columns, largest, power, bytes: new Uint8Array(buffer, 16, rows * columns) };
+export const readMap = (buffer) => readAll(buffer)[0];
+
+// All heads of a layer, with the largest weight, and one that few weights are above.
+export function readHeads(buffer) {
+  const maps = readAll(buffer);
+  return { maps, largest: Math.max(...maps.map((map) => map.largest)), high: highWeight(maps) };
 }
 
-export function readHeads(buffer) {
-  const head = new DataView(buffer);
-  const [count, rows, columns] = [0, 4, 8].map((at) => head.getUint32(at, true));
-  const power = head.getFloat32(12, true);
-  const size = rows * columns;
-  const maps = Array.from({ length: count }, (_, i) => {
-    const start = 16 + i * (4 + size); // each head is its largest weight, then its bytes
-    return {
-      rows,
-      columns,
-      power,
-      largest: head.getFloat32(start, true),
-      bytes: new Uint8Array(buffer, start + 4, size),
-    };
-  });
-  return { maps, largest: Math.max(...maps.map((map) => map.largest)), high: highWeight(maps) };
+function readAll(buffer) {
+  const header = new DataView(buffer);
+  const [heads, rows, columns, bits] = [0, 4, 8, 12].map((at) => header.getUint32(at, true));
+  const [first, size] = [16 + 4 * heads, rows * columns];
+  const plane = (head, number) => new Uint8Array(buffer, first + (number * heads + head) * size, size);
+  return Array.from({ length: heads }, (_, head) => ({
+    rows, columns, bits, largest: header.getFloat32(16 + 4 * head, true),
+    ...(bits === 8 ? coarse(plane(head, 0)) : fine(plane(head, 0), plane(head, 1))),
+  }));
+}
+
+// The codes, and a byte of each to paint with.
+const coarse = (bytes) => ({ codes: bytes, bytes });
+
+function fine(high, low) {
+  const codes = Uint16Array.from(high, (byte, i) => 256 * byte + low[i]);
+  return { codes, bytes: Uint8Array.from(codes, (code) => Math.round(code / 257)) };
 }
 
 // The weight that one in fifty of those above zero reaches.
 function highWeight(maps) {
-  const weights = maps.flatMap((map) => Array.from(map.bytes, (byte) => map.largest * (byte / 255) ** (1 / map.power)));
+  const weights = maps.flatMap((map) => Array.from(map.codes, (_, at) => weightOf(map, at)));
   const positive = Float64Array.from(weights.filter((weight) => weight > 0)).sort();
   return positive[Math.floor(0.98 * positive.length)] ?? 0;
 }
 
+const weightOf = (map, at) => map.largest * (map.codes[at] / (2 ** map.bits - 1)) ** 2;
+
 export function weightAt(map, row, column) {
-  return map.largest * (map.bytes[row * map.columns + column] / 255) ** (1 / map.power);
+  return weightOf(map, row * map.columns + column);
 }
 
 export function rowWeights(map, row) {
@@ -45,7 +49,8 @@ export function columnWeights(map, column) {
   return Array.from({ length: map.rows }, (_, row) => weightAt(map, row, column));
 }
 
-// A map smaller on the screen than in cells keeps the largest weight of each pixel, so that no bright cell is lost.
+// What is painted: a byte for each cell. A map smaller on the screen than in cells keeps the largest weight of each
+// pixel, so that no bright cell is lost.
 export function pool(map, rows, columns) {
   const bytes = new Uint8Array(rows * columns);
   for (let i = 0; i < map.rows; i++) {
@@ -56,5 +61,18 @@ export function pool(map, rows, columns) {
       if (map.bytes[from + j] > bytes[at]) bytes[at] = map.bytes[from + j];
     }
   }
-  return { ...map, rows, columns, bytes };
+  return { rows, columns, largest: map.largest, bytes };
+}
+
+// A square out of a map, to be painted; beyond its edges there is nothing.
+export function cut(map, firstRow, firstColumn, size) {
+  const bytes = new Uint8Array(size * size);
+  for (let i = 0; i < size; i++) {
+    for (let j = 0; j < size; j++) {
+      const [row, column] = [firstRow + i, firstColumn + j];
+      const isInside = row >= 0 && column >= 0 && row < map.rows && column < map.columns;
+      if (isInside) bytes[i * size + j] = map.bytes[row * map.columns + column];
+    }
+  }
+  return { rows: size, columns: size, largest: map.largest, bytes };
 }

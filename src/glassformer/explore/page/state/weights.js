@@ -1,4 +1,5 @@
-// The weights that light the tokens: of the row under the cursor at once from the painted map, then exactly.
+// The weights that light the tokens: of the row under the cursor at once from the painted map, then from a live server
+// exactly.
 
 import { chosenHead, chosenMap, litColumn, litRow, tokensOf } from "./choice.js";
 import { columnWeights, rowWeights } from "./slices.js";
@@ -11,13 +12,19 @@ const isOf = (data, map, head) => data && map && data.name === map.name && data.
 // One number per key of the chosen map's row, or null until the map has come.
 export function rowUnderCursor() {
   const [map, head, row] = [chosenMap(), chosenHead(), litRow()];
-  if (isOf(state.row, map, head) && state.row.row === row) return state.row.weights;
+  const exact = exactRow();
+  if (exact) return exact.weights;
   return isOf(state.map, map, head) && row < state.map.rows ? rowWeights(state.map, row) : null;
 }
 
-// Whether the numbers shown are exact, or read from bytes.
+// The row as the server computed it, with its scores: null until it has come, and in an exported file.
+export function exactRow() {
+  return isOf(state.row, chosenMap(), chosenHead()) && state.row.row === litRow() ? state.row : null;
+}
+
+// Whether the numbers shown are exact, or read from codes that are too coarse for all their digits.
 export function isExact() {
-  return isOf(state.row, chosenMap(), chosenHead()) && state.row.row === litRow();
+  return exactRow() !== null || (isOf(state.map, chosenMap(), chosenHead()) && state.map.bits === 16);
 }
 
 // One number per query, for a key under the cursor.
