@@ -14,8 +14,7 @@ from readme import ROOT, write_table
 from glassformer.io import parse_json
 from glassformer.study.norms import NUMBERS, PICTURE
 from glassformer.study.trials import ORDERS, Study
-from glassformer.verbs.study_norms import StudyNormsSettings
-from glassformer.verbs.study_norms import study as study_norms
+from glassformer.verbs import study_norms
 
 PAGES = (ROOT / "docs" / "norms.md", ROOT / "docs" / "norms.ko.md")
 COLOURS = 128  # of the picture in the documentation, which is then a third of the size
@@ -49,8 +48,8 @@ def shrink(picture: Path, place: Path) -> None:
 
 
 def main() -> None:
-    settings = StudyNormsSettings()
-    study_norms(settings)
+    settings = study_norms.StudyNormsSettings()
+    study_norms.main(settings)
     study = Study.from_dict(parse_json(settings.out / NUMBERS))
     write_table("norm gradients", *gradients_table(study), pages=PAGES)
     write_table("norm losses", *losses_table(study), pages=PAGES)

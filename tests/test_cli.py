@@ -2,12 +2,14 @@
 
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 from helpers.command import run
 
-from glassformer.cli import main
+from glassformer.cli import VERBS, _read_settings, _split_verb, main
 
 TINY = ["--steps=2", "--examples=50", "--d-model=16", "--num-layers=2", "--num-heads=2", "--batch-tokens=128"]
 
@@ -22,11 +24,43 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     shown = capsys.readouterr().out
-    verbs = ("demo", "train translate", "predict", "inspect", "explore", "study norms", "verify", "convert")
-    for verb in (*verbs, "--config", "--debug"):
-        assert verb in shown
+    assert {word for name in VERBS for word in name.split()} <= set(shown.replace(",", "").split())
+    for part in ("train TASK", "inspect LOOK", "study norms", "--config", "--debug"):
+        assert part in shown
     assert run("train", "translate", "--help") == 0
     assert "The highest learning rate" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("first", "second"), [("train", "TASK"), ("inspect", "LOOK")])
+def test_verbs_of_two_words_are_listed_with_what_they_do(
+    first: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(first, "--help") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: glassformer {first} {second} [flags]\n")
+    assert run(first) == 2
+    refused = capsys.readouterr().err
+    rows = {name.split()[1]: verb.help for name, verb in VERBS.items() if name.split()[0] == first}
+    assert len(rows) >= 6
+    for name, text in rows.items():
+        for page in (shown, refused):
+            assert [name, *text.split()] in [line.split() for line in page.splitlines()]
+
+
+def commands() -> list[str]:
+    """Every command that a page shows."""
+    root = Path(__file__).parent.parent
+    pages = [*root.glob("*.md"), *root.glob("docs/*.md")]
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    return sorted({line for line in lines if re.match(r"glassformer [a-z]+ ", line)})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_commands_of_the_pages_exist(command: str) -> None:
+    words = shlex.split(command, comments=True)
+    name, rest = _split_verb(words[1:])
+    if "--config" not in rest and "--resume" not in rest:
+        _read_settings(name, rest)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,38 +93,6 @@ def test_predict_from_arguments_file_and_standard_input(
     assert capsys.readouterr().out == plain
 
 
-def test_inspect_counts_parameters(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import glassformer as gf
-
-    assert run("inspect", trained, "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
-    real = sum(p.numel() for p in gf.load(trained).parameters())
-    assert shown["parameters"] == real == sum(shown["parts"].values())
-    assert run("inspect", trained) == 0
-    table = capsys.readouterr().out
-    assert f"{real:,}" in table
-    assert "the 2 decoder blocks" in table
-    assert "cross-attention" in table
-
-
-def test_inspect_draws(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from PIL import Image
-
-    for flags in (
-        ["--positions"],
-        ["--attention", "May 1st, 2031"],
-        ["--attention", "May 1st, 2031", "--part", "encoder", "--layer", "0"],
-        ["--attention", "May 1st, 2031", "--part", "decoder", "--layer", "1", "--head", "1"],
-    ):
-        picture = tmp_path / "picture.png"
-        assert run("inspect", trained, *flags, "--picture", picture) == 0
-        assert str(picture) in capsys.readouterr().out.replace("\n", "")
-        colours = Image.open(picture).convert("RGB").getcolors(maxcolors=1 << 20)
-        assert colours is not None
-        assert len(colours) > 30, "a picture that is not blank"
-        picture.unlink()
-
-
 def test_text_of_the_user_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Square brackets are markup to the library that prints, and a dollar a formula to the one that draws."""
     lines = [f"[/b] costs ${i} :smile:\t[bold]{i} 달러" for i in range(30)]
@@ -100,7 +102,7 @@ def test_text_of_the_user_is_shown_as_it_is(tmp_path: Path, capsys: pytest.Captu
     shown = capsys.readouterr().out
     assert f"the run is in {out}, and what became of it in {out / 'report.html'}; try" in shown
     assert "'[/b] costs $" in shown
-    assert run("inspect", out, "--attention", "costs $3 and $4", "--json") == 0
+    assert run("inspect", "attention", out, "costs $3 and $4", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"attention": str(out / "attention-cross.png")}
 
 
@@ -149,13 +151,13 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no file": (["train", "translate", "--data", "DIR/nowhere.tsv"], "there is no such file"),
         "no run": (["predict", "DIR/nowhere", "hello"], "there is no such folder"),
         "not a run": (["predict", "DIR", "hello"], "it is half-written, or not a model folder"),
-        "no layer": (["inspect", "RUN", "--attention", "May", "--layer", "7"], "--layer is 7: this model has 2"),
-        "no head": (["inspect", "RUN", "--attention", "May", "--head", "-1"], "--head is -1: this model has 2"),
-        "no text": (["inspect", "RUN", "--attention", " "], "is empty"),
-        "layer of nothing": (["inspect", "RUN", "--layer", "0"], "--layer belongs to --attention or --step"),
-        "two looks": (["inspect", "RUN", "--positions", "--attention", "May"], "choose one look at a time"),
-        "no folder": (["inspect", "RUN", "--positions", "--picture", "DIR/no/x.png"], "there is no folder"),
-        "no such ending": (["inspect", "RUN", "--positions", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
+        "no layer": (["inspect", "attention", "RUN", "May", "--layer", "7"], "--layer is 7: this model has 2"),
+        "no head": (["inspect", "attention", "RUN", "May", "--head", "-1"], "--head is -1: this model has 2"),
+        "no text": (["inspect", "attention", "RUN", " "], "is empty"),
+        "no look": (["inspect"], "needs a look, and none was given; known are shapes every tensor"),
+        "old look": (["inspect", "RUN", "--shapes"], "inspect --shapes is now: glassformer inspect shapes"),
+        "no folder": (["inspect", "positions", "RUN", "--picture", "DIR/no/x.png"], "there is no folder"),
+        "no such ending": (["inspect", "positions", "RUN", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
         "not finite": (["train", "translate", "--rate", "nan"], "--rate is nan: expected a finite number"),
         "no width": (["train", "translate", "--out", "DIR/x", "--d-ff", "0"], "--d-ff is 0"),
         "a run is no demo": (["demo", "--out", "RUN"], "holds a run that is no demo"),

@@ -1,4 +1,4 @@
-"""The command line: a table from verb to file. Flags come from the settings in that file (`verbs/`).
+"""The command line: a table from verb to file (`verbs/`). A file's `main` takes the settings that its flags fill.
 
 Nothing heavy is imported before a verb runs. Bad input ends with one sentence and exit code 2; `--debug` shows where
 it arose.
@@ -6,69 +6,64 @@ it arose.
 
 import sys
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import tyro
 
 from glassformer.errors import InputError, Stopped, nearest
 from glassformer.io import parse_json
 from glassformer.settings import Settings
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import TaskSettings
+from glassformer.verbs.inspect.old_forms import new_form
 from glassformer.version import __version__
 
 
 class Verb(NamedTuple):
-    """Where a verb is, what it takes, what it runs, and what the overview says of it."""
+    """A file of `verbs/`, which has a function `main(settings)`, and its line of help."""
 
-    module: str
-    takes: str
-    runs: str
+    file: str
     help: str
+    takes: type[Settings] | None = None  # None: what its `main` is declared to take
 
+    @property
+    def main(self) -> Callable[[Any], None]:
+        main: Callable[[Any], None] = import_module(f"glassformer.verbs.{self.file}").main
+        return main
+
+    @property
     def settings(self) -> type[Settings]:
-        kind: type[Settings] = getattr(import_module(self.module), self.takes)
+        kind: type[Settings] = self.takes or get_type_hints(self.main)["settings"]
         return kind
-
-    def run(self, settings: Settings) -> None:
-        getattr(import_module(self.module), self.runs)(settings)
-
-
-def _verb(module: str, takes: str, runs: str, help: str) -> Verb:
-    return Verb(f"glassformer.verbs.{module}", takes, runs, help)
 
 
 VERBS = {
-    "demo": _verb("demo", "DemoSettings", "demo", "train a date translator in about a minute and look at it"),
-    "data": _verb("data", "DataSettings", "data", "list public data sets, or bring one here, checked"),
-    "train translate": _verb("train", "TranslateSettings", "train", "train on pairs of texts: translations, summaries"),
-    "train classify": _verb("train", "ClassifySettings", "train", "train to name the class of a text or a series"),
-    "train lm": _verb("train", "LmSettings", "train", "train to continue text"),
-    "train mlm": _verb("train", "MlmSettings", "train", "train to fill in masked words"),
-    "train images": _verb("train", "ImagesSettings", "train", "train to name the class of an image"),
-    "train forecast": _verb("train", "ForecastSettings", "train", "train to say how a series goes on"),
-    "eval": _verb("eval", "EvalSettings", "evaluate_run", "score a run on what it held out, or on your files"),
-    "predict": _verb("predict", "PredictSettings", "predict", "run a model on your texts or images"),
-    "inspect": _verb(
-        "inspect", "InspectSettings", "inspect", "shapes, parameters, attention, alignment, positions, every number"
-    ),
-    "explore": _verb("explore", "ExploreSettings", "explore", "see through a model in the browser, on any input"),
-    "study norms": _verb(
-        "study_norms",
-        "StudyNormsSettings",
-        "study",
-        "pre against post norm over depth and learning rate, in one picture",
-    ),
-    "verify": _verb(
-        "verify", "VerifySettings", "verify_model", "check that a model computes what it should, and certify it"
-    ),
-    "convert": _verb(
-        "convert", "ConvertSettings", "convert_model", "write a model anew: safetensors, another dtype, shards"
-    ),
+    "demo": Verb("demo", "train a date translator in about a minute and look at it"),
+    "data": Verb("data", "list public data sets, or bring one here, checked"),
+    **{f"train {row.name}": Verb("train", row.help, row.settings) for row in TASKS.values()},
+    "eval": Verb("eval", "score a run on what it held out, or on your files"),
+    "predict": Verb("predict", "run a model on your texts or images"),
+    "inspect shapes": Verb("inspect.shapes", "every tensor from the input to the loss: axes, sizes, FLOPs, bytes"),
+    "inspect params": Verb("inspect.params", "where the parameters are, by kind and by layer"),
+    "inspect diff": Verb("inspect.diff", "the fields of the config that turn one model into another"),
+    "inspect attention": Verb("inspect.attention", "draw what a model attends to, head by head"),
+    "inspect rollout": Verb("inspect.rollout", "draw the attention through all layers at once"),
+    "inspect lens": Verb("inspect.lens", "draw what a model would say after each of its layers"),
+    "inspect align": Verb("inspect.align", "which word of a translation comes from which word of the text"),
+    "inspect positions": Verb("inspect.positions", "draw how a model knows the order of its input"),
+    "inspect step": Verb("inspect.step", "one head by hand: every equation with the numbers of your text"),
+    "inspect ablate": Verb("inspect.ablate", "what each head is worth: score a run without it"),
+    "explore": Verb("explore", "see through a model in the browser, on any input"),
+    "study norms": Verb("study_norms", "pre against post norm over depth and learning rate, in one picture"),
+    "verify": Verb("verify", "check that a model computes what it should, and certify it"),
+    "convert": Verb("convert", "write a model anew: safetensors, another dtype, shards"),
 }
+SECOND = {"train": "task", "inspect": "look", "study": "topic"}  # what the second word of a verb is
 
 USAGE = """glassformer {version}: the whole Transformer, to read, train, run and see through
 
@@ -76,11 +71,12 @@ usage: glassformer VERB [flags]
 
 {verbs}
 
-  glassformer VERB --help    the flags of a verb
+  glassformer VERB --help    the flags of a verb; of train and inspect, what they offer
   --config FILE.toml         settings from a file; flags override it
   --debug                    a traceback with every error
   --version                  print the version
 """
+HELP = ("--help", "-h")
 
 
 def main(args: list[str] | None = None) -> None:
@@ -114,26 +110,28 @@ def main(args: list[str] | None = None) -> None:
 def _run(args: list[str]) -> None:
     if args[:1] == ["--version"]:
         print(__version__)
-        return
-    if not args or args[0] in ("--help", "-h", "help") or (args[0] not in VERBS and args[1:2] in (["--help"], ["-h"])):
-        width = max(map(len, VERBS)) + 2
-        print(USAGE.format(version=__version__, verbs="\n".join(f"  {n:{width}}{v.help}" for n, v in VERBS.items())))
-        return
-    name, rest = _split_verb(args)
-    verb = VERBS[name]
-    for flag, value in pairwise([*rest, "--"]):
+    elif not args or args[0] in (*HELP, "help"):
+        print(_overview())
+    elif args[0] not in VERBS and len(args) > 1 and args[1] in HELP:
+        print(_choices(args[0]) if args[0] in SECOND else _overview())
+    else:
+        name, rest = _split_verb(args)
+        VERBS[name].main(_read_settings(name, rest))
+
+
+def _read_settings(name: str, args: list[str]) -> Settings:
+    for flag, value in pairwise([*args, "--"]):
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
-    takes = verb.settings()
-    given = _given(takes, rest)
-    chosen = tyro.cli(
+    takes = VERBS[name].settings
+    given = _given(takes, args)
+    return tyro.cli(
         takes,
         prog=f"glassformer {name}",
-        args=rest,
+        args=args,
         default=tyro.MISSING_NONPROP if given is None else given,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
-    verb.run(chosen)
 
 
 def _split_verb(args: list[str]) -> tuple[str, list[str]]:
@@ -141,11 +139,42 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
         name = " ".join(args[:words])
         if name in VERBS:
             return name, args[words:]
-    kinds = [name.split()[1] for name in VERBS if name.split()[0] == args[0] and " " in name]
-    if kinds:
-        asked = f"{args[1]!r} is none of them" if args[1:] and not args[1].startswith("-") else "none was given"
-        raise InputError(f"glassformer {args[0]} needs a task, and {asked}; known are {', '.join(kinds)}")
-    raise InputError(f"there is no verb {args[0]!r}{nearest(args[0], {name.split()[0] for name in VERBS})}")
+    if args[0] not in SECOND:
+        raise InputError(f"there is no verb {args[0]!r}{nearest(args[0], {name.split()[0] for name in VERBS})}")
+    if args[0] == "inspect" and (now := new_form(args[1:], _behind("inspect"))):
+        raise InputError(now)
+    needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, and"
+    if args[1:] and not args[1].startswith("-"):
+        raise InputError(f"{needs} {args[1]!r} is none of them; known are {', '.join(_behind(args[0]))}")
+    raise InputError(f"{needs} none was given; known are\n\n{_listed(_behind(args[0]))}")
+
+
+def _behind(first: str) -> dict[str, str]:
+    """The verbs that begin with this word: their second words, and what they do."""
+    return {name.split()[1]: verb.help for name, verb in VERBS.items() if name.startswith(f"{first} ")}
+
+
+def _overview() -> str:
+    """A line for each verb; for all that begin with the same word, one together."""
+    lines = {}
+    for name, verb in VERBS.items():
+        first = name.split()[0]
+        if len(_behind(first)) > 1:
+            lines[f"{first} {SECOND[first].upper()}"] = ", ".join(_behind(first))
+        else:
+            lines[name] = verb.help
+    return USAGE.format(version=__version__, verbs=_listed(lines))
+
+
+def _choices(first: str) -> str:
+    second = SECOND[first]
+    usage = f"glassformer {first} {second.upper()}"
+    return f"usage: {usage} [flags]\n\n{_listed(_behind(first))}\n\n  {usage} --help    the flags of a {second}\n"
+
+
+def _listed(lines: Mapping[str, str]) -> str:
+    width = max(map(len, lines)) + 3
+    return "\n".join(f"  {name:{width}}{text}" for name, text in lines.items())
 
 
 def _given(takes: type[Settings], args: list[str]) -> Settings | None:

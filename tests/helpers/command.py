@@ -27,6 +27,12 @@ def run(*arguments: object) -> int:
     return 0
 
 
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What `glassformer ARGUMENTS` prints, which must go well."""
+    assert run(*arguments) == 0
+    return capsys.readouterr().out
+
+
 def lines(capsys: pytest.CaptureFixture[str]) -> list[Any]:
     """What was printed with `--json`, line by line."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]

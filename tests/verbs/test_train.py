@@ -21,7 +21,7 @@ def test_the_first_process_says_the_scores(
     monkeypatch.setattr(
         "glassformer.training.run.run", lambda *_, **__: (task, Scores(metrics={"bleu": 12.0}, count=3, unit="pairs"))
     )
-    command.train(TranslateSettings(out=tmp_path / "run"))
+    command.main(TranslateSettings(out=tmp_path / "run"))
     shown = capsys.readouterr().out
     assert ("bleu 12.0" in shown) == ("glassformer predict" in shown) == (rank != "1")
     assert bool(shown) == (rank != "1")

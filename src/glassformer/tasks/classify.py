@@ -196,7 +196,7 @@ class Classify(ClassTask):
         example = next(iter(self.test or self.valid or ()))
         if self.settings.reads == "text" and len(example.texts) == 1:
             return [["glassformer", "predict", str(out), example.texts[0]]]
-        return [["glassformer", "inspect", str(out)]]
+        return [["glassformer", "inspect", "params", str(out)]]
 
     def describe(self) -> dict[str, str]:
         assert self.train is not None

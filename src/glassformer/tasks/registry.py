@@ -1,46 +1,128 @@
-"""The tasks, a row each. Nothing heavy is imported before a task is made, so that `--help` answers at once."""
+"""The tasks, one row each: the only list of them. The command line, `eval`, `inspect` and the explorer read it.
+
+A row is plain data. What is heavy is only named in it, and imported when it is used, so that `--help` answers at once.
+"""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from glassformer.tasks import settings as tasks
-from glassformer.tasks.settings import TaskSettings
+from glassformer.tasks.settings import (
+    ClassifySettings,
+    ForecastSettings,
+    ImagesSettings,
+    LmSettings,
+    MlmSettings,
+    TaskSettings,
+    TranslateSettings,
+)
 from glassformer.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from glassformer.training.task import Task
 
-TASKS = {
-    "translate": "glassformer.tasks.translate:Translate",
-    "classify": "glassformer.tasks.classify:Classify",
-    "lm": "glassformer.tasks.lm:LanguageModel",
-    "mlm": "glassformer.tasks.mlm:MaskedLanguageModel",
-    "images": "glassformer.tasks.images:ImageClasses",
-    "forecast": "glassformer.tasks.forecast:Forecast",
-}
 
-SETTINGS: tuple[type[TaskSettings], ...] = (
-    tasks.TranslateSettings,
-    tasks.ClassifySettings,
-    tasks.LmSettings,
-    tasks.MlmSettings,
-    tasks.ImagesSettings,
-    tasks.ForecastSettings,
+class Row(NamedTuple):
+    """What the other rooms need to know of a task."""
+
+    name: str  # in `train NAME`, in run.json, in TOML files
+    help: str
+    settings: type[TaskSettings]
+    page: str  # module:class of its `Task`
+    metric: str  # decides which weights are best
+    abilities: tuple[str, ...]  # what `predict/pipeline.py` does with its models
+    view: str  # what the explorer answers with (`explore/view/answers.py`)
+    example: str  # the built-in data that it is trained on without --data
+
+
+ROWS = (
+    Row(
+        name="translate",
+        help="train on pairs of texts: translations, summaries",
+        settings=TranslateSettings,
+        page="glassformer.tasks.translate:Translate",
+        metric="loss",
+        abilities=("translate",),
+        view="next",
+        example="dates",
+    ),
+    Row(
+        name="classify",
+        help="train to name the class of a text or a series",
+        settings=ClassifySettings,
+        page="glassformer.tasks.classify:Classify",
+        metric="macro_f1",
+        abilities=("classify", "series"),
+        view="classes",
+        example="documentation",
+    ),
+    Row(
+        name="lm",
+        help="train to continue text",
+        settings=LmSettings,
+        page="glassformer.tasks.lm:LanguageModel",
+        metric="loss",
+        abilities=("lm",),
+        view="next",
+        example="documentation",
+    ),
+    Row(
+        name="mlm",
+        help="train to fill in masked words",
+        settings=MlmSettings,
+        page="glassformer.tasks.mlm:MaskedLanguageModel",
+        metric="loss",
+        abilities=("mlm",),
+        view="masks",
+        example="documentation",
+    ),
+    Row(
+        name="images",
+        help="train to name the class of an image",
+        settings=ImagesSettings,
+        page="glassformer.tasks.images:ImageClasses",
+        metric="accuracy",
+        abilities=("images",),
+        view="classes",
+        example="digits",
+    ),
+    Row(
+        name="forecast",
+        help="train to say how a series goes on",
+        settings=ForecastSettings,
+        page="glassformer.tasks.forecast:Forecast",
+        metric="mse",
+        abilities=("forecast",),
+        view="forecast",
+        example="seasons",
+    ),
 )
+TASKS = {row.name: row for row in ROWS}
+
+if TYPE_CHECKING:
+    TaskName = str
+else:
+    TaskName = Literal[tuple(TASKS)]  # the type of a flag that names a task: its help lists them
+
+
+def page_of(task: str) -> "type[Task]":
+    """The class of a task; imports its page."""
+    module, name = TASKS[task].page.split(":")
+    page: type[Task] = getattr(import_module(module), name)
+    return page
 
 
 def make_task(settings: TrainSettings, files: Sequence[Path] = ()) -> "Task":
     """The task of these settings, with its data and its model; with `files`, to score what is in them."""
-    module, name = TASKS[settings.task].split(":")
-    task: Task = getattr(import_module(module), name)(settings, files)
+    make: Any = page_of(settings.task)
+    task: Task = make(settings, files)
     return task
 
 
 def settings_to_judge(task: str, values: Mapping[str, Any], model: str) -> TaskSettings:
     """The settings of a training as they are for its finished model: loaded, so of no other size than its own."""
-    kinds = {kind.task: kind for kind in SETTINGS}
+    kind = TASKS[task].settings
     loaded = {"init": model, "out": model, "head": None, "resume": False, "overwrite": False}
-    of_the_model = kinds[task].of_the_model()
-    return kinds[task].from_dict({**{k: v for k, v in values.items() if k not in of_the_model}, **loaded})
+    of_the_model = kind.of_the_model()
+    return kind.from_dict({**{k: v for k, v in values.items() if k not in of_the_model}, **loaded})

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from glassformer.errors import InputError
 from glassformer.schema import OPEN
+from glassformer.settings import defaults
 from glassformer.training.settings import TrainSettings
 
 Preset = Literal["tiny", "small", "base"]
@@ -123,14 +124,20 @@ class ExampleSettings(TextSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(
+    out=Path("runs/translate"),
+    optimizer="adam",
+    schedule="inverse-sqrt",
+    warmup=400,
+    label_smoothing=0.1,
+    batch_tokens=2048,
+)
 class TranslateSettings(ExampleSettings):
     """Train an encoder-decoder on pairs of texts: translations, summaries, answers. With no data given, on the
     built-in English dates to Korean."""
 
     task: ClassVar[str] = "translate"
 
-    out: Path = Path("runs/translate")
-    """The run folder to write."""
     data: tuple[Path, ...] = ()
     """Pairs to train on: a file with source<TAB>target in each line, a .csv, .tsv or .jsonl with columns, or two files
     aligned line by line. Any of them may be gzipped."""
@@ -157,19 +164,8 @@ class TranslateSettings(ExampleSettings):
     """How sacrebleu cuts words; none for text that is tokenised already."""
     lowercase: bool = False
     """Score BLEU and chrF without regard to case."""
-
-    optimizer: Literal["adamw", "adam", "muon"] = "adam"
-    """muon: orthogonalised updates for the matrices inside the blocks, AdamW for the rest."""
-    schedule: Literal["constant", "linear", "cosine", "inverse-sqrt", "stable-decay"] = "inverse-sqrt"
-    """How the rate goes on after the warm-up; stable-decay stays and falls in the last fifth."""
-    warmup: int = 400
-    """Steps over which the rate rises to its highest."""
-    label_smoothing: float = 0.1
-    """Part of the truth's probability that is spread over all answers."""
     vocab_size: int = 1000
     """Largest size of the vocabulary, which source and target share."""
-    batch_tokens: int = 2048
-    """Tokens in a batch, padding included, on the longer side."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,14 +177,13 @@ class TranslateSettings(ExampleSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/classify"), vocab_size=2000, optimizer="muon", warmup=50, weight_decay=0.05)
 class ClassifySettings(ExampleSettings):
     """Train an encoder to name the class of a text, of two texts together, or of a series. With no data given, on a
     task made from Python's documentation."""
 
     task: ClassVar[str] = "classify"
 
-    out: Path = Path("runs/classify")
-    """The run folder to write."""
     data: Path | None = None
     """A .csv, .tsv or .jsonl file with a text and a label in each row; may be gzipped."""
     valid: Path | None = None
@@ -213,19 +208,8 @@ class ClassifySettings(ExampleSettings):
     """Of a series, how many values become one token; about a twentieth of its length if not given."""
     batch_size: int = 64
     """Examples in a batch, at most; there are fewer where --batch-tokens are full."""
-
-    tokenizer: Literal["bpe", "unigram", "wordpiece", "characters", "bytes"] = "bpe"
-    """How a tokenizer is learned from the training text; bytes is BPE over bytes, which loses nothing."""
-    vocab_size: int = 2000
-    """Largest size of the vocabulary that is learned."""
-    optimizer: Literal["adamw", "adam", "muon"] = "muon"
-    """muon: orthogonalised updates for the matrices inside the blocks, AdamW for the rest."""
-    warmup: int = 50
-    """Steps over which the rate rises to its highest."""
     rate: float | None = OPEN
     """The highest learning rate; 0.003 if not given, and for a model that has learned already (--init) 0.00005."""
-    weight_decay: float = 0.05
-    """Of matrices and tables, with adamw and muon."""
 
     def __post_init__(self) -> None:
         self._settle(rate=3e-3 if self.init is None else 5e-5)
@@ -240,6 +224,7 @@ class ClassifySettings(ExampleSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(tokenizer="bytes", vocab_size=1000, optimizer="muon", warmup=50, weight_decay=0.1)
 class LanguageSettings(TextSettings):
     """What training on running text has, of both kinds."""
 
@@ -257,20 +242,10 @@ class LanguageSettings(TextSettings):
     """Fraction of the text kept from training, if there is no --valid: its end."""
     context: int = 128
     """Tokens that the model sees at a time."""
-    tokenizer: Literal["bpe", "unigram", "wordpiece", "characters", "bytes"] = "bytes"
-    """How a tokenizer is learned from the training text; bytes is BPE over bytes, which loses nothing."""
-    vocab_size: int = 1000
-    """Largest size of the vocabulary that is learned."""
-    optimizer: Literal["adamw", "adam", "muon"] = "muon"
-    """muon: orthogonalised updates for the matrices inside the blocks, AdamW for the rest."""
-    warmup: int = 50
-    """Steps over which the rate rises to its highest."""
     rate: float | None = OPEN
     """The highest learning rate; 0.005 if not given, and for a model that has learned already (--init) 0.0001."""
     batch_tokens: int = 2048
     """Tokens in a batch: so many windows of --context."""
-    weight_decay: float = 0.1
-    """Of matrices and tables, with adamw and muon."""
 
     def __post_init__(self) -> None:
         self._settle(rate=5e-3 if self.init is None else 1e-4)
@@ -281,31 +256,27 @@ class LanguageSettings(TextSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/lm"))
 class LmSettings(LanguageSettings):
     """Train a decoder to continue text. With no data given, on Python's documentation."""
 
     task: ClassVar[str] = "lm"
 
-    out: Path = Path("runs/lm")
-    """The run folder to write."""
     sample: int = 200
     """Tokens of a text that the model writes for the report, as far as its context goes; 0 for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/mlm"), tokenizer="wordpiece")
 class MlmSettings(LanguageSettings):
     """Train an encoder to fill in masked words. With no data given, on Python's documentation."""
 
     task: ClassVar[str] = "mlm"
 
-    out: Path = Path("runs/mlm")
-    """The run folder to write."""
     mask_fraction: float = 0.15
     """How many tokens are to be guessed: of ten, eight are masked, one is replaced by another, one is left."""
     whole_words: bool = False
     """Mask all tokens of a word together."""
-    tokenizer: Literal["bpe", "unigram", "wordpiece", "characters", "bytes"] = "wordpiece"
-    """How a tokenizer is learned from the training text; bytes is BPE over bytes, which loses nothing."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -313,13 +284,12 @@ class MlmSettings(LanguageSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/images"), weight_decay=0.05)
 class ImagesSettings(TaskSettings):
     """Train an encoder on patches of images to name their class. With no data given, on scikit-learn's digits."""
 
     task: ClassVar[str] = "images"
 
-    out: Path = Path("runs/images")
-    """The run folder to write."""
     data: Path | None = None
     """A folder with a folder of images for each class (also inside train, valid and test), a folder with idx files
     (MNIST's format), or a .csv with columns image and label."""
@@ -351,8 +321,6 @@ class ImagesSettings(TaskSettings):
     """Images in a batch."""
     rate: float | None = 1e-3
     """The highest learning rate."""
-    weight_decay: float = 0.05
-    """Of matrices and tables, with adamw and muon."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -366,14 +334,13 @@ class ImagesSettings(TaskSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/forecast"))
 class ForecastSettings(TaskSettings):
     """Train an encoder on patches of a series to say how it goes on, each channel by itself. With no data given, on a
     made-up series of several seasons."""
 
     task: ClassVar[str] = "forecast"
 
-    out: Path = Path("runs/forecast")
-    """The run folder to write."""
     data: Path | None = None
     """A .csv with a date and a column for each channel, or a long one with unique_id, ds and y; may be gzipped."""
     columns: tuple[str, ...] = ()

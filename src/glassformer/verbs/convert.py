@@ -31,7 +31,7 @@ class ConvertSettings(Settings):
     """Print what was done as JSON."""
 
 
-def convert_model(settings: ConvertSettings) -> None:
+def main(settings: ConvertSettings) -> None:
     from glassformer.checkpoints.convert import convert
 
     done = convert(

@@ -35,7 +35,7 @@ class DataSettings(Settings):
     """Print the list, or the files that were brought, as JSON."""
 
 
-def data(settings: DataSettings) -> None:
+def main(settings: DataSettings) -> None:
     console = make_console()
     if settings.name is None:
         if settings.source is not None:

@@ -28,7 +28,7 @@ class DemoSettings(Settings):
             raise self._refuse("steps", "expected at least 1")
 
 
-def demo(settings: DemoSettings) -> None:
+def main(settings: DemoSettings) -> None:
     from glassformer.checkpoints.run import RUN, read_record
     from glassformer.inspect.looks.attention import picture_attention
     from glassformer.inspect.looks.positions import picture_positions
@@ -72,8 +72,8 @@ def demo(settings: DemoSettings) -> None:
         f"Try next\n"
         f'  glassformer predict {settings.out} "Sun, Nov 15 2026 15:40"\n'
         f"  glassformer explore {settings.out}        see through it, in the browser\n"
-        f'  glassformer inspect {settings.out} --align "noon on May 1st, 2031"\n'
-        f"  glassformer inspect {settings.out} --shapes --fold\n"
+        f'  glassformer inspect align {settings.out} "noon on May 1st, 2031"\n'
+        f"  glassformer inspect shapes {settings.out} --fold\n"
         f"  glassformer train translate --data your-pairs.tsv --out runs/mine\n"
         f"The command is in .venv/bin: `source .venv/bin/activate` puts it on your path.\n"
         f"Then open src/glassformer/core/ and read it in the order of its __init__.py."

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from glassformer.settings import Settings
+from glassformer.tasks.registry import TaskName
 from glassformer.terminal import make_console
 
 
@@ -24,7 +25,7 @@ class EvalSettings(Settings):
     """Files to score, in the format that the run was trained on; if not given, what the run held out."""
     split: Literal["valid", "test"] | None = None
     """Which of the run's own examples; the test set if it has one, and else the validation set, if not given."""
-    task: Literal["translate", "classify", "lm", "mlm", "images", "forecast"] | None = None
+    task: TaskName | None = None
     """What the model is for, if its folder does not say."""
     json: bool = False
     """Print the scores as one JSON object."""
@@ -57,7 +58,7 @@ class EvalSettings(Settings):
         return {name: value for name, value in self.to_dict().items() if name not in about_the_call and value}
 
 
-def evaluate_run(settings: EvalSettings) -> None:
+def main(settings: EvalSettings) -> None:
     from glassformer.tasks.evaluate import evaluate
     from glassformer.verbs.train import show_scores
 

@@ -40,7 +40,7 @@ class ExploreSettings(Settings):
             raise self._refuse("text", "it is the input to export. Give --export page.html, or type it on the page")
 
 
-def explore(settings: ExploreSettings) -> None:
+def main(settings: ExploreSettings) -> None:
     from glassformer.explore.export.destination import check_destination
     from glassformer.explore.export.export import write_export
     from glassformer.explore.view.routes import Routes

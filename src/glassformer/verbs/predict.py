@@ -108,7 +108,7 @@ class PredictSettings(Settings):
         return {name: value for name, value in values.items() if value is not None}
 
 
-def predict(settings: PredictSettings) -> None:
+def main(settings: PredictSettings) -> None:
     from glassformer.predict.inputs import check_source, stream_inputs
     from glassformer.predict.pipeline import pipeline
     from glassformer.predict.show import SHOW, as_json, as_text, as_values

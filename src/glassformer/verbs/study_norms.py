@@ -40,7 +40,7 @@ class StudyNormsSettings(Settings):
             raise self._refuse("warmup", f"expected 2 to --steps = {self.steps}")
 
 
-def study(settings: StudyNormsSettings) -> None:
+def main(settings: StudyNormsSettings) -> None:
     from glassformer.study.norms import Plan, study_norms
 
     study_norms(Plan(**vars(settings)))

@@ -1,4 +1,4 @@
-"""The verb `train`: one function for all tasks."""
+"""The verb `train`: one function for all tasks, whose settings are in `tasks/settings.py`."""
 
 import os
 import shlex
@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from glassformer.data.known import check_brought
-from glassformer.tasks.settings import ClassifySettings as ClassifySettings
-from glassformer.tasks.settings import ForecastSettings as ForecastSettings
-from glassformer.tasks.settings import ImagesSettings as ImagesSettings
-from glassformer.tasks.settings import LmSettings as LmSettings
-from glassformer.tasks.settings import MlmSettings as MlmSettings
 from glassformer.tasks.settings import TaskSettings
-from glassformer.tasks.settings import TranslateSettings as TranslateSettings
 from glassformer.terminal import make_console
 
 if TYPE_CHECKING:
     from glassformer.training.task import Scores
 
 
-def train(settings: TaskSettings) -> None:
+def main(settings: TaskSettings) -> None:
     from glassformer.tasks.registry import make_task
     from glassformer.training.run import REPORT, check_free, run
 

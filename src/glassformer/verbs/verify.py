@@ -34,7 +34,7 @@ class VerifySettings(Settings):
     """Print the certificate as JSON instead of a table."""
 
 
-def verify_model(settings: VerifySettings) -> None:
+def main(settings: VerifySettings) -> None:
     """Ends with exit code 1 if something differs."""
     from glassformer.checkpoints.verify import verify
 

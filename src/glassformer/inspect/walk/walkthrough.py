@@ -52,7 +52,9 @@ def walk(
     if not text.strip():
         raise InputError("the text to walk through is empty: give some words")
     if model.config.patches:
-        raise InputError("this model reads patches, not text: a walk needs a text. Its shapes are shown by --shapes")
+        raise InputError(
+            "this model reads patches, not text: a walk needs a text. Its shapes are shown by inspect shapes"
+        )
     part = part or ("encoder" if model.decoder is None else "decoder")
     stack = stack_of(model, part)
     check_index("layer", layer, stack.config.num_layers)

@@ -1,0 +1,72 @@
+"""What the looks share: which model, where a picture goes, and how it is told."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from glassformer.errors import InputError
+from glassformer.settings import Settings
+
+if TYPE_CHECKING:
+    from glassformer.core.model import Transformer
+    from glassformer.text import Tokenizer
+
+Run = Positional[Annotated[str, arg(metavar="RUN")]]
+Text = Positional[Annotated[str, arg(metavar="TEXT")]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(Settings):
+    """Of a look at a model with its weights."""
+
+    run: Run
+    """The run or model folder, or a hub id owner/name."""
+    json: bool = False
+    """Print the numbers as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigSettings(Settings):
+    """Of a look that needs no weights."""
+
+    run: Run
+    """The run or model folder, a hub id owner/name, a config.json, or a name such as base."""
+    json: bool = False
+    """Print the numbers as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureSettings(ModelSettings):
+    """Of a look that is drawn."""
+
+    json: bool = False
+    """Print where the picture is as JSON."""
+    picture: Path | None = None
+    """Where to write the picture, a .png, .svg or .pdf; a name in the run folder if not given."""
+
+    def path(self, name: str) -> Path:
+        """Where the picture goes: in the run's folder, if nobody says; of a model from the hub, here."""
+        return self.picture or (Path(self.run) / name if Path(self.run).is_dir() else Path(name))
+
+    def tell(self, what: str, path: Path) -> None:
+        print(json.dumps({what: str(path)}, ensure_ascii=False) if self.json else f"{what}: {path}")
+
+
+def load_reader(run: str, look: str) -> "tuple[Transformer, Tokenizer]":
+    """A model of texts and its tokenizer."""
+    from glassformer.checkpoints.load import load
+    from glassformer.hub import find_folder
+    from glassformer.text import load_tokenizer
+
+    folder = find_folder(run)
+    model = load(folder)
+    if model.config.patches is not None:
+        reads = "images" if model.config.image else "series"
+        raise InputError(
+            f"{look} shows what happens to a text, and this model reads {reads}: try glassformer inspect attention "
+            f"{run} example"
+        )
+    return model, load_tokenizer(folder)

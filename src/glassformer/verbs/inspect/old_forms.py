@@ -1,0 +1,50 @@
+"""`inspect` took its look as a flag once (`inspect RUN --shapes`). Who still types that is told the new form."""
+
+import shlex
+import sys
+from collections.abc import Collection
+from difflib import get_close_matches
+from itertools import takewhile
+from pathlib import Path
+
+FLAGS = {  # the old flag of a look, and how many words stood behind it
+    **dict.fromkeys(("--shapes", "--params", "--positions", "--rollout"), 0),
+    **dict.fromkeys(("--diff", "--attention", "--lens", "--align", "--align-file", "--step"), 1),
+    "--ablate": sys.maxsize,  # any number
+}
+
+
+def new_form(args: list[str], looks: Collection[str]) -> str | None:
+    """What to type instead of `inspect ARGS`; None where that is no old form but a look that does not exist."""
+    words = [part for word in args for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    old = [word for word in words if word in FLAGS]
+    if not old:
+        return f"inspect without a look is now: {command('params', words)}" if begins_with_run(words, looks) else None
+    asked = "--rollout" if "--rollout" in old else old[0]
+    for flag in ("--rollout", "--attention") if asked == "--rollout" else (asked,):
+        words = moved(words, flag)
+    return f"inspect {asked} is now: {command(asked.removeprefix('--').removesuffix('-file'), words)}"
+
+
+def begins_with_run(words: list[str], looks: Collection[str]) -> bool:
+    """Whether a run stands alone before the flags, and not a look that was mistyped."""
+    alone = len(list(takewhile(lambda word: not word.startswith("-"), words))) == 1
+    return alone and (Path(words[0]).exists() or not get_close_matches(words[0], looks))
+
+
+def moved(words: list[str], flag: str) -> list[str]:
+    """Without the flag; what stood behind it comes right after the run."""
+    if flag not in words:
+        return words
+    at = words.index(flag)
+    before, behind = words[:at], words[at + 1 :]
+    if flag == "--align-file":
+        return [*before, "--file", *behind]
+    values = list(takewhile(lambda word: not word.startswith("--"), behind[: FLAGS[flag]]))
+    rest = [*before, *behind[len(values) :]]
+    runs = 1 if rest and not rest[0].startswith("-") else len(rest)
+    return [*rest[:runs], *values, *rest[runs:]]
+
+
+def command(look: str, words: list[str]) -> str:
+    return shlex.join(["glassformer", "inspect", look, *words])

@@ -1,0 +1,29 @@
+"""The verb `inspect rollout`."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.verbs.inspect.common import PictureSettings, Text
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutSettings(PictureSettings):
+    """Draw what each place is made from, by the attention through all layers at once (attention rollout)."""
+
+    text: Text
+    """A text, the path of an image or of a CSV file, or `example` for one of those."""
+    part: Literal["encoder", "decoder"] | None = None
+    """Which stack; the encoder if there is one and nothing is given."""
+
+
+def main(settings: RolloutSettings) -> None:
+    from glassformer.checkpoints.load import load
+    from glassformer.hub import find_folder
+    from glassformer.inspect.looks.attention import picture_input
+
+    folder = find_folder(settings.run)
+    model = load(folder)
+    part = settings.part or ("decoder" if model.encoder is None else "encoder")
+    path = settings.path(f"attention-{part}-rollout.png")
+    picture_input(model, folder, settings.text, path, part=part, rollout=True)
+    settings.tell("rollout", path)

@@ -1,0 +1,45 @@
+"""The one list of tasks: every row names what exists, and agrees with it."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from helpers.command import run
+
+from glassformer.predict.pipeline import ABILITIES
+from glassformer.tasks.registry import ROWS, TASKS, Row, page_of, settings_to_judge
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_agrees_with_its_page_and_its_settings(row: Row) -> None:
+    page = page_of(row.name)
+    assert row.name == page.name == row.settings.task
+    assert row.metric == page.metric
+    assert row.metric in page.metrics
+    assert set(row.abilities) <= set(ABILITIES)
+    assert row.settings(rate=1e-3).out == Path("runs") / row.name
+    importlib.import_module(f"glassformer.data.{row.example}")
+
+
+def test_no_two_tasks_have_the_same_ability() -> None:
+    abilities = [ability for row in ROWS for ability in row.abilities]
+    assert len(abilities) == len(set(abilities))
+    assert list(TASKS) == [row.name for row in ROWS]
+
+
+def test_whoever_takes_a_task_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in (["eval"], ["inspect", "ablate"]):
+        assert run(*verb, "--help") == 0
+        assert "{None," + ",".join(TASKS) + "}" in capsys.readouterr().out
+    assert run("eval", tmp_path, "--task", "lmm") == 2
+    assert "lmm" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_settings_come_back_from_a_record(row: Row) -> None:
+    settings = row.settings(rate=1e-3, steps=7, out=Path("runs/x"))
+    record = json.loads(json.dumps(settings.to_dict()))
+    assert row.settings.from_dict(record) == settings
+    judged = settings_to_judge(row.name, record, "runs/x")
+    assert (judged.init, judged.steps, judged.preset) == ("runs/x", 7, "tiny")
