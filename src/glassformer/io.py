@@ -1,10 +1,16 @@
-"""Files: JSON in and out, and how a file appears whole or not at all."""
+"""Files: JSON in and out, and how a file or a folder appears whole or not at all.
+
+What is written stands under a hidden name beside its place until it is whole, and moves there then. So a reader never
+sees half of it, and whatever stops the writer leaves what was there before.
+"""
 
 import json
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from glassformer.errors import InputError
 
@@ -17,14 +23,95 @@ def parse_json(file: Path) -> Any:
         raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
 
 
-def write_whole(file: Path, values: Mapping[str, Any]) -> None:
-    """Writes JSON beside its place and moves it there."""
-    partial = file.with_name(f".{file.name}.partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(file)
+def read_json(file: Path, expected: str = "an object, as in {}") -> dict[str, Any]:
+    """The object that a JSON file holds; of another one, the error says what was expected."""
+    values = parse_json(file)
+    if not isinstance(values, dict):
+        raise InputError(f"{file}: expected {expected}")
+    return values
+
+
+def write_json(file: Path, values: Mapping[str, Any], *, durable: bool = False) -> None:
+    """Writes JSON for people to read, whole or not at all."""
+    write_whole(file, json.dumps(values, indent=2, ensure_ascii=False) + "\n", durable=durable)
+
+
+def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> None:
+    """Writes a file, whole or not at all."""
+    with whole_file(file, durable=durable) as stream:
+        stream.write(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write to, which takes its place when all is written.
+
+    With `durable` it is on the disk then, whatever happens to the machine. A device or a pipe, such as /dev/stdout, has
+    no place to take and is written to as it is.
+    """
+    place = file.resolve()
+    if place.exists() and not place.is_file():
+        with place.open("wb") as stream:
+            yield stream
+        return
+    partial = partial_name(place)
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        partial.replace(place)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync(place.parent)
+
+
+@contextmanager
+def whole_folder(path: Path, *, stays: Callable[[Path], bool] = lambda entry: False) -> Iterator[Path]:
+    """A folder to write to, which takes its place when all in it is written.
+
+    Entries of the folder that was there before go over to the new one if they are to stay, and go if not.
+    """
+    folder = path.resolve()
+    partial = partial_name(folder)
+    old = partial.with_suffix(".old")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that had this number before
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        yield partial
+        if folder.exists():
+            folder.rename(old)
+        partial.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    if old.exists():
+        for entry in old.iterdir():
+            if stays(entry):
+                entry.replace(folder / entry.name)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def partial_name(place: Path) -> Path:
+    """What a file or folder is called until it is whole: another name in each process, and never too long a one."""
+    return place.with_name(f".{place.name[:60]}.{os.getpid()}.partial")
+
+
+def remove_partial(folder: Path) -> None:
+    """Removes what a killed process left half-written in a folder."""
+    for partial in folder.glob(".*.partial"):
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
 
 
 def sync(folder: Path) -> None:

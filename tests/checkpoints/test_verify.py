@@ -423,7 +423,7 @@ def test_a_folder_that_may_not_be_written_changes_no_verdict(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("glassformer.checkpoints.folder.write_json", refuse)
+    monkeypatch.setattr("glassformer.io.write_json", refuse)
     assert run("verify", folders["own"]) == 0
     captured = capsys.readouterr()
     assert "could not be written" in captured.err

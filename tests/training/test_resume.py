@@ -125,15 +125,15 @@ def test_a_signal_saves_and_says_how_to_go_on(
 def test_a_kill_during_the_write_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {"steps": 9, "checkpoint_every": 3}
     whole, _ = train(tiny(tmp_path / "whole", **chosen))
-    real = checkpoint.write_whole
+    real = checkpoint.write_json
 
-    def write(file: Path, values: dict[str, object]) -> None:
+    def write(file: Path, values: dict[str, object], **options: bool) -> None:
         if values.get("step") == 6 and "epoch" in values:
             raise Killed
-        real(file, values)
+        real(file, values, **options)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(checkpoint, "write_whole", write)
+        patch.setattr(checkpoint, "write_json", write)
         train(tiny(tmp_path / "run", **chosen))
     assert (tmp_path / "run" / "checkpoints" / ".step-00000006.partial").is_dir(), "the kill left a half"
     assert (tmp_path / "run" / "checkpoints" / "step-00000003").is_dir()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from glassformer.checkpoints.choose_layout import layout_for
-from glassformer.checkpoints.folder import BESIDE, whole_folder
+from glassformer.checkpoints.folder import BESIDE, whole_model_folder
 from glassformer.checkpoints.load import load_folder
 from glassformer.checkpoints.save import write_model
 from glassformer.checkpoints.tensors import SHARD, as_bytes, as_dtype
@@ -59,7 +59,7 @@ def convert(
     model = load_folder(folder, dtype=wanted, as_stored=True)
     tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
     old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
-    with whole_folder(goal, replaces=old) as written:
+    with whole_model_folder(goal, replaces=old) as written:
         write_model(model, written, tokenizer, max_shard_size=shard)
         for name in BESIDE:
             if (folder / name).is_file():

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.checkpoints.folder import CONFIG, GENERATION, read_json
+from glassformer.checkpoints.folder import CONFIG, GENERATION, read_settings_file
 from glassformer.checkpoints.labels import labels_in
 from glassformer.checkpoints.layout import LAST_LAYER, Layout
 from glassformer.checkpoints.read_layout import layout_of
@@ -114,7 +114,7 @@ def load_folder(
 def read_settings(file: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """What a `config.json` says, and the `generation_config.json` beside it, if there is one."""
     beside = file.with_name(GENERATION)
-    return read_json(file), read_json(beside) if beside.is_file() else None
+    return read_settings_file(file), read_settings_file(beside) if beside.is_file() else None
 
 
 def head_of_file(layout: Layout, tensors: Tensors) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoints.folder import PREPARATION, read_json, write_json
+from glassformer.checkpoints.folder import PREPARATION
 from glassformer.config import TransformerConfig
 from glassformer.errors import InputError
+from glassformer.io import read_json, write_json
 
 BILINEAR = 2  # as pillow numbers its filters
 SIDES = ("height", "width")

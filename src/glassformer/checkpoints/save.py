@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.card import write_card
 from glassformer.checkpoints.choose_layout import layout_for
-from glassformer.checkpoints.folder import CONFIG, GENERATION, whole_folder, write_json
+from glassformer.checkpoints.folder import CONFIG, GENERATION, whole_model_folder
 from glassformer.checkpoints.generation_file import generation_values
 from glassformer.checkpoints.golden import write_golden
 from glassformer.checkpoints.layout import Layout
@@ -18,6 +18,7 @@ from glassformer.checkpoints.load import make_empty
 from glassformer.checkpoints.preparation import Preparation, write_preparation
 from glassformer.checkpoints.tensors import SHARD, as_bytes, write_tensors
 from glassformer.core.model import Transformer
+from glassformer.io import write_json
 from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 
@@ -34,7 +35,7 @@ def save(
     A table that is shared is stored once. `max_shard_size` is in bytes, or a text such as "5GB".
     """
     shard = as_bytes(max_shard_size)
-    with whole_folder(Path(path)) as folder:
+    with whole_model_folder(Path(path)) as folder:
         write_model(model, folder, tokenizer, preparation, max_shard_size=shard)
 
 

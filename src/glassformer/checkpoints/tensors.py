@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.io import write_json
 
 SAFE, OLD = "model.safetensors", "pytorch_model.bin"
 SHARD = 50 * 10**9  # bytes in a file, at most
@@ -209,7 +210,7 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], max_shard: int = 
         _write(shard, folder / name)
     where = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
     index = {"metadata": {"total_size": sum(sizes)}, "weight_map": dict(sorted(where.items()))}
-    (folder / f"{SAFE}.index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / f"{SAFE}.index.json", index)
 
 
 def _write(tensors: Mapping[str, Tensor], file: Path) -> None:

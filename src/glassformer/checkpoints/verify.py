@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.example import alone, answers, is_per_token, kept, make_example, to_left
-from glassformer.checkpoints.folder import CONFIG, read_json
+from glassformer.checkpoints.folder import CONFIG, read_settings_file
 from glassformer.checkpoints.golden import GOLDEN, read_golden, sample
 from glassformer.checkpoints.load import load_folder
 from glassformer.checkpoints.save import save
@@ -130,7 +130,7 @@ class Subject:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.values = folder, read_json(folder / CONFIG)
+        self.folder, self.values = folder, read_settings_file(folder / CONFIG)
         self.model = load_folder(folder)
         self.dtype = self.model.dtype
         self.is_half = torch.finfo(self.dtype).bits < 32

@@ -10,7 +10,6 @@ All numbers are little-endian. `write_corpus` makes the files and makes them aga
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from torch import Tensor
 from glassformer.data.documents import Piece, pieces_of, stream_documents
 from glassformer.data.files import opened
 from glassformer.errors import InputError
-from glassformer.io import parse_json
+from glassformer.io import parse_json, remove_partial, whole_file, write_json
 from glassformer.text.tokenizer import Tokenizer
 
 TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "index.json"
@@ -211,18 +210,17 @@ def write_corpus(
         for piece in stream_documents(Path(file), text_column=text_column, separator=document_separator)
     )
     out.mkdir(parents=True, exist_ok=True)
+    remove_partial(out)
     names = (TOKENS, DOCUMENTS, MARKS)
     with ExitStack() as stack:
-        streams = [stack.enter_context(partial(out / name).open("wb")) for name in names]
+        streams = [stack.enter_context(whole_file(out / name)) for name in names]
         counts = write_pieces(pieces, tokenizer, *streams)
-    if not counts.documents:
-        raise InputError(f"{', '.join(map(str, files))}: no text in it")
+        if not counts.documents:
+            raise InputError(f"{', '.join(map(str, files))}: no text in it")
+        # The index goes first and comes last: with it, the files beside it are whole and belong to it.
+        (out / INDEX).unlink(missing_ok=True)
     index = {**vars(counts), "bytes_per_token": id_type(tokenizer).itemsize, "made_from": made_from}
-    partial(out / INDEX).write_text(json.dumps(index, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    # The index goes first and comes last: with it, the files beside it are whole and belong to it.
-    (out / INDEX).unlink(missing_ok=True)
-    for name in (*names, INDEX):
-        partial(out / name).replace(out / name)
+    write_json(out / INDEX, index)
     return open_corpus(out)
 
 
@@ -318,8 +316,3 @@ def describe(file: Path) -> dict[str, Any]:
     with opened(file):
         state = file.stat()
     return {"path": str(file.resolve()), "size": state.st_size, "mtime": state.st_mtime_ns}
-
-
-def partial(file: Path) -> Path:
-    """The name a file has until it is whole."""
-    return file.with_name(f"{file.name}.partial")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from glassformer.errors import InputError, nearest
+from glassformer.io import whole_file
 
 CHUNK = 1 << 16
 TIMEOUT = 30  # seconds without a byte
@@ -85,25 +86,22 @@ def check_name(name: str) -> None:
 def fetch_file(name: str, known: Known, file: KnownFile, target: Path, source: Path | None, progress: Progress) -> Path:
     if target.is_file() and checksum(target) == file.sha256:
         return target
-    partial = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with open_origin(name, known, file, source) as (stream, origin), partial.open("wb") as written:
+        with open_origin(name, known, file, source) as (stream, origin), whole_file(target) as written:
             digest, count = hashlib.sha256(), 0
             while block := read_block(stream, origin):
                 written.write(block)
                 digest.update(block)
                 count += len(block)
                 progress(file.name, count)
+            if digest.hexdigest() != file.sha256:
+                raise InputError(
+                    f"{origin} has the SHA-256 {digest.hexdigest()}: expected {file.sha256}. "
+                    f"It is damaged or another version; nothing was written to {target}"
+                )
     except OSError as error:
         raise InputError(f"{target} cannot be written: {error.strerror or error}") from None
-    if digest.hexdigest() != file.sha256:
-        partial.unlink()
-        raise InputError(
-            f"{origin} has the SHA-256 {digest.hexdigest()}: expected {file.sha256}. "
-            f"It is damaged or another version; nothing was written to {target}"
-        )
-    partial.replace(target)
     return target
 
 

@@ -17,10 +17,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from glassformer.checkpoints.folder import read_json
 from glassformer.core.model import Transformer
 from glassformer.data.series import Fill, Scaler, Series, Times, Values, read_series, step_times
 from glassformer.errors import InputError
+from glassformer.io import read_json
 from glassformer.predict.predictors import BATCH, Label, Labels, as_labels
 
 SCALE = "series.json"

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from glassformer.errors import InputError
-from glassformer.io import parse_json, write_whole
+from glassformer.io import parse_json, write_json
 from glassformer.study.picture import draw_norms
 from glassformer.study.trials import (
     ORDERS,
@@ -183,7 +183,7 @@ def keep(study: Study, plan: Plan) -> None:
 
 
 def keep_numbers(study: Study, out: Path) -> None:
-    write_whole(out / NUMBERS, study.to_dict())
+    write_json(out / NUMBERS, study.to_dict(), durable=True)
 
 
 def chosen_part(study: Study, plan: Plan) -> Study:

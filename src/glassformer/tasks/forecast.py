@@ -4,7 +4,6 @@ Channels are forecast one by one, by the same weights (PatchTST: Nie et al., 202
 used. Scores are over every window of the held-out rows, on values scaled by the training rows, as is the custom.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -20,6 +19,7 @@ from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
 from glassformer.hub import find_folder
+from glassformer.io import write_json
 from glassformer.predict.series import SCALE, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
 from glassformer.tasks.models import describe_model, make_model, sizes_of
@@ -216,7 +216,7 @@ class Forecast(Task):
             "deviation": self.scaler.deviation.tolist(),
             "frequency": {"count": self.series.frequency.count, "unit": self.series.frequency.unit},
         }
-        (folder / SCALE).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(folder / SCALE, values)
 
 
 def as_batch(chosen: Windows, examples: Sequence[int]) -> Batch:

@@ -13,7 +13,7 @@ from tokenizers import AddedToken
 
 from glassformer.errors import InputError, nearest
 from glassformer.hub import find_folder
-from glassformer.io import parse_json
+from glassformer.io import read_json
 from glassformer.text.conventions import SAME, content, family_of
 from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
@@ -32,7 +32,7 @@ EXTRA = ("additional_special_tokens", "extra_special_tokens")
 def load_tokenizer(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Tokenizer:
     """The tokenizer of a run, a model folder or a hub id; `revision` and `token` are for the hub."""
     folder = find_folder(path, revision=revision, token=token)
-    settings, config = read_settings(folder), read_json(folder / "config.json")
+    settings, config = read_settings(folder), read_optional(folder / "config.json")
     family = family_of(settings, config)
     made = not (folder / TOKENIZER).is_file()
     if made:
@@ -58,19 +58,14 @@ def load_tokenizer(path: str | Path, *, revision: str | None = None, token: str 
     return Tokenizer(backend, kept, target=target, chat_template=default, chat_templates=templates)
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """An optional file of settings."""
-    if not file.is_file():
-        return {}
-    values = parse_json(file)
-    if not isinstance(values, dict):
-        raise InputError(f"{file}: expected settings, as in " + '{"pad_token": "<pad>"}')
-    return values
+def read_optional(file: Path) -> dict[str, Any]:
+    """A file of settings, or none where there is no such file."""
+    return read_json(file, 'settings, as in {"pad_token": "<pad>"}') if file.is_file() else {}
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    settings = read_json(folder / SETTINGS)
-    for name, value in read_json(folder / "special_tokens_map.json").items():
+    settings = read_optional(folder / SETTINGS)
+    for name, value in read_optional(folder / "special_tokens_map.json").items():
         # The older file knows how a token takes the spaces around it where the newer has only its name.
         if settings.get(name) is None or (isinstance(value, dict) and content(settings[name]) == content(value)):
             settings[name] = value
@@ -113,7 +108,7 @@ def add_tokens(backend: tokenizers.Tokenizer, folder: Path, settings: Mapping[st
 def named_tokens(folder: Path, settings: Mapping[str, Any]) -> Iterator[tuple[AddedToken, int | None]]:
     special = {content(settings[name]) for name in SPECIAL if settings.get(name) is not None}
     numbered = {int(i): as_token(token) for i, token in (settings.get("added_tokens_decoder") or {}).items()}
-    for text, number in read_json(folder / "added_tokens.json").items():
+    for text, number in read_optional(folder / "added_tokens.json").items():
         numbered.setdefault(int(number), as_token(text, special=text in special, normalized=text not in special))
     yield from ((numbered[i], i) for i in sorted(numbered))
     mask = settings.get("mask_token")

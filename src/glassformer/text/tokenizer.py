@@ -4,7 +4,6 @@ The work is done by the `tokenizers` library; the file is its `tokenizer.json`, 
 tokenizer comes from is on the other pages: `load` reads a folder, `convert` other people's files, `train` makes one.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from tokenizers import decoders
 from torch import Tensor
 
 from glassformer.errors import InputError, nearest
+from glassformer.io import write_json
 from glassformer.text.chat import render
 from glassformer.text.languages import language_template, language_tokens
 from glassformer.text.padding import pad
@@ -270,8 +270,7 @@ class Tokenizer:
         if self.target is not None:
             self.target.save(str(folder / TARGET))
         settings = {"tokenizer_class": "PreTrainedTokenizerFast", **self.settings, **self.special}
-        text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-        (folder / SETTINGS).write_text(text, encoding="utf-8")
+        write_json(folder / SETTINGS, settings)
         if self.chat_template is not None:
             (folder / CHAT).write_text(self.chat_template, encoding="utf-8")
         for name, template in self.chat_templates.items():

@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.optim import Optimizer
 
 from glassformer.errors import InputError
-from glassformer.io import parse_json, sync, write_whole
+from glassformer.io import parse_json, remove_partial, sync, write_json
 from glassformer.training.ranks import Ranks
 
 FOLDER, STATE = "checkpoints", "state.json"
@@ -102,8 +102,7 @@ class Checkpoints:
                 warnings.simplefilter("ignore")  # PyTorch's words on its own internals
                 save(values, checkpoint_id=partial, no_dist=self.ranks.size == 1)
             if self.ranks.is_first:
-                write_whole(partial / STATE, about)
-                sync(partial)
+                write_json(partial / STATE, about, durable=True)
                 shutil.rmtree(place, ignore_errors=True)  # the same step, of a life before a kill
                 partial.rename(place)
                 sync(self.folder)
@@ -141,5 +140,4 @@ class Checkpoints:
     def clean(self) -> None:
         """Removes what a killed process left half-written."""
         if self.ranks.is_first and self.folder.is_dir():
-            for partial in self.folder.glob(".*.partial"):
-                shutil.rmtree(partial, ignore_errors=True)
+            remove_partial(self.folder)

@@ -15,6 +15,7 @@ from typing import Any
 from glassformer.figures.charts import Line, Point, draw_lines
 from glassformer.figures.page import facts
 from glassformer.figures.style import STYLE
+from glassformer.io import write_whole
 from glassformer.training.report import as_number, as_time
 from glassformer.training.task import Curve, Scores, Task
 
@@ -25,11 +26,8 @@ CALL_SETTINGS = ("resume", "overwrite")  # of the call, not of what was computed
 
 
 def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> None:
-    """The report beside its place first, then moved there: it is whole or not there."""
-    partial = path.with_name(f".{path.name}.partial")
     page = "\n".join(page_parts(record, task, scores, metrics))
-    partial.write_bytes(page.encode("utf-8", "backslashreplace"))
-    partial.replace(path)
+    write_whole(path, page.encode("utf-8", "backslashreplace"))
 
 
 def page_parts(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> Iterator[str]:

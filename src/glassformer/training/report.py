@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from glassformer.errors import InputError
+from glassformer.io import write_whole
 
 LINES = 10  # plain lines in a whole training, where there is no terminal ...
 QUIET = 20.0  # ... and more, so that there are not many seconds without one
@@ -120,9 +121,7 @@ class Report:
         """Leaves out what a killed run wrote behind the checkpoint that it goes on from."""
         self.file.close()
         kept = [line for line in self.path.read_text(encoding="utf-8").splitlines() if is_before(line, step)]
-        partial = self.path.with_name(f".{self.path.name}.partial")
-        partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-        partial.replace(self.path)
+        write_whole(self.path, "".join(f"{line}\n" for line in kept))
         self.file = self.path.open("a", encoding="utf-8")
 
 

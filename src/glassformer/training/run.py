@@ -23,7 +23,7 @@ from glassformer.checkpoints.folder import WEIGHTS
 from glassformer.checkpoints.run import RUN, read_record
 from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError, Stopped, nearest
-from glassformer.io import write_whole
+from glassformer.io import partial_name, remove_partial, write_json
 from glassformer.text.tokenizer import TOKENIZER
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.loop import Trainer
@@ -164,10 +164,11 @@ class Run:
             self.out.mkdir(parents=True, exist_ok=True)
             if aside.is_dir() and not tokens.exists():
                 aside.rename(tokens)
+            remove_partial(self.out)
         except OSError as error:
             raise InputError(f"--out {self.out} cannot be written: {error.strerror}") from None
         self.keep_tokenizer()
-        write_whole(self.out / RUN, self.record)
+        write_json(self.out / RUN, self.record, durable=True)
 
     def keep_tokenizer(self) -> None:
         """Keeps the tokenizer from the start, and refuses to go on with another: the weights would mean other words."""
@@ -216,8 +217,7 @@ class Run:
         """The model first, then its scores, then the report: what was trained is kept if scoring it fails."""
         from glassformer.training.page import write_page
 
-        partial = self.out / ".model.partial"
-        shutil.rmtree(partial, ignore_errors=True)
+        partial = partial_name(self.out / "model")
         partial.mkdir()
         write_model(self.task.model, partial, self.task.tokenizer)
         self.task.write_beside(partial)
@@ -239,7 +239,7 @@ class Run:
             "baselines": scores.baselines,
             "notes": scores.notes,
         }
-        write_whole(self.out / RUN, self.record)
+        write_json(self.out / RUN, self.record, durable=True)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
         self.console.print(f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training")
         return scores

@@ -15,6 +15,7 @@ from tyro.conf import Positional
 
 from glassformer.config import GenerationOptions
 from glassformer.errors import InputError
+from glassformer.io import write_whole
 from glassformer.settings import Settings
 
 if TYPE_CHECKING:
@@ -198,9 +199,7 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     if settings.out is None:
         sys.stdout.write(text)
     else:
-        partial = settings.out.with_name(f".{settings.out.name}.partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(settings.out)
+        write_whole(settings.out, text)
         print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
 
 

@@ -53,8 +53,8 @@ def main(settings: VerifySettings) -> None:
 
 def write_certificate(certificate: "Certificate", settings: VerifySettings) -> Path | None:
     """Beside the weights, unless told where; a folder that may not be written changes no verdict."""
-    from glassformer.checkpoints.folder import write_json
     from glassformer.checkpoints.golden import CERTIFICATE
+    from glassformer.io import write_json
 
     folder = Path(settings.model)
     if settings.out is None and not folder.is_dir():

@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 from glassformer.errors import InputError
+from glassformer.io import write_whole
 
 
 def check_destination(file: Path) -> Path:
@@ -41,17 +42,13 @@ def kind_of(file: Path) -> int | None:
         return None
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Beside it first, so that what was there before stays until all is written."""
-    whole = check_destination(file)
-    partial = whole.with_name(f".{os.getpid()}.partial")
+def write_page(file: Path, text: str) -> None:
+    """What was there before stays until all is written."""
+    place = check_destination(file)
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(whole)
+        write_whole(place, text)
     except OSError as error:
         raise InputError(f"--export {file} cannot be written: {reason_of(error)}. Choose another file") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def reason_of(error: Exception) -> str:

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.explore.export.bundle import bundled
-from glassformer.explore.export.destination import check_destination, write_whole
+from glassformer.explore.export.destination import check_destination, write_page
 from glassformer.explore.view.answers import sixes
 from glassformer.explore.view.bounds import turn, within
 from glassformer.explore.view.query import number_of
@@ -227,4 +227,4 @@ def write_export(session: Session, routes: Routes, text: str | None, file: Path)
     if text is None and not session.examples:
         raise InputError("this model has no examples: give an input with --text")
     view = session.view({"text": text} if text is not None else session.examples[0]["input"])
-    write_whole(file, exported(session, routes, view))
+    write_page(file, exported(session, routes, view))

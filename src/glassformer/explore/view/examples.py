@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.checkpoints.folder import read_json
 from glassformer.config import TransformerConfig
 from glassformer.data.dates import date_pairs
 from glassformer.data.digits import digits
@@ -18,6 +17,7 @@ from glassformer.data.documentation import documentation_examples, documentation
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Frequency, Series
 from glassformer.errors import InputError
+from glassformer.io import read_json
 from glassformer.predict.series import Scale
 from glassformer.text import Tokenizer
 

@@ -1,0 +1,102 @@
+"""A file or a folder appears whole or not at all, and JSON that is not what it should be is an error that says so."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import InputError
+from glassformer.io import (
+    partial_name,
+    read_json,
+    remove_partial,
+    whole_file,
+    whole_folder,
+    write_json,
+    write_whole,
+)
+
+
+class StoppedError(Exception):
+    """What stops a writer halfway."""
+
+
+def write_half(file: Path, durable: bool) -> None:
+    with whole_file(file, durable=durable) as stream:
+        stream.write(b"half of it")
+        raise StoppedError
+
+
+def test_a_file_is_there_when_all_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    with whole_file(file) as stream:
+        stream.write(b"all of it")
+        assert not file.exists()
+    assert file.read_bytes() == b"all of it"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_writer_that_stops_leaves_what_was_there(tmp_path: Path, durable: bool) -> None:
+    file = tmp_path / "a.txt"
+    write_whole(file, "before", durable=durable)
+    with pytest.raises(StoppedError):
+        write_half(file, durable)
+    assert file.read_text(encoding="utf-8") == "before"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    file, link, pipe = tmp_path / "a.txt", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(file)
+    write_whole(link, "한국어")
+    assert link.is_symlink()
+    assert file.read_text(encoding="utf-8") == "한국어"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"read at once")
+    assert os.read(reader, 100) == b"read at once"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_name_of_any_length_can_be_written(tmp_path: Path) -> None:
+    for name in ("a" * 255, "한" * 85, ".hidden", "no ending"):
+        write_whole(tmp_path / name, name)
+        assert (tmp_path / name).read_text(encoding="utf-8") == name
+
+
+def test_a_folder_takes_its_place_and_keeps_what_is_to_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    with whole_folder(folder) as written:
+        for name in ("stays", "goes"):
+            (written / name).write_text("before", encoding="utf-8")
+        assert not folder.exists()
+    with whole_folder(folder, stays=lambda entry: entry.name == "stays") as written:
+        (written / "new").touch()
+    assert sorted(file.name for file in folder.iterdir()) == ["new", "stays"]
+    with pytest.raises(StoppedError), whole_folder(folder):
+        raise StoppedError
+    assert sorted(file.name for file in folder.iterdir()) == ["new", "stays"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_a_killed_process_left_goes(tmp_path: Path) -> None:
+    partial_name(tmp_path / "file").touch()
+    partial_name(tmp_path / "folder").mkdir()
+    (tmp_path / "mine.partial").touch()
+    remove_partial(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.partial"]
+
+
+def test_json_comes_back_and_another_kind_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    write_json(file, {"이름": [1, 2.5, None]})
+    assert read_json(file) == {"이름": [1, 2.5, None]}
+    assert "이름" in file.read_text(encoding="utf-8")
+    file.write_text("[1]", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.json: expected settings"):
+        read_json(file, "settings")
+    file.write_text('{"half": ', encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.json is not JSON \(.*\)\. Is the file whole\?"):
+        read_json(file)
