@@ -40,7 +40,7 @@ POLICY = (
 @cache
 def page_files() -> dict[str, Path]:
     """All that the page is made of. A request is looked up here, so that nothing else on the disk can be named."""
-    files = (file for file in PAGE.rglob("*") if file.suffix in TYPES and file.is_file() and not file.is_symlink())
+    files = (file for file in PAGE.rglob("*") if file.suffix in TYPES and file.is_file())
     return {file.relative_to(PAGE).as_posix(): file for file in files}
 
 

@@ -75,5 +75,11 @@ def test_the_folders_stand_in_layers() -> None:
             assert LAYERS.index(other.split("/")[0]) <= own, (module, other)
 
 
+def test_no_module_takes_the_name_of_a_step_apart() -> None:
+    """The server sends stack, layer and step with every name."""
+    apart = re.compile(r'[^.]\.blocks\b|blocks\\\.|\.split\("\."\)\[')
+    assert [name for name, text in MODULES.items() if apart.search(text)] == []
+
+
 def test_the_style_sheet_can_be_read() -> None:
     assert max(len(line) for line in (PAGE / "style.css").read_text("utf-8").splitlines()) <= 120

@@ -29,7 +29,8 @@ class Costs:
         return self.lines[name].parameters
 
     def flops(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> int:
-        grows = name.replace(".mixed", ".scores")
+        step = StepName.parse(name)
+        grows = str(step._replace(step=f"{step.site}.scores")) if step.part == "mixed" else name
         return self.lines[name].flops * prod(shapes[grows]) // prod(self.lines[grows].shape)
 
 
