@@ -55,7 +55,7 @@ def make_model(folder: Path) -> Path:
 
 
 def text_of(session: Session, length: int) -> str:
-    tokenizer = session.reader.tokenizer  # type: ignore[union-attr]
+    tokenizer = session.preparer.tokenizer  # type: ignore[union-attr]
     return str(tokenizer.decode(tokenizer.encode([TEXT * length]).input_ids[0, :length].tolist()))
 
 

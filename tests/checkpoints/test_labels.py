@@ -11,7 +11,7 @@ from helpers.export_configs import EXPORTED
 import glassformer as gf
 from glassformer.checkpoints.labels import class_names, name_classes
 from glassformer.errors import InputError
-from glassformer.predict.predictors import as_labels
+from glassformer.predict.answers import as_labels
 
 NAMES = ["bad", "so-so", "good", "better", "best"]
 CONFIGS = {

@@ -12,7 +12,7 @@ import glassformer as gf
 from glassformer.checkpoints.labels import name_classes
 from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
 from glassformer.errors import InputError
-from glassformer.predict.pictures import read_pixels
+from glassformer.predict.images import read_pixels
 
 GREY = Preparation(resize=(28, 28), resample=2, crop=None, scale=1 / 255, mean=(0.13,), deviation=(0.31,))
 COLOUR = Preparation(

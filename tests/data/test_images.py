@@ -11,7 +11,7 @@ from PIL import Image
 from glassformer.checkpoints.preparation import Preparation
 from glassformer.data.images import Images, read_images
 from glassformer.errors import InputError
-from glassformer.predict.pictures import read_pixels
+from glassformer.predict.images import read_pixels
 
 
 def draw(path: Path, colour: tuple[int, int, int] | int, size: tuple[int, int] = (6, 6)) -> Path:

@@ -72,16 +72,16 @@ def test_the_table(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_other_columns_and_beams(trained: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.predict import predictors
+    from glassformer.predict import writing
 
     seen: list[int] = []
-    original = predictors.generate
+    original = writing.generate
 
     def generate(model: gf.Transformer, *inputs: object, **options: object) -> object:
         seen.append(model.config.generation.num_beams)
         return original(model, *inputs, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(predictors, "generate", generate)
+    monkeypatch.setattr(writing, "generate", generate)
     flags = {"source_column": "en", "target_column": "de"}
     assert gf.evaluate(trained, [files / "columns.csv"], num_beams=3, **flags).count == 2
     assert seen == [3]

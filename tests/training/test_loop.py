@@ -11,7 +11,7 @@ from helpers.tiny_runs import few, tiny, train, weights_of
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.predict.predictors import translate
+from glassformer.predict.writing import translate
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training.run import check_free
@@ -173,7 +173,7 @@ def test_what_was_trained_is_kept_when_scoring_fails(tmp_path: Path, monkeypatch
 def test_translations_come_in_the_order_of_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a model that says what it hears: however the batches are made, each text has its own answer."""
     task = Translate(tiny(tmp_path / "run"))
-    monkeypatch.setattr("glassformer.predict.predictors.generate", lambda model, ids, **_: ids)
+    monkeypatch.setattr("glassformer.predict.writing.generate", lambda model, ids, **_: ids)
     texts = [pair.source for pair in task.pairs[:9]]
     assert [len(text) for text in texts] != sorted(len(text) for text in texts)
     assert translate(task.model, task.tokenizer, texts, batch_size=2) == texts

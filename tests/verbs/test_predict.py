@@ -22,7 +22,7 @@ def bad_options() -> dict[str, tuple[list[str], str]]:
         "language": (["--target-language", "ko"], "target_language is for a model that writes a text for a text"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
         "device": (["--device", "abacus"], "device is 'abacus'"),
-        "long": (["word " * 100], "does not fit a learned table of max_len = 64. Shorten it to 64"),
+        "long": (["word " * 100], "tokens: expected at most 64. Shorten it"),
     }
 
 
@@ -70,17 +70,17 @@ def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.Cap
 def test_answers_come_early_in_order_and_in_bounded_memory(
     classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glassformer.predict import predictors
+    from glassformer.predict import judging
     from glassformer.verbs import predict
 
     sizes: list[int] = []
-    original = predictors.in_batches
+    original = judging.in_batches
 
     def in_batches(texts: Any, *rest: Any) -> Any:
         sizes.append(len(texts))
         return original(texts, *rest)
 
-    monkeypatch.setattr(predictors, "in_batches", in_batches)
+    monkeypatch.setattr(judging, "in_batches", in_batches)
     monkeypatch.setattr(predict, "CHUNK", 3)
     texts = [f"{'word ' * (7 - i)}{i}" for i in range(7)]
     (tmp_path / "many.txt").write_bytes("\r\n".join(texts).encode() + b"\r\n\xff\r\n")

@@ -17,7 +17,7 @@ from torch import Tensor
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.io import parse_json
-from glassformer.predict.predictors import BATCH, encode, in_batches, on_device
+from glassformer.predict.calls import BATCH, arguments_of, encode, in_batches, least
 from glassformer.text import Tokenizer
 
 MODULES, POOLING = "modules.json", "1_Pooling"
@@ -34,6 +34,10 @@ class Recipe:
     max_length: int | None = None
     lower_case: bool = False
     prompt: str = ""  # stands before every text
+
+    def written(self, text: str) -> str:
+        """A text as it is encoded."""
+        return self.prompt + (text.lower() if self.lower_case else text)
 
 
 MEAN = Recipe()  # where a folder says nothing
@@ -104,22 +108,20 @@ def embed(
 ) -> Tensor:
     """A vector for each text, (texts, width)."""
     reads = model.config.encoder or model.config.last_stack
-    limits = [recipe.max_length, reads.room]
-    longest = min((limit for limit in limits if limit is not None), default=None)
+    longest = least(recipe.max_length, reads.room)
     cut = 0
 
     @torch.no_grad()
     def run(batch: Sequence[str]) -> list[Tensor]:
         nonlocal cut
-        written = [recipe.prompt + (text.lower() if recipe.lower_case else text) for text in batch]
+        written = [recipe.written(text) for text in batch]
         encoded = encode(tokenizer, written)
         if longest is not None and encoded.input_ids.shape[1] > longest:
             cut += int((encoded.attention_mask.sum(dim=1) > longest).sum())
             encoded = encode(tokenizer, written, max_length=longest)
-        inputs = on_device(model, encoded)
+        inputs = arguments_of(model, encoded)
         hidden = model.encode(**inputs) if model.encoder is not None else model(**inputs).last_hidden_state  # (B, T, D)
-        keep = inputs["attention_mask"]
-        pooled = torch.cat([pool(hidden.float(), keep, way) for way in recipe.ways], dim=1)
+        pooled = pool(hidden.float(), inputs["attention_mask"], recipe.ways)
         return list((F.normalize(pooled, dim=1) if normalise else pooled).cpu())
 
     vectors = in_batches(texts, run, batch_size)
@@ -128,8 +130,13 @@ def embed(
     return torch.stack(vectors) if vectors else torch.empty(0, reads.d_model * len(recipe.ways))
 
 
-def pool(hidden: Tensor, keep: Tensor, way: str) -> Tensor:
-    """One vector (B, D) of the kept tokens' vectors (B, T, D)."""
+def pool(hidden: Tensor, keep: Tensor, ways: Sequence[str]) -> Tensor:
+    """One vector of the kept tokens' vectors (B, T, D); those of several ways side by side."""
+    return torch.cat([pool_by(way, hidden, keep) for way in ways], dim=1)
+
+
+def pool_by(way: str, hidden: Tensor, keep: Tensor) -> Tensor:
+    """(B, T, D) -> (B, D)."""
     rows, places = torch.arange(len(hidden), device=hidden.device), torch.arange(keep.shape[1], device=hidden.device)
     if way == "cls":
         return hidden[rows, keep.int().argmax(dim=1)]

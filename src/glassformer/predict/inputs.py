@@ -18,7 +18,7 @@ from glassformer.data.files import STDIN, Table, cell_of, check_text, kind_of, s
 from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
 from glassformer.data.texts import choose_text_columns
 from glassformer.errors import InputError
-from glassformer.predict.pictures import Picture
+from glassformer.predict.images import Picture
 
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
 

@@ -16,11 +16,12 @@ from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
-from glassformer.predict import predictors
-from glassformer.predict.embed import MEAN, embed, read_recipe
-from glassformer.predict.pictures import Picture, classify_images, read_preparation
-from glassformer.predict.series import SCALE, forecast, judge_series, read_scale
-from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer
+from glassformer.predict import judging, writing
+from glassformer.predict.embed import embed, read_recipe
+from glassformer.predict.images import ImagePreparer, Picture, classify_images
+from glassformer.predict.prepare import Preparer, ability_of, preparer_of
+from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
+from glassformer.text import Tokenizer
 
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
@@ -35,17 +36,17 @@ class Ability(NamedTuple):
 
 ABILITIES = {
     "translate": Ability(
-        "writes a text for a text", predictors.translate, ("source_language", "target_language", *GENERATION)
+        "writes a text for a text", writing.translate, ("source_language", "target_language", *GENERATION)
     ),
-    "lm": Ability("continues a text", predictors.complete, ("chat", *GENERATION)),
-    "mlm": Ability("fills in masked words", predictors.fill_masks, ("guesses",)),
-    "classify": Ability("names the class of a text", predictors.classify),
-    "tokens": Ability("names the class of each token", predictors.label_tokens),
-    "answer": Ability("finds the answer to a question in a text", predictors.find_answers, ("question",)),
+    "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION)),
+    "mlm": Ability("fills in masked words", judging.fill_masks, ("guesses",)),
+    "classify": Ability("names the class of a text", judging.classify),
+    "tokens": Ability("names the class of each token", judging.label_tokens),
+    "answer": Ability("finds the answer to a question in a text", judging.find_answers, ("question",)),
     "embed": Ability("makes sentence vectors", embed, ("normalise",)),
     "images": Ability("names the class of an image", classify_images),
     "forecast": Ability("says how a series goes on", forecast, ("fill",)),
-    "series": Ability("names the class of a series", judge_series),
+    "series": Ability("names the class of a series", classify_series),
 }
 
 READS = {  # what an input is, and several of them; of a series, it is told where that is read
@@ -60,7 +61,7 @@ class Pipeline:
     """A function from texts (of a model of images: files; of series: rows of numbers) to answers in the same order.
 
     Texts for a model that writes, a `Label`, `Labels`, `Answer`, or lists of `Guess` and `TokenLabel` for one that
-    judges (`predictors.py`), and a tensor (texts, width) for one that embeds. One that forecasts takes a single series
+    judges (`answers.py`), and a tensor (texts, width) for one that embeds. One that forecasts takes a single series
     (a file, a `Series`, or values) and gives an array (horizon, channels).
     """
 
@@ -69,6 +70,7 @@ class Pipeline:
     tokenizer: Tokenizer | None
     run: Callable[..., Any]
     folder: Path
+    preparer: Preparer
     note: str = ""  # what was assumed, if anything
 
     def __call__(self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any) -> Any:
@@ -113,22 +115,19 @@ def pipeline(
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
     model = load(folder, head="none" if recipe else None, dtype=dtype, device=device)
-    task = task_of(model, folder)
-    if task == "images":
-        run = partial(classify_images, model, read_preparation(folder, model.config))
-        return Pipeline(task, model, None, run, folder)
-    if task in ("forecast", "series"):
-        scale = read_scale(folder)
-        is_raw = scale is None and model.config.series is not None and not model.config.series.instance_norm
+    task, preparer = ability_of(model, str(folder)), preparer_of(model, folder)
+    runs, note = ABILITIES[task].runs, ""
+    if isinstance(preparer, ImagePreparer):
+        return Pipeline(task, model, None, partial(runs, model, preparer.preparation), folder, preparer)
+    if isinstance(preparer, SeriesPreparer):
+        is_raw = preparer.scale is None and model.config.series is not None and not model.config.series.instance_norm
         note = f"{folder} has no {SCALE}: the model reads the values as they are" if is_raw else ""
-        return Pipeline(task, model, None, partial(ABILITIES[task].runs, model, scale), folder, note)
-    tokenizer = load_tokenizer(folder)
-    check_vocabulary(tokenizer, model.config.vocab_size or 0)
-    run, note = partial(ABILITIES[task].runs, model, tokenizer), ""
+        return Pipeline(task, model, None, partial(runs, model, preparer.scale), folder, preparer, note)
+    run = partial(runs, model, preparer.tokenizer)
     if task == "embed":
-        run = partial(run, recipe=recipe or MEAN)
+        run = partial(run, recipe=preparer.recipe)
         note = "" if recipe else f"{folder} does not say how to pool: the vectors are means over the tokens"
-    return Pipeline(task, model, tokenizer, run, folder, note)
+    return Pipeline(task, model, preparer.tokenizer, run, folder, preparer, note)
 
 
 def check_inputs(inputs: Any, task: str) -> None:
@@ -144,23 +143,3 @@ def check_inputs(inputs: Any, task: str) -> None:
         )
         if not fits:
             raise InputError(f"input {i} is {given!r:.60}: expected {one}")
-
-
-def task_of(model: Transformer, folder: Path) -> str:
-    """What a model is for, by its stacks and its head."""
-    head, config = model.config.head, model.config
-    if config.image is not None and head == "class":
-        return "images"
-    if config.series is not None and head in ("forecast", "class"):
-        return "forecast" if head == "forecast" else "series"
-    if config.patches is not None:
-        kind = "images" if config.image else "series"
-        raise InputError(
-            f"{folder} is a model of {kind} with head {head!r}: a pipeline reads texts, or images to classify, or "
-            "series to forecast or classify. Load it with gf.load and call it with tensors"
-        )
-    if head == "language":
-        if model.decoder is None:
-            return "mlm"
-        return "translate" if model.encoder is not None else "lm"
-    return {"class": "classify", "token": "tokens", "span": "answer"}.get(head, "embed")

@@ -17,13 +17,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.data.series import Fill, Scaler, Series, Times, Values, read_series, step_times
 from glassformer.errors import InputError
 from glassformer.io import read_json
-from glassformer.predict.predictors import BATCH, Label, Labels, as_labels
+from glassformer.predict.answers import Label, Labels, as_labels
+from glassformer.predict.calls import BATCH
+from glassformer.predict.prepared import Line, Prepared, Window, plain
 
 SCALE = "series.json"
+LARGEST = 1e15  # its square, which a deviation is made of, is still a number of 32 bits
 
 
 @dataclass(frozen=True)
@@ -49,20 +53,88 @@ def read_scale(folder: Path) -> Scale | None:
     return Scale(names, Scaler(mean, deviation))
 
 
+class SeriesPreparer:
+    """Series for a model that says how they go on, or names their class."""
+
+    kind = "series"
+
+    def __init__(self, model: Transformer, scale: Scale | None) -> None:
+        self.model, self.scale = model, scale
+
+    def prepare(
+        self, given: Series | ArrayLike | str | Path, *, fill: Fill | None = None, name: str | None = None
+    ) -> Prepared:
+        """The last window of a file, of a `Series`, or of values (time, channels) or (time)."""
+        config = self.model.config.series
+        assert config is not None
+        values, names, times = self.read(given, fill)
+        scaler = self.scaler_for(values, names)
+        past = last_window(self.model, values, scaler)  # (1, L, C)
+        patches = patches_of(config)
+        shown = names or tuple(f"channel {number}" for number in range(values.shape[1]))
+        window = Window(values[-config.length :], shown, (times[-config.length], times[-1]), patches)
+        tokens = plain([f"{first}–{end - 1}" for first, end in patches])
+        return Prepared(
+            {"past_values": past},
+            {"encoder": Line(tokens, prompt=len(tokens))},
+            name=name if name is not None else Path(str(given)).name if isinstance(given, str | Path) else "",
+            window=window,
+            unscale=None if scaler is None else scaler.unscale,
+        )
+
+    def read(
+        self, given: Series | ArrayLike | str | Path, fill: Fill | None
+    ) -> tuple[Values, tuple[str, ...], Sequence[str]]:
+        """The values, the names of the channels (none where nobody says), and the times."""
+        series = read_series(Path(given), fill=fill) if isinstance(given, str | Path) else given
+        if isinstance(series, Series):
+            series = of_training(series, self.scale)
+            return series.values, series.names, [str(time).replace("T", " ") for time in series.times]
+        if fill is not None:
+            raise InputError("fill is for a file: values that are given as they are have nothing missing")
+        values, scale = as_values(series), self.scale
+        names = scale.names if scale is not None and len(scale.names) == values.shape[1] else ()
+        return values, names, [str(number) for number in range(len(values))]
+
+    def scaler_for(self, values: Values, names: Sequence[str]) -> Scaler | None:
+        """That of the training. Other channels can be read where each window is brought to its own level anyway."""
+        config, scale = self.model.config.series, self.scale
+        assert config is not None
+        if scale is None:
+            return None
+        if tuple(names) == scale.names:
+            return scale.scaler
+        if config.instance_norm:
+            return Scaler.fit(values[-config.length :])
+        known = ", ".join(scale.names)
+        if names:
+            missing = next((name for name in scale.names if name not in names), scale.names[0])
+            raise InputError(f"the series has no channel {missing!r}: this model knows the scale of {known} only")
+        raise InputError(f"the series has {values.shape[1]} channels: expected {len(scale.names)}, which are {known}")
+
+
+def patches_of(config: SeriesConfig) -> list[tuple[int, int]]:
+    """The values of a window that each token is made of, from and to (not included)."""
+    first = (config.length - config.patch) % config.stride
+    starts = range(first, config.length - config.patch + 1, config.stride)
+    return [(start, start + config.patch) for start in starts]
+
+
+@torch.no_grad()
 def forecast(
     model: Transformer, scale: Scale | None, given: Series | ArrayLike | str | Path, *, fill: Fill | None = None
 ) -> Values:
     """How a series goes on: (horizon, channels). It is a file, a `Series`, or values (time, channels) or (time)."""
-    series = read_series(Path(given), fill=fill) if isinstance(given, str | Path) else given
-    if isinstance(series, Series):
-        series = of_training(series, scale)
-        values, names = series.values, series.names
-    else:
-        if fill is not None:
-            raise InputError("fill is for a file: values that are given as they are have nothing missing")
-        values, names = as_values(series), ()
-    scaler = scaler_for(values, names, scale, model)
-    return forecast_values(model, values, scaler)
+    prepared = SeriesPreparer(model, scale).prepare(given, fill=fill)
+    logits = prepared.run(model).logits
+    assert logits is not None
+    return future_of(prepared, logits)
+
+
+def future_of(prepared: Prepared, logits: Tensor) -> Values:
+    """A forecast (1, Z, C) in the values of the input, (Z, C)."""
+    future: Values = logits[0].float().cpu().numpy()
+    return future if prepared.unscale is None else prepared.unscale(future)
 
 
 def as_values(given: ArrayLike) -> Values:
@@ -84,65 +156,54 @@ def of_training(series: Series, scale: Scale | None) -> Series:
     return Series(scale.names, series.times, series.values[:, places], series.frequency)
 
 
-def scaler_for(values: Values, names: Sequence[str], scale: Scale | None, model: Transformer) -> Scaler | None:
-    """That of the training. Other channels can be read where each window is brought to its own level anyway."""
-    assert model.config.series is not None
-    if scale is None:
-        return None
-    if tuple(names) == scale.names or (not names and values.shape[1] == len(scale.names)):
-        return scale.scaler
-    if model.config.series.instance_norm:
-        return Scaler.fit(values[-model.config.series.length :])
-    known = ", ".join(scale.names)
-    if names:
-        missing = next((name for name in scale.names if name not in names), scale.names[0])
-        raise InputError(f"the series has no channel {missing!r}: this model knows the scale of {known} only")
-    raise InputError(f"the series has {values.shape[1]} channels: expected {len(scale.names)}, which are {known}")
-
-
-@torch.no_grad()
-def forecast_values(model: Transformer, values: Values, scaler: Scaler | None) -> Values:
-    logits = model(past_values=last_window(model, values, scaler)).logits
-    assert logits is not None
-    future: Values = logits[0].float().cpu().numpy()  # (Z, C)
-    return future if scaler is None else scaler.unscale(future)
-
-
 def last_window(model: Transformer, values: Values, scaler: Scaler | None) -> Tensor:
     """The end of a series as a model reads it, on the model's scale: (1, L, C)."""
-    series = model.config.series
-    assert series is not None
-    if len(values) < series.length:
-        raise InputError(
-            f"the series has {len(values)} values, and this model looks back on {series.length}: give at least as many"
-        )
-    window = values[-series.length :]
-    wrong = np.argwhere(~np.isfinite(window))
-    if len(wrong):
-        row = len(values) - series.length + int(wrong[0][0])
-        raise InputError(f"the series has {values[row, wrong[0][1]]} at row {row}: expected numbers only")
+    config = model.config.series
+    assert config is not None
+    check_values(model, values)
+    window = values[-config.length :]
     window = window if scaler is None else scaler.scale(window)
     return torch.tensor(np.ascontiguousarray(window))[None].to(model.device, model.dtype)  # (1, L, C)
 
 
-def judge_series(
+def check_values(model: Transformer, values: Values) -> None:
+    """As many rows and channels as the model reads, and numbers that it can compute with."""
+    config = model.config.series
+    assert config is not None
+    if model.config.head == "class" and len(values) != config.length:
+        raise InputError(f"the series has {len(values)} values: this model reads {config.length} numbers, and no label")
+    if len(values) < config.length:
+        raise InputError(
+            f"the series has {len(values)} values, and this model looks back on {config.length}: give at least as many"
+        )
+    if config.channels not in (None, values.shape[1]):
+        raise InputError(f"the series has {values.shape[1]} channels: expected {config.channels}")
+    wrong = np.argwhere(~(np.abs(values[-config.length :]) <= LARGEST))
+    if len(wrong):
+        row, channel = len(values) - config.length + int(wrong[0][0]), int(wrong[0][1])
+        value = values[row, channel]
+        if not np.isfinite(value):
+            raise InputError(f"the series has {value} at row {row}: expected numbers only")
+        raise InputError(
+            f"row {row} of channel {channel} is {value:g}, which is too large to compute with: expected numbers from "
+            f"-{LARGEST:g} to {LARGEST:g}. Bring the series to another unit"
+        )
+
+
+def classify_series(
     model: Transformer, scale: Scale | None, rows: Sequence[ArrayLike], *, batch_size: int = BATCH
 ) -> list[Label | Labels]:
     """The class of each series, of (length) or (length, channels) values."""
-    series = model.config.series
-    assert series is not None
-    windows = []
+    preparer, windows = SeriesPreparer(model, scale), []
     for i, row in enumerate(rows):
-        values = as_values(row)
-        if len(values) != series.length or not np.isfinite(values).all():
-            said = f"has {len(values)} values" if len(values) != series.length else "has values that are not finite"
-            raise InputError(f"series {i} {said}: this model reads {series.length} numbers, and no label")
-        windows.append(values if scale is None else scale.scaler.scale(values))
+        try:
+            windows.append(preparer.prepare(row).arguments["past_values"])
+        except InputError as error:
+            raise InputError(str(error).replace("the series", f"series {i}", 1)) from None
     found = []
     for start in range(0, len(windows), batch_size):
-        past = torch.tensor(np.stack(windows[start : start + batch_size])).to(model.device, model.dtype)  # (B, L, C)
         with torch.no_grad():
-            logits = model(past_values=past).logits
+            logits = model(past_values=torch.cat(windows[start : start + batch_size])).logits
         assert logits is not None
         found += as_labels(model, logits.float().cpu())
     return found

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.predict.pictures import Picture
-from glassformer.predict.predictors import Answer, Guess, Label, Labels, TokenLabel
+from glassformer.predict.answers import Answer, Guess, Label, Labels, TokenLabel
+from glassformer.predict.images import Picture
 
 FIRST_NUMBERS = 6  # of a vector that is shown to a person
 WIDEST_TABLE = 12  # inputs whose similarities fit a terminal; of more, each one's nearest is shown

@@ -21,7 +21,7 @@ from glassformer.data.batches import in_order
 from glassformer.data.corpus import Corpus
 from glassformer.data.ngram import character_ngram
 from glassformer.errors import InputError
-from glassformer.predict.predictors import complete
+from glassformer.predict.writing import complete
 from glassformer.tasks.corpora import (
     Numbers,
     check_context,

@@ -19,7 +19,7 @@ from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.data.split import split_without_doubles
 from glassformer.errors import InputError
-from glassformer.predict.predictors import translate
+from glassformer.predict.writing import translate
 from glassformer.tasks.baselines import nearest_source
 from glassformer.tasks.metrics import translation_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of

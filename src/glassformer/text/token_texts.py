@@ -10,7 +10,7 @@ Bytes of which no character is known are written as <EC>.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -93,6 +93,12 @@ class TokenTexts:
             if is_bytes:
                 join_characters([(described[at], contents[at] or b"") for at in run])
         return described
+
+
+def name_of(token: Mapping[str, Any]) -> str:
+    """A described token in one word, for a table or beside a picture."""
+    continues = "##" if token.get("joined") else ""
+    return str(token.get("label") or continues + token["text"].strip() or SPACE)
 
 
 def join_characters(run: list[tuple[dict[str, Any], bytes]]) -> None:

@@ -32,7 +32,7 @@ def main(settings: DemoSettings) -> None:
     from glassformer.checkpoints.run import RUN, read_record
     from glassformer.inspect.looks.attention import picture_attention
     from glassformer.inspect.looks.positions import picture_positions
-    from glassformer.predict.predictors import translate
+    from glassformer.predict.writing import translate
     from glassformer.tasks.settings import TranslateSettings
     from glassformer.tasks.translate import Translate
     from glassformer.training.run import REPORT, check_free, run

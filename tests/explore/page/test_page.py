@@ -65,7 +65,7 @@ def test_hovering_a_cell_shows_the_weight_that_record_computes(
     length: int, open_server: Callable[[str], Server], visit: Any
 ) -> None:
     server = open_server("decoder")
-    tokenizer = server.session.reader.tokenizer
+    tokenizer = server.session.preparer.tokenizer
     ids = tokenizer.encode(["The quick brown fox jumps. " * (length // 4)]).input_ids[0, :length].tolist()
     text = tokenizer.decode(ids)
     page = visit(server.address)

@@ -23,7 +23,7 @@ from glassformer.generation.loop import filtered
 from glassformer.generation.plan import make_plan, settled
 from glassformer.inspect.ledger.ledger import ledger
 from glassformer.inspect.looks.rollout import rollout_of
-from glassformer.predict.pictures import Picture
+from glassformer.predict.images import Picture
 from glassformer.watch.record import Record
 
 RoutesOf = Callable[[str], Routes]
@@ -42,7 +42,7 @@ def open_view(routes: Routes, kind: str) -> View:
 
 def recorded(session: Session, view: View) -> Record:
     with torch.no_grad(), gf.record(session.model, activations="*") as seen:
-        session.run(view.prepared)
+        view.prepared.run(session.model)
     return seen
 
 
@@ -69,7 +69,7 @@ def assert_within_a_step(shown: Tensor, exact: Tensor) -> None:
 def test_maps_rows_and_vectors_are_those_of_record(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
     view = open_view(routes, kind)
-    seen, at, row = recorded(routes.session, view), f"view/{view.id}", view.prepared.row
+    seen, at, row = recorded(routes.session, view), f"view/{view.id}", view.row
     attentions = [name for name in seen if name.endswith((".attn", ".cross"))]
     assert [entry["name"] for entry in view.shown["maps"]] == attentions
     for entry in view.shown["maps"]:
@@ -94,7 +94,7 @@ def test_maps_rows_and_vectors_are_those_of_record(kind: str, routes_of: RoutesO
 def test_vectors_are_those_of_record(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
     view = open_view(routes, kind)
-    seen, row = recorded(routes.session, view), view.prepared.row
+    seen, row = recorded(routes.session, view), view.row
     for stack in view.shown["lines"]:
         name = f"{stack}.blocks.1"
         query = {"stack": stack, "layer": "1", "head": "1", "token": "2"}
@@ -216,7 +216,7 @@ def test_a_translation_is_the_pipelines(folder_of: Callable[[str], Path], routes
 def test_a_given_translation_is_read_as_labels_are(routes_of: RoutesOf) -> None:
     session = routes_of("encoder-decoder").session
     view = session.view({"text": "The fox", "target": "Once upon"})
-    labels = session.reader.tokenizer.encode(["Once upon"], target=True).input_ids  # type: ignore[union-attr]
+    labels = session.preparer.tokenizer.encode(["Once upon"], target=True).input_ids  # type: ignore[union-attr]
     assert [token["id"] for token in view.shown["lines"]["decoder"]["writes"]] == labels[0].tolist()
     expected = session.model.shift_right(labels)
     assert torch.equal(view.prepared.arguments["decoder_input_ids"], expected)
@@ -368,7 +368,7 @@ def test_an_input_is_computed_once_and_old_ones_make_room(
 ) -> None:
     session = Session(folder_of("decoder"))
     calls = []
-    monkeypatch.setattr(session, "run", lambda prepared, run=session.run: calls.append(1) or run(prepared))
+    session.model.register_forward_hook(lambda *_: calls.append(1))
     first = session.view({"text": "Once"})
     assert session.view({"text": "Once"}) is first
     assert len(calls) == 1
@@ -386,7 +386,7 @@ def test_the_values_of_every_step_are_those_of_record(kind: str, routes_of: Rout
     routes = routes_of(kind)
     table = "\n".join(f"{at % 5},{at % 7},{at % 11}" for at in range(60))
     view = routes.session.view({"csv": table, "channel": 2}) if kind == "series" else open_view(routes, kind)
-    seen, row = recorded(routes.session, view), view.prepared.row
+    seen, row = recorded(routes.session, view), view.row
     assert row == (2 if kind == "series" else 0)
     for entry in view.shown["flow"]:
         name, axes = entry["name"], entry["axes"]
@@ -415,9 +415,7 @@ def test_the_values_of_a_step_are_computed_once_and_kept_within_bounds(
     routes = Routes(Session(folder_of("decoder")))
     view = routes.session.view({"text": TEXT})
     passes: list[int] = []
-    monkeypatch.setattr(
-        routes.session, "run", lambda prepared, run=routes.session.run: passes.append(1) or run(prepared)
-    )
+    routes.session.model.register_forward_hook(lambda *_: passes.append(1))
 
     def ask(name: str, token: int) -> Any:
         return routes.get(f"view/{view.id}/values", {"name": name, "token": str(token)})

@@ -160,7 +160,7 @@ def test_a_text_longer_than_the_table_is_refused(copier: gf.Transformer, tokeniz
     """The model places 10 tokens: a source and its end, or a start, a target and its end."""
     assert align(copier, tokenizer, "a " * 9, "a " * 8).weights.shape == (8, 9)
     for source, target in (("a " * 10, None), ("a", "a " * 9)):
-        with pytest.raises(InputError, match="the text has 11 tokens, and this model reads 10 at the most"):
+        with pytest.raises(InputError, match="has 11 tokens: expected at most 10"):
             align(copier, tokenizer, source, target)
 
 

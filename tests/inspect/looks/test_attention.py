@@ -12,11 +12,12 @@ from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler
 from glassformer.errors import InputError
 from glassformer.inspect.looks.attention import attention_maps, picture_attention, picture_input, rollout_maps
+from glassformer.inspect.looks.examples import example_image, example_window
 from glassformer.inspect.looks.patches import look, over_patches, over_time
 from glassformer.inspect.looks.rollout import rollout
-from glassformer.inspect.readings import example_image, example_window, read_image, read_numbers, read_text, read_window
-from glassformer.predict.pictures import Picture
-from glassformer.predict.series import Scale
+from glassformer.predict.images import ImagePreparer, Picture, read_preparation
+from glassformer.predict.prepare import text_preparer
+from glassformer.predict.series import Scale, SeriesPreparer, read_scale
 from glassformer.tasks import settings as tasks
 from glassformer.tasks.images import ImageClasses
 from glassformer.tasks.registry import make_task
@@ -83,7 +84,7 @@ def writer(translator: Translate) -> gf.Transformer:
 
 def test_a_decoder_alone_is_watched_over_prompt_and_continuation(writer: gf.Transformer, translator: Translate) -> None:
     tokenizer = translator.tokenizer
-    maps = attention_maps(writer, tokenizer, TEXT, layer=0)
+    maps = attention_maps(text_preparer(writer, tokenizer), TEXT, layer=0)
     prompt = tokenizer.tokens(tokenizer.ids(TEXT))
     assert maps.columns[: len(prompt)] == prompt
     assert len(maps.columns) == min(32, len(prompt) + 24) - 1
@@ -99,8 +100,8 @@ def test_a_prompt_that_fills_the_model_is_read_to_its_end(writer: gf.Transformer
     while len(tokenizer.ids(text)) > 32:
         text = text.strip()[:-1]
     assert len(tokenizer.ids(text)) == 32
-    reading = read_text(writer, tokenizer, text)
-    assert reading.inputs["input_ids"].tolist() == [tokenizer.ids(text)[:-1]]
+    prepared = text_preparer(writer, tokenizer).prepare(text, new_tokens=24)
+    assert prepared.arguments["input_ids"].tolist() == [tokenizer.ids(text)[:-1]]
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -109,9 +110,9 @@ def test_maps_are_of_the_translation_that_was_chosen(translator: Translate, num_
     before = model.config
     model.config = before.replace(generation=before.generation.replace(num_beams=num_beams))
     try:
-        maps = attention_maps(model, tokenizer, TEXT, part="cross")
+        maps = attention_maps(text_preparer(model, tokenizer), TEXT, part="cross")
         encoded = tokenizer.encode([TEXT])
-        ids = gf.generate(model, encoded.input_ids, attention_mask=encoded.attention_mask, max_new_tokens=128)
+        ids = gf.generate(model, encoded.input_ids, attention_mask=encoded.attention_mask)
     finally:
         model.config = before
     assert maps.rows == tokenizer.tokens(ids[0, 1:])
@@ -123,7 +124,7 @@ def test_maps_are_of_the_translation_that_was_chosen(translator: Translate, num_
 def test_text_rollout(translator: Translate, reader: gf.Transformer) -> None:
     tokenizer = translator.tokenizer
     for model in (translator.model, reader):
-        maps = rollout_maps(model, tokenizer, TEXT)
+        maps = rollout_maps(text_preparer(model, tokenizer), TEXT)
         encoded = tokenizer.encode([TEXT])
         with torch.no_grad(), gf.record(model, attention="encoder.*") as seen:
             model.encode(encoded.input_ids, encoded.attention_mask)
@@ -135,24 +136,16 @@ def test_text_rollout(translator: Translate, reader: gf.Transformer) -> None:
 def test_the_class_token_over_the_patches(seer: tuple[gf.Transformer, Path]) -> None:
     model, folder = seer
     picture = example_image(folder)
-    preparation = gf_preparation(model, folder)
-    reading = read_image(model, preparation, picture)
-    assert reading.pixels.shape == (8, 8, 1)
-    np.testing.assert_allclose(reading.pixels[:, :, 0], picture.pixels / 255, atol=1e-4)
+    reading = ImagePreparer(model, read_preparation(folder, model.config)).prepare(picture)
+    np.testing.assert_array_equal(reading.pixels, picture.pixels)
     with torch.no_grad(), gf.record(model) as seen:
-        model(**reading.inputs)
+        reading.run(model)
     weights = seen["encoder.blocks.1.attn"][0]  # (H, T, T)
     shown = over_patches(model, look(model, reading, 1))
     side = model.config.image.size // model.config.image.patch  # type: ignore[union-attr]
     assert shown.shape == (HEADS, side, side)
     for y, x in ((0, 0), (side - 1, 0), (1, side - 1)):
         torch.testing.assert_close(shown[:, y, x], weights[:, 0, 1 + y * side + x])
-
-
-def gf_preparation(model: gf.Transformer, folder: Path) -> Any:
-    from glassformer.checkpoints.preparation import read_preparation
-
-    return read_preparation(folder, model.config)
 
 
 def test_without_a_class_token_it_is_the_mean_over_the_patches() -> None:
@@ -175,15 +168,14 @@ def test_values_in_several_patches_get_their_mean_and_those_in_none_nothing() ->
 
 
 def test_a_series_is_read_at_the_scale_of_the_training(forecaster: tuple[gf.Transformer, Path]) -> None:
-    from glassformer.data.seasons import seasons
-    from glassformer.predict.series import read_scale
-
     model, folder = forecaster
     scale = read_scale(folder)
     assert scale is not None
-    reading = read_window(model, scale, seasons(), "the town")
-    np.testing.assert_array_equal(reading.values, seasons().values[-50:])
-    torch.testing.assert_close(reading.inputs["past_values"][0], torch.tensor(scale.scaler.scale(reading.values)))
+    reading = SeriesPreparer(model, scale).prepare(seasons())
+    assert reading.window is not None
+    values = reading.window.values
+    np.testing.assert_array_equal(values, seasons().values[-50:])
+    torch.testing.assert_close(reading.arguments["past_values"][0], torch.tensor(scale.scaler.scale(values)))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +209,7 @@ def test_an_image_file_and_a_run_that_held_images_out(
     assert is_picture(tmp_path / "out.png")
     task = make_task(tasks.ImagesSettings(**SMALL))
     assert isinstance(task, ImageClasses)
-    monkeypatch.setattr("glassformer.inspect.readings.task_to_score", lambda folder: task)
+    monkeypatch.setattr("glassformer.inspect.looks.examples.task_to_score", lambda folder: task)
     (tmp_path / "run.json").touch()
     found = example_image(tmp_path)
     assert found.name == f"held out: {task.judged.labels[0]}"
@@ -233,14 +225,17 @@ def test_the_built_in_series_has_as_many_channels_as_the_model_reads(tmp_path: P
 
     built_in = seasons()
     for channels, expected in ((1, built_in.names[:1]), (3, built_in.names[:3]), (None, built_in.names)):
-        window = example_window(model(channels), None, tmp_path)
-        assert window.channels == expected
+        window = example_window(SeriesPreparer(model(channels), None), tmp_path).window
+        assert window is not None
+        assert window.names == expected
         np.testing.assert_array_equal(window.values, built_in.values[-48:, : len(expected)])
         picture_input(model(channels), tmp_path, "example", tmp_path / "out.png")
     scale = Scale(("price",), Scaler.fit(built_in.values[:, 2:3]))
-    assert example_window(model(1), scale, tmp_path).channels == ("price",)
+    found = example_window(SeriesPreparer(model(1), scale), tmp_path).window
+    assert found is not None
+    assert found.names == ("price",)
     with pytest.raises(InputError, match="this model reads 9 channels, and the built-in series has 7: give a CSV file"):
-        example_window(model(9), None, tmp_path)
+        example_window(SeriesPreparer(model(9), None), tmp_path)
 
 
 def test_a_series_of_numbers_for_a_model_that_classifies_them(tmp_path: Path) -> None:
@@ -248,8 +243,8 @@ def test_a_series_of_numbers_for_a_model_that_classifies_them(tmp_path: Path) ->
     series = gf.SeriesConfig(length=12, patch=4)
     model = gf.Transformer(gf.TransformerConfig(encoder=stack, series=series, head="class", num_classes=2)).eval()
     scale = Scale(("value",), Scaler(np.array([1.0], dtype=np.float32), np.array([2.0], dtype=np.float32)))
-    reading = read_numbers(model, scale, [3.0] * 12, "threes")
-    assert reading.inputs["past_values"].unique().tolist() == [1.0]
+    reading = SeriesPreparer(model, scale).prepare([3.0] * 12)
+    assert reading.arguments["past_values"].unique().tolist() == [1.0]
     picture_input(model, tmp_path, "1 2 3 4 5 6 5 4 3 2 1 0", tmp_path / "out.png")
     assert is_picture(tmp_path / "out.png")
     with pytest.raises(InputError, match="the series has 2 values: this model reads 12 numbers"):
@@ -259,8 +254,8 @@ def test_a_series_of_numbers_for_a_model_that_classifies_them(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"text": "  "}, "the text is empty: give some words"),
-        ({"text": "1 " * 40}, r"the text has \d+ tokens, and this model reads 32 at the most: give a shorter one"),
+        ({"text": "  "}, "the text is empty: write at least a word"),
+        ({"text": "1 " * 40}, r"the text has \d+ tokens: expected at most 32. Shorten it"),
         ({"part": "cross"}, "this model has no cross-attention: it is an encoder alone. Leave --part cross out"),
         ({"part": "decoder"}, "this model has no decoder: it is an encoder alone"),
         ({"layer": 2}, "--layer is 2: this model has 2, counted from 0 to 1"),
@@ -310,9 +305,10 @@ def test_refused_pictures_and_series(
 def test_a_picture_that_is_no_file(seer: tuple[gf.Transformer, Path]) -> None:
     model, folder = seer
     colours = np.full((20, 20, 3), 128, dtype=np.uint8)
-    reading = read_image(model, gf_preparation(model, folder), Picture("grey", colours))
+    reading = ImagePreparer(model, read_preparation(folder, model.config)).prepare(Picture("grey", colours))
     assert reading.name == "grey"
-    np.testing.assert_allclose(reading.pixels, 128 / 255, atol=1e-3)
+    assert reading.pixels is not None
+    assert set(reading.pixels.ravel().tolist()) == {128}
 
 
 @pytest.fixture(scope="module")
@@ -324,9 +320,9 @@ def dates() -> Translate:
 def test_maps_carry_the_tokens_they_are_about(dates: Translate, part: str) -> None:
     """The same maps, from one pass over the finished translation with the plain formula of the recorder."""
     model, tokenizer, text = dates.model.eval(), dates.tokenizer, "May 1st, 2031"
-    maps = attention_maps(model, tokenizer, text, part=part, layer=0)  # type: ignore[arg-type]
+    maps = attention_maps(text_preparer(model, tokenizer), text, part=part, layer=0)  # type: ignore[arg-type]
     encoded = tokenizer.encode([text])
-    ids = gf.generate(model, encoded.input_ids, attention_mask=encoded.attention_mask, max_new_tokens=128)
+    ids = gf.generate(model, encoded.input_ids, attention_mask=encoded.attention_mask)
     with gf.record(model) as seen:
         model(encoded.input_ids, encoded.attention_mask, decoder_input_ids=ids[:, :-1])
     name = {"cross": "decoder.blocks.0.cross", "encoder": "encoder.blocks.0.attn", "decoder": "decoder.blocks.0.attn"}

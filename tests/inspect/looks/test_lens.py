@@ -9,6 +9,7 @@ import torch
 import glassformer as gf
 from glassformer.errors import InputError
 from glassformer.inspect.looks.lens import lens_of_text, logit_lens, picture_lens
+from glassformer.predict.prepare import text_preparer
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 
@@ -60,11 +61,11 @@ def test_each_row_is_the_answer_of_a_model_cut_off_there() -> None:
 
 def test_of_a_text_and_as_a_picture(tmp_path: Path) -> None:
     task = Translate(TranslateSettings(out=Path("unused"), examples=60, **SMALL))
-    lens, reading = lens_of_text(task.model, task.tokenizer, "May 1st, 2031")
-    assert lens.tokens.shape[2] == len(reading.target)
+    lens, line = lens_of_text(text_preparer(task.model, task.tokenizer), "May 1st, 2031")
+    assert lens.tokens.shape[2] == len(line.tokens)
     # The model was asked greedily, so its own last row is what it wrote.
-    assert task.tokenizer.tokens(lens.tokens[-1, 0, :, 0]) == reading.written
-    picture_lens(task.model, task.tokenizer, "May 1st, 2031", tmp_path / "lens.png")
+    assert task.tokenizer.tokens(lens.tokens[-1, 0, :, 0]) == line.written
+    picture_lens(text_preparer(task.model, task.tokenizer), "May 1st, 2031", tmp_path / "lens.png")
     assert (tmp_path / "lens.png").stat().st_size > 5000
     assert task.model.training  # as it was
 

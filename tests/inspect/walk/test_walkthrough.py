@@ -22,6 +22,7 @@ from glassformer.config import LayerKind
 from glassformer.errors import InputError
 from glassformer.inspect.walk.equations import Walk, Worked, show
 from glassformer.inspect.walk.walkthrough import Part, walk
+from glassformer.predict.prepare import text_preparer
 from glassformer.text import Tokenizer
 
 WORDS = ["<s>", "</s>", *"abcdefghijklmnopqr"]
@@ -75,6 +76,7 @@ def tokenizer() -> Tokenizer:
 
 def make_model(name: str) -> gf.Transformer:
     """Small, and with every weight at random, so that no bias is 0 and no norm 1."""
+    torch.manual_seed(0)
     stacks, choices = MODELS[name]
     made = {part: gf.StackConfig(**{**SIZES, **stack}) for part, stack in stacks.items()}
     config = gf.TransformerConfig(**{"vocab_size": len(WORDS), "decoder_start_token_id": 0, **made, **choices})
@@ -88,7 +90,7 @@ def make_model(name: str) -> gf.Transformer:
 
 def make_walk(model: gf.Transformer, tokenizer: Tokenizer, part: Part | None, **chosen: int) -> Walk:
     both = model.encoder is not None and model.decoder is not None
-    return walk(model, tokenizer, TEXT, part=part, target=TARGET if both else None, **chosen)
+    return walk(text_preparer(model, tokenizer), TEXT, part=part, target=TARGET if both else None, **chosen)
 
 
 @pytest.mark.parametrize(("name", "part", "layer", "head", "token"), CASES)
@@ -211,7 +213,9 @@ def test_a_pooled_vector_is_shown_with_the_line_that_pools(pooling: str, tokeniz
     stack = gf.StackConfig(**SIZES)
     choices = {"vocab_size": len(WORDS), "head": "class", "num_classes": 3, "pooling": pooling, "eos_token_id": 9}
     model = gf.Transformer(gf.TransformerConfig(encoder=stack, **choices)).eval()
-    found = next(equation for equation in walk(model, tokenizer, TEXT).equations if equation.step == "head.pooled")
+    found = next(
+        equation for equation in walk(text_preparer(model, tokenizer), TEXT).equations if equation.step == "head.pooled"
+    )
     made: list[tuple[int, torch.Tensor]] = []
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
@@ -254,26 +258,26 @@ def test_a_walk_is_printed_and_becomes_json(tokenizer: Tokenizer) -> None:
         pytest.param("gpt2", "a b", {"token": 2}, "token 2 does not exist: there are 2", id="token"),
         pytest.param("gpt2", "a b", {"token": -3}, "token -3 does not exist", id="token-from-the-end"),
         pytest.param("gpt2", "a", {"target": "b"}, "does not translate", id="target"),
-        pytest.param("paper", "a", {"target": " "}, "the target is empty: give some words", id="empty-target"),
-        pytest.param("gpt2", "a " * 17, {}, "the text has 17 tokens, and this model reads 16 at the most", id="long"),
+        pytest.param("paper", "a", {"target": " "}, "the target is empty: write at least a word", id="empty-target"),
+        pytest.param("gpt2", "a " * 17, {}, "the text has 17 tokens: expected at most 16", id="long"),
     ],
 )
 def test_what_does_not_exist_is_refused(
     name: str, text: str, chosen: dict[str, Any], said: str, tokenizer: Tokenizer
 ) -> None:
     with pytest.raises(InputError, match=said):
-        walk(make_model(name), tokenizer, text, **chosen)
+        walk(text_preparer(make_model(name), tokenizer), text, **chosen)
 
 
 def test_a_target_longer_than_the_table_is_refused(tokenizer: Tokenizer) -> None:
     sizes = {**SIZES, "positions": "learned"}
     stacks = {"encoder": gf.StackConfig(**sizes), "decoder": gf.StackConfig(**{**sizes, "max_len": 5})}
     model = gf.Transformer(gf.TransformerConfig(**stacks, vocab_size=len(WORDS), decoder_start_token_id=0)).eval()
-    assert len(walk(model, tokenizer, "a " * 16, target="b " * 5).tokens) == 5
-    with pytest.raises(InputError, match="the text has 17 tokens, and this model reads 16 at the most"):
-        walk(model, tokenizer, "a " * 17)
-    with pytest.raises(InputError, match="the text has 6 tokens, and this model reads 5 at the most"):
-        walk(model, tokenizer, "a", target="b " * 6)
+    assert len(walk(text_preparer(model, tokenizer), "a " * 16, target="b " * 5).tokens) == 5
+    with pytest.raises(InputError, match="the text has 17 tokens: expected at most 16"):
+        walk(text_preparer(model, tokenizer), "a " * 17)
+    with pytest.raises(InputError, match="the translation has 6 tokens: expected at most 5"):
+        walk(text_preparer(model, tokenizer), "a", target="b " * 6)
 
 
 def test_each_of_two_vocabularies_names_its_own_tokens() -> None:
@@ -286,7 +290,7 @@ def test_each_of_two_vocabularies_names_its_own_tokens() -> None:
     both = Tokenizer(backends[0], {"bos_token": "<s>"}, target=backends[1])
     model = make_model("paper")
     found = {
-        part: walk(model, both, "one two three", target="하나 둘", part=part)
+        part: walk(text_preparer(model, both), "one two three", target="하나 둘", part=part)
         for part in ("encoder", "decoder", "cross")
     }
     assert found["encoder"].tokens == ["one", "two", "three"]
@@ -301,13 +305,13 @@ def test_each_of_two_vocabularies_names_its_own_tokens() -> None:
     assert "'하나'" in likeliest  # the model's table is larger than the vocabularies: others are numbers
 
 
-def test_parts_of_a_character_are_shown_as_bytes() -> None:
+def test_a_character_of_several_tokens_stands_at_the_first() -> None:
     text = "안녕 🎉"
     tokenizer = gf.train_tokenizer(["hello world"] * 3, 280, "bytes")
     stack = gf.StackConfig(**{**SIZES, "max_len": 64})
     model = gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=len(tokenizer)))
-    found = walk(model, tokenizer, text)
-    assert found.tokens[:3] == ["<EC>", "<95>", "<88>"]
+    found = walk(text_preparer(model, tokenizer), text)
+    assert found.tokens[:3] == ["안", "…", "…"]
     printed = StringIO()
     show(found, Console(width=300, file=printed))
     assert "\ufffd" not in printed.getvalue()

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from glassformer.checkpoints.labels import class_names
 from glassformer.core.model import Output, Transformer
-from glassformer.explore.view.inputs import Prepared
-from glassformer.explore.view.read_text import TextReader
 from glassformer.generation.loop import filtered, next_logits
 from glassformer.generation.plan import make_plan, settled
+from glassformer.predict.answers import Label, Labels, as_labels, best_span
 from glassformer.predict.embed import Recipe, pool
-from glassformer.predict.predictors import LONGEST_ANSWER, Label, Labels, as_labels
+from glassformer.predict.prepared import Prepared
+from glassformer.predict.texts import TextPreparer
 
 CANDIDATES, MORE_CANDIDATES = 10, 20
 ROWS = 64  # of logits that are judged at a time
@@ -38,7 +38,7 @@ def classes_of(model: Transformer, logits: Tensor, pooled: Tensor | None) -> dic
     return answer
 
 
-def candidates(reader: TextReader, probabilities: Tensor, count: int = CANDIDATES) -> list[dict[str, Any]]:
+def candidates(reader: TextPreparer, probabilities: Tensor, count: int = CANDIDATES) -> list[dict[str, Any]]:
     """The likeliest tokens of (V) probabilities."""
     best = probabilities.topk(min(count, len(probabilities)))
     return [
@@ -47,7 +47,7 @@ def candidates(reader: TextReader, probabilities: Tensor, count: int = CANDIDATE
     ]
 
 
-def masks_of(reader: TextReader, prepared: Prepared, logits: Tensor) -> dict[str, Any]:
+def masks_of(reader: TextPreparer, prepared: Prepared, logits: Tensor) -> dict[str, Any]:
     ids = prepared.arguments["input_ids"][0]
     mask = reader.tokenizer.mask_token_id
     places = (ids == (-1 if mask is None else mask)).nonzero().flatten().tolist()
@@ -56,7 +56,7 @@ def masks_of(reader: TextReader, prepared: Prepared, logits: Tensor) -> dict[str
     return {"kind": "masks", "masks": masks}
 
 
-def next_of(reader: TextReader, logits: Tensor) -> dict[str, Any]:
+def next_of(reader: TextPreparer, logits: Tensor) -> dict[str, Any]:
     """For every row of a decoder, what it takes for the likeliest next token."""
     rows = []
     for part in logits[0].split(ROWS):  # probabilities of all rows together would be as large again as the logits
@@ -75,24 +75,20 @@ def span_of(prepared: Prepared, output: Output) -> dict[str, Any]:
     assert prepared.encoded is not None
     assert output.start_logits is not None
     assert output.end_logits is not None
-    outside = prepared.encoded.sequence_ids[0] != 1
-    start, end = (
-        x[0].masked_fill(outside, -torch.inf).softmax(dim=0) for x in (output.start_logits, output.end_logits)
-    )
-    together = (start[:, None] * end[None]).triu().tril(LONGEST_ANSWER - 1)  # (T, T)
-    first, last = divmod(int(together.argmax()), len(start))
-    score = six(float(together[first, last]))
-    return {"kind": "span", "start": first, "end": last, "score": score, "starts": sixes(start), "ends": sixes(end)}
+    outside = prepared.encoded.sequence_ids != 1  # (1, T)
+    score, place, starts, ends = (x[0] for x in best_span(output.start_logits, output.end_logits, outside))
+    first, last = divmod(int(place), len(starts))
+    likely = {"starts": sixes(starts), "ends": sixes(ends)}
+    return {"kind": "span", "start": first, "end": last, "score": six(float(score)), **likely}
 
 
 def vector_of(hidden: Tensor, recipe: Recipe) -> dict[str, Any]:
-    keep = torch.ones(hidden.shape[:2], dtype=torch.bool)
-    pooled = torch.cat([pool(hidden, keep, way) for way in recipe.ways], dim=1)
+    pooled = pool(hidden, torch.ones(hidden.shape[:2], dtype=torch.bool), recipe.ways)
     return {"kind": "vector", "values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
 
 
 def sampled(
-    model: Transformer, reader: TextReader, history: Tensor, hidden: Tensor, choices: dict[str, Any], seed: int
+    model: Transformer, reader: TextPreparer, history: Tensor, hidden: Tensor, choices: dict[str, Any], seed: int
 ) -> dict[str, Any]:
     """What may follow a row: before and after the filters, and the token that this seed draws."""
     raw = next_logits(model, hidden)  # (1, V)

@@ -7,18 +7,21 @@
     {"csv": "date,load\\n...", "channel": 0}        a model of series
     {"example": 3}                                 any model
 
-What comes out is the call of the model, and what the page shows of the input.
+`predict/` makes the call of the model of it, as for everybody else.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from glassformer.errors import InputError, nearest
-from glassformer.text import Encoded
+from glassformer.explore.view.uploads import open_image, read_table
+from glassformer.predict.images import ImagePreparer, Picture
+from glassformer.predict.prepare import Preparer
+from glassformer.predict.prepared import Prepared
+from glassformer.predict.texts import TextPreparer
 
+MOST_CHARACTERS = 20_000
+MOST_TOKENS = 4096  # that the page shows
 KEYS = {
     "text": ("text", "continued", "target"),
     "image": ("image", "example"),
@@ -26,20 +29,46 @@ KEYS = {
 }
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """One call of the model, and what the page shows of its input."""
+def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any] = ()) -> Prepared:
+    """The call for what the page sent; pictures and series may be one of the `examples`."""
+    if isinstance(preparer, TextPreparer):
+        texts = {key: text_in(given, key) for key in ("text", "target") if key in given}
+        continued = continued_in(given) if "continued" in given else None
+        return preparer.prepare(texts.get("text", ""), target=texts.get("target"), continued=continued)
+    if isinstance(preparer, ImagePreparer):
+        if len(given) != 1:
+            raise InputError("an image and an example were both given: choose one")
+        pixels = examples[example_in(given, len(examples))] if "example" in given else open_image(given["image"])
+        return preparer.prepare(Picture("the image", pixels))
+    if ("csv" in given) == ("example" in given):
+        raise InputError("expected a csv or the number of an example: give one of the two")
+    series = examples[example_in(given, len(examples))] if "example" in given else read_table(given["csv"])
+    return preparer.prepare(series)
 
-    arguments: dict[str, Tensor]
-    lines: dict[str, dict[str, Any]]
-    row: int = 0  # of the batch: which channel of a series is shown
-    text: str | None = None  # what the model wrote
-    written: list[int] = field(default_factory=list)  # the decoder's tokens, as ids
-    source: str = ""
-    encoded: Encoded | None = None
-    picture: dict[str, Any] | None = None
-    curve: dict[str, Any] | None = None
-    unscale: Any = None  # from what the model forecasts to the values of the input
+
+def text_in(given: Mapping[str, Any], key: str) -> str:
+    text = given[key]
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"the {key} is empty: write at least a word")
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"the {key} has {len(text):,} characters: expected at most {MOST_CHARACTERS:,}. Shorten it")
+    return text
+
+
+def continued_in(given: Mapping[str, Any]) -> list[int]:
+    ids = given["continued"]
+    if not isinstance(ids, list) or not all(type(i) is int for i in ids):
+        raise InputError(f"continued is {ids!r:.60}: expected a list of token ids")
+    return ids
+
+
+def channel_in(given: Mapping[str, Any], prepared: Prepared) -> int:
+    """Which channel of a series is shown: it is a row of the batch."""
+    count = 1 if prepared.window is None else prepared.window.values.shape[1]
+    channel = given.get("channel", 0)
+    if type(channel) is not int or not 0 <= channel < count:
+        raise InputError(f"channel {channel!r:.20} is not there: expected a number from 0 to {count - 1}")
+    return channel
 
 
 def check_keys(given: Any, kind: str) -> dict[str, Any]:
@@ -55,7 +84,7 @@ def check_keys(given: Any, kind: str) -> dict[str, Any]:
     return dict(given)
 
 
-def example_of(given: Mapping[str, Any], count: int) -> int:
+def example_in(given: Mapping[str, Any], count: int) -> int:
     number = given["example"]
     if type(number) is not int or not 0 <= number < count:
         raise InputError(f"example {number!r:.20} is not there: expected a number from 0 to {count - 1}")

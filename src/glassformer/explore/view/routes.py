@@ -15,11 +15,11 @@ from glassformer.errors import InputError, nearest
 from glassformer.explore.view.answers import sampled, six, sixes
 from glassformer.explore.view.bounds import GoneError, turn, within
 from glassformer.explore.view.query import Query, number_of, real_of, text_of
-from glassformer.explore.view.read_text import TextReader
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer, heads_bytes, map_bytes, whole_map
 from glassformer.explore.view.values import values_of
 from glassformer.inspect.looks.rollout import traced_back
+from glassformer.predict.texts import TextPreparer
 from glassformer.version import PACKAGE
 
 PLACES = 4  # answers that are computed at a time
@@ -113,8 +113,8 @@ class Routes:
         }
 
     def next(self, view: View, query: Query) -> dict[str, Any]:
-        reader = self.session.reader
-        if view.hidden is None or not isinstance(reader, TextReader):
+        reader = self.session.preparer
+        if view.hidden is None or not isinstance(reader, TextPreparer):
             raise InputError("this model writes no next token: it has no language head on a decoder")
         row = number_of(query, "row", view.hidden.shape[1])
         choices = {

@@ -19,18 +19,24 @@ from glassformer.errors import InputError
 from glassformer.explore.view import answers, examples
 from glassformer.explore.view.bounds import GoneError, check_time, turn, within
 from glassformer.explore.view.flow import ROWS_OF_SERIES, Costs, flow_of, steps_of
-from glassformer.explore.view.inputs import Prepared, check_keys
-from glassformer.explore.view.read_picture import PictureReader
-from glassformer.explore.view.read_series import SeriesReader
-from glassformer.explore.view.read_text import MOST_CHARACTERS, TextReader
+from glassformer.explore.view.inputs import MOST_CHARACTERS, MOST_TOKENS, channel_in, check_keys, prepare
 from glassformer.explore.view.seen import Seen, seeing
-from glassformer.explore.view.shown import describe_sizes, finished, kind_of, maps_of, stream_of
+from glassformer.explore.view.shown import (
+    curve_of,
+    describe_sizes,
+    finished,
+    kind_of,
+    maps_of,
+    picture_of,
+    stream_of,
+)
 from glassformer.figures.png import as_data_url
 from glassformer.inspect.steps.step import LEGEND
-from glassformer.predict.embed import MEAN, read_recipe
-from glassformer.predict.pictures import read_preparation
 from glassformer.predict.pipeline import pipeline
-from glassformer.predict.series import read_scale
+from glassformer.predict.prepare import preparer_of
+from glassformer.predict.prepared import Prepared
+from glassformer.predict.series import SeriesPreparer, future_of
+from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer
 from glassformer.version import __version__
 
@@ -46,6 +52,7 @@ class View:
     id: str
     shown: dict[str, Any]  # as the page gets it
     prepared: Prepared
+    row: int  # of the batch: which channel of a series is shown
     seen: Seen
     hidden: Tensor | None  # of the decoder, (1, T, D): the logits of a row are computed from it again
     steps: dict[str, Tensor] = field(default_factory=dict)  # whose numbers were asked for since (`values.py`)
@@ -77,32 +84,29 @@ class Session:
         self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
         self.model.eval()
         self.steps, self.costs = steps_of(self.model), Costs(self.model)
-        self.recipe = read_recipe(self.folder) or MEAN
-        self.scale = read_scale(self.folder) if self.model.config.series else None
         check_languages(self.task, loaded.tokenizer, self.languages)
-        self.examples: list[dict[str, Any]] = []
-        self.reader = self.make_reader(loaded.tokenizer)
+        self.preparer = preparer_of(self.model, self.folder, **self.languages, limit=MOST_TOKENS)
+        self.examples, self.given = self.list_examples()
         self.views: OrderedDict[str, View] = OrderedDict()
         self.calls = Semaphore(1)  # one of the model at a time
 
-    def make_reader(self, tokenizer: Any) -> TextReader | PictureReader | SeriesReader:
-        config, listed = self.model.config, examples.as_listed
-        if config.image is not None:
-            pictures = examples.picture_examples(self.folder, config)
-            self.examples = [listed(name, {"example": i}, as_data_url(x)) for i, (name, x) in enumerate(pictures)]
-            preparation = read_preparation(self.folder, config)
-            return PictureReader(self.model, preparation, [pixels for _, pixels in pictures])
-        if config.series is not None:
-            series = examples.series_examples(self.folder, config, self.scale)
-            self.examples = [listed(name, {"example": i}) for i, (name, _) in enumerate(series)]
-            return SeriesReader(self.model, self.scale, [values for _, values in series])
-        texts = examples.text_examples(self.task, self.folder, tokenizer)
-        self.examples = [listed(text, {"text": text}) for text in texts]
-        return TextReader(self.model, tokenizer, self.task, recipe=self.recipe, **self.languages)
+    def list_examples(self) -> tuple[list[dict[str, Any]], list[Any]]:
+        """What the page lists, and the pictures or series that it names by their number."""
+        preparer, config, listed = self.preparer, self.model.config, examples.as_listed
+        if isinstance(preparer, TextPreparer):
+            texts = examples.text_examples(self.task, self.folder, preparer.tokenizer)
+            return [listed(text, {"text": text}) for text in texts], []
+        if isinstance(preparer, SeriesPreparer):
+            series = examples.series_examples(self.folder, config, preparer.scale)
+            named = [listed(name, {"example": i}) for i, (name, _) in enumerate(series)]
+            return named, [values for _, values in series]
+        pictures = examples.picture_examples(self.folder, config)
+        named = [listed(name, {"example": i}, as_data_url(x)) for i, (name, x) in enumerate(pictures)]
+        return named, [pixels for _, pixels in pictures]
 
     def describe(self) -> dict[str, Any]:
         """What the page knows of the model before any input."""
-        reader = self.reader if isinstance(self.reader, TextReader) else None
+        reader = self.preparer if isinstance(self.preparer, TextPreparer) else None
         return {
             "name": self.folder.resolve().name,
             "kind": kind_of(self.model.config),
@@ -111,7 +115,7 @@ class Session:
             "version": __version__,
             "live": True,
             **describe_sizes(self.model.config),
-            "limit": reader.room if reader else None,
+            "limit": reader.limit if reader else None,
             "most_characters": MOST_CHARACTERS,
             "classes": class_names(self.model) if self.model.config.num_classes else None,
             "examples": self.examples,
@@ -122,7 +126,7 @@ class Session:
 
     def view(self, given: Any) -> View:
         """What the model does with an input: computed, or known from before."""
-        given = check_keys(given, self.reader.kind)
+        given = check_keys(given, self.preparer.kind)
         name = id_of(given)
         with turn(self.calls):
             if name not in self.views:
@@ -147,59 +151,56 @@ class Session:
     def compute(self, name: str, given: dict[str, Any]) -> View:
         began = time.monotonic()
         with within(self.seconds), watched_by(check_time):
-            prepared = self.reader.prepare(given)
-            with seeing(self.model, prepared.row) as seen:
-                output = self.run(prepared)
+            prepared = prepare(self.preparer, given, self.given)
+            row = channel_in(given, prepared)
+            with seeing(self.model, row) as seen:
+                output = prepared.run(self.model)
             answer = self.answer(prepared, output)
-        lines = finished(prepared.lines, answer)
+        lines = finished({stack: line.to_dict() for stack, line in prepared.lines.items()}, answer)
         shown = {
             "id": name,
             "input": given,
             "seconds": round(time.monotonic() - began, 3),
             "text": prepared.text,
             "lines": lines,
-            "picture": prepared.picture,
-            "curve": self.curve(prepared, output),
+            "picture": picture_of(prepared, self.model.config),
+            "curve": self.curve(prepared, row, output),
             "maps": maps_of(seen),
             "stream": stream_of(seen),
             "flow": flow_of(seen.shapes, self.model.config, self.costs),
             "answer": answer,
         }
         keeps = answer["kind"] == "next"
-        return View(name, shown, prepared, seen, output.last_hidden_state if keeps else None)
-
-    def run(self, prepared: Prepared) -> Output:
-        if self.task == "embed" and self.model.encoder is not None:
-            return Output(last_hidden_state=self.model.encode(**prepared.arguments))
-        output: Output = self.model(**prepared.arguments)
-        return output
+        return View(name, shown, prepared, row, seen, output.last_hidden_state if keeps else None)
 
     def answer(self, prepared: Prepared, output: Output) -> dict[str, Any]:
-        model, reader, logits = self.model, self.reader, output.logits
+        model, reader, logits = self.model, self.preparer, output.logits
         if self.task == "forecast":
             return {"kind": "forecast"}
         if self.task == "embed":
             assert output.last_hidden_state is not None
-            return answers.vector_of(output.last_hidden_state, self.recipe)
+            assert isinstance(reader, TextPreparer)
+            return answers.vector_of(output.last_hidden_state, reader.recipe)
         if self.task == "answer":
             return answers.span_of(prepared, output)
         assert logits is not None
         if self.task in ("images", "series", "classify"):
             return answers.classes_of(model, logits, output.pooled)
-        assert isinstance(reader, TextReader)
+        assert isinstance(reader, TextPreparer)
         if self.task == "tokens":
             return answers.labels_of(model, logits)
         if self.task == "mlm":
             return answers.masks_of(reader, prepared, logits)
         return answers.next_of(reader, logits)
 
-    def curve(self, prepared: Prepared, output: Output) -> dict[str, Any] | None:
-        if prepared.curve is None or self.task != "forecast":
-            return prepared.curve
-        assert output.logits is not None
-        future = output.logits[0].numpy()  # (Z, C)
-        future = future if prepared.unscale is None else prepared.unscale(future)
-        return {**prepared.curve, "future": [answers.six(float(value)) for value in future[:, prepared.row]]}
+    def curve(self, prepared: Prepared, row: int, output: Output) -> dict[str, Any] | None:
+        if prepared.window is None:
+            return None
+        future = None
+        if self.task == "forecast":
+            assert output.logits is not None
+            future = [answers.six(float(value)) for value in future_of(prepared, output.logits)[:, row]]
+        return curve_of(prepared.window, row, future)
 
 
 def check_languages(task: str, tokenizer: Tokenizer | None, languages: dict[str, str | None]) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.explore.view.answers import sixes
 from glassformer.explore.view.seen import Seen
+from glassformer.figures.png import as_data_url
+from glassformer.predict.prepared import Prepared, Window
 from glassformer.watch.names import StepName
 
 
@@ -97,3 +99,23 @@ def finished(lines: dict[str, dict[str, Any]], answer: dict[str, Any]) -> dict[s
     best = answer["candidates"][-1][0]
     likeliest = {key: value for key, value in best.items() if key != "score"}
     return {**lines, "decoder": {**decoder, "writes": [*decoder["writes"], likeliest]}}
+
+
+def picture_of(prepared: Prepared, config: TransformerConfig) -> dict[str, Any] | None:
+    """The picture as the model sees it, and how its patches lie."""
+    image = config.image
+    if image is None or prepared.pixels is None:
+        return None
+    side = image.size // image.patch
+    return {"png": as_data_url(prepared.pixels), "grid": [side, side], "prefix": image.prefix_tokens}
+
+
+def curve_of(window: Window, channel: int, future: list[float | None] | None) -> dict[str, Any]:
+    """One channel of a series, the names of all, and which values each patch holds."""
+    return {
+        "names": list(window.names),
+        "channel": channel,
+        "past": [float(f"{value:.6g}") for value in window.values[:, channel]],
+        "future": future,
+        "patches": [list(patch) for patch in window.patches],
+    }

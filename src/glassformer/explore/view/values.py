@@ -77,7 +77,7 @@ def row_of(session: Session, view: View, name: str, token: int | None) -> Tensor
     value = recorded(session, view, name)
     if token is not None:
         return value[token]
-    return value if value.ndim == 1 else value[:, view.prepared.row]
+    return value if value.ndim == 1 else value[:, view.row]
 
 
 def recorded(session: Session, view: View, name: str) -> Tensor:
@@ -87,9 +87,9 @@ def recorded(session: Session, view: View, name: str) -> Tensor:
         return known
     with turn(session.calls), torch.no_grad(), watched_by(check_time):
         with record(session.model, attention=False, activations=[name]) as seen:
-            session.run(view.prepared)
+            view.prepared.run(session.model)
         found = seen[name]
-    found = found[view.prepared.row if len(found) > 1 else 0].clone()
+    found = found[view.row if len(found) > 1 else 0].clone()
     size = found.numel() * found.element_size()
     if size <= MOST_BYTES:
         while view.steps and size + view.bytes_of_steps > MOST_BYTES:

@@ -22,8 +22,8 @@ from glassformer.core.heads import LanguageHead
 from glassformer.core.model import IGNORE, Transformer
 from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
-from glassformer.inspect.readings import check_length
-from glassformer.predict.predictors import translate
+from glassformer.predict.calls import check_length
+from glassformer.predict.writing import translate
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
 from glassformer.text.words import word_spans
@@ -114,12 +114,13 @@ def align_corpus(
     assert model.encoder is not None
     assert model.decoder is not None
     for ids in tokenizer.ids_batch(sources):
-        check_length(model.encoder, len(ids))
+        check_length(len(ids), model.encoder.config.room)
     if targets is None:
         targets = translate(model, tokenizer, sources)
     passages = [make_passage(tokenizer, *pair) for pair in zip(sources, targets, strict=True)]
     for passage in passages:
-        check_length(model.decoder, passage.labels.shape[1] + 1)  # it reads them all, behind the start
+        read = passage.labels.shape[1] + 1  # all of them, behind the start
+        check_length(read, model.decoder.config.room, "translation")
     if method == "last_layer":
         decoder = model.decoder.config
         heads = [AlignmentHead(decoder.num_layers - 1, head, "writes", 0.0) for head in range(decoder.num_heads)]

@@ -5,7 +5,7 @@ For texts a map from token to token; for pictures and series, which are cut into
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,23 +15,19 @@ from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 from glassformer.figures.plots import draw_attention
 from glassformer.generation.loop import evaluating
+from glassformer.inspect.looks.examples import EXAMPLE, example_image, example_window
 from glassformer.inspect.looks.patches import picture_image, picture_series
 from glassformer.inspect.looks.rollout import rollout_of
-from glassformer.inspect.readings import (
-    EXAMPLE,
-    example_image,
-    example_window,
-    read_image,
-    read_numbers,
-    read_text,
-    read_window,
-)
+from glassformer.predict.images import ImagePreparer
 from glassformer.predict.inputs import as_numbers
-from glassformer.predict.pictures import read_preparation
-from glassformer.predict.series import read_scale
-from glassformer.text import Tokenizer, load_tokenizer
+from glassformer.predict.prepare import preparer_of, text_preparer
+from glassformer.predict.prepared import Prepared
+from glassformer.predict.series import SeriesPreparer
+from glassformer.predict.texts import TextPreparer
+from glassformer.text import Tokenizer
 from glassformer.watch.record import record
 
+CONTINUED = 24  # tokens that a decoder goes on with, at the most, so that its own words are looked at too
 Part = Literal["cross", "encoder", "decoder"]
 SAID = {"cross": "cross-attention", "encoder": "an encoder", "decoder": "a decoder"}
 
@@ -47,49 +43,54 @@ class Maps:
     read_as: tuple[str, str]  # what the rows are, and what the columns are
 
 
-def attention_maps(
-    model: Transformer, tokenizer: Tokenizer, text: str, *, part: Part | None = None, layer: int | None = None
-) -> Maps:
+def attention_maps(preparer: TextPreparer, text: str, *, part: Part | None = None, layer: int | None = None) -> Maps:
     """The maps of a layer (the last, if none is named) while the model reads `text` and writes what it makes of it.
 
     A row of the target is named by the token that was being written there: the one that the map helped to choose.
     """
+    model = preparer.model
     part = part or part_of(model)
     stack = stack_of(model, part)
     layer = check_index("layer", stack.config.num_layers - 1 if layer is None else layer, stack.config.num_layers)
     path = f"{part}.blocks.{layer}.attn" if part != "cross" else f"decoder.blocks.{layer}.cross"
-    reading = read_text(model, tokenizer, text)
+    prepared = preparer.prepare(text, new_tokens=CONTINUED, whole=True)
     with evaluating(model), torch.no_grad(), record(model, attention=path) as seen:
-        model(**reading.inputs)
+        prepared.run(model)
     weights = seen[path][0].float().cpu()  # (H, T, S)
-    if part == "encoder":
-        return Maps(
-            weights, reading.source, reading.source, f"encoder self-attention, layer {layer}", ("from", "looks at")
-        )
-    rows = "written" if reading.written != reading.target else "from"
-    if part == "cross":
-        return Maps(weights, reading.written, reading.source, f"cross-attention, layer {layer}", (rows, "looks at"))
-    title = f"decoder self-attention, layer {layer}"
-    return Maps(weights, reading.written, reading.target, title, (rows, "looks at"))
+    title = f"cross-attention, layer {layer}" if part == "cross" else f"{part} self-attention, layer {layer}"
+    return named(weights, prepared, part, title, "looks at")
 
 
-def rollout_maps(model: Transformer, tokenizer: Tokenizer, text: str, *, part: Part | None = None) -> Maps:
+def rollout_maps(preparer: TextPreparer, text: str, *, part: Part | None = None) -> Maps:
     """One map through all layers of a stack: `rollout.py`."""
+    model = preparer.model
     part = part or ("decoder" if model.encoder is None else "encoder")
     stack_of(model, part)
     if part == "cross":
         raise InputError("--part cross cannot be rolled out: it has no path from layer to layer. Name a stack")
-    reading = read_text(model, tokenizer, text)
+    prepared = preparer.prepare(text, new_tokens=CONTINUED, whole=True)
     with evaluating(model):
-        weights = rollout_of(model, reading.inputs, stack=part).float().cpu()  # (1, T, T)
-    rows, columns = (reading.source,) * 2 if part == "encoder" else (reading.written, reading.target)
-    said = "from" if rows == columns else "written"
-    return Maps(weights, rows, columns, f"{part} rollout, all layers", (said, "made from"))
+        weights = rollout_of(model, prepared.arguments, stack=part).float().cpu()  # (1, T, T)
+    return named(weights, prepared, part, f"{part} rollout, all layers", "made from")
+
+
+def named(weights: Tensor, prepared: Prepared, part: Part, title: str, columns: str) -> Maps:
+    """Maps with the tokens of their rows and columns."""
+    rows = prepared.lines["encoder" if part == "encoder" else "decoder"]
+    keys = prepared.lines["decoder" if part == "decoder" else "encoder"]
+    said = "from" if rows.writes is None else "written"
+    return Maps(weights, rows.written, keys.names, title, (said, columns))
 
 
 def picture_attention(
-    model: Transformer,
-    tokenizer: Tokenizer,
+    model: Transformer, tokenizer: Tokenizer, text: str, path: Path, *, part: Part | None = None, **choice: Any
+) -> None:
+    """The maps of a text. `choice`: as in `picture_text`."""
+    picture_text(text_preparer(model, tokenizer), text, path, part=part, **choice)
+
+
+def picture_text(
+    preparer: TextPreparer,
     text: str,
     path: Path,
     *,
@@ -102,10 +103,10 @@ def picture_attention(
     """The maps of a text: each head beside the others, one of them, their average, or the rollout."""
     check_choice(layer, head, average, rollout)
     if rollout:
-        maps = rollout_maps(model, tokenizer, text, part=part)
+        maps = rollout_maps(preparer, text, part=part)
         shown, label = {"": maps.weights[0]}, "share"
     else:
-        maps = attention_maps(model, tokenizer, text, part=part, layer=layer)
+        maps = attention_maps(preparer, text, part=part, layer=layer)
         shown, label = chosen_maps(maps.weights, head, average), "attention weight"
     draw_attention(shown, maps.rows, maps.columns, maps.title, path, read_as=maps.read_as, label=label)
 
@@ -127,32 +128,30 @@ def picture_input(
     For a picture or a series, `example` stands for one that the run held out, or a built-in one.
     """
     check_choice(layer, head, average, rollout)
-    if model.config.patches is None:
-        tokenizer = load_tokenizer(folder)
-        picture_attention(
-            model, tokenizer, given, path, part=part, layer=layer, head=head, average=average, rollout=rollout
-        )
+    preparer = preparer_of(model, folder)
+    if isinstance(preparer, TextPreparer):
+        picture_text(preparer, given, path, part=part, layer=layer, head=head, average=average, rollout=rollout)
         return
-    kind = "image" if model.config.image else "series"
     if not given.strip():
         raise InputError(f"the input is empty: give the path of {'an image' if model.config.image else 'a CSV file'}")
     stack = stack_of(model, part or "encoder")
     layer = check_index("layer", stack.config.num_layers - 1 if layer is None else layer, stack.config.num_layers)
     if head is not None:
         check_index("head", head, stack.config.num_heads)
-    if kind == "image":
-        preparation = read_preparation(folder, model.config)
-        image = read_image(model, preparation, example_image(folder) if given == EXAMPLE else given)
+    if isinstance(preparer, ImagePreparer):
+        image = preparer.prepare(example_image(folder) if given == EXAMPLE else given)
         picture_image(model, image, path, layer=layer, head=head, average=average, rollout=rollout)
         return
-    scale = read_scale(folder)
-    if given == EXAMPLE:
-        window = example_window(model, scale, folder)
-    elif model.config.head == "forecast":
-        window = read_window(model, scale, given)
-    else:
-        window = read_numbers(model, scale, as_numbers(given, "the input"), "the given series")
+    window = read_series(preparer, folder, given)
     picture_series(model, window, path, layer=layer, head=head, average=average, rollout=rollout)
+
+
+def read_series(preparer: SeriesPreparer, folder: Path, given: str) -> Prepared:
+    if given == EXAMPLE:
+        return example_window(preparer, folder)
+    if preparer.model.config.head == "forecast":
+        return preparer.prepare(given)
+    return preparer.prepare(as_numbers(given, "the input"), name="the given series")
 
 
 def part_of(model: Transformer) -> Part:

@@ -15,8 +15,9 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.figures.drawings import draw_lens
 from glassformer.generation.loop import evaluating
-from glassformer.inspect.readings import TextReading, read_text
-from glassformer.text import Tokenizer
+from glassformer.inspect.looks.attention import CONTINUED
+from glassformer.predict.prepared import Line
+from glassformer.predict.texts import TextPreparer
 from glassformer.watch.record import record
 
 TOP = 5
@@ -62,29 +63,28 @@ def logit_lens(
     return Lens(torch.stack(tokens), torch.stack(probabilities), logits)
 
 
-def lens_of_text(model: Transformer, tokenizer: Tokenizer, text: str) -> tuple[Lens, TextReading]:
+def lens_of_text(preparer: TextPreparer, text: str) -> tuple[Lens, Line]:
     """The lens over a text and what the model writes for it, and the tokens that its columns belong to."""
-    check_head(model)
-    reading = read_text(model, tokenizer, text)
+    check_head(preparer.model)
+    prepared = preparer.prepare(text, new_tokens=CONTINUED, whole=True)
+    arguments = prepared.arguments
     lens = logit_lens(
-        model,
-        reading.inputs["input_ids"],
-        reading.inputs.get("attention_mask"),
-        decoder_input_ids=reading.inputs.get("decoder_input_ids"),
-    )
-    return lens, reading
+        preparer.model, arguments["input_ids"], decoder_input_ids=arguments.get("decoder_input_ids")
+    )  # fmt: skip
+    return lens, prepared.lines.get("decoder", prepared.lines.get("encoder", Line([])))
 
 
-def picture_lens(model: Transformer, tokenizer: Tokenizer, text: str, path: Path) -> None:
+def picture_lens(preparer: TextPreparer, text: str, path: Path) -> None:
     """The lens over a text: a row for each layer, a column for each token, and in each cell the likeliest word."""
-    lens, reading = lens_of_text(model, tokenizer, text)
-    columns = reading.target or reading.source
+    model, tokenizer = preparer.model, preparer.tokenizer
+    lens, line = lens_of_text(preparer, text)
+    columns = line.names
     first = max(0, len(columns) - SHOWN)
     mask = tokenizer.special.get("mask_token")
     if mask in columns:  # what is asked for is seen in any case
         first = min(first, columns.index(mask))
     shown = slice(first, first + SHOWN)
-    words = [tokenizer.tokens(row[0, shown, 0]) for row in lens.tokens.cpu()]
+    words = [preparer.names(row[0, shown, 0]) for row in lens.tokens.cpu()]
     layers = ["the input", *(f"layer {layer}" for layer in range(len(words) - 1))]
     said = "which word comes next" if model.decoder is not None else "which word stands here"
     part = "" if len(columns) <= SHOWN else f" (tokens {first} to {first + SHOWN - 1} of {len(columns)})"

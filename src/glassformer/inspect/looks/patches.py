@@ -16,21 +16,21 @@ from glassformer.core.model import Transformer
 from glassformer.figures.drawings import draw_over_image, draw_over_series
 from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.rollout import rollout_of
-from glassformer.inspect.readings import ImageReading, SeriesReading
+from glassformer.predict.prepared import Prepared
 from glassformer.watch.record import record
 
 
-def look(model: Transformer, reading: ImageReading | SeriesReading, layer: int | None) -> Tensor:
+def look(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
     """The weights of a layer (B, H, T, T), or without one the rollout through all (B, 1, T, T).
 
     The channels of a series are rows of the batch.
     """
     with evaluating(model), torch.no_grad():
         if layer is None:
-            return rollout_of(model, reading.inputs)[:, None].float().cpu()  # (B, 1, T, T)
+            return rollout_of(model, prepared.arguments)[:, None].float().cpu()  # (B, 1, T, T)
         path = f"encoder.blocks.{layer}.attn"
         with record(model, attention=path) as seen:
-            model(**reading.inputs)
+            prepared.run(model)
     return seen[path].float().cpu()  # (B, H, T, T)
 
 
@@ -61,7 +61,7 @@ def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
 
 def picture_image(
     model: Transformer,
-    reading: ImageReading,
+    prepared: Prepared,
     path: Path,
     *,
     layer: int,
@@ -72,22 +72,24 @@ def picture_image(
     """The picture as the model sees it, and over it what each head looks at; then through all layers together."""
     image = model.config.image
     assert image is not None
-    through = over_patches(model, look(model, reading, None))[0]  # (Y, X)
+    assert prepared.pixels is not None
+    through = over_patches(model, look(model, prepared, None))[0]  # (Y, X)
     maps = {"rollout, all layers": through}
     if not rollout:
-        heads = over_patches(model, look(model, reading, layer))  # (H, Y, X)
+        heads = over_patches(model, look(model, prepared, layer))  # (H, Y, X)
         chosen = {f"head {i}": weights for i, weights in enumerate(heads) if head in (None, i)}
         if average:
             chosen = {f"average of {len(heads)} heads": heads.mean(dim=0)}
         maps = chosen | (maps if head is None else {})
+    colours = (prepared.pixels / 255).astype(np.float32).reshape(image.size, image.size, -1)  # (Y, X, C)
     asks = "the class token looks at" if image.class_token else "patches look at, on average"
     which = "through all layers" if rollout else f"layer {layer}"
-    draw_over_image(reading.pixels, maps, f"{reading.name}: what {asks}, {which}", path)
+    draw_over_image(colours, maps, f"{prepared.name}: what {asks}, {which}", path)
 
 
 def picture_series(
     model: Transformer,
-    reading: SeriesReading,
+    prepared: Prepared,
     path: Path,
     *,
     layer: int,
@@ -96,9 +98,10 @@ def picture_series(
     rollout: bool = False,
 ) -> None:
     """Each channel's curve, shaded by how much its patches are looked at, and below it each head by itself."""
-    series = model.config.series
+    series, window = model.config.series, prepared.window
     assert series is not None
-    shares = over_time(look(model, reading, None if rollout else layer), series)  # (C, H, L)
+    assert window is not None
+    shares = over_time(look(model, prepared, None if rollout else layer), series)  # (C, H, L)
     if head is not None:
         shares, said = shares[:, [head]], f"layer {layer}, head {head}"
     elif rollout:
@@ -106,6 +109,4 @@ def picture_series(
     else:
         said = f"layer {layer}, average of {shares.shape[1]} heads" + ("" if average else ", and each below")
         shares = shares.mean(dim=1, keepdim=True) if average else shares
-    draw_over_series(
-        np.asarray(reading.values), reading.channels, reading.times, shares, f"{reading.name}: {said}", path
-    )
+    draw_over_series(window.values, window.names, window.times, shares, f"{prepared.name}: {said}", path)

@@ -1,6 +1,6 @@
 """The forward pass of one head for one token, equation by equation, with the numbers of the user's own text.
 
-    show(walk(model, tokenizer, "the cat sat", layer=0, head=0, token=-1), console)
+    show(walk(preparer, "the cat sat", layer=0, head=0, token=-1), console)
 
 The model runs once under `gf.record`; every vector shown is what it computed, and stands beside the line of the core
 that computed it. Here the vectors are only laid out as terms, for a reader to check. One attention is shown in full:
@@ -15,27 +15,22 @@ from torch import Tensor, nn
 
 from glassformer.core.embeddings import Embedding, TokenEmbedding
 from glassformer.core.feedforward import FeedForward
-from glassformer.core.heads import LanguageHead
-from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.attention import Part, check_index, stack_of
-from glassformer.inspect.readings import check_length
 from glassformer.inspect.steps.step import place_of
 from glassformer.inspect.walk.answer_equations import answer_equations
 from glassformer.inspect.walk.attention_equations import attention_equations
 from glassformer.inspect.walk.equations import Equation, Numbers, Walk, Worked, numbers
 from glassformer.inspect.walk.scene import Scene, norm_rows, output_of, read_by, row_of_layer, stream_before
-from glassformer.predict.predictors import translate
-from glassformer.text import Tokenizer
+from glassformer.predict.texts import TextPreparer
 from glassformer.watch.activations import activation_names
 from glassformer.watch.record import record
 
 
 @torch.no_grad()
 def walk(
-    model: Transformer,
-    tokenizer: Tokenizer,
+    preparer: TextPreparer,
     text: str,
     *,
     layer: int = 0,
@@ -49,60 +44,37 @@ def walk(
     `part` is the attention to show: the encoder's, the decoder's own, or the cross-attention between. Without one it is
     that of the only stack, or the decoder's own.
     """
-    if not text.strip():
-        raise InputError("the text to walk through is empty: give some words")
-    if model.config.patches:
-        raise InputError(
-            "this model reads patches, not text: a walk needs a text. Its shapes are shown by inspect shapes"
-        )
+    model = preparer.model
     part = part or ("encoder" if model.decoder is None else "decoder")
     stack = stack_of(model, part)
     check_index("layer", layer, stack.config.num_layers)
     check_index("head", head, stack.config.num_heads)
-    encoded = tokenizer.encode([text])
-    source, own = encoded.input_ids, encoded.input_ids
-    reads = model.encoder or model.decoder
-    assert reads is not None  # a model has at least one
-    check_length(reads, source.shape[1])
-    inputs: dict[str, Tensor | None] = {"input_ids": source, "token_type_ids": encoded.token_type_ids}
-    tokens = of_source = tokenizer.tokens(source[0], source=True)
-    if model.encoder is not None and model.decoder is not None:
-        inputs["decoder_input_ids"] = decoded = read_by_decoder(model, tokenizer, text, target, source)
-        check_length(model.decoder, decoded.shape[1])
-        if part != "encoder":
-            own, tokens = decoded, tokenizer.tokens(decoded[0])
-    elif target is not None:
-        raise InputError("a target was given to a model that does not translate: leave it out")
-    length = own.shape[1]
+    prepared = preparer.prepare(text, target=target, whole=True)
+    source = prepared.arguments["input_ids"]
+    name, site = ("encoder" if part == "encoder" else "decoder"), ("cross" if part == "cross" else "attn")
+    own = source if name == "encoder" else prepared.arguments.get("decoder_input_ids", source)  # (1, T)
+    row = row_of(token, own.shape[1])
+    watched = {"attention": f"{name}.blocks.{layer}.{site}", "heads": [head], "rows": [row]}
+    steps = [step for step in activation_names(model) if is_shown(step, name, layer, stack.config.num_layers)]
+    with evaluating(model), record(model, activations=steps, **watched) as seen:  # type: ignore[arg-type]
+        output = prepared.run(model)
+    memory = output.encoder_last_hidden_state
+    looked_at = prepared.lines["encoder" if site == "cross" else name].names
+    keys = [f"{i} {word!r}" for i, word in enumerate(looked_at)]
+    scene = Scene(model, seen, stack, name, site, layer, head, row, own[0], keys, None if memory is None else memory[0])
+    equations = [*input_equations(scene), *block_equations(scene), *stack_equations(scene)]
+    if name == "decoder" or model.decoder is None:
+        assert output.last_hidden_state is not None
+        equations += answer_equations(preparer, seen, row, source, output.last_hidden_state)
+    return Walk(prepared.lines[name].names, row, scene.at(site), head, equations)
+
+
+def row_of(token: int, length: int) -> int:
     if not -length <= token < length:
         raise InputError(
             f"token {token} does not exist: there are {length}, counted from 0 to {length - 1}, or back from -1"
         )
-    row = token % length
-    name, site = ("encoder" if part == "encoder" else "decoder"), ("cross" if part == "cross" else "attn")
-    watched = {"attention": f"{name}.blocks.{layer}.{site}", "heads": [head], "rows": [row]}
-    steps = [step for step in activation_names(model) if is_shown(step, name, layer, stack.config.num_layers)]
-    with evaluating(model), record(model, activations=steps, **watched) as seen:  # type: ignore[arg-type]
-        output = model(**inputs)
-    memory = output.encoder_last_hidden_state
-    keys = [f"{i} {word!r}" for i, word in enumerate(of_source if site == "cross" else tokens)]
-    scene = Scene(model, seen, stack, name, site, layer, head, row, own[0], keys, None if memory is None else memory[0])
-    equations = [*input_equations(scene), *block_equations(scene), *stack_equations(scene)]
-    if name == "decoder" or model.decoder is None:
-        equations += answer_equations(model, tokenizer, seen, row, source, output.last_hidden_state)
-    return Walk(tokens, row, scene.at(site), head, equations)
-
-
-def read_by_decoder(model: Transformer, tokenizer: Tokenizer, text: str, target: str | None, source: Tensor) -> Tensor:
-    """What the decoder of two stacks reads: the target from its start on, or to judge a text, that text again."""
-    if not isinstance(model.head, LanguageHead):
-        if target is not None:
-            raise InputError("a target was given to a model that does not translate: leave it out")
-        return model.shift_right(source)
-    if target is not None and not target.strip():
-        raise InputError("the target is empty: give some words, or leave it out and the model writes its own")
-    written = translate(model, tokenizer, [text])[0] if target is None else target
-    return model.shift_right(tokenizer.encode([written], target=True).input_ids)
+    return token % length
 
 
 def is_shown(step: str, name: str, layer: int, layers: int) -> bool:

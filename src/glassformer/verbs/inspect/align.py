@@ -49,7 +49,8 @@ def main(settings: AlignSettings) -> None:
     from glassformer.inspect.looks.align import align_corpus
     from glassformer.inspect.looks.align_picture import draw_alignment
 
-    found = align_corpus(*load_reader(settings.run, "align"), *texts_of(settings))
+    reader = load_reader(settings.run, "align")
+    found = align_corpus(reader.model, reader.tokenizer, *texts_of(settings))
     for alignment in found:
         print(json.dumps(alignment.to_dict(), ensure_ascii=False) if settings.json else alignment.pharaoh())
     if settings.text is not None and not settings.json:

@@ -11,8 +11,7 @@ from glassformer.errors import InputError
 from glassformer.settings import Settings
 
 if TYPE_CHECKING:
-    from glassformer.core.model import Transformer
-    from glassformer.text import Tokenizer
+    from glassformer.predict.texts import TextPreparer
 
 Run = Positional[Annotated[str, arg(metavar="RUN")]]
 Text = Positional[Annotated[str, arg(metavar="TEXT")]]
@@ -55,18 +54,20 @@ class PictureSettings(ModelSettings):
         print(json.dumps({what: str(path)}, ensure_ascii=False) if self.json else f"{what}: {path}")
 
 
-def load_reader(run: str, look: str) -> "tuple[Transformer, Tokenizer]":
-    """A model of texts and its tokenizer."""
+def load_reader(run: str, look: str) -> "TextPreparer":
+    """A model of texts, with what prepares them."""
     from glassformer.checkpoints.load import load
     from glassformer.hub import find_folder
-    from glassformer.text import load_tokenizer
+    from glassformer.predict.prepare import preparer_of
+    from glassformer.predict.texts import TextPreparer
 
     folder = find_folder(run)
     model = load(folder)
-    if model.config.patches is not None:
+    preparer = preparer_of(model, folder)
+    if not isinstance(preparer, TextPreparer):
         reads = "images" if model.config.image else "series"
         raise InputError(
             f"{look} shows what happens to a text, and this model reads {reads}: try glassformer inspect attention "
             f"{run} example"
         )
-    return model, load_tokenizer(folder)
+    return preparer

@@ -17,5 +17,5 @@ def main(settings: LensSettings) -> None:
     from glassformer.inspect.looks.lens import picture_lens
 
     path = settings.path("lens.png")
-    picture_lens(*load_reader(settings.run, "lens"), settings.text, path)
+    picture_lens(load_reader(settings.run, "lens"), settings.text, path)
     settings.tell("lens", path)

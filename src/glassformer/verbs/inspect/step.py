@@ -32,7 +32,7 @@ def main(settings: StepSettings) -> None:
     from glassformer.inspect.walk.walkthrough import walk
 
     found = walk(
-        *load_reader(settings.run, "step"), settings.text, layer=settings.layer, head=settings.head,
+        load_reader(settings.run, "step"), settings.text, layer=settings.layer, head=settings.head,
         token=settings.token, part=settings.part, target=settings.target,
     )  # fmt: skip
     if settings.json:

@@ -1,0 +1,57 @@
+"""An input that need not be brought: one that the run held out, or a built-in one where there is no run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.checkpoints.run import RUN
+from glassformer.data.digits import digits
+from glassformer.data.seasons import seasons
+from glassformer.data.series import Series
+from glassformer.errors import InputError
+from glassformer.predict.images import Picture
+from glassformer.predict.prepared import Prepared
+from glassformer.predict.series import SeriesPreparer, of_training
+from glassformer.tasks.classify import Classify
+from glassformer.tasks.evaluate import task_to_score
+from glassformer.tasks.forecast import Forecast
+from glassformer.tasks.images import ImageClasses
+
+EXAMPLE = "example"  # the word for it
+
+
+def example_image(folder: Path) -> Picture:
+    """One that the run held out, or a built-in digit where there is no run."""
+    if not (folder / RUN).is_file():
+        pixels = np.rint(digits(held_out=True)[0][0, 0] * 255).astype(np.uint8)  # (8, 8)
+        return Picture("a built-in digit", pixels)
+    task = task_to_score(folder)
+    assert isinstance(task, ImageClasses)
+    taken = task.judged.take([0])[0].transpose(1, 2, 0)  # (Y, X, C)
+    name = f"held out: {task.names[int(task.judged.labels[0])]}"
+    return Picture(name, taken[:, :, 0] if taken.shape[2] == 1 else taken)
+
+
+def example_window(preparer: SeriesPreparer, folder: Path) -> Prepared:
+    """The end of the run's own series, which it held out; of a model that names classes, a series it held out."""
+    if not (folder / RUN).is_file():
+        return preparer.prepare(built_in_for(preparer), name="built-in, simulated")
+    task = task_to_score(folder)
+    if isinstance(task, Forecast):
+        return preparer.prepare(task.series, name=str(task.settings.data or "built-in, simulated"))
+    assert isinstance(task, Classify)
+    example = task.judged[0]
+    return preparer.prepare(example.values, name=f"held out: {', '.join(example.labels)}")
+
+
+def built_in_for(preparer: SeriesPreparer) -> Series:
+    """As many channels of the built-in series as the model reads; of a model that reads any number, all of them."""
+    config = preparer.model.config.series
+    assert config is not None
+    series, wanted = of_training(seasons(), preparer.scale), config.channels
+    if wanted is not None and wanted > len(series.names):
+        raise InputError(
+            f"this model reads {wanted} channels, and the built-in series has {len(series.names)}: give a CSV file"
+        )
+    return replace(series, names=series.names[:wanted], values=series.values[:, :wanted])

@@ -1,0 +1,136 @@
+"""Images for a model that classifies them: files -> pixels, prepared as `preprocessor_config.json` says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.checkpoints.preparation import Preparation as Preparation
+from glassformer.checkpoints.preparation import read_preparation as read_preparation
+from glassformer.checkpoints.preparation import write_preparation as write_preparation
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.predict.answers import Label, Labels, as_labels
+from glassformer.predict.calls import BATCH, in_batches
+from glassformer.predict.prepared import Line, Prepared, plain
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+NO_PILLOW = "images are read with pillow, which is not here: pip install 'glassformer[vision]'"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image that is no file of its own: grey (height, width), or with channels behind."""
+
+    name: str
+    pixels: NDArray[np.uint8]
+
+
+class ImagePreparer:
+    """Images for a model that classifies them."""
+
+    kind = "image"
+
+    def __init__(self, model: Transformer, preparation: Preparation) -> None:
+        self.model, self.preparation = model, preparation
+
+    def prepare(self, given: str | Path | Picture) -> Prepared:
+        image = self.model.config.image
+        assert image is not None
+        values = read_pixels(given, self.preparation)  # (C, Y, X)
+        side = image.size // image.patch
+        marks = [name for name in ("class", "distillation") if getattr(image, f"{name}_token")]
+        patches = plain([f"{row + 1},{column + 1}" for row in range(side) for column in range(side)])
+        line = Line([*plain(marks, special=True), *patches], prompt=image.num_tokens)
+        return Prepared(
+            {"pixel_values": as_batch(self.model, [values])},
+            {"encoder": line},
+            name=given.name if isinstance(given, Picture) else Path(given).name,
+            pixels=as_colours(values, self.preparation),
+        )
+
+
+def classify_images(
+    model: Transformer, preparation: Preparation, files: Sequence[str | Picture], *, batch_size: int = BATCH
+) -> list[Label | Labels]:
+    """The class of each image."""
+
+    @torch.no_grad()
+    def run(batch: Sequence[str | Picture]) -> list[Label | Labels]:
+        pixels = as_batch(model, [read_pixels(file, preparation) for file in batch])
+        return as_labels(model, model(pixel_values=pixels).logits.float().cpu())
+
+    return in_batches(files, run, batch_size)
+
+
+def as_batch(model: Transformer, pixels: Sequence[Tensor]) -> Tensor:
+    """(B, C, Y, X), where the model is."""
+    return torch.stack(list(pixels)).to(model.device, model.dtype)
+
+
+def normalised(pixels: Tensor, preparation: Preparation) -> Tensor:
+    """Colours from 0 to 255, (..., C, Y, X), on the scale that the model reads."""
+    mean, deviation = (torch.tensor(x)[:, None, None] for x in (preparation.mean, preparation.deviation))
+    return (pixels.float() * preparation.scale - mean) / deviation
+
+
+def as_colours(values: Tensor, preparation: Preparation) -> NDArray[np.uint8]:
+    """The inverse of `normalised` for one image: (Y, X) if it is grey, or (Y, X, C)."""
+    mean, deviation = (torch.tensor(x)[:, None, None] for x in (preparation.mean, preparation.deviation))
+    colours = (values * deviation + mean) / preparation.scale  # (C, Y, X)
+    whole: NDArray[np.uint8] = colours.permute(1, 2, 0).round().clamp(0, 255).to(torch.uint8).numpy()
+    return whole[:, :, 0] if whole.shape[2] == 1 else whole
+
+
+def read_pixels(file: str | Path | Picture, preparation: Preparation) -> Tensor:
+    """An image, of a file or not, as the tensor (channels, height, width) that a model reads."""
+    if isinstance(file, Picture) and is_ready(file.pixels, preparation):
+        pixels = file.pixels
+    else:
+        pixels = np.asarray(resized(open_image(file, preparation), preparation))
+    height, width = pixels.shape[:2]
+    colours = torch.from_numpy(pixels.astype(np.float32)).reshape(height, width, -1).permute(2, 0, 1)  # (C, Y, X)
+    return normalised(colours, preparation)
+
+
+def is_ready(pixels: NDArray[np.uint8], preparation: Preparation) -> bool:
+    """Whether an image has the size and the channels already, so that no library is needed to prepare it."""
+    size, wanted = pixels.shape[:2], preparation.resize
+    fits = min(size) == wanted if isinstance(wanted, int) else wanted in (None, size)
+    channels = 1 if pixels.ndim == 2 else pixels.shape[2]
+    return fits and preparation.crop in (None, size) and channels == len(preparation.mean)
+
+
+def open_image(file: str | Path | Picture, preparation: Preparation) -> "Image":
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise InputError(NO_PILLOW) from None
+    try:
+        opened = Image.fromarray(file.pixels) if isinstance(file, Picture) else Image.open(file)
+        return opened.convert("RGB" if len(preparation.mean) == 3 else "L")
+    except FileNotFoundError:
+        raise InputError(f"{file}: there is no such image file") from None
+    except (UnidentifiedImageError, IsADirectoryError):
+        raise InputError(f"{file} is no image that pillow reads: expected a file such as .png or .jpg") from None
+
+
+def resized(image: "Image", preparation: Preparation) -> "Image":
+    if preparation.resize is not None:
+        size = preparation.resize
+        if isinstance(size, int):  # the shorter side, the other in proportion
+            short = min(image.size)
+            size = (size * image.height // short, size * image.width // short)
+        image = image.resize((size[1], size[0]), resample=preparation.resample)
+    if preparation.crop is not None:
+        height, width = preparation.crop
+        top, left = (image.height - height) // 2, (image.width - width) // 2
+        image = image.crop((left, top, left + width, top + height))
+    return image

@@ -1,0 +1,69 @@
+"""The one way from a person's input to a call of the model: whoever shows, scores or runs a model prepares here.
+
+preparer = preparer_of(model, folder)
+prepared = preparer.prepare("Nov 15 2026")
+prepared.run(model), prepared.lines["encoder"].names
+"""
+
+from pathlib import Path
+
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.predict.embed import MEAN, read_recipe
+from glassformer.predict.images import ImagePreparer, read_preparation
+from glassformer.predict.series import SeriesPreparer, read_scale
+from glassformer.predict.texts import TextPreparer
+from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer
+
+Preparer = TextPreparer | ImagePreparer | SeriesPreparer
+
+
+def ability_of(model: Transformer, name: str = "this") -> str:
+    """What a model does, by its stacks and its head."""
+    head, config = model.config.head, model.config
+    if config.image is not None and head == "class":
+        return "images"
+    if config.series is not None and head in ("forecast", "class"):
+        return "forecast" if head == "forecast" else "series"
+    if config.patches is not None:
+        kind = "images" if config.image else "series"
+        raise InputError(
+            f"{name} is a model of {kind} with head {head!r}: a pipeline reads texts, or images to classify, or "
+            "series to forecast or classify. Load it with gf.load and call it with tensors"
+        )
+    if head == "language":
+        if model.decoder is None:
+            return "mlm"
+        return "translate" if model.encoder is not None else "lm"
+    return {"class": "classify", "token": "tokens", "span": "answer"}.get(head, "embed")
+
+
+def preparer_of(
+    model: Transformer,
+    folder: Path,
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    limit: int | None = None,
+) -> Preparer:
+    """Whoever prepares inputs for the model of a folder, as its files say. `limit`: `TextPreparer`."""
+    if model.config.image is not None:
+        return ImagePreparer(model, read_preparation(folder, model.config))
+    if model.config.series is not None:
+        return SeriesPreparer(model, read_scale(folder))
+    tokenizer = load_tokenizer(folder)
+    check_vocabulary(tokenizer, model.config.vocab_size or 0)
+    return TextPreparer(
+        model,
+        tokenizer,
+        ability_of(model, str(folder)),
+        recipe=read_recipe(folder) or MEAN,
+        source_language=source_language,
+        target_language=target_language,
+        limit=limit,
+    )
+
+
+def text_preparer(model: Transformer, tokenizer: Tokenizer) -> TextPreparer:
+    """For a model and its tokenizer that are at hand, of no folder."""
+    return TextPreparer(model, tokenizer, ability_of(model))

@@ -1,0 +1,206 @@
+"""Texts as a model with a tokenizer takes them: to be judged, gone on with, or translated."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.config import GenerationOptions
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.generation import generate
+from glassformer.predict.calls import arguments_of, check_length, least
+from glassformer.predict.embed import MEAN, Recipe
+from glassformer.predict.prepared import Line, Prepared
+from glassformer.predict.writing import NEW_TOKENS, begin_in, make_generator, write
+from glassformer.text import Encoded, Tokenizer
+from glassformer.text.token_texts import TokenTexts, name_of
+
+
+class TextPreparer:
+    """Texts for a model with a tokenizer. `limit` is what a caller takes at the most, beside what the model can."""
+
+    kind = "text"
+
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizer: Tokenizer,
+        ability: str,
+        *,
+        recipe: Recipe = MEAN,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.ability, self.recipe = model, tokenizer, ability, recipe
+        self.languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}
+        self.source_texts = TokenTexts(tokenizer.backend)
+        self.target_texts = TokenTexts(tokenizer.target or tokenizer.backend)
+        reads = model.config.encoder or model.config.last_stack
+        self.limit = least(reads.room, recipe.max_length, limit)  # tokens of a text
+        self.room = least(model.config.last_stack.room, limit)  # tokens of what a decoder reads
+
+    def prepare(
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        continued: Sequence[int] | None = None,
+        new_tokens: int = 0,
+        whole: bool = False,
+    ) -> Prepared:
+        """The call for one text, or for two with a tab between; to find an answer, the question on the first line.
+
+        A translator also reads `target`, or the ids it has `continued` with; without either, what it writes by itself.
+        A decoder goes on from the ids it has `continued` with, and then by as many `new_tokens`, always the likeliest.
+        The `whole` model reads a text also where its answer needs less: a decoder too, where a sentence vector is the
+        encoder's, or a text without a question.
+        """
+        if not text.strip():
+            raise InputError("the text is empty: write at least a word")
+        self.check_choices(target, continued)
+        encoded = self.encode(text, whole)
+        check_length(encoded.input_ids.shape[1], self.limit)
+        if self.ability == "lm":
+            return self.prompt(text, encoded, list(continued or ()), new_tokens)
+        if self.ability == "translate":
+            return self.translation(text, encoded, target, continued)
+        return self.judged(text, encoded, whole)
+
+    def check_choices(self, target: str | None, continued: Sequence[int] | None) -> None:
+        if self.ability not in ("lm", "translate"):
+            for name, given in (("continued", continued), ("target", target)):
+                if given is not None:
+                    raise InputError(f"{name!r} was given to a model that writes no text: leave it out")
+        if self.ability == "lm" and target is not None:
+            raise InputError("'target' was given to a model that does not translate: write it behind the text")
+        if target is not None and continued is not None:
+            raise InputError("target and continued were both given: choose one")
+
+    def encode(self, text: str, whole: bool) -> Encoded:
+        parts = self.parts_of(text, whole)
+        pair = [parts[1]] if len(parts) == 2 else None
+        encoded = self.tokenizer.encode([parts[0]], pair, **self.languages)
+        if not encoded.input_ids.shape[1]:
+            raise InputError(f"the text {text[:40]!r} has no token in this vocabulary: write at least a word")
+        return encoded
+
+    def parts_of(self, text: str, whole: bool) -> list[str]:
+        """What is encoded: the text, the two of a pair, or as the recipe of a sentence vector has it."""
+        if self.ability == "embed":
+            return [self.recipe.written(text)]
+        if self.ability == "classify":
+            return text.split("\t", 1)
+        if self.ability != "answer":
+            return [text]
+        parts = text.split("\t" if "\t" in text else "\n", 1)
+        if not whole and (len(parts) < 2 or not all(part.strip() for part in parts)):
+            raise InputError("a question alone has no answer: write the question on the first line, the text below it")
+        return parts
+
+    def arguments(self, encoded: Encoded) -> dict[str, Tensor]:
+        """Those of a batch of one, which has no padding to hide."""
+        named = arguments_of(self.model, encoded)
+        return {name: value for name, value in named.items() if name != "attention_mask"}
+
+    def line(self, encoded: Encoded, text: str) -> Line:
+        whole = self.ability not in ("answer", "classify", "embed")  # else offsets may count in another text
+        places = [tuple(pair) for pair in encoded.offsets[0].tolist()] if whole else []
+        ids = encoded.input_ids[0].tolist()
+        return Line(self.source_texts.describe_all(ids, text, places), prompt=len(ids))
+
+    def judged(self, text: str, encoded: Encoded, whole: bool) -> Prepared:
+        """A model that writes nothing. One of two stacks reads the text twice, but for a sentence vector."""
+        arguments, line = self.arguments(encoded), self.line(encoded, text)
+        if self.model.encoder is None:
+            return Prepared(arguments, {"decoder": line}, encoded=encoded)
+        lines, encodes = {"encoder": line}, self.ability == "embed" and not whole
+        if self.model.decoder is not None and not encodes:
+            twice = self.model.shift_right(arguments["input_ids"])
+            arguments["decoder_input_ids"] = twice
+            tokens = self.target_texts.describe_all(twice[0].tolist())
+            lines["decoder"] = Line(tokens, prompt=len(tokens))
+        return Prepared(arguments, lines, encoded=encoded, encodes=encodes)
+
+    def prompt(self, text: str, encoded: Encoded, continued: list[int], new_tokens: int) -> Prepared:
+        """A text that a decoder goes on with, from what was chosen so far."""
+        self.check_ids(continued)
+        prompt = encoded.input_ids[0].tolist()
+        ids = [*prompt, *continued]
+        check_length(len(ids), self.room, "text with its continuation")
+        written = self.gone_on(ids, new_tokens)
+        read = written[:-1] if new_tokens else ids
+        arguments = {**self.arguments(encoded), "input_ids": self.tensor(read)}
+        if "token_type_ids" in arguments:
+            arguments["token_type_ids"] = torch.zeros_like(arguments["input_ids"])
+        places = [tuple(pair) for pair in encoded.offsets[0].tolist()]
+        tokens = self.source_texts.describe_all(written, text, places)  # together: a character may begin in the prompt
+        line = Line(tokens[: len(read)], tokens[1:], prompt=len(prompt))
+        before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode(written)
+        wrote = whole.removeprefix(before) if written != prompt else None
+        return Prepared(arguments, {"decoder": line}, text=wrote, written=read)
+
+    def gone_on(self, ids: list[int], new_tokens: int) -> list[int]:
+        """These ids and at most so many more, always the likeliest, as far as there is room."""
+        most = new_tokens if self.room is None else min(new_tokens, self.room - len(ids))
+        if most < 1:
+            return ids
+        options = GenerationOptions(num_beams=1, do_sample=False, num_return_sequences=1, max_new_tokens=most)
+        return [int(i) for i in generate(self.model, self.tensor(ids), min_new_tokens=0, **options.given())[0]]
+
+    def translation(self, text: str, encoded: Encoded, target: str | None, continued: Sequence[int] | None) -> Prepared:
+        """What the model writes for a text, or what it is told to have written."""
+        if target is not None:
+            read, wrote = self.forced(target)
+        elif continued is not None:
+            self.check_ids(continued)
+            read, wrote = [self.start(), *continued], list(continued)
+        else:
+            ids = self.translated(encoded)
+            read, wrote = ids[:-1], ids[1:]
+        check_length(len(read), self.room, "translation")
+        tokens, writes = (self.target_texts.describe_all(ids) for ids in (read, wrote))
+        lines = {
+            "encoder": self.line(encoded, text),
+            "decoder": Line(tokens, writes, prompt=len(tokens) if target is not None else 1),
+        }
+        arguments = {**self.arguments(encoded), "decoder_input_ids": self.tensor(read)}
+        return Prepared(arguments, lines, text=self.tokenizer.decode(wrote), written=read)
+
+    def start(self) -> int:
+        config = self.model.config
+        first = next((i for i in (config.decoder_start_token_id, config.bos_token_id) if i is not None), None)
+        if first is None:
+            raise InputError("the config has no decoder_start_token_id: set the id that a translation begins with")
+        return first
+
+    def forced(self, target: str) -> tuple[list[int], list[int]]:
+        """What the decoder reads and writes for a given translation."""
+        if not target.strip():
+            raise InputError("the target is empty: write at least a word, or leave it out")
+        labels = self.tokenizer.encode([target], target=True, **self.languages).input_ids
+        return self.model.shift_right(labels)[0].tolist(), labels[0].tolist()
+
+    def translated(self, encoded: Encoded) -> list[int]:
+        """The ids that the model writes, from its start token on, as `gf.pipeline` has them; drawn with seed 0."""
+        own = self.model.config.generation
+        begins = begin_in(self.model, self.tokenizer, self.languages["target_language"])
+        most = own.max_new_tokens or (own.max_length and own.max_length - 1) or NEW_TOKENS
+        most = most if self.room is None else max(1, min(most, self.room - 1))
+        options, generator = GenerationOptions(max_new_tokens=most), make_generator(self.model, 0)
+        return [int(i) for i in write(self.model, encoded, 1, generator, options, begins)[0]]
+
+    def check_ids(self, ids: Sequence[int]) -> None:
+        size = self.model.config.output_vocab_size
+        wrong = next((i for i in ids if not 0 <= i < size), None)
+        if wrong is not None:
+            raise InputError(f"continued holds {wrong}: expected ids from 0 to {size - 1}")
+
+    def tensor(self, ids: Sequence[int]) -> Tensor:
+        return torch.tensor([list(ids)], device=self.model.device)  # (1, T)
+
+    def names(self, ids: Sequence[int] | Tensor) -> list[str]:
+        """Tokens that the model writes, each by itself."""
+        return [name_of(self.target_texts.describe(int(i))) for i in ids]

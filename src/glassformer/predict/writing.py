@@ -1,0 +1,143 @@
+"""Models that write: a text for a text, or how a text goes on."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from glassformer.config import GenerationOptions
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.generation import generate
+from glassformer.predict.calls import BATCH, arguments_of, check_batch, encode, in_batches
+from glassformer.text import Encoded, Tokenizer
+
+NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
+AS_THE_MODEL = GenerationOptions()
+
+
+def translate(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    generation: GenerationOptions = AS_THE_MODEL,
+    batch_size: int = BATCH,
+    longest: Callable[[int], int] | None = None,
+) -> list[str]:
+    """What the decoder writes for each text.
+
+    `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
+    """
+    languages = {"source_language": source_language, "target_language": target_language}
+    begin = begin_in(model, tokenizer, target_language)
+    generator = make_generator(model, generation.seed)
+
+    def run(batch: Sequence[str]) -> list[str]:
+        encoded = encode(tokenizer, batch, **languages)
+        most = generation.max_new_tokens if longest is None else longest(encoded.input_ids.shape[1])
+        rows = write(model, encoded, 1, generator, generation.replace(max_new_tokens=most), begin)
+        return tokenizer.decode_batch(rows)
+
+    return in_batches(texts, run, batch_size)
+
+
+def begin_in(model: Transformer, tokenizer: Tokenizer, language: str | None) -> dict[str, int]:
+    """How `generate` is told the language to write in, for models that write in several.
+
+    Most write its token first, behind their start token (mBART-50, M2M100, NLLB); in mBART it is the start token.
+    """
+    if tokenizer.settings.get("language_position") is None:
+        return {}  # one target language, or the tokenizer writes it before the source (Marian)
+    config = model.config
+    start, known = config.decoder_start_token_id, {tokenizer.id_of(token) for token in tokenizer.languages.values()}
+    language = language or tokenizer.settings.get("tgt_lang")
+    if language is None:
+        if config.generation.forced_bos_token_id in known or start in known:
+            return {}
+        some = ", ".join(list(tokenizer.languages)[:5])
+        raise InputError(
+            f"this model writes in {len(known)} languages, such as {some}: name one with target_language "
+            "(--target-language)"
+        )
+    begins = start is None or start in known
+    return {"decoder_start_token_id" if begins else "forced_bos_token_id": tokenizer.language_id(language)}
+
+
+def complete(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    chat: bool = False,
+    generation: GenerationOptions = AS_THE_MODEL,
+    batch_size: int = BATCH,
+) -> list[str]:
+    """How each text goes on: text + answer is the whole. With `chat`, what the model answers to it as a message."""
+    generator = make_generator(model, generation.seed)
+    check_batch(texts)
+    if chat:
+        prompts = [tokenizer.apply_chat([{"role": "user", "content": text}]) for text in texts]
+    else:
+        prompts = [begun(tokenizer, text) for text in texts]
+
+    def run(batch: Sequence[str]) -> list[str]:
+        encoded = encode(tokenizer, batch, pad_left=True, add_special=not chat)
+        length = encoded.input_ids.shape[1]
+        rows = write(model, encoded, length, generator, generation)
+        return [continuation(tokenizer, row, length, encoded.attention_mask[i]) for i, row in enumerate(rows)]
+
+    answers = in_batches(prompts, run, batch_size)
+    return [answer.strip() for answer in answers] if chat else answers
+
+
+def begun(tokenizer: Tokenizer, text: str) -> str:
+    """The text, or for an empty one the token that texts begin with, where the tokenizer does not write it itself."""
+    if text or tokenizer.ids(text):
+        return text
+    if "bos_token" not in tokenizer.special:
+        raise InputError("an empty text, and this tokenizer has no token that texts begin with: give at least a word")
+    return tokenizer.special["bos_token"]
+
+
+def continuation(tokenizer: Tokenizer, row: Tensor, length: int, keep: Tensor) -> str:
+    """The text behind the prompt. Decoded together with it, because many tokenizers drop a space at the beginning."""
+    prompt, new = row[:length][keep], row[length:]
+    before, whole = tokenizer.decode(prompt), tokenizer.decode(torch.cat([prompt, new]))
+    return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(new)
+
+
+def write(
+    model: Transformer,
+    encoded: Encoded,
+    prompt: int,
+    generator: torch.Generator | None,
+    options: GenerationOptions,
+    begin: Mapping[str, int] | None = None,
+) -> Tensor:
+    """The ids that the model generates, for a decoder that begins with `prompt` tokens, or as `begin_in` says."""
+    settings, room = model.config.generation, model.config.last_stack.room
+    if options.num_return_sequences not in (None, 1):
+        raise InputError(
+            f"num_return_sequences is {options.num_return_sequences}: a pipeline gives one answer to each text. "
+            "For several, call gf.generate"
+        )
+    says = (settings.max_length, settings.max_new_tokens, options.max_length, options.max_new_tokens)
+    if all(length is None for length in says):
+        most = NEW_TOKENS if room is None else max(1, min(NEW_TOKENS, room - prompt))
+        options = options.replace(max_new_tokens=most)
+    options = options.replace(num_return_sequences=1, seed=None)  # the generator has the seed
+    inputs = arguments_of(model, encoded)
+    return generate(
+        model,
+        inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        generator=generator,
+        **{**options.given(), **(begin or {})},
+    ).cpu()
+
+
+def make_generator(model: Transformer, seed: int | None) -> torch.Generator | None:
+    return None if seed is None else torch.Generator(model.device).manual_seed(seed)
