@@ -20,7 +20,7 @@ Head = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryScaling(Config):
-    """How rotary angles change for texts longer than those of training; `positions.py` has the formulas.
+    """How rotary angles change for texts longer than those of training; `core/positions.py` has the formulas.
 
     linear    every angle divided by `factor` (Chen et al., 2023)
     dynamic   a larger base, the larger the further the text goes past `trained_len`
@@ -265,7 +265,7 @@ class GenerationConfig(Config):
 
     num_beams: int = 1
     length_penalty: float = 1.0  # a text's score is divided by its length to this power
-    early_stopping: bool | Literal["never"] = False  # True: when num_beams texts have ended; else see `beam.py`
+    early_stopping: bool | Literal["never"] = False  # True: at num_beams ended texts; else see `generation/beam.py`
     num_return_sequences: int = 1
 
     repetition_penalty: float = 1.0  # divides the logits of tokens that were there before

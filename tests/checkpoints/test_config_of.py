@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import glassformer as gf
-from glassformer.checkpoints.config import config_and_dtype, config_of
+from glassformer.checkpoints.config import config_and_dtype
 from glassformer.errors import InputError
 
 
@@ -23,6 +23,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(path)
     return path
+
+
+def config_of(path: str | Path) -> gf.TransformerConfig:
+    return config_and_dtype(path)[0]
 
 
 def test_a_folder_without_weights_says_the_same_as_with_them(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A corpus on disk and in memory: what is in it, windows, splits, and what happens when it is made again."""
+"""A corpus on disk and in memory: what is in it, splits, and what happens when it is made again."""
 
 import gzip
 import json
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from helpers.shared import shared
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,13 +25,9 @@ def tokenizer() -> Tokenizer:
 
 
 def documents(corpus: Corpus, tokenizer: Tokenizer) -> list[str]:
-    """The texts of a corpus, by way of its windows."""
-    if not corpus.windows(7, partial=True):
-        return []
-    windows = [corpus.window(i, 7) for i in range(corpus.windows(7, partial=True))]
-    ids = torch.cat([windows[0][0][:1], *(ids[1:] for ids, _ in windows)])
-    numbers = torch.cat([windows[0][1][:1], *(numbers[1:] for _, numbers in windows)])
-    return [tokenizer.decode(ids[numbers == i]) for i in numbers.unique()]
+    """The texts of a corpus: its tokens from where one document starts to where the next does."""
+    borders = [int(start) - corpus.first for start in corpus.starts if corpus.first < start < corpus.last]
+    return [tokenizer.decode(ids.tolist()) for ids in np.split(corpus.tokens, borders) if len(ids)]
 
 
 def test_the_documents_of_every_kind_of_file_come_back(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -97,23 +92,6 @@ def test_a_long_document_is_cut_where_tokens_end() -> None:
     assert len(pieces) > 5
     assert "".join(piece.text for piece in pieces) == text
     assert corpus_from_texts([text], tokenizer).tokens.tolist() == [*tokenizer.ids(text), tokenizer.eos_token_id]
-
-
-def test_windows_overlap_by_one_token(tokenizer: Tokenizer) -> None:
-    corpus = corpus_from_texts([TEXT, "one", TEXT], tokenizer)
-    for block in (1, 5, 16, len(corpus) - 1):
-        for i in range(corpus.windows(block)):
-            ids, numbers = corpus.window(i, block)
-            assert ids.tolist() == corpus.tokens[i * block : i * block + block + 1].tolist()
-            assert len(ids) == len(numbers) == block + 1
-        assert corpus.windows(block) == (len(corpus) - 1) // block
-        predicted = sum(len(corpus.window(i, block)[0]) - 1 for i in range(corpus.windows(block, partial=True)))
-        assert predicted == len(corpus) - 1
-    assert corpus.windows(len(corpus)) == 0
-    with pytest.raises(IndexError):
-        corpus.window(1, len(corpus) - 1)
-    with pytest.raises(InputError, match="block 0: expected 1 or more"):
-        corpus.windows(0)
 
 
 def test_a_second_call_uses_what_is_there_until_something_changes(tmp_path: Path, tokenizer: Tokenizer) -> None:

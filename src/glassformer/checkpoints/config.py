@@ -14,19 +14,15 @@ from glassformer.config import NAMED, TransformerConfig
 from glassformer.hub import find_folder
 
 
-def config_of(path: str | Path, *, revision: str | None = None, token: str | None = None) -> TransformerConfig:
-    """The config of a run, a model folder, a `config.json`, a hub id, or one of our names such as "base".
+def config_and_dtype(
+    path: str | Path, *, revision: str | None = None, token: str | None = None
+) -> tuple[TransformerConfig, torch.dtype | None]:
+    """The config of a run, a model folder, a `config.json`, a hub id, or one of our names such as "base"; and the dtype
+    that its weights have, None where nobody says.
 
     A file says more than a config: whether a head is tied, and which head there is where the config is silent. So the
     weights are looked at where they are at hand. From the hub nothing but the small files is fetched.
     """
-    return config_and_dtype(path, revision=revision, token=token)[0]
-
-
-def config_and_dtype(
-    path: str | Path, *, revision: str | None = None, token: str | None = None
-) -> tuple[TransformerConfig, torch.dtype | None]:
-    """The config, and the dtype that the weights have; None where nobody says."""
     if not Path(path).exists() and str(path) in NAMED:
         return TransformerConfig.named(str(path)), None
     if Path(path).is_file():

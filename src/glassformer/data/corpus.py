@@ -19,7 +19,6 @@ from typing import IO, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from glassformer.data.documents import Piece, pieces_of, stream_documents
 from glassformer.data.files import opened
@@ -44,7 +43,7 @@ class Counts:
 
 
 class Corpus:
-    """A long row of tokens, cut into windows for training and judged by the bytes of text it stands for.
+    """A long row of tokens, to be cut into windows, and judged by the bytes of text it stands for.
 
     `tokens` are those from position `first` of the row that `starts` (of documents) and `marks` (of pieces) speak of;
     `before` are the bytes and the unknown bytes of the text before it.
@@ -83,26 +82,6 @@ class Corpus:
     def num_unknown(self) -> int:
         """Bytes of the text that no token stands for."""
         return self.counts.unknown_bytes
-
-    def windows(self, block: int, *, partial: bool = False) -> int:
-        """How many windows of `block` + 1 tokens there are, each beginning with the last token of the one before.
-
-        With `partial` the last may be shorter, so that every token but the first is predicted once.
-        """
-        if block < 1:
-            raise InputError(f"block {block}: expected 1 or more tokens")
-        predicted = len(self) - 1
-        return -(-predicted // block) if partial else predicted // block
-
-    def window(self, index: int, block: int) -> tuple[Tensor, Tensor]:
-        """The ids of one window, and for each the number of its document in the corpus."""
-        if not 0 <= index < self.windows(block, partial=True):
-            raise IndexError(f"window {index} of {self.windows(block, partial=True)}")
-        begin, end = index * block, min((index + 1) * block + 1, len(self))
-        ids = self.tokens[begin:end].astype(np.int64)
-        positions = np.arange(self.first + begin, self.first + end, dtype=POSITION)
-        documents = np.searchsorted(self.starts, positions, side="right") - 1
-        return torch.from_numpy(ids), torch.from_numpy(documents.astype(np.int64))
 
     def split(self, fraction: float, tokenizer: Tokenizer) -> tuple["Corpus", "Corpus"]:
         """What to train on, and the last part held out.

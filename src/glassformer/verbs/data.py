@@ -1,4 +1,4 @@
-"""The verb `data`: lists the known data sets (`known.py`), or brings one here and says how to train on it."""
+"""The verb `data`: lists the known data sets (`data/known.py`), or brings one here and says how to train on it."""
 
 import json
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Attention as bytes: one head of one layer, or all heads as small maps, computed when asked for.
 
 What is kept of a pass is q, k, v and the mask as factors, which grows with the length. The weights, which grow with its
-square, are computed a block of rows at a time. They leave in one form, which the page's `slices.js` reads:
+square, are computed a block of rows at a time. They leave in one form, which the page's `page/state/slices.js` reads:
 
     heads, rows, columns, bits           4 bytes each; bits are 8, or 16 in an exported file
     the largest weight of each head      4 bytes each, a float

@@ -1,8 +1,8 @@
 """The ledger of a model: every step from the raw input to the scalar loss, with its shape, its parameters and its cost.
 
-One forward pass on the meta device writes it, through the same code that runs the model (`record.py` says what it saw,
-`flops.py` what it cost). So it works for any config, seventy billion parameters included, and cannot drift from it.
-Read next: `memory.py`.
+One forward pass on the meta device writes it, through the same code that runs the model (`watch/record.py` says what it
+saw, `flops.py` what it cost). So it works for any config, seventy billion parameters included, and cannot drift from
+it. Read next: `memory.py`.
 """
 
 import json
@@ -27,7 +27,7 @@ from glassformer.inspect.steps.step import LEGEND, step_of
 from glassformer.watch.names import join_name, split_name
 from glassformer.watch.record import record
 
-# What a model is given, with its axes; everything behind it is a step of `steps.py`.
+# What a model is given, with its axes; everything behind it is a step of `inspect/steps/`.
 INPUTS = {
     "input_ids": ("B", "T"),
     "decoder_input_ids": ("B", "T"),

@@ -4,7 +4,7 @@
     step.axes, step.equation, step.place      # ("B", "H", "T", "K"), "q = x W_q", core/attention.py:143
 
 The letters are those of `core/__init__.py`. Tests run models and check that this very line makes what is recorded under
-the step's name, and that the equation gives the same numbers. Read next: `stack_steps.py` and `answer_steps.py`.
+the step's name, and that the equation gives the same numbers. Read next: `stack.py` and `answer.py`.
 """
 
 from glassformer.config import TransformerConfig

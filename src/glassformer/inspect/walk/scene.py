@@ -1,6 +1,6 @@
 """What a walkthrough walks through: one layer, head and token of a pass that was recorded, and its rows of numbers.
 
-The names of steps are those of `activations.py`. Read next: `attention_equations.py`.
+The names of steps are those of `watch/activations.py`. Read next: `attention_equations.py`.
 """
 
 from dataclasses import dataclass
