@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.figures.plots import DIVERGING, SEQUENTIAL, canvas, short
+from glassformer.figures.palette import DIVERGING, SEQUENTIAL
+from glassformer.figures.plots import canvas, short
 
 CHANNELS = 8  # curves in one picture
 CELL = 8  # letters of a word in a cell

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import InputError
+from glassformer.figures.palette import SEQUENTIAL
 
-SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
 HANGUL_FONTS = (
     "Noto Sans CJK KR",
     "Noto Sans KR",

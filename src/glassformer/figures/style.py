@@ -1,17 +1,17 @@
 """The look of the report: one style sheet, in light and dark. The frame around it is `page.py`."""
 
-STYLE = """
-:root {
-  color-scheme: light dark;
-  --paper: #fbfaf7; --ink: #23221f; --soft: #6b675e; --rule: #dedacf; --shade: #f2efe7;
-  --accent: #2f5d8c; --accent-parts: 47 93 140; --second: #b3541e;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #17181b; --ink: #e6e3dc; --soft: #9d998f; --rule: #35363b; --shade: #202125;
-    --accent: #86b3e0; --accent-parts: 134 179 224; --second: #e39a63;
-  }
-}
+from glassformer.figures.palette import DARK, LIGHT
+
+
+def variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {value};" for name, value in colours.items())
+
+
+COLOURS = f"""
+:root {{ color-scheme: light dark; {variables(LIGHT)} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {variables(DARK)} }} }}
+"""
+LOOK = """\
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body {
@@ -89,3 +89,4 @@ footer {
 }
 @media print { body { padding: 0; max-width: none; } details { display: none; } }
 """
+STYLE = COLOURS + LOOK

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.figures.plots import SEQUENTIAL, canvas
+from glassformer.figures.palette import FIRST, MUTED, SECOND, SEQUENTIAL
+from glassformer.figures.plots import canvas
 from glassformer.study.trials import ORDERS, Result, Study
 
-HUES = {"pre": "#1b6ca8", "post": "#d1495b"}
-MUTED = "#6b7280"
+HUES = {"pre": FIRST, "post": SECOND}
 STROKES: dict[str, Any] = {"warm-up": "solid", "no warm-up": (0, (3.5, 1.8))}
 SMOOTHED = 30  # points of a drawn curve, each the mean of the steps around it
 

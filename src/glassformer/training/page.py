@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.figures.charts import Line, Point, draw_lines
-from glassformer.figures.page import facts
-from glassformer.figures.style import STYLE
+from glassformer.figures.page import framed
 from glassformer.io import write_whole
 from glassformer.training.report import as_number, as_time
 from glassformer.training.task import Curve, Scores, Task
@@ -26,38 +25,26 @@ CALL_SETTINGS = ("resume", "overwrite")  # of the call, not of what was computed
 
 
 def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> None:
-    page = "\n".join(page_parts(record, task, scores, metrics))
+    out = Path(record["settings"]["out"])
+    page = framed(
+        "\n".join(sections(record, task, scores, metrics)),
+        over=task.name,
+        title=out.name,
+        tab=f"{task.name}: {out.name}",
+        facts={**task.describe(), "trained": trained_for(record)},
+        footer=f"Written by glassformer {record['glassformer_version']}.",
+    )
     write_whole(path, page.encode("utf-8", "backslashreplace"))
 
 
-def page_parts(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> Iterator[str]:
-    out = Path(record["settings"]["out"])
-    title = escape(f"{task.name}: {out.name}")
-    # The policy says to the browser what is true anyway: nothing is fetched, and no script runs.
-    yield f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<header>
-<p class="over">{escape(task.name)}</p>
-<h1>{escape(out.name)}</h1>"""
-    yield facts({**task.describe(), "trained": trained_for(record)})
-    yield "</header>\n<main>"
+def sections(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> Iterator[str]:
     yield from section("Scores", score_table(scores, task.falling))
     yield from section("Training", training_charts(metrics))
     yield from section("Forecasts", map(forecast_chart, scores.curves), kind="charts")
     yield from section("Examples", example_table(scores.examples))
     yield from section("Which class for which", confusion_table(scores.classes, scores.confusion))
-    yield from section("How to use it", commands(record, task, out))
+    yield from section("How to use it", commands(record, task, Path(record["settings"]["out"])))
     yield from section("Settings", setting_tables(record["settings"], task))
-    yield f"</main>\n<footer>Written by glassformer {escape(str(record['glassformer_version']))}.</footer>"
-    yield "</body>\n</html>\n"
 
 
 def section(title: str, parts: Iterable[str], kind: str = "") -> Iterator[str]:

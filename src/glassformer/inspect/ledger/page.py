@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 
-from glassformer.figures.page import facts
-from glassformer.figures.style import STYLE
+from glassformer.figures.page import framed
 from glassformer.inspect.ledger.ledger import Ledger, Line, as_number, layer_name, step_name
 from glassformer.inspect.ledger.memory import as_bytes
 
@@ -74,23 +73,7 @@ def ledger_page(ledger: Ledger, title: str) -> str:
 
     body = "\n".join(bodies())
     legend = ", ".join(f"{letter} {escape(meaning)}" for letter, meaning in ledger.legend.items())
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{escape(title)}</title>
-<style>{STYLE}{LEDGER_STYLE}</style>
-</head>
-<body>
-<header>
-<p class="over">ledger</p>
-<h1>{escape(title)}</h1>
-{facts(ledger.summary())}
-</header>
-<main>
-<section>
+    main = f"""<section>
 <p class="aside">From the input to the loss. Numbers are of one layer; a bar is the share of the whole model
 that all layers of the line have together. Grey bytes are never stored whole: the fused kernel computes them piece by
 piece.</p>
@@ -98,8 +81,5 @@ piece.</p>
 <table class="ledger"><thead><tr>{names}</tr></thead>
 {body}
 </table>
-</section>
-</main>
-</body>
-</html>
-"""
+</section>"""
+    return framed(main, over="ledger", title=title, facts=ledger.summary(), style=LEDGER_STYLE)

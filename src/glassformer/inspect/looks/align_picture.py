@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import InputError
-from glassformer.figures.plots import SEQUENTIAL, canvas
+from glassformer.figures.palette import SEQUENTIAL
+from glassformer.figures.plots import canvas
 from glassformer.inspect.looks.align import Alignment
 
 INCHES = 0.105  # the width of a character of a word

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from glassformer.figures.plots import DIVERGING, canvas
+from glassformer.figures.palette import CURVES, DIVERGING
+from glassformer.figures.plots import canvas
 
 if TYPE_CHECKING:
     from glassformer.inspect.looks.positions import PositionView
@@ -73,7 +74,7 @@ def draw_curves(axis: Any, places: Sequence[float], curves: Mapping[str, Tensor]
     """Curves by name. Many have neighbouring colours of one scale, and some of them a name."""
     import matplotlib
 
-    scale = matplotlib.colormaps["viridis"]
+    scale = matplotlib.colormaps[CURVES]
     every = -(-len(curves) // NAMED)
     for number, (name, values) in enumerate(curves.items()):
         colour = f"C{number}" if len(curves) <= QUALITATIVE else scale(0.92 * number / (len(curves) - 1))
