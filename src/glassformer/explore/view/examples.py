@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.checkpoints.run import RUN
 from glassformer.config import TransformerConfig
 from glassformer.data.dates import date_pairs
 from glassformer.data.digits import digits
@@ -19,6 +20,7 @@ from glassformer.data.series import Frequency, Series
 from glassformer.errors import InputError
 from glassformer.io import read_json
 from glassformer.predict.series import Scale
+from glassformer.tasks.registry import TASKS
 from glassformer.text import Tokenizer
 
 COUNT = 6
@@ -42,20 +44,21 @@ KOREAN = {
 }
 
 
-def is_built_in(folder: Path) -> bool:
-    """Whether a run was trained on data that comes with the package."""
-    file = folder / "run.json"
+def built_in_data(folder: Path) -> str | None:
+    """The data of this package that a run was trained on, by its name in the registry of tasks; None for other data."""
+    file = folder / RUN
     if not file.is_file():
-        return False
+        return None
     run = read_json(file)
-    settings = run.get("settings")
-    return isinstance(settings, Mapping) and not settings.get("data") and not settings.get("init")
+    settings, task = run.get("settings"), TASKS.get(run.get("task", ""))
+    is_own = not isinstance(settings, Mapping) or settings.get("data") or settings.get("init")
+    return None if is_own or task is None else task.example
 
 
 def text_examples(task: str, folder: Path, tokenizer: Tokenizer) -> list[str]:
     mask = tokenizer.special.get("mask_token") or ""
-    if is_built_in(folder):
-        return built_in_texts(task, mask)
+    if data := built_in_data(folder):
+        return built_in_texts(data, task, mask)
     known = list(SENTENCES.get(task, ()))
     if knows_hangul(tokenizer):
         known += KOREAN.get(task, ())
@@ -77,8 +80,8 @@ def own_words(tokenizer: Tokenizer, mask: str) -> str:
     return " ".join([*words, mask]).strip() or tokenizer.readable(0)
 
 
-def built_in_texts(task: str, mask: str) -> list[str]:
-    if task == "translate":
+def built_in_texts(data: str, task: str, mask: str) -> list[str]:
+    if data == "dates":
         return ["Sun, Nov 15 2026", *(pair.source for pair in date_pairs(COUNT - 1, seed=1, held_out=True))]
     if task == "classify":
         return [text for text, _ in documentation_examples(held_out=True)[:COUNT]]
@@ -106,7 +109,7 @@ def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str,
     """A digit of each kind, or drawn shapes of the model's size."""
     image = config.image
     assert image is not None
-    if is_built_in(folder) and (image.size, image.channels) == (8, 1):
+    if built_in_data(folder) == "digits" and (image.size, image.channels) == (8, 1):
         try:
             pixels, labels = digits(held_out=True)
         except InputError:  # scikit-learn is not here
@@ -134,7 +137,7 @@ def series_examples(folder: Path, config: TransformerConfig, scale: Scale | None
     """Windows of the simulated town that a run held out, or waves at the scale of the training."""
     series = config.series
     assert series is not None
-    if is_built_in(folder) and config.head == "forecast":
+    if built_in_data(folder) == "seasons":
         whole = seasons()
         ends = [len(whole) - series.horizon - day * 24 * 17 for day in range(4)]
         return [

@@ -1,0 +1,37 @@
+"""Where the examples of the page come from, and that each task is shown as its row of the registry says."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.explore.view.examples import built_in_data
+from glassformer.explore.view.routes import Routes
+from glassformer.tasks.registry import ROWS, Row
+
+KINDS = ["encoder-decoder", "decoder", "encoder", "fill", "image", "series", "judge"]  # a model of every task
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_built_in_data_is_the_example_of_the_task(row: Row, tmp_path: Path) -> None:
+    def data_of(settings: Any, task: str = row.name) -> str | None:
+        (tmp_path / "run.json").write_text(json.dumps({"task": task, "settings": settings}), encoding="utf-8")
+        return built_in_data(tmp_path)
+
+    assert built_in_data(tmp_path) is None, "no run"
+    assert data_of({"data": None, "init": None}) == row.example
+    assert data_of({"data": []}) == row.example
+    assert data_of({"data": ["mine.tsv"]}) is None
+    assert data_of({"init": "models/bert"}) is None
+    assert data_of(None) is None
+    assert data_of({}, task="detect") is None
+
+
+def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Routes]) -> None:
+    views = {ability: row.view for row in ROWS for ability in row.abilities}
+    shown = {}
+    for session in (routes_of(kind).session for kind in KINDS):
+        shown[session.task] = session.view(session.examples[0]["input"]).shown["answer"]["kind"]
+    assert {ability: shown.get(ability) for ability in views} == views
