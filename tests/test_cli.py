@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from helpers.command import run
 
-from glassformer.cli import VERBS, _read_settings, _split_verb, main
+from glassformer.cli import VERBS, _split_verb, main
+from glassformer.verbs.flags import read_settings
 
 TINY = ["--steps=2", "--examples=50", "--d-model=16", "--num-layers=2", "--num-heads=2", "--batch-tokens=128"]
 
@@ -60,7 +61,7 @@ def test_the_commands_of_the_pages_exist(command: str) -> None:
     words = shlex.split(command, comments=True)
     name, rest = _split_verb(words[1:])
     if "--config" not in rest and "--resume" not in rest:
-        _read_settings(name, rest)
+        read_settings(VERBS[name].settings, name, rest)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,21 +5,14 @@ it arose.
 """
 
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from importlib import import_module
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-import tyro
-
 from glassformer.errors import InputError, Stopped, nearest
-from glassformer.io import parse_json
 from glassformer.settings import Settings
 from glassformer.tasks.registry import TASKS
-from glassformer.tasks.settings import TaskSettings
+from glassformer.verbs.flags import read_settings
 from glassformer.verbs.inspect.old_forms import new_form
 from glassformer.version import __version__
 
@@ -116,22 +109,7 @@ def _run(args: list[str]) -> None:
         print(_choices(args[0]) if args[0] in SECOND else _overview())
     else:
         name, rest = _split_verb(args)
-        VERBS[name].main(_read_settings(name, rest))
-
-
-def _read_settings(name: str, args: list[str]) -> Settings:
-    for flag, value in pairwise([*args, "--"]):
-        if flag in ("--data", "--valid", "--test") and value.startswith("--"):
-            raise InputError(f"{flag} needs a file behind it; leave it out for none")
-    takes = VERBS[name].settings
-    given = _given(takes, args)
-    return tyro.cli(
-        takes,
-        prog=f"glassformer {name}",
-        args=args,
-        default=tyro.MISSING_NONPROP if given is None else given,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+        VERBS[name].main(read_settings(VERBS[name].settings, name, rest))
 
 
 def _split_verb(args: list[str]) -> tuple[str, list[str]]:
@@ -175,62 +153,6 @@ def _choices(first: str) -> str:
 def _listed(lines: Mapping[str, str]) -> str:
     width = max(map(len, lines)) + 3
     return "\n".join(f"  {name:{width}}{text}" for name, text in lines.items())
-
-
-def _given(takes: type[Settings], args: list[str]) -> Settings | None:
-    """The settings of the run that `--resume` goes on with and of `--config FILE`, which is taken out of the arguments;
-    a flag goes before the file, and the file before the run."""
-    path = _value_of(args, "--config", take=True)
-    told = {} if path is None else _read_toml(takes, Path(path))
-    if "--resume" not in args or not issubclass(takes, TaskSettings):
-        return _made(takes, told, path) if told else None
-    out = Path(_value_of(args, "--out") or told.get("out") or takes.out)
-    if not (out / "run.json").is_file():
-        return _made(takes, told, path) if told else None
-    record = parse_json(out / "run.json")
-    if record.get("task") != takes.task:
-        raise InputError(f"--resume: {out} was trained for {record.get('task')}, not {takes.task}")
-    return _made(takes, {**record.get("settings", {}), **told, "out": str(out)}, str(path or out / "run.json"))
-
-
-def _read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"--config {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"--config {path}: the file is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"--config {path}: not valid TOML, {error}") from None
-    known = {entry.name for entry in fields(takes)}
-    for key in values:
-        if key not in known:
-            line = next((i for i, row in enumerate(text.splitlines(), start=1) if row.strip().startswith(key)), 1)
-            raise InputError(f"--config {path}, line {line}: there is no field {key!r}{nearest(key, known)}")
-    return values
-
-
-def _made(takes: type[Settings], values: dict[str, Any], path: str | None) -> Settings:
-    try:
-        return takes.from_dict(values)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def _value_of(args: list[str], flag: str, *, take: bool = False) -> str | None:
-    """What follows a flag, or stands behind its equals sign; `take` removes both from the arguments."""
-    at = next((i for i, arg in enumerate(args) if arg == flag or arg.startswith(f"{flag}=")), None)
-    if at is None:
-        return None
-    _, inline, value = args[at].partition("=")
-    if not inline:
-        if at + 1 == len(args):
-            raise InputError(f"{flag} needs a value behind it")
-        value = args[at + 1]
-    if take:
-        del args[at : at + (1 if inline else 2)]
-    return value
 
 
 def _take_flag(args: list[str], flag: str) -> bool:

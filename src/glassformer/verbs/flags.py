@@ -1,0 +1,88 @@
+"""A verb's settings from what was typed: the defaults, then the run that `--resume` goes on with, then the TOML file of
+`--config`, then the flags.
+"""
+
+import tomllib
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from glassformer.checkpoints.run import RUN
+from glassformer.errors import InputError, nearest
+from glassformer.io import parse_json
+from glassformer.settings import Settings
+from glassformer.tasks.settings import TaskSettings
+
+
+def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings:
+    """The settings of this kind that the arguments of `glassformer VERB` say; `--help` is answered, and ends here."""
+    for flag, value in pairwise([*args, "--"]):
+        if flag in ("--data", "--valid", "--test") and value.startswith("--"):
+            raise InputError(f"{flag} needs a file behind it; leave it out for none")
+    given = given_elsewhere(takes, args)
+    return tyro.cli(
+        takes,
+        prog=f"glassformer {verb}",
+        args=args,
+        default=tyro.MISSING_NONPROP if given is None else given,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+
+
+def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
+    """The settings of the run that `--resume` goes on with and of `--config FILE`, which is taken out of the arguments;
+    a flag goes before the file, and the file before the run."""
+    path = value_of(args, "--config", take=True)
+    told = {} if path is None else read_toml(takes, Path(path))
+    if "--resume" not in args or not issubclass(takes, TaskSettings):
+        return made_from(takes, told, path) if told else None
+    out = Path(value_of(args, "--out") or told.get("out") or takes.out)
+    if not (out / RUN).is_file():
+        return made_from(takes, told, path) if told else None
+    record = parse_json(out / RUN)
+    if record.get("task") != takes.task:
+        raise InputError(f"--resume: {out} was trained for {record.get('task')}, not {takes.task}")
+    return made_from(takes, {**record.get("settings", {}), **told, "out": str(out)}, str(path or out / RUN))
+
+
+def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"--config {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--config {path}: the file is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"--config {path}: not valid TOML, {error}") from None
+    known = {entry.name for entry in fields(takes)}
+    for key in values:
+        if key not in known:
+            line = next((i for i, row in enumerate(text.splitlines(), start=1) if row.strip().startswith(key)), 1)
+            raise InputError(f"--config {path}, line {line}: there is no field {key!r}{nearest(key, known)}")
+    return values
+
+
+def made_from(takes: type[Settings], values: dict[str, Any], path: str | None) -> Settings:
+    try:
+        return takes.from_dict(values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def value_of(args: list[str], flag: str, *, take: bool = False) -> str | None:
+    """What follows a flag, or stands behind its equals sign; `take` removes both from the arguments."""
+    at = next((i for i, arg in enumerate(args) if arg == flag or arg.startswith(f"{flag}=")), None)
+    if at is None:
+        return None
+    _, inline, value = args[at].partition("=")
+    if not inline:
+        if at + 1 == len(args):
+            raise InputError(f"{flag} needs a value behind it")
+        value = args[at + 1]
+    if take:
+        del args[at : at + (1 if inline else 2)]
+    return value
