@@ -180,7 +180,7 @@ def test_a_split_where_bytes_cannot_be_counted_is_between_pieces(tokenizer: Toke
     assert training.num_unknown == 3 * training.num_bytes // 17  # the ü and the line end
     for fraction in (0, 1, 2):
         with pytest.raises(InputError, match="expected a share between 0 and 1"):
-            corpus_from_texts([text], lossy).split(fraction, lossy)
+            training.split(fraction, lossy)
 
 
 def test_unknown_bytes_are_counted() -> None:

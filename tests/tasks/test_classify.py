@@ -9,14 +9,12 @@ import pytest
 import torch
 import transformers
 from rich.console import Console
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 from sklearn.utils.class_weight import compute_class_weight
 
 import glassformer as gf
 from glassformer.cli import main
 from glassformer.errors import InputError
 from glassformer.tasks.classify import Classify
-from glassformer.tasks.metrics import classification_metrics, confusion, multi_label_metrics
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.text import train_tokenizer
 from glassformer.training.run import run
@@ -91,24 +89,6 @@ def test_balanced_weights_are_those_of_torch_and_scikit_learn(
     assert task.weight(batch["labels"]) == pytest.approx(
         sum(task.weight(part) for part in batch["labels"].chunk(accumulate))
     )
-
-
-def test_scores_are_those_of_scikit_learn() -> None:
-    rng = np.random.default_rng(0)
-    for classes, used in ((5, 5), (5, 3)):  # in the second, two classes occur on neither side
-        truths, guesses = rng.integers(0, used, 60), rng.integers(0, used, 60)
-        ours = classification_metrics(truths.tolist(), guesses.tolist(), classes)
-        assert ours["accuracy"] == pytest.approx(accuracy_score(truths, guesses))
-        assert ours["macro_f1"] == pytest.approx(f1_score(truths, guesses, average="macro"))
-        table = confusion_matrix(truths, guesses, labels=range(classes))
-        assert confusion(truths.tolist(), guesses.tolist(), classes) == table.tolist()
-    several, others = (rng.random((40, 4)) < 0.4).astype(int), (rng.random((40, 4)) < 0.4).astype(int)
-    several[:, 3] = others[:, 3] = 0
-    found = multi_label_metrics(several.tolist(), others.tolist())
-    for average in ("micro", "macro"):
-        expected = f1_score(several, others, average=average, zero_division=0)
-        assert found[f"{average}_f1"] == pytest.approx(expected)
-    assert found["exact_match"] == pytest.approx(accuracy_score(several, others))
 
 
 def test_a_run_learns_order_and_beats_a_bag_of_words(tmp_path: Path, texts: Path) -> None:

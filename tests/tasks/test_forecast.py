@@ -1,0 +1,189 @@
+"""Forecasts: windows and their scale, losses and scores by somebody else's code, and a run that is scored elsewhere."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.command import run
+from sklearn.metrics import mean_absolute_error, mean_squared_error
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+import glassformer as gf
+from glassformer.errors import InputError
+from glassformer.tasks.forecast import Forecast
+from glassformer.tasks.settings import ForecastSettings
+
+ROWS, LENGTH, HORIZON = 200, 16, 4
+SIZES = {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 16}
+WINDOWS = {"length": LENGTH, "horizon": HORIZON, "patch": 4, "stride": 4, "period": 8}
+
+
+def values() -> np.ndarray:
+    steps = np.arange(ROWS)
+    noise = np.random.default_rng(0).normal(0, 0.1, (3, ROWS))
+    waves = np.stack([np.sin(steps * np.pi / 4), np.cos(steps * np.pi / 4), np.sin(steps * np.pi / 8)])
+    return ((waves + noise).T * [5, 1, 30] + [100, 0, -7]).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three waves of different heights and levels, hour by hour."""
+    file = tmp_path_factory.mktemp("series") / "waves.csv"
+    hours = [datetime(2031, 5, 1) + timedelta(hours=i) for i in range(ROWS)]
+    rows = [",".join([str(hour), *map(repr, map(float, row))]) for hour, row in zip(hours, values(), strict=True)]
+    file.write_text("\n".join(["date,sun,wind,load", *rows]) + "\n", encoding="utf-8")
+    return file
+
+
+def made(table: Path, **changes: Any) -> Forecast:
+    return Forecast(ForecastSettings(**{"out": Path("unused"), "data": table, **SIZES, **WINDOWS, **changes}))
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_windows_hold_the_series_scaled_by_its_training_rows(table: Path) -> None:
+    task = made(table)
+    scaled = StandardScaler().fit(values()[:140]).transform(values())
+    batch = task.collate([0, 17], 0)
+    assert batch["past_values"].shape == (2, LENGTH, 3)
+    assert batch["labels"].shape == (2, HORIZON, 3)
+    for row, start in enumerate((0, 17)):
+        window = torch.cat([batch["past_values"][row], batch["labels"][row]])
+        np.testing.assert_allclose(window, scaled[start : start + LENGTH + HORIZON], rtol=1e-4, atol=1e-5)
+    assert [len(part) for part in (task.train, task.valid, task.test)] == [140 - 19, 20 - 3, 40 - 3]
+    np.testing.assert_allclose(task.test[-1][1], scaled[-HORIZON:], rtol=1e-4, atol=1e-5)
+    assert "200 rows of 3 channels" in task.describe()["data"]
+
+
+def test_every_window_comes_once_an_epoch(table: Path) -> None:
+    task = made(table, batch_size=50)
+    first, second = task.batches(0), task.batches(1)
+    assert sorted(i for batch in first for i in batch) == list(range(len(task.train)))
+    assert [len(batch) for batch in first] == [50, 50, 21]
+    assert first == task.batches(0) != second
+
+
+def test_channels_are_chosen_by_name(table: Path) -> None:
+    task = made(table, columns=("load", "sun"), splits=(100, 30, 30))
+    assert task.series.names == ("load", "sun")
+    np.testing.assert_allclose(task.series.values, values()[:, [2, 0]])
+    np.testing.assert_allclose(task.scaler.mean, values()[:100, [2, 0]].mean(axis=0), rtol=1e-5)
+    assert task.model.config.series.channels == 2
+    assert "of which the last 40 are not used (--splits)" in task.describe()["data"]
+    with pytest.raises(InputError, match="has no column 'winds': did you mean 'wind'"):
+        made(table, columns=("winds",))
+
+
+# --- losses and scores ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "theirs"), [("mse", nn.MSELoss()), ("mae", nn.L1Loss()), ("huber", nn.HuberLoss(delta=1.0))]
+)
+def test_losses_are_pytorchs(loss: str, theirs: nn.Module, table: Path) -> None:
+    """For a batch and for the sum of its parts; far from the truth too, where Huber's loss is a line."""
+    task = made(table, loss=loss)
+    forecast, truth = 3 * torch.randn(2, 6, HORIZON, 3, generator=torch.Generator().manual_seed(0))
+    parts = zip(forecast.chunk(2), truth.chunk(2), strict=True)
+    ours = sum(task.loss(*part) for part in parts) / task.weight(truth)
+    torch.testing.assert_close(ours, theirs(forecast, truth))
+    assert task.size({"labels": truth}) == 6
+
+
+def test_two_forecasts_are_apart_by_their_squares(table: Path) -> None:
+    first, second = torch.randn(2, 6, HORIZON, 3, generator=torch.Generator().manual_seed(0))
+    apart = made(table).divergence(first, second, first) / first.numel()
+    assert float(apart) == pytest.approx(mean_squared_error(first.flatten(), second.flatten()), rel=1e-5)
+
+
+def test_scores_are_scikit_learns_over_every_window(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.tasks.forecast.JUDGED", 10)  # several batches, the last one smaller
+    task = made(table)
+    task.model.eval()
+    windows = [task.test[i] for i in range(len(task.test))]
+    with torch.no_grad():
+        forecast = task.model(past_values=torch.from_numpy(np.stack([past for past, _ in windows]))).logits
+    truth = np.stack([future for _, future in windows]).ravel()
+    scores = task.evaluate()
+    assert scores.count == len(windows)
+    assert scores.metrics["mse"] == pytest.approx(mean_squared_error(truth, forecast.flatten()), rel=1e-5)
+    assert scores.metrics["mae"] == pytest.approx(mean_absolute_error(truth, forecast.flatten()), rel=1e-5)
+    repeated = np.stack([past[LENGTH - 8 : LENGTH - 8 + HORIZON] for past, _ in windows]).ravel()
+    assert scores.baselines["seasonal naive, 8"]["mse"] == pytest.approx(mean_squared_error(truth, repeated), rel=1e-4)
+    assert set(scores.baselines) == {"seasonal naive, 8", "linear"}
+    task.split = "valid"
+    assert task.evaluate().count == len(task.valid)
+    assert task.validate() == task.evaluate().metrics
+
+
+def test_curves_are_at_the_scale_of_the_file(table: Path) -> None:
+    task = made(table)
+    curves = task.curves()
+    assert [curve.name for curve in curves] == ["sun", "wind", "load"] * 2
+    tested = values()[160 - LENGTH :]  # the first window looks back on rows before the test
+    for number, curve in enumerate(curves):
+        now = (2 * number + 1) * len(task.test) // 12 + LENGTH
+        np.testing.assert_allclose(curve.truth, tested[now : now + HORIZON, number % 3], rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(curve.past, tested[now - 2 * HORIZON : now, number % 3], rtol=1e-3, atol=1e-3)
+
+
+# --- a run ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in {**SIZES, **WINDOWS}.items()]
+    flags += ["--steps=60", "--warmup=5", "--rate=0.01"]
+    assert run("train", "forecast", "--data", table, "--out", out, *flags) == 0
+    return out
+
+
+def test_a_run_learns_the_waves(trained: Path) -> None:
+    results = json.loads((trained / "run.json").read_text(encoding="utf-8"))["results"]
+    assert results["mse"] < 0.2, "1 is what the mean of the training rows would get"
+    scale = json.loads((trained / "series.json").read_text(encoding="utf-8"))
+    assert scale["names"] == ["sun", "wind", "load"]
+    np.testing.assert_allclose(scale["mean"], values()[:140].mean(axis=0), rtol=1e-5)
+
+
+def test_a_run_is_scored_on_another_file_at_its_own_scale(trained: Path, table: Path, tmp_path: Path) -> None:
+    lines = table.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "end.csv").write_text("\n".join([lines[0], *lines[-60:]]) + "\n", encoding="utf-8")
+    scores = gf.evaluate(trained, data=[tmp_path / "end.csv"])
+    assert scores.count == 60 - LENGTH - HORIZON + 1
+    assert list(scores.baselines) == ["seasonal naive, 8"], "there are no training rows for another"
+    mean, deviation = (
+        np.array(json.loads((trained / "series.json").read_text())[name]) for name in ("mean", "deviation")
+    )
+    rows = ((values()[-60:] - mean) / deviation).astype(np.float32)
+    past, future = (
+        np.stack([rows[i + start : i + end] for i in range(scores.count)])
+        for start, end in ((0, LENGTH), (LENGTH, LENGTH + HORIZON))
+    )
+    with torch.no_grad():
+        forecast = gf.load(trained).eval()(past_values=torch.from_numpy(past)).logits
+    assert scores.metrics["mse"] == pytest.approx(mean_squared_error(future.ravel(), forecast.flatten()), rel=1e-3)
+    with pytest.raises(InputError, match="2 files to score: expected one"):
+        gf.evaluate(trained, data=[table, table])
+    lines[0] = "date,sun,wind,rain"
+    (tmp_path / "other.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"the channels are sun, wind, rain, and .* was trained on sun, wind, load"):
+        gf.evaluate(trained, data=[tmp_path / "other.csv"])
+    (trained / "series.json").rename(tmp_path / "series.json")
+    with pytest.raises(InputError, match=r"has no series\.json, which says how its series were scaled"):
+        gf.evaluate(trained, data=[table])
+    (tmp_path / "series.json").rename(trained / "series.json")
+
+
+def test_a_loaded_model_keeps_its_windows(trained: Path, table: Path) -> None:
+    settings = {"init": str(trained), "length": LENGTH, "data": table, "out": Path("unused")}
+    with pytest.raises(InputError, match="has horizon 4: give --horizon 4, not 5"):
+        Forecast(ForecastSettings(**settings, horizon=5))
+    assert len(Forecast(ForecastSettings(**settings, horizon=4)).train) == 140 - 19

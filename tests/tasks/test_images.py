@@ -1,0 +1,226 @@
+"""Classes of images: how a training image is changed, how pixels become input, parts of the data, and a run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from helpers.command import run
+from PIL import Image, ImageOps
+from scipy import ndimage
+from sklearn.dummy import DummyClassifier
+from sklearn.neighbors import NearestCentroid
+from sklearn.utils.class_weight import compute_class_weight
+
+import glassformer as gf
+from glassformer.errors import InputError
+from glassformer.tasks.images import ImageClasses
+from glassformer.tasks.settings import ImagesSettings
+
+SMALL = {"d_model": 16, "num_layers": 1, "num_heads": 2, "out": Path("unused")}
+MOST = 2  # of 16 pixels, an eighth
+
+
+def made(**changes: Any) -> ImageClasses:
+    return ImageClasses(ImagesSettings(**{**SMALL, **changes}))
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Bright reds and dark blues of 16 pixels a side, three reds to a blue; four of each to test."""
+    root = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for part, counts in {"train": {"red": 30, "blue": 10}, "test": {"red": 4, "blue": 4}}.items():
+        for name, count in counts.items():
+            (root / part / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = rng.integers(0, 60, (16, 16, 3), dtype=np.uint8)
+                pixels[..., 0 if name == "red" else 2] += 150
+                Image.fromarray(pixels).save(root / part / name / f"{i:02}.png")
+    return root
+
+
+# --- augmentation -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def picture() -> np.ndarray:
+    """No two of its pixels are alike, so that a shift cannot hide."""
+    return np.random.default_rng(1).permutation(256).astype(np.uint8).reshape(1, 16, 16)
+
+
+def shifts(picture: np.ndarray) -> dict[bytes, tuple[int, int]]:
+    """Each picture that SciPy makes of this one by a shift, its edge drawn out."""
+    span = range(-MOST, MOST + 1)
+    moved = {(y, x): ndimage.shift(picture, (0, y, x), order=0, mode="nearest") for y in span for x in span}
+    return {pixels.tobytes(): shift for shift, pixels in moved.items()}
+
+
+def test_a_shift_is_one_of_scipys_and_every_one_occurs(picture: np.ndarray, photos: Path) -> None:
+    task, known = made(data=photos, augment="shift"), shifts(picture)
+    found = [task.changed(picture, epoch, example) for epoch in range(3) for example in range(150)]
+    assert {pixels.shape for pixels in found} == {picture.shape}
+    assert {pixels.dtype for pixels in found} == {np.dtype(np.uint8)}
+    assert {known[pixels.tobytes()] for pixels in found} == set(known.values())
+
+
+def test_half_of_the_flipped_ones_are_pillows_mirror_image(picture: np.ndarray, photos: Path) -> None:
+    task = made(data=photos, augment="flip")
+    known = shifts(picture)
+    mirrored = {
+        np.asarray(ImageOps.mirror(Image.frombytes("L", (16, 16), pixels))).tobytes(): shift
+        for pixels, shift in known.items()
+    }
+    found = [task.changed(picture, 0, example).tobytes() for example in range(400)]
+    assert all((pixels in known) != (pixels in mirrored) for pixels in found)
+    assert 0.4 < sum(pixels in mirrored for pixels in found) / len(found) < 0.6
+
+
+def test_a_change_is_a_function_of_seed_epoch_and_example(picture: np.ndarray, photos: Path) -> None:
+    def changes(seed: int, epoch: int, examples: range) -> list[bytes]:
+        task = made(data=photos, augment="flip", seed=seed)
+        return [task.changed(picture, epoch, example).tobytes() for example in examples]
+
+    here = changes(0, 0, range(20))
+    assert here == changes(0, 0, range(20))
+    assert here[10:] == changes(0, 0, range(10, 20)), "not of what was changed before"
+    assert here != changes(0, 1, range(20))
+    assert here != changes(1, 0, range(20))
+    assert len(set(here)) > 10
+
+
+def test_a_batch_is_the_same_in_whichever_order_and_company(photos: Path) -> None:
+    task = made(data=photos, augment="flip")
+    pixels = task.collate([3, 11, 7], 2)["pixel_values"]
+    assert torch.equal(task.collate([7, 3], 2)["pixel_values"], pixels[[2, 0]])
+    assert not torch.equal(task.collate([3, 11, 7], 3)["pixel_values"], pixels)
+
+
+def test_only_training_images_are_changed_and_only_when_told_to(photos: Path) -> None:
+    plain, changed = made(data=photos), made(data=photos, augment="flip")
+    expected = plain.as_input(plain.train.take([0, 5]))
+    assert torch.equal(plain.collate([0, 5], 0)["pixel_values"], expected)
+    assert not torch.equal(changed.collate([0, 5], 0)["pixel_values"], expected)
+    changed.model.load_state_dict(plain.model.state_dict())
+    for task in (plain, changed):
+        task.model.eval()
+    assert changed.validate() == plain.validate()
+    assert changed.evaluate().metrics == plain.evaluate().metrics
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_pixels_have_mean_0_and_deviation_1_and_transformers_prepares_them_alike(photos: Path, tmp_path: Path) -> None:
+    task = made(data=photos)
+    pixels = task.as_input(task.train.take(range(len(task.train))))
+    assert pixels.dtype == torch.float32
+    torch.testing.assert_close(pixels.mean(dim=(0, 2, 3)), torch.zeros(3), atol=1e-3, rtol=0)
+    torch.testing.assert_close(pixels.std(dim=(0, 2, 3)), torch.ones(3), atol=2e-3, rtol=0)
+    task.write_beside(tmp_path)
+    processor = getattr(transformers, "ViTImageProcessorPil", None) or transformers.ViTImageProcessor
+    images = [Image.open(file) for file in task.train.files[:3]]
+    theirs = processor.from_pretrained(tmp_path)(images, return_tensors="pt")["pixel_values"]
+    torch.testing.assert_close(pixels[:3], theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_the_parts_of_a_folder(photos: Path) -> None:
+    task = made(data=photos)
+    assert (len(task.train), len(task.valid), len(task.test or ())) == (36, 4, 8)
+    assert task.names == ("blue", "red")
+    assert np.bincount(task.valid.labels).tolist() == [1, 3], "each class in its proportion"
+    assert not set(task.train.files) & set(task.valid.files)
+    assert task.judged is task.test
+    other = made(data=photos / "train", valid=photos / "test", test=photos / "test", grey=True)
+    assert (len(other.train), len(other.valid), len(other.test or ())) == (40, 8, 8)
+    assert other.collate([0], 0)["pixel_values"].shape == (1, 1, 16, 16)
+    assert other.model.config.image.channels == 1
+    assert "40 images to train on, 8 held out, 8 to test, of 16x16 pixels, 2 classes" in other.describe()["data"]
+    assert other.try_next(Path("runs/a"))[0][:3] == ["glassformer", "predict", "runs/a"]
+
+
+def test_balanced_weights_are_scikit_learns(photos: Path) -> None:
+    task = made(data=photos, class_weights="balanced")
+    expected = compute_class_weight("balanced", classes=np.arange(2), y=task.train.labels)
+    assert task.class_weights is not None
+    np.testing.assert_allclose(task.class_weights.numpy(), expected, rtol=1e-6)
+    assert made(data=photos).class_weights is None
+
+
+@pytest.mark.filterwarnings("ignore:self.within_class_std_dev_")  # some pixels are never used
+def test_baselines_are_scikit_learns() -> None:
+    """On the built-in digits, of which more than a few are wrong."""
+    task = made()
+    assert task.test is not None
+    known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float64) for x in (task.train, task.test))
+    found = task.baselines(task.test)
+    nearest = NearestCentroid().fit(known, task.train.labels).score(asked, task.test.labels)
+    assert found["nearest mean image"]["accuracy"] == pytest.approx(nearest)
+    majority = DummyClassifier().fit(known, task.train.labels).score(asked, task.test.labels)
+    assert found["always the most frequent class"]["accuracy"] == pytest.approx(majority)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda root: {"data": root / "only"}, "has no images to train on, only the part test"),
+        (
+            lambda root: {"data": root / "train", "test": root / "odd"},
+            "the class 'green' of .*odd is not known",
+        ),
+    ],
+    ids=["no training", "unknown class"],
+)
+def test_bad_data_is_named(
+    change: Callable[[Path], dict[str, Path]], message: str, photos: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "train").symlink_to(photos / "train")
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "test").symlink_to(photos / "test")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "green").symlink_to(photos / "test" / "red")
+    with pytest.raises(InputError, match=message):
+        made(**change(tmp_path))
+
+
+# --- a run ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    flags = ["--steps=40", "--d-model=16", "--num-layers=1", "--num-heads=2", "--batch-size=16", "--augment=flip"]
+    assert run("train", "images", "--data", photos, "--out", out, "--warmup=5", *flags) == 0
+    return out
+
+
+def test_a_run_learns_and_transformers_answers_the_same(trained: Path, photos: Path) -> None:
+    results = json.loads((trained / "run.json").read_text(encoding="utf-8"))["results"]
+    assert results["accuracy"] == 1.0
+    model = transformers.ViTForImageClassification.from_pretrained(trained, attn_implementation="eager").eval()
+    task = made(init=str(trained), d_model=None, num_layers=None, num_heads=None, data=photos)
+    task.model.eval()
+    with torch.no_grad():
+        theirs = model(pixel_values=task.as_input(task.valid.take(range(4)))).logits
+    torch.testing.assert_close(task.judge(task.valid)[0], theirs, atol=1e-5, rtol=1e-5)
+    assert model.config.id2label == {0: "blue", 1: "red"}
+
+
+def test_a_run_is_scored_on_other_images(trained: Path, photos: Path, tmp_path: Path) -> None:
+    """With the classes that it knows, in its own order, where a folder lacks one."""
+    (tmp_path / "red").symlink_to(photos / "test" / "red")
+    scores = gf.evaluate(trained, data=[tmp_path])
+    assert scores.metrics["accuracy"] == 1.0
+    assert (scores.count, scores.classes, scores.baselines) == (4, ["blue", "red"], {})
+    with pytest.raises(InputError, match="2 places with images to score: expected one"):
+        gf.evaluate(trained, data=[tmp_path, photos])
+
+
+def test_images_that_a_loaded_model_does_not_read(trained: Path, photos: Path) -> None:
+    loaded = {"init": str(trained), "d_model": None, "num_layers": None, "num_heads": None, "data": photos}
+    with pytest.raises(InputError, match=r"reads 16 pixels a side and 3 channels, and these images have 16 and 1"):
+        made(**loaded, head="class", grey=True)
