@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from glassformer.explore.view.answers import VIEWS
 from glassformer.explore.view.examples import built_in_data
 from glassformer.explore.view.routes import Routes
+from glassformer.predict.pipeline import ABILITIES
 from glassformer.tasks.registry import ROWS, Row
 
 KINDS = ["encoder-decoder", "decoder", "encoder", "fill", "image", "series", "judge"]  # a model of every task
@@ -30,8 +32,7 @@ def test_built_in_data_is_the_example_of_the_task(row: Row, tmp_path: Path) -> N
 
 
 def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Routes]) -> None:
-    views = {ability: row.view for row in ROWS for ability in row.abilities}
-    shown = {}
-    for session in (routes_of(kind).session for kind in KINDS):
-        shown[session.task] = session.view(session.examples[0]["input"]).shown["answer"]["kind"]
-    assert {ability: shown.get(ability) for ability in views} == views
+    sessions = [routes_of(kind).session for kind in KINDS]
+    shown = {s.task: s.view(s.examples[0]["input"]).shown["answer"]["kind"] for s in sessions}
+    assert shown == {ability: row.view for row in ROWS for ability in row.abilities}
+    assert set(VIEWS) == set(ABILITIES)

@@ -13,7 +13,14 @@ from glassformer.predict.answers import Label, Labels, as_labels, best_span
 from glassformer.predict.embed import Recipe, pool
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
+from glassformer.tasks.registry import TASKS
 
+# The kind of answer, by what a model does: for a task as its row says, then for models that no task here trains.
+VIEWS = {ability: task.view for task in TASKS.values() for ability in task.abilities} | {
+    "tokens": "labels",
+    "answer": "span",
+    "embed": "vector",
+}
 CANDIDATES, MORE_CANDIDATES = 10, 20
 ROWS = 64  # of logits that are judged at a time
 

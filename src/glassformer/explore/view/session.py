@@ -174,22 +174,22 @@ class Session:
         return View(name, shown, prepared, row, seen, output.last_hidden_state if keeps else None)
 
     def answer(self, prepared: Prepared, output: Output) -> dict[str, Any]:
-        model, reader, logits = self.model, self.preparer, output.logits
-        if self.task == "forecast":
+        view, model, reader, logits = answers.VIEWS[self.task], self.model, self.preparer, output.logits
+        if view == "forecast":
             return {"kind": "forecast"}
-        if self.task == "embed":
+        if view == "vector":
             assert output.last_hidden_state is not None
             assert isinstance(reader, TextPreparer)
             return answers.vector_of(output.last_hidden_state, reader.recipe)
-        if self.task == "answer":
+        if view == "span":
             return answers.span_of(prepared, output)
         assert logits is not None
-        if self.task in ("images", "series", "classify"):
+        if view == "classes":
             return answers.classes_of(model, logits, output.pooled)
         assert isinstance(reader, TextPreparer)
-        if self.task == "tokens":
+        if view == "labels":
             return answers.labels_of(model, logits)
-        if self.task == "mlm":
+        if view == "masks":
             return answers.masks_of(reader, prepared, logits)
         return answers.next_of(reader, logits)
 
