@@ -10,8 +10,9 @@ A picture that cannot be read is an error that names it, or is left out and coun
 """
 
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +43,7 @@ class Images:
     files: tuple[Path, ...] = ()
     pixels: Pixels | None = field(default=None, repr=False)  # (N, C, Y, X)
     skipped: tuple[Path, ...] = ()  # could not be read
+    read: Callable[[Path], Pixels] | None = field(default=None, repr=False)  # a file -> (C, Y, X), in a way of its own
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -64,8 +66,9 @@ class Images:
         """The pixels of some pictures: (N, C, Y, X)."""
         if self.pixels is not None:
             return self.pixels[list(indices)]
-        read = [read_image(self.files[index], self.size, self.mode) for index in indices]
-        return np.stack(read) if read else np.zeros((0, CHANNELS[self.mode], self.size, self.size), np.uint8)
+        read = self.read or partial(read_image, size=self.size, mode=self.mode)
+        taken = [read(self.files[index]) for index in indices]
+        return np.stack(taken) if taken else np.zeros((0, CHANNELS[self.mode], self.size, self.size), np.uint8)
 
 
 def read_images(

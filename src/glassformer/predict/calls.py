@@ -9,6 +9,7 @@ from torch import Tensor
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.text import Encoded, Tokenizer
+from glassformer.text.padding import pad
 
 BATCH = 32
 Given = TypeVar("Given")
@@ -69,6 +70,14 @@ def arguments_of(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
     if encoded.token_type_ids is not None and model.config.num_segments:
         named["token_type_ids"] = encoded.token_type_ids
     return {name: value.to(model.device) for name, value in named.items()}
+
+
+def arguments_of_rows(
+    rows: Sequence[Sequence[int]], padding_id: int, segments: Sequence[Sequence[int]] = ()
+) -> dict[str, Tensor]:
+    """Rows of ids, encoded before, as the arguments of a batch: padded on the right, as `Tokenizer.encode` has it."""
+    named = {"input_ids": pad(rows, padding_id), "attention_mask": pad([[1] * len(row) for row in rows], 0)}
+    return {**named, "token_type_ids": pad(segments, 0)} if any(segments) else named
 
 
 def least(*limits: int | None) -> int | None:

@@ -91,13 +91,17 @@ def as_colours(values: Tensor, preparation: Preparation) -> NDArray[np.uint8]:
 
 def read_pixels(file: str | Path | Picture, preparation: Preparation) -> Tensor:
     """An image, of a file or not, as the tensor (channels, height, width) that a model reads."""
+    return normalised(torch.from_numpy(read_colours(file, preparation)), preparation)
+
+
+def read_colours(file: str | Path | Picture, preparation: Preparation) -> NDArray[np.uint8]:
+    """The same before it is normalised: brought to the size and the channels of the model."""
     if isinstance(file, Picture) and is_ready(file.pixels, preparation):
         pixels = file.pixels
     else:
         pixels = np.asarray(resized(open_image(file, preparation), preparation))
     height, width = pixels.shape[:2]
-    colours = torch.from_numpy(pixels.astype(np.float32)).reshape(height, width, -1).permute(2, 0, 1)  # (C, Y, X)
-    return normalised(colours, preparation)
+    return pixels.reshape(height, width, -1).transpose(2, 0, 1).copy()  # (C, Y, X)
 
 
 def is_ready(pixels: NDArray[np.uint8], preparation: Preparation) -> bool:

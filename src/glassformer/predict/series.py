@@ -182,11 +182,11 @@ def check_values(model: Transformer, values: Values) -> None:
     if len(wrong):
         row, channel = len(values) - config.length + int(wrong[0][0]), int(wrong[0][1])
         value = values[row, channel]
-        if not np.isfinite(value):
+        if np.isnan(value):
             raise InputError(f"the series has {value} at row {row}: expected numbers only")
         raise InputError(
-            f"row {row} of channel {channel} is {value:g}, which is too large to compute with: expected numbers from "
-            f"-{LARGEST:g} to {LARGEST:g}. Bring the series to another unit"
+            f"row {row + 1} of channel {channel} is {value:g}, which is too large to compute with: expected at most "
+            f"{LARGEST:g}. Bring the series to another unit"
         )
 
 

@@ -1,6 +1,8 @@
 """Images: cut into patches that look at each other, and summed up in a token that names the class (ViT)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +19,7 @@ from glassformer.data.images import CHANNELS, Images, Mode, Pixels, read_images
 from glassformer.data.split import split
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
+from glassformer.predict.images import normalised, read_colours
 from glassformer.tasks.baselines import majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
@@ -41,6 +44,7 @@ class ImageClasses(ClassTask):
         self.settings: ImagesSettings = settings
         if len(files) > 1:
             raise InputError(f"{len(files)} places with images to score: expected one")
+        self.place = files[0] if files else settings.data
         self.knows_classes = settings.init is not None and settings.head is None
         if self.knows_classes:
             self.model = make_model(settings, self.config, head="class")
@@ -54,12 +58,16 @@ class ImageClasses(ClassTask):
             self.model = make_model(settings, self.config, head="class", num_classes=len(self.names))
             name_classes(self.model, self.names)
         self.preparation = self.prepare()
+        if settings.init is not None:  # a loaded model says how its images are brought to size, too
+            read = partial(read_colours, preparation=self.preparation)
+            self.train, self.valid = (replace(images, read=read) for images in (self.train, self.valid))
+            self.test = self.test and replace(self.test, read=read)
         if settings.class_weights == "balanced" and len(self.train):
             self.class_weights = balanced_weights(torch.from_numpy(self.train.labels), len(self.names))
 
     @property
     def origin(self) -> str:
-        return str(self.settings.data or "scikit-learn's digits (no --data was given)")
+        return str(self.place or "scikit-learn's digits (no --data was given)")
 
     def load(self) -> tuple[Images, Images, Images | None]:
         """The images to train on, to validate and to test: as they are given, split off, or the built-in digits."""
@@ -160,9 +168,7 @@ class ImageClasses(ClassTask):
         return moved[:, :, ::-1] if self.settings.augment == "flip" and rng.random() < 0.5 else moved
 
     def as_input(self, pixels: Pixels) -> Tensor:
-        scaled = torch.from_numpy(np.ascontiguousarray(pixels)).float() * self.preparation.scale
-        mean, deviation = (torch.tensor(x)[:, None, None] for x in (self.preparation.mean, self.preparation.deviation))
-        return (scaled - mean) / deviation  # (B, C, Y, X)
+        return normalised(torch.from_numpy(np.ascontiguousarray(pixels)), self.preparation)  # (B, C, Y, X)
 
     def size(self, batch: Batch) -> int:
         return len(batch["labels"])

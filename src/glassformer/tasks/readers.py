@@ -14,11 +14,11 @@ from glassformer.data.files import Examples
 from glassformer.data.labeled_series import LabeledSeries, read_labeled_series
 from glassformer.data.texts import LabeledText, read_labeled
 from glassformer.errors import InputError
+from glassformer.predict.calls import arguments_of_rows
 from glassformer.tasks.models import encoder_config, sizes_of
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.text.padding import pad
 from glassformer.training.task import Batch
 
 PATCHES = 20  # about so many in a series, where nobody says
@@ -136,13 +136,7 @@ class TextReader(Reader):
                 self.cutter.sampled(self.trained[number].texts[0], ids, epoch, number)
                 for number, ids in zip(numbers, rows, strict=True)
             ]
-        batch = {
-            "input_ids": pad(rows, self.tokenizer.padding_id),
-            "attention_mask": pad([[1] * len(row) for row in rows], 0),
-        }
-        if any(segments for _, segments in encoded):
-            batch["token_type_ids"] = pad([segments for _, segments in encoded], 0)
-        return batch
+        return arguments_of_rows(rows, self.tokenizer.padding_id, [segments for _, segments in encoded])
 
     def length(self, encoded: tuple[list[int], list[int]]) -> int:
         return len(encoded[0])

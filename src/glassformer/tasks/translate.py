@@ -19,6 +19,7 @@ from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.data.split import split_without_doubles
 from glassformer.errors import InputError
+from glassformer.predict.calls import arguments_of_rows
 from glassformer.predict.writing import translate
 from glassformer.tasks.baselines import nearest_source
 from glassformer.tasks.metrics import translation_metrics
@@ -169,8 +170,7 @@ class Translate(Task):
         sources, targets = zip(*examples, strict=True)
         labels = pad(targets, IGNORE)  # (B, T)
         return {
-            "input_ids": pad(sources, self.tokenizer.padding_id),
-            "attention_mask": pad([[1] * len(source) for source in sources], 0),
+            **arguments_of_rows(sources, self.tokenizer.padding_id),
             "decoder_input_ids": self.model.shift_right(labels),
             "labels": labels,
         }

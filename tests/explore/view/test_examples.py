@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.explore.view.answers import VIEWS
+from glassformer.explore.view.answers import VIEW_OF, VIEWS
 from glassformer.explore.view.examples import built_in_data
 from glassformer.explore.view.routes import Routes
 from glassformer.predict.pipeline import ABILITIES
@@ -35,4 +35,5 @@ def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Route
     sessions = [routes_of(kind).session for kind in KINDS]
     shown = {s.task: s.view(s.examples[0]["input"]).shown["answer"]["kind"] for s in sessions}
     assert shown == {ability: row.view for row in ROWS for ability in row.abilities}
-    assert set(VIEWS) == set(ABILITIES)
+    assert set(VIEW_OF) == set(ABILITIES)
+    assert set(VIEW_OF.values()) == set(VIEWS)

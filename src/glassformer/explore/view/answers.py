@@ -1,6 +1,10 @@
-"""What a model's head says to an input, in the words of the page: classes, masked words, the next token, a vector."""
+"""What a model's head says to an input, in the words of the page: one function per view.
 
-from typing import Any
+The registry of tasks says which view a model's ability has; abilities that no task trains have theirs here.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,18 +13,13 @@ from glassformer.checkpoints.labels import class_names
 from glassformer.core.model import Output, Transformer
 from glassformer.generation.loop import filtered, next_logits
 from glassformer.generation.plan import make_plan, settled
-from glassformer.predict.answers import Label, Labels, as_labels, best_span
-from glassformer.predict.embed import Recipe, pool
+from glassformer.predict.answers import as_labels, best_span
+from glassformer.predict.embed import pool
+from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
 from glassformer.tasks.registry import TASKS
 
-# The kind of answer, by what a model does: for a task as its row says, then for models that no task here trains.
-VIEWS = {ability: task.view for task in TASKS.values() for ability in task.abilities} | {
-    "tokens": "labels",
-    "answer": "span",
-    "embed": "vector",
-}
 CANDIDATES, MORE_CANDIDATES = 10, 20
 ROWS = 64  # of logits that are judged at a time
 
@@ -34,14 +33,31 @@ def sixes(values: Tensor) -> list[float | None]:
     return [six(value) for value in values.tolist()]
 
 
-def classes_of(model: Transformer, logits: Tensor, pooled: Tensor | None) -> dict[str, Any]:
+class Answered(NamedTuple):
+    """An input as it was prepared, by whom, and what the model made of it."""
+
+    preparer: Preparer
+    prepared: Prepared
+    output: Output
+
+    @property
+    def logits(self) -> Tensor:
+        assert self.output.logits is not None
+        return self.output.logits
+
+    @property
+    def reader(self) -> TextPreparer:
+        assert isinstance(self.preparer, TextPreparer)
+        return self.preparer
+
+
+def classes_of(asked: Answered) -> dict[str, Any]:
     """The classes with their scores, the likeliest first."""
-    found = as_labels(model, logits)[0]
-    assert isinstance(found, Label | Labels)
+    (found,) = as_labels(asked.preparer.model, asked.logits)
     ranked = sorted(found.scores.items(), key=lambda item: -item[1])
-    answer: dict[str, Any] = {"kind": "classes", "classes": [{"label": k, "score": six(v)} for k, v in ranked]}
-    if pooled is not None:
-        answer["pooled"] = {"name": "head.pooled", "values": sixes(pooled[0])}
+    answer: dict[str, Any] = {"classes": [{"label": k, "score": six(v)} for k, v in ranked]}
+    if asked.output.pooled is not None:
+        answer["pooled"] = {"name": "head.pooled", "values": sixes(asked.output.pooled[0])}
     return answer
 
 
@@ -54,44 +70,71 @@ def candidates(reader: TextPreparer, probabilities: Tensor, count: int = CANDIDA
     ]
 
 
-def masks_of(reader: TextPreparer, prepared: Prepared, logits: Tensor) -> dict[str, Any]:
-    ids = prepared.arguments["input_ids"][0]
-    mask = reader.tokenizer.mask_token_id
-    places = (ids == (-1 if mask is None else mask)).nonzero().flatten().tolist()
+def masks_of(asked: Answered) -> dict[str, Any]:
+    reader, logits = asked.reader, asked.logits
+    mask = -1 if reader.tokenizer.mask_token_id is None else reader.tokenizer.mask_token_id
+    places = (asked.prepared.arguments["input_ids"][0] == mask).nonzero().flatten().tolist()
     known = len(reader.tokenizer)
-    masks = [{"position": at, "candidates": candidates(reader, logits[0, at].softmax(dim=0)[:known])} for at in places]
-    return {"kind": "masks", "masks": masks}
+    likely = [candidates(reader, logits[0, at].softmax(dim=0)[:known]) for at in places]
+    return {"masks": [{"position": at, "candidates": best} for at, best in zip(places, likely, strict=True)]}
 
 
-def next_of(reader: TextPreparer, logits: Tensor) -> dict[str, Any]:
+def next_of(asked: Answered) -> dict[str, Any]:
     """For every row of a decoder, what it takes for the likeliest next token."""
     rows = []
-    for part in logits[0].split(ROWS):  # probabilities of all rows together would be as large again as the logits
-        rows += [candidates(reader, row) for row in part.float().softmax(dim=1)]
-    return {"kind": "next", "candidates": rows}
+    for part in asked.logits[0].split(ROWS):  # probabilities of all rows together would be as large again as the logits
+        rows += [candidates(asked.reader, row) for row in part.float().softmax(dim=1)]
+    return {"candidates": rows}
 
 
-def labels_of(model: Transformer, logits: Tensor) -> dict[str, Any]:
-    names, best = class_names(model), logits[0].softmax(dim=1).max(dim=1)
+def labels_of(asked: Answered) -> dict[str, Any]:
+    names, best = class_names(asked.preparer.model), asked.logits[0].softmax(dim=1).max(dim=1)
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return {"kind": "labels", "labels": [{"label": names[i], "score": six(score)} for i, score in pairs]}
+    return {"labels": [{"label": names[i], "score": six(score)} for i, score in pairs]}
 
 
-def span_of(prepared: Prepared, output: Output) -> dict[str, Any]:
+def span_of(asked: Answered) -> dict[str, Any]:
     """The likeliest answer, as the tokens from `start` to `end`, and how likely each token is to be either."""
-    assert prepared.encoded is not None
+    encoded, output = asked.prepared.encoded, asked.output
+    assert encoded is not None
     assert output.start_logits is not None
     assert output.end_logits is not None
-    outside = prepared.encoded.sequence_ids != 1  # (1, T)
+    outside = encoded.sequence_ids != 1  # (1, T)
     score, place, starts, ends = (x[0] for x in best_span(output.start_logits, output.end_logits, outside))
     first, last = divmod(int(place), len(starts))
     likely = {"starts": sixes(starts), "ends": sixes(ends)}
-    return {"kind": "span", "start": first, "end": last, "score": six(float(score)), **likely}
+    return {"start": first, "end": last, "score": six(float(score)), **likely}
 
 
-def vector_of(hidden: Tensor, recipe: Recipe) -> dict[str, Any]:
-    pooled = pool(hidden, torch.ones(hidden.shape[:2], dtype=torch.bool), recipe.ways)
-    return {"kind": "vector", "values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
+def vector_of(asked: Answered) -> dict[str, Any]:
+    hidden = asked.output.last_hidden_state
+    assert hidden is not None
+    pooled = pool(hidden, torch.ones(hidden.shape[:2], dtype=torch.bool), asked.reader.recipe.ways)
+    return {"values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
+
+
+def forecast_of(asked: Answered) -> dict[str, Any]:
+    """The curve has it."""
+    return {}
+
+
+VIEWS: dict[str, Callable[[Answered], dict[str, Any]]] = {
+    "classes": classes_of,
+    "forecast": forecast_of,
+    "labels": labels_of,
+    "masks": masks_of,
+    "next": next_of,
+    "span": span_of,
+    "vector": vector_of,
+}
+VIEW_OF = {"tokens": "labels", "answer": "span", "embed": "vector"} | {
+    ability: row.view for row in TASKS.values() for ability in row.abilities
+}
+
+
+def answer_of(ability: str, asked: Answered) -> dict[str, Any]:
+    view = VIEW_OF[ability]
+    return {"kind": view, **VIEWS[view](asked)}
 
 
 def sampled(

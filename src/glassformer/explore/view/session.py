@@ -155,7 +155,7 @@ class Session:
             row = channel_in(given, prepared)
             with seeing(self.model, row) as seen:
                 output = prepared.run(self.model)
-            answer = self.answer(prepared, output)
+            answer = answers.answer_of(self.task, answers.Answered(self.preparer, prepared, output))
         lines = finished({stack: line.to_dict() for stack, line in prepared.lines.items()}, answer)
         shown = {
             "id": name,
@@ -172,26 +172,6 @@ class Session:
         }
         keeps = answer["kind"] == "next"
         return View(name, shown, prepared, row, seen, output.last_hidden_state if keeps else None)
-
-    def answer(self, prepared: Prepared, output: Output) -> dict[str, Any]:
-        view, model, reader, logits = answers.VIEWS[self.task], self.model, self.preparer, output.logits
-        if view == "forecast":
-            return {"kind": "forecast"}
-        if view == "vector":
-            assert output.last_hidden_state is not None
-            assert isinstance(reader, TextPreparer)
-            return answers.vector_of(output.last_hidden_state, reader.recipe)
-        if view == "span":
-            return answers.span_of(prepared, output)
-        assert logits is not None
-        if view == "classes":
-            return answers.classes_of(model, logits, output.pooled)
-        assert isinstance(reader, TextPreparer)
-        if view == "labels":
-            return answers.labels_of(model, logits)
-        if view == "masks":
-            return answers.masks_of(reader, prepared, logits)
-        return answers.next_of(reader, logits)
 
     def curve(self, prepared: Prepared, row: int, output: Output) -> dict[str, Any] | None:
         if prepared.window is None:

@@ -1,0 +1,220 @@
+"""The same input, asked of predict, eval, inspect and explore: the same tokens, the same call, the same answer."""
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.tiny_models import TEXT, make
+
+import glassformer as gf
+from glassformer.data.seasons import seasons
+from glassformer.errors import InputError
+from glassformer.explore.view.session import Session
+from glassformer.figures.png import as_png
+from glassformer.inspect.looks.attention import attention_maps
+from glassformer.predict.images import ImagePreparer
+from glassformer.predict.prepare import preparer_of
+from glassformer.predict.series import SeriesPreparer
+from glassformer.predict.texts import TextPreparer
+from glassformer.tasks.evaluate import task_to_score
+from glassformer.text.token_texts import name_of
+
+FolderOf = Callable[[str], Path]
+PAIR = "The quick fox\tsays hello"
+QUESTION, PASSAGE = "Who says?", "The quick fox says hello."
+
+
+def names(shown: dict[str, Any], stack: str, line: str = "tokens") -> list[str]:
+    """The tokens of a stack as the page has them."""
+    return [name_of(token) for token in shown["lines"][stack][line]]
+
+
+def reader_of(folder: Path) -> TextPreparer:
+    preparer = preparer_of(gf.load(folder).eval(), folder)
+    assert isinstance(preparer, TextPreparer)
+    return preparer
+
+
+def write(file: Path, *lines: str) -> Path:
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def test_a_translation(folder_of: FolderOf, tmp_path: Path) -> None:
+    folder = folder_of("encoder-decoder")
+    (predicted,) = gf.pipeline(folder)([TEXT])
+    shown = Session(folder).view({"text": TEXT}).shown
+    maps = attention_maps(reader_of(folder), TEXT, part="cross")
+    scores = gf.evaluate(folder, [write(tmp_path / "pairs.tsv", f"{TEXT}\tanything")], task="translate")
+    assert predicted == shown["text"] == scores.examples[0]["translation"]
+    assert maps.columns == names(shown, "encoder")
+    assert maps.rows == names(shown, "decoder", "writes")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "twice"])
+@pytest.mark.parametrize("text", [TEXT, PAIR], ids=["text", "pair"])
+def test_a_class(kind: str, text: str, folder_of: FolderOf, tmp_path: Path) -> None:
+    folder, parts = folder_of(kind), text.split("\t")
+    (predicted,) = gf.pipeline(folder)([tuple(parts) if len(parts) > 1 else text])
+    shown = Session(folder).view({"text": text}).shown
+    maps = attention_maps(reader_of(folder), text, part="encoder")
+    columns = ["sentence1", "sentence2"] if len(parts) > 1 else ["text"]
+    row = json.dumps({**dict(zip(columns, parts, strict=True)), "label": "calm"})
+    scores = gf.evaluate(folder, [write(tmp_path / "rows.jsonl", row)], task="classify")
+    found = {entry["label"]: entry["score"] for entry in shown["answer"]["classes"]}
+    assert found == pytest.approx(predicted.scores, rel=1e-5)
+    assert predicted.label == shown["answer"]["classes"][0]["label"] == scores.examples[0]["answer"]
+    assert maps.columns == names(shown, "encoder")
+    task = task_to_score(folder, [tmp_path / "rows.jsonl"], task="classify")
+    called = task.reader.batch(task.reader.encode(task.judged))  # type: ignore[attr-defined]
+    prepared = reader_of(folder).prepare(text)
+    assert torch.equal(called["input_ids"], prepared.arguments["input_ids"])
+
+
+def test_how_a_text_goes_on(folder_of: FolderOf, tmp_path: Path) -> None:
+    folder = folder_of("decoder")
+    (predicted,) = gf.pipeline(folder)([TEXT], do_sample=False, max_new_tokens=3)
+    prepared = reader_of(folder).prepare(TEXT, new_tokens=3)
+    session, continued = Session(folder), list[int]()
+    for _ in range(3):  # the page steps
+        shown = session.view({"text": TEXT, **({"continued": continued} if continued else {})}).shown
+        continued.append(shown["answer"]["candidates"][-1][0]["id"])
+    last = session.view({"text": TEXT, "continued": continued}).shown
+    assert predicted == prepared.text == last["text"]
+    assert prepared.lines["decoder"].names == names(last, "decoder")[:-1]
+    task = task_to_score(folder, [write(tmp_path / "text.txt", TEXT)], task="lm")
+    read = task.test.tokens.tolist()  # the file ends with a new line, and a document with its end token
+    assert read[: len(session.view({"text": TEXT}).prepared.written)] == session.view({"text": TEXT}).prepared.written
+
+
+def test_masked_words(folder_of: FolderOf, tmp_path: Path) -> None:
+    folder, text = folder_of("fill"), "The [MASK] fox [MASK]"
+    (predicted,) = gf.pipeline(folder)([text], guesses=10)
+    shown = Session(folder).view({"text": text}).shown
+    for guesses, mask in zip(predicted, shown["answer"]["masks"], strict=True):
+        assert [guess.score for guess in guesses] == pytest.approx([c["score"] for c in mask["candidates"]], rel=1e-4)
+    assert attention_maps(reader_of(folder), text).columns == names(shown, "encoder")
+    task = task_to_score(folder, [write(tmp_path / "text.txt", TEXT)], task="mlm")
+    ids = reader_of(folder).prepare(TEXT).arguments["input_ids"][0].tolist()
+    assert set(task.test.tokens.tolist()) >= set(ids[1:-1])
+
+
+def test_the_class_of_each_token(folder_of: FolderOf) -> None:
+    folder = folder_of("label")
+    (predicted,) = gf.pipeline(folder)([TEXT])
+    shown = Session(folder).view({"text": TEXT}).shown
+    inside = [entry for entry, token in zip(shown["answer"]["labels"], shown["lines"]["encoder"]["tokens"], strict=True)
+              if not token["special"]]  # fmt: skip
+    assert [entry["label"] for entry in inside] == [token.label for token in predicted]
+    assert attention_maps(reader_of(folder), TEXT).columns == names(shown, "encoder")
+
+
+def test_an_answer_in_a_text(folder_of: FolderOf) -> None:
+    folder = folder_of("span")
+    (predicted,) = gf.pipeline(folder)([PASSAGE], question=QUESTION)
+    view = Session(folder).view({"text": f"{QUESTION}\n{PASSAGE}"})
+    answer, encoded = view.shown["answer"], view.prepared.encoded
+    assert encoded is not None
+    assert answer["score"] == pytest.approx(predicted.score, rel=1e-4)
+    assert encoded.offsets[0, answer["start"], 0] == predicted.start
+    assert encoded.offsets[0, answer["end"], 1] == predicted.end
+    maps = attention_maps(reader_of(folder), f"{QUESTION}\n{PASSAGE}")
+    assert maps.columns == names(view.shown, "encoder")
+
+
+def test_a_sentence_vector(folder_of: FolderOf) -> None:
+    folder = folder_of("embed")
+    predicted = gf.pipeline(folder)([TEXT])[0]
+    shown = Session(folder).view({"text": TEXT}).shown
+    assert shown["answer"]["values"] == pytest.approx(predicted.tolist(), rel=1e-4, abs=1e-6)
+    assert attention_maps(reader_of(folder), TEXT).columns == names(shown, "encoder")
+
+
+@pytest.mark.parametrize("size", [8, 13], ids=["as it is", "to be resized"])
+def test_an_image(size: int, folder_of: FolderOf, tmp_path: Path) -> None:
+    folder, images = folder_of("image"), tmp_path / "images"
+    for number in range(10):  # the classes of the model, as `eval` expects them
+        name = f"LABEL_{number}"
+        (images / name).mkdir(parents=True)
+        pixels = np.random.default_rng(number).integers(0, 256, (size, size), dtype=np.uint8)
+        (images / name / "one.png").write_bytes(as_png(pixels))
+    file = images / "LABEL_3" / "one.png"
+    (predicted,) = gf.pipeline(folder)([str(file)])
+    session, url = Session(folder), "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
+    view = session.view({"image": url})
+    found = {entry["label"]: entry["score"] for entry in view.shown["answer"]["classes"]}
+    assert found == pytest.approx(predicted.scores, rel=1e-4)
+    preparer = preparer_of(gf.load(folder), folder)
+    assert isinstance(preparer, ImagePreparer)
+    prepared = preparer.prepare(file)  # what inspect draws over
+    assert torch.equal(prepared.arguments["pixel_values"], view.prepared.arguments["pixel_values"])
+    task: Any = task_to_score(folder, [images], task="images")
+    place = [str(path) for path in task.judged.files].index(str(file))
+    assert torch.equal(task.as_input(task.judged.take([place])), prepared.arguments["pixel_values"])
+    answers = {row["input"]: row["answer"] for row in task.evaluate().examples}
+    assert answers[str(file)] == predicted.label
+
+
+def test_the_class_of_a_series(folder_of: FolderOf, tmp_path: Path) -> None:
+    folder = folder_of("judge")
+    values = [round(float(value), 3) for value in np.sin(np.arange(48) / 3)]
+    (predicted,) = gf.pipeline(folder)([values])
+    view = Session(folder).view({"csv": ", ".join(map(str, values))})
+    found = {entry["label"]: entry["score"] for entry in view.shown["answer"]["classes"]}
+    assert found == pytest.approx(predicted.scores, rel=1e-4)
+    header = ",".join(["label", *(f"t{i}" for i in range(48))])
+    file = write(tmp_path / "rows.csv", header, ",".join(["calm", *map(str, values)]))
+    scores = gf.evaluate(folder, [file], task="classify", reads="series")
+    assert scores.examples[0]["answer"] == predicted.label
+    preparer = preparer_of(gf.load(folder), folder)
+    assert isinstance(preparer, SeriesPreparer)
+    assert torch.equal(preparer.prepare(values).arguments["past_values"], view.prepared.arguments["past_values"])
+
+
+def test_a_forecast(tmp_path: Path) -> None:
+    folder = make(tmp_path / "model", "series")
+    town, length, horizon = seasons(), 48, 12
+    mean, deviation = town.values.mean(axis=0), town.values.std(axis=0)
+    scale = {"names": list(town.names), "mean": mean.tolist(), "deviation": deviation.tolist()}
+    (folder / "series.json").write_text(json.dumps(scale), encoding="utf-8")
+    rows = [",".join(["date", *town.names])]
+    for time, values in zip(town.times[: length + horizon], town.values[: length + horizon], strict=True):
+        rows.append(",".join([str(time).replace("T", " "), *(repr(float(value)) for value in values)]))
+    past, whole = write(tmp_path / "past.csv", *rows[: length + 1]), write(tmp_path / "whole.csv", *rows)
+    predicted = gf.pipeline(folder)(past)
+    session = Session(folder)
+    for channel in (0, 3):
+        view = session.view({"csv": past.read_text(encoding="utf-8"), "channel": channel})
+        assert view.shown["curve"]["future"] == pytest.approx(predicted[:, channel].tolist(), rel=1e-4)
+    preparer = preparer_of(gf.load(folder), folder)
+    assert isinstance(preparer, SeriesPreparer)
+    prepared = preparer.prepare(past)
+    assert torch.equal(prepared.arguments["past_values"], view.prepared.arguments["past_values"])
+    scores = gf.evaluate(folder, [whole], task="forecast", length=length, horizon=horizon)
+    apart = (predicted - town.values[length : length + horizon]) / deviation
+    assert scores.count == 1
+    assert scores.metrics["mse"] == pytest.approx(float((apart**2).mean()), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder-decoder", "embed"])
+def test_one_limit_and_one_sentence(kind: str, tmp_path: Path) -> None:
+    """But for sentence vectors: there what is too long is cut, and said to be, as their libraries do."""
+    folder, text = make(tmp_path / "model", kind, positions="learned", max_len=16), "The quick fox " * 9
+    asked: list[Callable[[], Any]] = [
+        lambda: Session(folder).view({"text": text}),
+        lambda: attention_maps(reader_of(folder), text),
+    ]
+    if kind != "embed":
+        asked.append(lambda: gf.pipeline(folder)([text]))
+    said = set()
+    for ask in asked:
+        with pytest.raises(InputError, match=r"the text has \d+ tokens: expected at most 16. Shorten it") as error:
+            ask()
+        said.add(str(error.value))
+    assert len(said) == 1
+    assert Session(folder).describe()["limit"] == 16
