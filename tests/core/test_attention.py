@@ -1,4 +1,4 @@
-"""Attention is its formula: a norm of each head, and three products computed as one."""
+"""Attention is its formula: a norm of each head."""
 
 import pytest
 import torch
@@ -6,7 +6,6 @@ import torch.nn.functional as F
 from helpers.parts import D, assert_same, randomised, stack_config
 from torch import Tensor, nn
 
-import glassformer as gf
 from glassformer.core.stack import Stack
 
 
@@ -28,30 +27,3 @@ def test_qk_norm_is_a_norm_of_each_head(norm):
         attention(x, stack.context(x, *stack.counted(x, None, None, None, None), None, None, None), layer=0),
         attention.out(mixed),
     )
-
-
-def test_joined_products_are_the_three() -> None:
-    """The training loop computes q, k and v at once: the same outputs and gradients."""
-    for bias in (True, False):
-        config = gf.StackConfig(
-            d_model=12,
-            num_layers=1,
-            num_heads=6,
-            num_kv_heads=2,
-            head_dim=4,
-            qkv_bias=bias,
-            qk_norm=True,
-            positions="rotary",
-        )
-        torch.manual_seed(0)
-        stack = Stack(config, causal=True).double().train()
-        x = torch.randn(2, 5, 12, dtype=torch.float64)
-        found = []
-        for joined in (False, True):
-            stack.blocks[0].attn.joined = joined
-            stack.zero_grad()
-            output = stack(None, embeds=x)
-            output.square().sum().backward()
-            found.append([output.detach(), *(p.grad.clone() for p in stack.parameters())])
-        for plain, together in zip(*found, strict=True):
-            torch.testing.assert_close(together, plain, rtol=1e-12, atol=1e-12)

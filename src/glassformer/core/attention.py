@@ -128,7 +128,6 @@ class Attention(nn.Module):
         self.out = Linear(config.num_heads * config.head_dim, config.d_model, bias=config.out_bias)
         self.q_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
         self.k_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
-        self.joined = False
         self.scale, self.cap, self.dropout = config.attention_scale, config.score_cap, config.attention_dropout
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
@@ -161,17 +160,14 @@ class Attention(nn.Module):
         return k, v  # (B, G, S, K), (B, G, S, K)
 
     def queries_keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of one input: by three products, or where the training loop asks for it by one, which is faster if small."""
-        layers = (self.q, self.k, self.v)
-        if self.joined and self.training:
-            weight = torch.cat([layer.weight for layer in layers])
-            bias = None if self.q.bias is None else torch.cat([layer.bias for layer in layers])
-            q, k, v = F.linear(x, weight, bias).split([layer.out_features for layer in layers], dim=-1)
-        else:
-            q, k, v = (layer(x) for layer in layers)
+        """Of one input, for every head."""
+        q, k, v = self.products(x)
         q = self.q_norm(split_heads(q, self.num_heads))  # (B, H, T, K)
         k = self.k_norm(split_heads(k, self.num_kv_heads))  # (B, G, T, K)
         return q, k, split_heads(v, self.num_kv_heads)  # (B, H, T, K), (B, G, T, K), (B, G, T, K)
+
+    def products(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.q(x), self.k(x), self.v(x)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

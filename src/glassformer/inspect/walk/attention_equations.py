@@ -117,7 +117,7 @@ def function_of(scene: Scene, part: str) -> Callable[..., Any]:
 
 def line_of_product(scene: Scene, part: str) -> Place:
     begins = {"q": "q = self.q_norm(", "k": "k = self.k_norm(", "v": "v = split_heads("}[part]
-    return place_of(function_of(scene, part), "q, k, v = (layer" if scene.site == "attn" else begins)
+    return place_of(function_of(scene, part), "q, k, v = self.products(" if scene.site == "attn" else begins)
 
 
 def turn_rows(rotary: Rotary, name: str, place: int, span: int, x: Tensor, made: Tensor) -> list[Numbers | Worked]:
