@@ -3,6 +3,7 @@ stand as what they test does."""
 
 import ast
 import importlib.util
+import re
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -77,3 +78,36 @@ def test_the_page_is_as_the_code_is(house: ModuleType) -> None:
 def test_every_file_says_what_it_is(house: ModuleType) -> None:
     files = [file for file in SOURCE.rglob("*") if file.suffix in (".py", ".js")]
     assert [file for file in files if not house.first_sentence(file)] == []
+
+
+def walks() -> dict[str, list[tuple[str, str]]]:
+    """The walks of the page: the steps of each as (file, function)."""
+    text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8").split("## Five walks")[1].split("\n## ")[0]
+    return {
+        part.splitlines()[0]: re.findall(r"^\d+\. `([\w/]+\.(?:py|js)):([\w.]+)` \S", part, re.MULTILINE)
+        for part in text.split("\n### ")[1:]
+    }
+
+
+def functions_in(file: Path) -> set[str]:
+    if file.suffix == ".js":
+        return set(
+            re.findall(r"^(?:export )?(?:async )?function (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+        )
+    found = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+    return found
+
+
+def test_the_walks_are_through_functions_that_exist_and_none_comes_twice() -> None:
+    found = walks()
+    assert len(found) == 5
+    for name, steps in found.items():
+        assert len(steps) >= 10, name
+        assert len(set(steps)) == len(steps), name
+        missing = [f"{file}:{function}" for file, function in steps if function not in functions_in(SOURCE / file)]
+        assert missing == [], name
