@@ -11,9 +11,12 @@ import huggingface_hub
 import pytest
 from helpers.command import python
 from helpers.small_checkpoints import Made, same_parameters, save_small
+from helpers.tiny_runs import tiny, train
 
 import glassformer as gf
 from glassformer.errors import InputError
+from glassformer.tasks.settings import TranslateSettings
+from glassformer.tasks.translate import Translate
 
 
 @pytest.fixture
@@ -186,3 +189,17 @@ def test_without_a_network_what_was_fetched_before_is_used(hub: Hub, monkeypatch
     monkeypatch.setattr(hub, "list_repo_files", unreachable)
     assert same_parameters(gf.load("someone/something"), gf.load(hub.folder))
     assert hub.asked[-1]["local_files_only"] is True
+
+
+def test_a_call_looks_a_model_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights, its tokenizer and the rest are read from the folder that was found."""
+    train(tiny(tmp_path / "run"))
+    hub = Hub(tmp_path / "run", monkeypatch)
+    gf.pipeline("owner/model")
+    assert sum("allow_patterns" in asked for asked in hub.asked) == 1
+    hub.asked.clear()
+    settings = TranslateSettings(init="owner/model", out=tmp_path / "more", examples=60)
+    task = Translate(settings)
+    assert sum("allow_patterns" in asked for asked in hub.asked) == 1
+    assert task.tokenizer is not None
+    assert "from owner/model" in task.describe()["model"]

@@ -15,7 +15,7 @@ from glassformer.checkpoints.tensors import SHARD, as_bytes, as_dtype
 from glassformer.core.model import count
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
-from glassformer.text import load_tokenizer
+from glassformer.text import read_tokenizer
 
 TOKENIZER_PATTERNS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm")
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
@@ -57,7 +57,7 @@ def convert(
     folder, goal = find_folder(source, revision=revision, token=token), Path(target)
     check_free(folder, goal, overwrite)
     model = load_folder(folder, dtype=wanted, as_stored=True)
-    tokenizer = load_tokenizer(folder) if has_tokenizer(folder) else None
+    tokenizer = read_tokenizer(folder) if has_tokenizer(folder) else None
     old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
     with whole_model_folder(goal, replaces=old) as written:
         write_model(model, written, tokenizer, max_shard_size=shard)

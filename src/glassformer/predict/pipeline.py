@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from glassformer.checkpoints.load import load, usable_device
+from glassformer.checkpoints.load import load_folder, usable_device
 from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
@@ -114,7 +114,7 @@ def pipeline(
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
-    model = load(folder, head="none" if recipe else None, dtype=dtype, device=device)
+    model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device)
     task, preparer = ability_of(model, str(folder)), preparer_of(model, folder)
     runs, note = ABILITIES[task].runs, ""
     if isinstance(preparer, ImagePreparer):

@@ -13,7 +13,7 @@ from glassformer.predict.embed import MEAN, read_recipe
 from glassformer.predict.images import ImagePreparer, read_preparation
 from glassformer.predict.series import SeriesPreparer, read_scale
 from glassformer.predict.texts import TextPreparer
-from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer
+from glassformer.text import Tokenizer, check_vocabulary, read_tokenizer
 
 Preparer = TextPreparer | ImagePreparer | SeriesPreparer
 
@@ -51,7 +51,7 @@ def preparer_of(
         return ImagePreparer(model, read_preparation(folder, model.config))
     if model.config.series is not None:
         return SeriesPreparer(model, read_scale(folder))
-    tokenizer = load_tokenizer(folder)
+    tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.config.vocab_size or 0)
     return TextPreparer(
         model,

@@ -18,7 +18,6 @@ from glassformer.data.batches import in_order
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
-from glassformer.hub import find_folder
 from glassformer.io import write_json
 from glassformer.predict.series import SCALE, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
@@ -48,7 +47,8 @@ class Forecast(Task):
         self.series = self.read(path)
         rows = self.series.values
         if files:
-            self.scaler = self.scaler_of(find_folder(str(settings.init)))
+            assert settings.init_folder is not None  # what is scored is loaded
+            self.scaler = self.scaler_of(settings.init_folder)
             everything = windows(self.scaler.scale(rows), settings.length, settings.horizon)
             self.train = self.valid = self.test = everything
         else:

@@ -18,7 +18,6 @@ from glassformer.data.digits import digits
 from glassformer.data.images import CHANNELS, Images, Mode, Pixels, read_images
 from glassformer.data.split import split
 from glassformer.errors import InputError
-from glassformer.hub import find_folder
 from glassformer.predict.images import normalised, read_colours
 from glassformer.tasks.baselines import majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
@@ -135,8 +134,8 @@ class ImageClasses(ClassTask):
                 f"--init {settings.init} reads {reads}, and these images have {self.train.size} and {channels}. Bring "
                 "them there with --size and --grey"
             )
-        if settings.init is not None:
-            return read_preparation(find_folder(settings.init), self.model.config)
+        if settings.init_folder is not None:
+            return read_preparation(settings.init_folder, self.model.config)
         some = self.train.take(range(0, len(self.train), max(1, len(self.train) // MEANS))) / 255.0  # (N, C, Y, X)
         deviation = np.maximum(some.std(axis=(0, 2, 3)), 1e-3)
         return Preparation(

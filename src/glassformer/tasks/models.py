@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoints.load import load
+from glassformer.checkpoints.load import load_folder
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.model import Transformer, count
 from glassformer.errors import InputError
@@ -74,13 +74,13 @@ def make_model(
 ) -> Transformer:
     """The model of a run: new by this config, or that of `--init`, with its own classes unless a number is given."""
     torch.manual_seed(settings.seed)
-    if settings.init is None:
+    if settings.init_folder is None:
         return Transformer(config())
     if settings.head not in (None, head):
         raise InputError(f"--head {settings.head}: {settings.task} trains a model with head {head!r}")
     new = settings.head is not None
-    model = load(
-        settings.init, head=head if new else None, num_classes=num_classes if new else None, dtype=torch.float32
+    model = load_folder(
+        settings.init_folder, head=head if new else None, num_classes=num_classes if new else None, dtype=torch.float32
     )
     if model.config.head != head or num_classes not in (None, model.config.num_classes):
         classes = f" of {num_classes} classes" if num_classes else ""

@@ -4,10 +4,12 @@ Nothing heavy is imported here. The string under a field is its help text.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from glassformer.errors import InputError
+from glassformer.hub import find_folder
 from glassformer.schema import OPEN
 from glassformer.settings import defaults
 from glassformer.training.settings import TrainSettings
@@ -63,6 +65,11 @@ class TaskSettings(TrainSettings):
     def of_the_model(cls) -> list[str]:
         """The fields that say what a new model is like: one that is loaded has its own."""
         return [name for name in MODEL if name in cls.__dataclass_fields__]
+
+    @cached_property
+    def init_folder(self) -> Path | None:
+        """The folder of `init`, found once: a hub id is looked up on the hub."""
+        return None if self.init is None else find_folder(self.init)
 
     @property
     def sizes(self) -> dict[str, Any]:

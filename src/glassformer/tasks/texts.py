@@ -8,7 +8,7 @@ import torch
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.tasks.settings import ExampleSettings, TextSettings
-from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer, train_tokenizer
+from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer, read_tokenizer, train_tokenizer
 from glassformer.text.regularise import sample_ids
 from glassformer.text.train import Around
 
@@ -18,9 +18,10 @@ KNOWN = 0.9  # of a model's table, what its own tokenizer knows at least: tables
 
 def make_tokenizer(settings: TextSettings, texts: Iterable[str], *, around: Around) -> Tokenizer:
     """The tokenizer of `--init` or `--tokenizer-from`, or one learned from these texts, with this `around` each."""
-    origin = settings.init or settings.tokenizer_from
-    if origin is not None:
-        return load_tokenizer(origin)
+    if settings.init_folder is not None:
+        return read_tokenizer(settings.init_folder)
+    if settings.tokenizer_from is not None:
+        return load_tokenizer(settings.tokenizer_from)
     return train_tokenizer(texts, settings.vocab_size, settings.tokenizer, around=around)
 
 

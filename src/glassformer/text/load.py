@@ -31,7 +31,11 @@ EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
 def load_tokenizer(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Tokenizer:
     """The tokenizer of a run, a model folder or a hub id; `revision` and `token` are for the hub."""
-    folder = find_folder(path, revision=revision, token=token)
+    return read_tokenizer(find_folder(path, revision=revision, token=token))
+
+
+def read_tokenizer(folder: Path) -> Tokenizer:
+    """`load_tokenizer` of a folder that was found."""
     settings, config = read_settings(folder), read_optional(folder / "config.json")
     family = family_of(settings, config)
     made = not (folder / TOKENIZER).is_file()

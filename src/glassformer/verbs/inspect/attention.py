@@ -24,12 +24,12 @@ class AttentionSettings(PictureSettings):
 
 
 def main(settings: AttentionSettings) -> None:
-    from glassformer.checkpoints.load import load
+    from glassformer.checkpoints.load import load_folder
     from glassformer.hub import find_folder
     from glassformer.inspect.looks.attention import part_of, picture_input
 
     folder = find_folder(settings.run)
-    model = load(folder)
+    model = load_folder(folder)
     part = settings.part or part_of(model)
     path = settings.path(picture_name(settings, part))
     picture_input(

@@ -56,13 +56,13 @@ class PictureSettings(ModelSettings):
 
 def load_reader(run: str, look: str) -> "TextPreparer":
     """A model of texts, with what prepares them."""
-    from glassformer.checkpoints.load import load
+    from glassformer.checkpoints.load import load_folder
     from glassformer.hub import find_folder
     from glassformer.predict.prepare import preparer_of
     from glassformer.predict.texts import TextPreparer
 
     folder = find_folder(run)
-    model = load(folder)
+    model = load_folder(folder)
     preparer = preparer_of(model, folder)
     if not isinstance(preparer, TextPreparer):
         reads = "images" if model.config.image else "series"
