@@ -185,6 +185,11 @@ class StackConfig(Config):
         """The longest sequence it can place: a learned table has a row for each position; else there is no end."""
         return self.max_len if self.positions == "learned" else None
 
+    @property
+    def every_kind(self) -> tuple[LayerKind, ...]:
+        """The kind of each layer."""
+        return tuple(self.layer_kinds[layer % len(self.layer_kinds)] for layer in range(self.num_layers))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageConfig(Config):

@@ -4,6 +4,7 @@ What is written stands under a hidden name beside its place until it is whole, a
 sees half of it, and whatever stops the writer leaves what was there before.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -112,6 +113,12 @@ def remove_partial(folder: Path) -> None:
             shutil.rmtree(partial, ignore_errors=True)
         else:
             partial.unlink(missing_ok=True)
+
+
+def checksum(file: Path) -> str:
+    """The SHA-256 of a file."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def sync(folder: Path) -> None:

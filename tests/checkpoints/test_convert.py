@@ -13,7 +13,7 @@ from helpers.samples import ARCHITECTURES, SAMPLES
 from safetensors.torch import load_file
 
 import glassformer as gf
-from glassformer.checkpoints.convert import as_bytes
+from glassformer.checkpoints.convert import parse_size
 from glassformer.predict.embed import Recipe, read_recipe
 
 NAMED = {str(sample): sample for sample in SAMPLES}
@@ -191,7 +191,7 @@ def test_an_interrupted_conversion_leaves_nothing(tmp_path: Path, monkeypatch: p
 
 
 def test_sizes() -> None:
-    assert [as_bytes(size) for size in (7, "7", "5GB", "1.5 MiB", "2kb")] == [7, 7, 5 * 10**9, 3 * 2**19, 2000]
+    assert [parse_size(size) for size in (7, "7", "5GB", "1.5 MiB", "2kb")] == [7, 7, 5 * 10**9, 3 * 2**19, 2000]
     for size in ("", "GB", "-1", "0", "3 apples", 0):
         with pytest.raises(gf.InputError, match="size of a shard"):
-            as_bytes(size)
+            parse_size(size)

@@ -12,8 +12,9 @@ import pytest
 from helpers.shared import shared
 
 from glassformer.data import known
-from glassformer.data.known import KNOWN, Known, KnownFile, checksum, fetch
+from glassformer.data.known import KNOWN, Known, KnownFile, fetch
 from glassformer.errors import InputError
+from glassformer.io import checksum
 
 PLAIN, PACKED = b"one\ntwo\n" * 20_000, b"three\n"
 

@@ -9,7 +9,7 @@ from glassformer.checkpoints.labels import unnamed
 from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.own_format import own_form
 from glassformer.checkpoints.read_layout import layout_of
-from glassformer.config import LayerKind, StackConfig, TransformerConfig
+from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.families import FAMILIES, nearest_type
@@ -80,17 +80,12 @@ def with_same_freedom(theirs: TransformerConfig, ours: TransformerConfig, *, is_
         stack, other = getattr(ours, name), getattr(theirs, name)
         if stack and other:
             same = {field: getattr(stack, field) for field in TRAINING}
-            if every_kind(stack) == every_kind(other):
+            if stack.every_kind == other.every_kind:  # a pattern may be written in more than one way
                 same["layer_kinds"] = stack.layer_kinds
             if ours.patches and name == "encoder":
                 same["max_len"] = stack.max_len
             free[name] = other.replace(**same)
     return theirs.replace(**free)
-
-
-def every_kind(stack: StackConfig) -> list[LayerKind]:
-    """The kind of each layer: a pattern may be written in more than one way."""
-    return [stack.layer_kinds[layer % len(stack.layer_kinds)] for layer in range(stack.num_layers)]
 
 
 def first_difference(theirs: Any, ours: Any, path: str = "") -> tuple[str, Any, Any] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from glassformer.checkpoints.folder import CONFIG, WEIGHT_FILES
-from glassformer.checkpoints.load import load_folder, read_settings, stored_dtype
+from glassformer.checkpoints.load import load_folder, read_configs, stored_dtype
 from glassformer.checkpoints.read_layout import layout_of
 from glassformer.config import NAMED, TransformerConfig
 from glassformer.hub import find_folder
@@ -36,5 +36,5 @@ def config_and_dtype(
 
 def read_config(file: Path) -> tuple[TransformerConfig, torch.dtype | None]:
     """What a `config.json` says by itself, and the `generation_config.json` beside it."""
-    values, generation = read_settings(file)
+    values, generation = read_configs(file)
     return layout_of(values, generation, name=str(file)).config, stored_dtype(values, str(file))

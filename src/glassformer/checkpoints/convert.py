@@ -11,7 +11,7 @@ from glassformer.checkpoints.choose_layout import layout_for
 from glassformer.checkpoints.folder import BESIDE, whole_model_folder
 from glassformer.checkpoints.load import load_folder
 from glassformer.checkpoints.save import write_model
-from glassformer.checkpoints.tensors import SHARD, as_bytes, as_dtype
+from glassformer.checkpoints.tensors import SHARD, as_dtype, parse_size
 from glassformer.core.model import count
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
@@ -53,7 +53,7 @@ def convert(
     Without `dtype` the weights keep theirs, whatever config.json says of it. `max_shard_size` is in bytes, or a text
     such as "5GB". The folder appears whole or not at all.
     """
-    shard, wanted = as_bytes(max_shard_size), as_dtype(dtype)
+    shard, wanted = parse_size(max_shard_size), as_dtype(dtype)
     folder, goal = find_folder(source, revision=revision, token=token), Path(target)
     check_free(folder, goal, overwrite)
     model = load_folder(folder, dtype=wanted, as_stored=True)

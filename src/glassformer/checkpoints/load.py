@@ -80,7 +80,7 @@ def load_folder(
 ) -> Transformer:
     """`load` of what was checked. With `as_stored`, the dtype of the weights counts, and not the config's."""
     place, name = usable_device(device), str(folder / CONFIG)
-    values, generation = read_settings(folder / CONFIG)
+    values, generation = read_configs(folder / CONFIG)
     settle = functools.partial(layout_of, generation=generation, name=name, num_classes=num_classes)
     layout = settle(values, head=head)
     stored_image = layout.config.image if image_size else None
@@ -111,7 +111,7 @@ def load_folder(
     return model.eval().to(place if device is None else device)
 
 
-def read_settings(file: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def read_configs(file: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """What a `config.json` says, and the `generation_config.json` beside it, if there is one."""
     beside = file.with_name(GENERATION)
     return read_settings_file(file), read_settings_file(beside) if beside.is_file() else None

@@ -16,7 +16,7 @@ from glassformer.checkpoints.golden import write_golden
 from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.load import make_empty
 from glassformer.checkpoints.preparation import Preparation, write_preparation
-from glassformer.checkpoints.tensors import SHARD, as_bytes, write_tensors
+from glassformer.checkpoints.tensors import SHARD, parse_size, write_tensors
 from glassformer.core.model import Transformer
 from glassformer.io import write_json
 from glassformer.text.tokenizer import Tokenizer, check_vocabulary
@@ -34,7 +34,7 @@ def save(
 
     A table that is shared is stored once. `max_shard_size` is in bytes, or a text such as "5GB".
     """
-    shard = as_bytes(max_shard_size)
+    shard = parse_size(max_shard_size)
     with whole_model_folder(Path(path)) as folder:
         write_model(model, folder, tokenizer, preparation, max_shard_size=shard)
 

@@ -151,7 +151,7 @@ def can_compute(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point and dtype.itemsize > 1
 
 
-def as_bytes(size: int | str) -> int:
+def parse_size(size: int | str) -> int:
     """5_000_000_000, "5000000000" or "5GB"."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
     if match is None or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < 1:

@@ -14,7 +14,6 @@ A check that does not apply to a model, or cannot be made here, says so and coun
 of a family that transformers refuses is no such case: it should open it, and differs.
 """
 
-import hashlib
 import logging
 import math
 import platform
@@ -40,6 +39,7 @@ from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensors import weight_files
 from glassformer.core.cache import Cache
 from glassformer.hub import find_folder
+from glassformer.io import checksum
 from glassformer.version import __version__
 from glassformer.watch.record import record
 
@@ -116,7 +116,7 @@ def verify(path: str | Path, *, revision: str | None = None, token: str | None =
             **({"transformers": reference_version} if reference_version else {}),
             "python": platform.python_version(),
         },
-        sha256={file.name: sha256(file) for file in weight_files(subject.folder)},
+        sha256={file.name: checksum(file) for file in weight_files(subject.folder)},
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         checks=tuple(compared(name, check, subject, tolerance) for name, check, tolerance in checks),
     )
@@ -357,8 +357,3 @@ def version_of(library: str) -> str | None:
             return str(import_module(library).__version__)
     except Exception:  # not there, or broken
         return None
-
-
-def sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

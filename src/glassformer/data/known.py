@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from glassformer.errors import InputError, nearest
-from glassformer.io import whole_file
+from glassformer.io import checksum, whole_file
 
 CHUNK = 1 << 16
 TIMEOUT = 30  # seconds without a byte
@@ -153,11 +153,6 @@ def read_block(stream: BinaryIO | gzip.GzipFile, origin: str) -> bytes:
         return stream.read(CHUNK)
     except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
         raise InputError(f"{origin} broke off: {error}. Try again") from None
-
-
-def checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def listed(table: str, under: str = "") -> tuple[KnownFile, ...]:

@@ -88,7 +88,7 @@ def resembles(config: TransformerConfig) -> bool:
 
 def describe(config: TransformerConfig) -> dict[str, Any]:
     stack = config.last_stack
-    kinds = [stack.layer_kinds[layer % len(stack.layer_kinds)] for layer in range(stack.num_layers)]
+    kinds = stack.every_kind
     near, far = (next((k for k in kinds if (k.window is None) is sees_all), kinds[0]) for sees_all in (False, True))
     ropes = {
         name: {"rope_type": "default", "rope_theta": kind.rotary_base}

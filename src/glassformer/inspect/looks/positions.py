@@ -197,7 +197,7 @@ def by_distance(similarity: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def kind_of(stack: Stack, layer: int) -> object:
-    return stack.config.layer_kinds[layer % len(stack.config.layer_kinds)]
+    return stack.config.every_kind[layer]
 
 
 def listed(layers: list[int]) -> str:
