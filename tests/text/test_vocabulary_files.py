@@ -1,6 +1,7 @@
 """Other people's vocabulary files: the ids of transformers and of sentencepiece, and folders that both read."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from helpers.vocabularies import BUILD, TEXTS, saved, theirs_of
 from glassformer.errors import InputError
 from glassformer.text import check_vocabulary, load_tokenizer
 from glassformer.text.tokenizer import SPECIAL
+from glassformer.text.vocabulary_files import read_vocabulary
 
 Make = Callable[..., Path]
 # Special tokens inside a text.
@@ -220,6 +222,25 @@ def test_tokens_with_their_ids_in_the_settings(make: Make) -> None:
     check_vocabulary(ours, size + 1)
     with pytest.raises(InputError, match=rf"vocab_size is {size}, and the tokenizer has ids up to {size}"):
         check_vocabulary(ours, size)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "has no vocab.json: expected the table of its ids. Fetch it too"),
+        (b"{", "is not JSON"),
+        (b"[1, 2]", 'expected a table of tokens and their ids, as in {"the": 12}'),
+        (b'{"the": "12"}', "expected a table of tokens and their ids"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+    ],
+)
+def test_a_broken_table_of_ids_is_named(content: bytes | None, expected: str, make: Make) -> None:
+    folder = make("GPT2Tokenizer")
+    (folder / "vocab.json").unlink()
+    if content is not None:
+        (folder / "vocab.json").write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(expected)):
+        read_vocabulary(folder / "vocab.json")
 
 
 def test_broken_files_are_named(make: Make, tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ class Report:
         self, metrics: Path, console: Console, *, unit: str, steps: int | None, log: Path | None = None
     ) -> None:
         self.console, self.unit, self.steps = console, unit, steps
+        self.writer = make_writer(log) if log else None
         self.path = metrics
         self.file: TextIO = metrics.open("a", encoding="utf-8")
         self.every = max(1, min(100, steps // ENTRIES)) if steps else 10
-        self.writer = make_writer(log) if log else None
         self.losses: list[float] = []
         self.size, self.busy = 0, 0.0
         self.since = self.told = self.began = time.perf_counter()

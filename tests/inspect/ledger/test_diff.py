@@ -11,7 +11,7 @@ from rich.console import Console
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.ledger.diff import Change, Diff, diff
+from glassformer.inspect.ledger.diff import Change, Diff, diff, in_words
 
 STACK = gf.StackConfig(d_model=48, num_layers=2, num_heads=4)
 CONFIG = gf.TransformerConfig(encoder=STACK, vocab_size=50)
@@ -84,3 +84,24 @@ def test_choices_stand_apart_from_sizes() -> None:
     assert lines[:3] == [["field", "mine", "yours"], ["architecture"], ["encoder.norm_order", "pre", "post"]]
     assert ["encoder.d_model", "48", "96"] in lines
     assert str(diff(CONFIG, CONFIG)) == "no difference"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "none"),
+        (True, "yes"),
+        (1_000_000, "1,000,000"),
+        (0.5, "0.5"),
+        ("rms", "rms"),
+        (gf.LayerKind(), "full"),
+        (gf.LayerKind(window=4096), "window 4,096"),
+        (gf.RotaryScaling(type="linear", factor=2.0), "type linear, factor 2"),
+        ((gf.LayerKind(window=8),) * 5 + (gf.LayerKind(),), "5 x (window 8); full"),
+        (tuple(range(9)), "0; 1; 2; ...; 6; 7; 8"),
+        (gf.ImageConfig(size=8, patch=4, channels=1), "size 8, patch 4, channels 1"),
+    ],
+    ids=str,
+)
+def test_values_are_said_in_one_short_line(value: object, said: str) -> None:
+    assert in_words(value).startswith(said)

@@ -101,11 +101,18 @@ def test_the_positions_of_patches_are_compared_in_two_dimensions() -> None:
     assert view.distances.tolist() == pytest.approx([0, 1, math.sqrt(2), 2, math.sqrt(5), math.sqrt(8)])
 
 
-@pytest.mark.parametrize("scheme", ["learned", "rotary", "relative"])
+def make_seer() -> gf.Transformer:
+    stack = gf.StackConfig(d_model=24, num_layers=1, num_heads=12, positions="learned")
+    image = ImageConfig(size=12, patch=4, channels=1)
+    return gf.Transformer(gf.TransformerConfig(encoder=stack, image=image, head="class", num_classes=2))
+
+
+@pytest.mark.parametrize("scheme", ["sinusoidal", "learned", "rotary", "relative", "patches"])
 def test_each_kind_of_scheme_becomes_a_picture(scheme: str, tmp_path: Path) -> None:
     from PIL import Image
 
-    picture_positions(make_model("encoder", also="decoder", positions=scheme), tmp_path / "positions.png")
+    model = make_seer() if scheme == "patches" else make_model("encoder", also="decoder", positions=scheme)
+    picture_positions(model, tmp_path / "positions.png")
     with Image.open(tmp_path / "positions.png") as image:
         assert image.size[0] > 1000
         assert len(np.unique(np.asarray(image.convert("L")))) > 50
