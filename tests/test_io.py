@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from helpers.command import python
 
 from glassformer.errors import InputError
 from glassformer.io import (
@@ -58,6 +59,8 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b"read at once"
     os.close(reader)
     assert pipe.is_fifo()
+    script = "from pathlib import Path; from glassformer.io import write_whole; write_whole(Path('/dev/stdout'), 'x')"
+    assert python("-c", script) == "x"
 
 
 def test_a_name_of_any_length_can_be_written(tmp_path: Path) -> None:

@@ -50,11 +50,11 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
     With `durable` it is on the disk then, whatever happens to the machine. A device or a pipe, such as /dev/stdout, has
     no place to take and is written to as it is.
     """
-    place = file.resolve()
-    if place.exists() and not place.is_file():
-        with place.open("wb") as stream:
+    if file.exists() and not file.is_file():
+        with file.open("wb") as stream:
             yield stream
         return
+    place = file.resolve()
     partial = partial_name(place)
     try:
         with partial.open("wb") as stream:
