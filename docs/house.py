@@ -98,14 +98,14 @@ def says(room: str) -> str:
 
 
 def first_sentence(file: Path) -> str:
-    """What a file says of itself."""
+    """What a file says of itself, without the full stop."""
     if file.suffix == ".py":
         text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     else:
         found = re.match(r"(// ?.*\n)+", file.read_text(encoding="utf-8"))
         text = "" if found is None else re.sub(r"(?m)^// ?", "", found[0])
     paragraph = " ".join(text.split("\n\n")[0].split())
-    ends = re.match(r"(.+?[.:])(?: |$)", paragraph)
+    ends = re.match(r"(.+?\.)(?: |$)", paragraph)
     return (ends[1] if ends else paragraph).rstrip(".:").replace("|", "\\|")
 
 
