@@ -9,10 +9,15 @@ from glassformer.io import parse_json
 RUN = "run.json"
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a training wrote this folder."""
+    return (folder / RUN).is_file()
+
+
 def read_record(path: str | Path) -> dict[str, Any]:
     """What a run folder says of itself."""
     file = Path(path) / RUN
-    if not file.is_file():
+    if not is_run(Path(path)):
         raise InputError(f"{path} has no {RUN}: it is half-written, or not a run folder")
     record = parse_json(file)
     if not isinstance(record, dict) or "task" not in record or "settings" not in record:

@@ -10,7 +10,7 @@ from typing import Any
 
 from glassformer.checkpoints.folder import WEIGHTS
 from glassformer.checkpoints.load import usable_device
-from glassformer.checkpoints.run import RUN, read_record
+from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
 from glassformer.tasks.registry import TASKS, make_task, settings_to_judge
@@ -78,7 +78,7 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
     if task not in (None, *TASKS):
         raise InputError(f"task is {task!r}: expected one of {', '.join(TASKS)}")
     folder = find_folder(run)
-    if (folder / RUN).is_file():
+    if is_run(folder):
         record = read_record(folder)
         name, values = record["task"], record["settings"]
         if name not in TASKS:

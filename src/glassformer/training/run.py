@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from glassformer.checkpoints.folder import WEIGHTS
-from glassformer.checkpoints.run import RUN, read_record
+from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError, Stopped, nearest
 from glassformer.io import partial_name, remove_partial, write_json
@@ -45,15 +45,14 @@ def check_free(settings: TrainSettings) -> None:
         raise InputError(f"--out {out} is a file: expected a folder to write")
     if out.resolve() == Path.cwd():
         raise InputError(f"--out {out} is the folder you are in: name one inside it, such as runs/mine")
-    is_run = (out / RUN).is_file()
     if settings.resume:
-        if not is_run:
+        if not is_run(out):
             raise InputError(f"--resume: {out} has no {RUN}, so there is no run to go on with. Leave --resume out")
         check_same(settings)
         return
     if not out.is_dir() or not any(entry.name != TOKENS for entry in out.iterdir()):
         return
-    if not is_run:
+    if not is_run(out):
         raise InputError(f"--out {out} is a folder with other things in it: choose another")
     if not settings.overwrite:
         state = "a finished run" if (out / WEIGHTS).is_file() else "a run that has not ended"

@@ -29,7 +29,7 @@ class DemoSettings(Settings):
 
 
 def main(settings: DemoSettings) -> None:
-    from glassformer.checkpoints.run import RUN, read_record
+    from glassformer.checkpoints.run import is_run, read_record
     from glassformer.inspect.looks.attention import picture_attention
     from glassformer.inspect.looks.positions import picture_positions
     from glassformer.predict.writing import translate
@@ -39,13 +39,13 @@ def main(settings: DemoSettings) -> None:
 
     console = make_console()
     console.print("A Transformer learns to read English dates in Korean.\n")
-    is_a_demo = (settings.out / RUN).is_file() and read_record(settings.out).get("verb") == "demo"
+    is_a_demo = is_run(settings.out) and read_record(settings.out).get("verb") == "demo"
     # Three times through 40,000 examples is too little to overfit, so there is no dropout.
     job = TranslateSettings(
         out=settings.out, overwrite=is_a_demo, steps=settings.steps, seed=settings.seed, batch_tokens=1024,
         warmup=max(1, min(150, settings.steps // 4)), rate=2e-3, d_model=96, d_ff=384, dropout=0.0,
     )  # fmt: skip
-    if (settings.out / RUN).is_file() and not is_a_demo:
+    if is_run(settings.out) and not is_a_demo:
         raise InputError(f"--out {settings.out} holds a run that is no demo: choose another folder")
     check_free(job)
     made: list[Translate] = []

@@ -10,9 +10,8 @@ from typing import Any
 
 import tyro
 
-from glassformer.checkpoints.run import RUN
+from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.errors import InputError, nearest
-from glassformer.io import parse_json
 from glassformer.settings import Settings
 from glassformer.tasks.settings import TaskSettings
 
@@ -40,12 +39,12 @@ def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
     if "--resume" not in args or not issubclass(takes, TaskSettings):
         return made_from(takes, told, path) if told else None
     out = Path(value_of(args, "--out") or told.get("out") or takes.out)
-    if not (out / RUN).is_file():
+    if not is_run(out):
         return made_from(takes, told, path) if told else None
-    record = parse_json(out / RUN)
-    if record.get("task") != takes.task:
-        raise InputError(f"--resume: {out} was trained for {record.get('task')}, not {takes.task}")
-    return made_from(takes, {**record.get("settings", {}), **told, "out": str(out)}, str(path or out / RUN))
+    record = read_record(out)
+    if record["task"] != takes.task:
+        raise InputError(f"--resume: {out} was trained for {record['task']}, not {takes.task}")
+    return made_from(takes, {**record["settings"], **told, "out": str(out)}, str(path or out / RUN))
 
 
 def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:

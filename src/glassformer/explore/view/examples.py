@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.checkpoints.run import RUN
+from glassformer.checkpoints.run import RUN, is_run
 from glassformer.config import TransformerConfig
 from glassformer.data.dates import date_pairs
 from glassformer.data.digits import digits
@@ -46,10 +46,9 @@ KOREAN = {
 
 def built_in_data(folder: Path) -> str | None:
     """The data of this package that a run was trained on, by its name in the registry of tasks; None for other data."""
-    file = folder / RUN
-    if not file.is_file():
+    if not is_run(folder):
         return None
-    run = read_json(file)
+    run = read_json(folder / RUN)
     settings, task = run.get("settings"), TASKS.get(run.get("task", ""))
     is_own = not isinstance(settings, Mapping) or settings.get("data") or settings.get("init")
     return None if is_own or task is None else task.example

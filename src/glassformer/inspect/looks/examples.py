@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.checkpoints.run import RUN
+from glassformer.checkpoints.run import is_run
 from glassformer.data.digits import digits
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Series
@@ -23,7 +23,7 @@ EXAMPLE = "example"  # the word for it
 
 def example_image(folder: Path) -> Picture:
     """One that the run held out, or a built-in digit where there is no run."""
-    if not (folder / RUN).is_file():
+    if not is_run(folder):
         pixels = np.rint(digits(held_out=True)[0][0, 0] * 255).astype(np.uint8)  # (8, 8)
         return Picture("a built-in digit", pixels)
     task = task_to_score(folder)
@@ -35,7 +35,7 @@ def example_image(folder: Path) -> Picture:
 
 def example_window(preparer: SeriesPreparer, folder: Path) -> Prepared:
     """The end of the run's own series, which it held out; of a model that names classes, a series it held out."""
-    if not (folder / RUN).is_file():
+    if not is_run(folder):
         return preparer.prepare(built_in_for(preparer), name="built-in, simulated")
     task = task_to_score(folder)
     if isinstance(task, Forecast):
