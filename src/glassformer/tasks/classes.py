@@ -22,7 +22,6 @@ class ClassTask(Task):
     """Examples with labels (N), or with 0 and 1 for each class where `several` may apply (N, C)."""
 
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "macro_f1", "micro_f1", "exact_match")
-    metric: ClassVar[str] = "macro_f1"
 
     names: Sequence[str]  # of the classes
     several: bool = False

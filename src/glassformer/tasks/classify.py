@@ -21,6 +21,7 @@ from glassformer.tasks.baselines import bag_of_words, majority_class
 from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
 from glassformer.tasks.readers import Reader, SeriesReader, TextReader
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.training.task import Batch, Scores, spread
 
@@ -35,6 +36,7 @@ class Classify(ClassTask):
 
     name: ClassVar[str] = "classify"
     unit: ClassVar[str] = "examples"
+    metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 600
 
     doubles = 0  # examples that were left out because their text is held out

@@ -22,6 +22,7 @@ from glassformer.io import write_json
 from glassformer.predict.series import SCALE, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
 from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ForecastSettings
 from glassformer.training.task import Batch, Curve, Scores, Task, spread
 
@@ -36,7 +37,7 @@ class Forecast(Task):
     name: ClassVar[str] = "forecast"
     unit: ClassVar[str] = "windows"
     metrics: ClassVar[tuple[str, ...]] = ("mse", "mae")
-    metric: ClassVar[str] = "mse"
+    metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 600
 
     def __init__(self, settings: ForecastSettings, files: Sequence[Path] = ()) -> None:

@@ -23,6 +23,7 @@ from glassformer.tasks.baselines import majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ImagesSettings
 from glassformer.training.task import Batch, Scores, spread
 
@@ -36,7 +37,7 @@ class ImageClasses(ClassTask):
 
     name: ClassVar[str] = "images"
     unit: ClassVar[str] = "images"
-    metric: ClassVar[str] = "accuracy"
+    metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 1500
 
     def __init__(self, settings: ImagesSettings, files: Sequence[Path] = ()) -> None:

@@ -33,6 +33,7 @@ from glassformer.tasks.corpora import (
     window_starts,
 )
 from glassformer.tasks.models import describe_model, gated_width, make_model, sizes_of
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import LmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
@@ -50,7 +51,7 @@ class LanguageModel(Task):
     name: ClassVar[str] = "lm"
     unit: ClassVar[str] = "tokens"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
-    metric: ClassVar[str] = "loss"
+    metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 900
 
     tokenizer: Tokenizer

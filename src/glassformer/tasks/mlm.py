@@ -33,6 +33,7 @@ from glassformer.tasks.corpora import (
 )
 from glassformer.tasks.lm import VALIDATED, summed_loss
 from glassformer.tasks.models import describe_model, encoder_config, make_model
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import MlmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
@@ -72,7 +73,7 @@ class MaskedLanguageModel(Task):
     name: ClassVar[str] = "mlm"
     unit: ClassVar[str] = "masked tokens"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy")
-    metric: ClassVar[str] = "loss"
+    metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 800
 
     tokenizer: Tokenizer

@@ -24,6 +24,7 @@ from glassformer.predict.writing import translate
 from glassformer.tasks.baselines import nearest_source
 from glassformer.tasks.metrics import translation_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
@@ -44,7 +45,7 @@ class Translate(Task):
     name: ClassVar[str] = "translate"
     unit: ClassVar[str] = "pairs"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bleu", "chrf", "exact_match")
-    metric: ClassVar[str] = "loss"
+    metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 900
 
     tokenizer: Tokenizer
