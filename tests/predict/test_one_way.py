@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.command import run
 from helpers.tiny_models import TEXT, make
 
 import glassformer as gf
@@ -199,6 +200,15 @@ def test_a_forecast(tmp_path: Path) -> None:
     apart = (predicted - town.values[length : length + horizon]) / deviation
     assert scores.count == 1
     assert scores.metrics["mse"] == pytest.approx(float((apart**2).mean()), rel=1e-3)
+
+
+def test_three_texts_are_no_pair(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, text = folder_of("encoder"), "one\ttwo\tthree"
+    for ask in (lambda: Session(folder).view({"text": text}), lambda: attention_maps(reader_of(folder), text)):
+        with pytest.raises(InputError, match="the text has 2 tabs: expected a text, or two with one tab between"):
+            ask()
+    assert run("predict", folder, text) == 2
+    assert "input 1 has 2 tabs: expected a text, or two with one tab between" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder-decoder", "embed"])

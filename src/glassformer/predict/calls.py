@@ -41,6 +41,16 @@ def length_of(given: object) -> int:
     return sum(map(length_of, given)) if isinstance(given, tuple) else 0
 
 
+def split_pair(text: str, place: str) -> list[str]:
+    """The text alone, or the two that are to be judged together, with a tab between them."""
+    parts = text.split("\t")
+    if len(parts) > 2:
+        raise InputError(
+            f"{place} has {len(parts) - 1} tabs: expected a text, or two with one tab between: {text!r:.60}"
+        )
+    return parts
+
+
 def encode(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any) -> Encoded:
     encoded = tokenizer.encode(texts, pairs, **options)
     if not encoded.attention_mask.any(dim=1).all():

@@ -18,6 +18,7 @@ from glassformer.data.files import STDIN, Table, cell_of, check_text, kind_of, s
 from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
 from glassformer.data.texts import choose_text_columns
 from glassformer.errors import InputError
+from glassformer.predict.calls import split_pair
 from glassformer.predict.images import Picture
 
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
@@ -60,12 +61,7 @@ def as_input(task: str, text: str, place: str) -> Any:
         return as_numbers(text, place)
     if task != "classify" or "\t" not in text:
         return text
-    parts = text.split("\t")
-    if len(parts) != 2:
-        raise InputError(
-            f"{place} has {len(parts) - 1} tabs: expected a text, or two with one tab between: {text!r:.60}"
-        )
-    return tuple(parts)
+    return tuple(split_pair(text, place))
 
 
 def as_numbers(text: str, place: str) -> list[float]:

@@ -10,7 +10,7 @@ from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
-from glassformer.predict.calls import arguments_of, check_length, least
+from glassformer.predict.calls import arguments_of, check_length, least, split_pair
 from glassformer.predict.embed import MEAN, Recipe
 from glassformer.predict.prepared import Line, Prepared
 from glassformer.predict.writing import NEW_TOKENS, begin_in, make_generator, write
@@ -92,7 +92,7 @@ class TextPreparer:
         if self.ability == "embed":
             return [self.recipe.written(text)]
         if self.ability == "classify":
-            return text.split("\t", 1)
+            return split_pair(text, "the text")
         if self.ability != "answer":
             return [text]
         parts = text.split("\t" if "\t" in text else "\n", 1)
