@@ -210,8 +210,12 @@ class ImageConfig(Config):
             raise self._refuse("patch", f"must divide size = {self.size}: {_divisors(self.size)}")
 
     @property
+    def patches_per_side(self) -> int:
+        return self.size // self.patch
+
+    @property
     def num_tokens(self) -> int:
-        return (self.size // self.patch) ** 2 + self.prefix_tokens
+        return self.patches_per_side**2 + self.prefix_tokens
 
     @property
     def prefix_tokens(self) -> int:

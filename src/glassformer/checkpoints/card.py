@@ -13,8 +13,8 @@ from glassformer.core.model import Transformer, count
 CARD = "README.md"
 MARK = "---\n# Written by glassformer, and again by its next save; take this line out to keep what you write below.\n"
 
-# What the hub calls the task of a head.
-TASKS = {
+# What the hub calls what a head does.
+PIPELINE_TAGS = {
     "class": "text-classification",
     "token": "token-classification",
     "span": "question-answering",
@@ -48,17 +48,17 @@ def card(model: Transformer, layout: Layout, folder: Path) -> str:
 
 def front_matter(kind: str, layout: Layout) -> str:
     lines = [f"library_name: {OWN if layout.family is None else 'transformers'}"]
-    lines += [f"pipeline_tag: {task_of(layout)}", "tags:"]
+    lines += [f"pipeline_tag: {pipeline_tag(layout)}", "tags:"]
     return "\n".join([*lines, *(f"- {tag}" for tag in dict.fromkeys([OWN, kind])), "---"])
 
 
-def task_of(layout: Layout) -> str:
+def pipeline_tag(layout: Layout) -> str:
     """The hub's name for what a model does, by its head and what it reads."""
     config = layout.config
     if config.image:
         return "image-classification" if config.head == "class" else "image-feature-extraction"
     if config.head != "language":
-        return TASKS.get(config.head, "feature-extraction")
+        return PIPELINE_TAGS.get(config.head, "feature-extraction")
     if config.encoder is None:
         return "text-generation"
     if config.decoder is None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from glassformer.config import StackConfig, TransformerConfig, as_ids
 from glassformer.core.model import Transformer
+from glassformer.text.padding import pad
 
 LENGTHS, TARGET_LENGTHS = (12, 7), (6, 11)  # the longer source has the shorter target
 MASKS = {
@@ -70,11 +71,8 @@ def start_token(config: TransformerConfig) -> int:
 
 def padded(rows: list[list[int]], name: str, config: TransformerConfig) -> dict[str, Tensor]:
     limit = config.output_vocab_size if name.startswith("decoder") else config.vocab_size or 0
-    pad = config.fill_token_id if config.fill_token_id is not None and config.fill_token_id < limit else 0
-    longest = max(map(len, rows))
-    ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
-    keep = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-    return {name: ids, MASKS[name]: keep}
+    fill = config.fill_token_id if config.fill_token_id is not None and config.fill_token_id < limit else 0
+    return {name: pad(rows, fill), MASKS[name]: pad([[1] * len(row) for row in rows], 0)}
 
 
 def wave(shape: tuple[int, ...]) -> Tensor:

@@ -275,7 +275,7 @@ def stretched(tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: 
         return tensors
     (table,) = rule.read(tensors.read(rule.file))
     before, grid = table[: stored.prefix_tokens], table[stored.prefix_tokens :]
-    old, new = stored.size // stored.patch, config.image.size // config.image.patch
+    old, new = stored.patches_per_side, config.image.patches_per_side
     grid = grid.unflatten(0, (old, old)).permute(2, 0, 1)[None].float()
     grid = F.interpolate(grid, size=(new, new), mode="bicubic", align_corners=False)[0].permute(1, 2, 0)
     return tensors.replaced(rule.file, rule.write([torch.cat([before, grid.flatten(0, 1).to(before.dtype)])]))

@@ -10,9 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.checkpoints.preparation import Preparation as Preparation
-from glassformer.checkpoints.preparation import read_preparation as read_preparation
-from glassformer.checkpoints.preparation import write_preparation as write_preparation
+from glassformer.checkpoints.preparation import Preparation
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.predict.answers import Label, Labels, as_labels
@@ -45,7 +43,7 @@ class ImagePreparer:
         image = self.model.config.image
         assert image is not None
         values = read_pixels(given, self.preparation)  # (C, Y, X)
-        side = image.size // image.patch
+        side = image.patches_per_side
         marks = [name for name in ("class", "distillation") if getattr(image, f"{name}_token")]
         patches = plain([f"{row + 1},{column + 1}" for row in range(side) for column in range(side)])
         line = Line([*plain(marks, special=True), *patches], prompt=image.num_tokens)

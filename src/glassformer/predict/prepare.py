@@ -7,10 +7,11 @@ prepared.run(model), prepared.lines["encoder"].names
 
 from pathlib import Path
 
+from glassformer.checkpoints.preparation import read_preparation
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.predict.embed import MEAN, read_recipe
-from glassformer.predict.images import ImagePreparer, read_preparation
+from glassformer.predict.images import ImagePreparer
 from glassformer.predict.series import SeriesPreparer, read_scale
 from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer, check_vocabulary, read_tokenizer

@@ -117,5 +117,5 @@ def _no_such_head(wanted: str, sites: Mapping[str, Site]) -> InputError:
         count = len(layers)
         return InputError(f"{wanted}: the {stack} has {count} layers, counted from 0 to {count - 1}")
     return InputError(
-        f"{wanted} names no head{nearest(path, sites)}. A head is a path and a number: {next(iter(sites))}.0"
+        f"{wanted} names no head; one is a path and a number, as {next(iter(sites))}.0{nearest(path, sites)}"
     )

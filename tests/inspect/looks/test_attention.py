@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.checkpoints.preparation import read_preparation
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler
 from glassformer.errors import InputError
@@ -15,7 +16,7 @@ from glassformer.inspect.looks.attention import attention_maps, picture_attentio
 from glassformer.inspect.looks.examples import example_image, example_window
 from glassformer.inspect.looks.patches import look, over_patches, over_time
 from glassformer.inspect.looks.rollout import rollout
-from glassformer.predict.images import ImagePreparer, Picture, read_preparation
+from glassformer.predict.images import ImagePreparer, Picture
 from glassformer.predict.prepare import text_preparer
 from glassformer.predict.series import Scale, SeriesPreparer, read_scale
 from glassformer.tasks import settings as tasks

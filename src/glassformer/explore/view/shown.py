@@ -25,9 +25,9 @@ def describe_sizes(config: TransformerConfig) -> dict[str, Any]:
     pictures: dict[str, Any] | None = None
     curves: dict[str, Any] | None = None
     if image is not None:
-        side = image.size // image.patch
+        side = image.patches_per_side
         pictures = {"size": image.size, "patch": image.patch, "channels": image.channels}
-        pictures |= {"prefix": image.num_tokens - side**2, "grid": [side, side]}
+        pictures |= {"prefix": image.prefix_tokens, "grid": [side, side]}
     if series is not None:
         curves = {key: getattr(series, key) for key in ("length", "patch", "stride", "horizon")}
     stacks = {
@@ -106,7 +106,7 @@ def picture_of(prepared: Prepared, config: TransformerConfig) -> dict[str, Any] 
     image = config.image
     if image is None or prepared.pixels is None:
         return None
-    side = image.size // image.patch
+    side = image.patches_per_side
     return {"png": as_data_url(prepared.pixels), "grid": [side, side], "prefix": image.prefix_tokens}
 
 

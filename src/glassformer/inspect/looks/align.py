@@ -22,7 +22,7 @@ from glassformer.core.heads import LanguageHead
 from glassformer.core.model import IGNORE, Transformer
 from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
-from glassformer.predict.calls import check_length
+from glassformer.predict.calls import BATCH, arguments_of_rows, check_length
 from glassformer.predict.writing import translate
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
@@ -31,7 +31,6 @@ from glassformer.watch.record import record
 
 SAMPLE = 24  # texts that the heads are chosen by
 NEARLY = 0.9  # heads with this part of the best one's score are chosen beside it
-BATCH = 32
 
 Method = Literal["chosen", "last_layer"]
 Link = tuple[int, int]
@@ -169,11 +168,10 @@ def look(model: Transformer, passages: Sequence[Passage]) -> Iterator[Tensor]:
     assert decoder is not None
     for first in range(0, len(passages), BATCH):
         some = passages[first : first + BATCH]
-        sources = pad([p.input_ids[0].tolist() for p in some], 0)  # (B, S)
-        keep = pad([[1] * p.input_ids.shape[1] for p in some], 0)
+        sources = arguments_of_rows([p.input_ids[0].tolist() for p in some], 0)  # (B, S)
         targets = pad([[*p.labels[0].tolist(), IGNORE] for p in some], IGNORE)  # (B, T+1): a row to read the last token
         with torch.no_grad(), evaluating(model), record(model) as seen:
-            model(sources, keep, decoder_input_ids=model.shift_right(targets))
+            model(**sources, decoder_input_ids=model.shift_right(targets))
         weights = torch.stack([seen[f"decoder.blocks.{i}.cross"] for i in range(decoder.num_layers)], dim=1)
         for passage, layers in zip(some, weights.float(), strict=True):
             length, keys = passage.labels.shape[1], passage.input_ids.shape[1]

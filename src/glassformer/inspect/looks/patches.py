@@ -17,6 +17,7 @@ from glassformer.figures.drawings import draw_over_image, draw_over_series
 from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.rollout import rollout_of
 from glassformer.predict.prepared import Prepared
+from glassformer.predict.series import patches_of
 from glassformer.watch.record import record
 
 
@@ -39,7 +40,7 @@ def over_patches(model: Transformer, weights: Tensor) -> Tensor:
     image = model.config.image
     assert image is not None
     asked = weights[0, :, 0] if image.class_token else weights[0].mean(dim=1)  # (H, T)
-    side = image.size // image.patch
+    side = image.patches_per_side
     return asked[:, image.prefix_tokens :].unflatten(1, (side, side))  # (H, Y, X)
 
 
@@ -49,13 +50,11 @@ def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
     nan for the oldest values, if they fill no patch.
     """
     patches = weights.mean(dim=2)  # (C, H, N)
-    skipped = (series.length - series.patch) % series.stride
     total = patches.new_zeros(*patches.shape[:2], series.length)  # (C, H, L)
     times = patches.new_zeros(series.length)  # (L)
-    for n in range(patches.shape[2]):
-        place = slice(skipped + n * series.stride, skipped + n * series.stride + series.patch)
-        total[..., place] += patches[..., n, None]
-        times[place] += 1
+    for n, (first, end) in enumerate(patches_of(series)):
+        total[..., first:end] += patches[..., n, None]
+        times[first:end] += 1
     return total / times  # (C, H, L)
 
 

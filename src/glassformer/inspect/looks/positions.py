@@ -106,7 +106,7 @@ def view_added(name: str, scheme: Sinusoidal | Learned, stack: Stack, model: Tra
     similarity = cosines(table)  # (T, T)
     maps, distance = None, distances_of(length)  # None, (T, T)
     if image and name == "encoder":
-        side = image.size // image.patch
+        side = image.patches_per_side
         similarity = similarity[-(side**2) :, -(side**2) :]  # (N, N), without the tokens before the patches
         maps = similarity.unflatten(1, (side, side)).unflatten(0, (side, side))
         place = torch.cartesian_prod(torch.arange(side), torch.arange(side)).double()  # (N, 2)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.errors import InputError
+from glassformer.io import write_whole
 from glassformer.terminal import make_console
 from glassformer.verbs.inspect.common import ConfigSettings
 
@@ -51,4 +52,4 @@ def main(settings: ShapesSettings) -> None:
 def write_page(path: Path, page: str) -> None:
     if not path.parent.is_dir():
         raise InputError(f"--html {path} cannot be written: there is no folder {path.parent}")
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)
