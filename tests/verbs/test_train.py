@@ -1,9 +1,10 @@
-"""The verb `train` with several processes: one of them speaks."""
+"""The verb `train`: with several processes, one of them speaks; what it cannot resume."""
 
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers.command import run
 
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.training.task import Scores
@@ -25,3 +26,12 @@ def test_the_first_process_says_the_scores(
     shown = capsys.readouterr().out
     assert ("bleu 12.0" in shown) == ("glassformer predict" in shown) == (rank != "1")
     assert bool(shown) == (rank != "1")
+
+
+@pytest.mark.parametrize("record", ["[]", '{"task": "lm"}'])
+def test_a_run_that_says_nothing_of_itself_is_not_resumed(
+    record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.json").write_text(record, encoding="utf-8")
+    assert run("train", "lm", "--resume", "--out", tmp_path) == 2
+    assert "does not say what the run was trained for" in capsys.readouterr().err
