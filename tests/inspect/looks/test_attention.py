@@ -12,10 +12,11 @@ from glassformer.checkpoints.preparation import read_preparation
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler
 from glassformer.errors import InputError
-from glassformer.inspect.looks.attention import attention_maps, picture_attention, picture_input, rollout_maps
+from glassformer.inspect.looks.attention import attention_maps, picture_attention, picture_input
 from glassformer.inspect.looks.examples import example_image, example_window
 from glassformer.inspect.looks.patches import look, over_patches, over_time
 from glassformer.inspect.looks.rollout import rollout
+from glassformer.inspect.looks.rollout_picture import picture_rollout, picture_text_rollout, rollout_maps
 from glassformer.predict.images import ImagePreparer, Picture
 from glassformer.predict.prepare import text_preparer
 from glassformer.predict.series import Scale, SeriesPreparer, read_scale
@@ -180,10 +181,10 @@ def test_a_series_is_read_at_the_scale_of_the_training(forecaster: tuple[gf.Tran
 
 
 @pytest.mark.parametrize(
-    "chosen", [{}, {"head": 1, "layer": 0}, {"average": True}, {"rollout": True}], ids=lambda chosen: " ".join(chosen)
+    "chosen", [{}, {"head": 1, "layer": 0}, {"average": True}, None], ids=lambda chosen: " ".join(chosen or ["rollout"])
 )
 def test_every_shape_of_model_is_drawn(
-    chosen: dict[str, Any],
+    chosen: dict[str, Any] | None,
     translator: Translate,
     reader: gf.Transformer,
     writer: gf.Transformer,
@@ -192,10 +193,17 @@ def test_every_shape_of_model_is_drawn(
     tmp_path: Path,
 ) -> None:
     for number, model in enumerate((translator.model, reader, writer)):
-        picture_attention(model, translator.tokenizer, TEXT, tmp_path / f"text{number}.png", **chosen)
+        path = tmp_path / f"text{number}.png"
+        if chosen is None:
+            picture_text_rollout(text_preparer(model, translator.tokenizer), TEXT, path)
+        else:
+            picture_attention(model, translator.tokenizer, TEXT, path, **chosen)
         assert is_picture(tmp_path / f"text{number}.png")
     for name, (model, folder) in {"seer": seer, "forecaster": forecaster}.items():
-        picture_input(model, folder, "example", tmp_path / f"{name}.png", **chosen)
+        if chosen is None:
+            picture_rollout(model, folder, "example", tmp_path / f"{name}.png")
+        else:
+            picture_input(model, folder, "example", tmp_path / f"{name}.png", **chosen)
         assert is_picture(tmp_path / f"{name}.png")
 
 
@@ -262,7 +270,6 @@ def test_a_series_of_numbers_for_a_model_that_classifies_them(tmp_path: Path) ->
         ({"layer": 2}, "--layer is 2: this model has 2, counted from 0 to 1"),
         ({"head": -1}, "--head is -1: this model has 2, counted from 0 to 1"),
         ({"head": 0, "average": True}, "--head and --average were both given"),
-        ({"head": 0, "rollout": True}, "--rollout goes through all heads of all layers"),
     ],
     ids=str,
 )
@@ -276,11 +283,9 @@ def test_refused_texts(
     assert not (tmp_path / "out.png").exists()
 
 
-def test_cross_attention_has_no_rollout(translator: Translate, tmp_path: Path) -> None:
+def test_cross_attention_has_no_rollout(translator: Translate) -> None:
     with pytest.raises(InputError, match="--part cross cannot be rolled out"):
-        picture_attention(
-            translator.model, translator.tokenizer, TEXT, tmp_path / "out.png", part="cross", rollout=True
-        )
+        rollout_maps(text_preparer(translator.model, translator.tokenizer), TEXT, part="cross")
 
 
 def test_refused_pictures_and_series(

@@ -1,4 +1,7 @@
-"""An input that need not be brought: one that the run held out, or a built-in one where there is no run."""
+"""A picture or a series to look at: a file, or one that need not be brought.
+
+That is one that the run held out, or a built-in one where there is no run.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +13,8 @@ from glassformer.data.digits import digits
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Series
 from glassformer.errors import InputError
-from glassformer.predict.images import Picture
+from glassformer.predict.images import ImagePreparer, Picture
+from glassformer.predict.inputs import as_numbers
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import SeriesPreparer, of_training
 from glassformer.tasks.classify import Classify
@@ -19,6 +23,20 @@ from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.images import ImageClasses
 
 EXAMPLE = "example"  # the word for it
+
+
+def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, given: str) -> Prepared:
+    """The path of an image or of a CSV file, the numbers of a series to classify, or `example` for one of those."""
+    if not given.strip():
+        kind = "an image" if isinstance(preparer, ImagePreparer) else "a CSV file"
+        raise InputError(f"the input is empty: give the path of {kind}")
+    if isinstance(preparer, ImagePreparer):
+        return preparer.prepare(example_image(folder) if given == EXAMPLE else given)
+    if given == EXAMPLE:
+        return example_window(preparer, folder)
+    if preparer.model.config.head == "forecast":
+        return preparer.prepare(given)
+    return preparer.prepare(as_numbers(given, "the input"), name="the given series")
 
 
 def example_image(folder: Path) -> Picture:

@@ -15,6 +15,7 @@ from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.figures.drawings import draw_over_image, draw_over_series
 from glassformer.generation.loop import evaluating
+from glassformer.inspect.looks.choice import chosen_heads
 from glassformer.inspect.looks.rollout import rollout_of
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import patches_of
@@ -59,53 +60,58 @@ def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
 
 
 def picture_image(
-    model: Transformer,
-    prepared: Prepared,
-    path: Path,
-    *,
-    layer: int,
-    head: int | None = None,
-    average: bool = False,
-    rollout: bool = False,
+    model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
     """The picture as the model sees it, and over it what each head looks at; then through all layers together."""
+    maps = chosen_heads(over_patches(model, look(model, prepared, layer)), head, average)
+    if head is None:
+        maps |= rolled_out(model, prepared)
+    draw_image(model, prepared, maps, f"layer {layer}", path)
+
+
+def picture_image_rollout(model: Transformer, prepared: Prepared, path: Path) -> None:
+    """The picture, and over it what is looked at through all layers."""
+    draw_image(model, prepared, rolled_out(model, prepared), "through all layers", path)
+
+
+def rolled_out(model: Transformer, prepared: Prepared) -> dict[str, Tensor]:
+    return {"rollout, all layers": over_patches(model, look(model, prepared, None))[0]}  # (Y, X)
+
+
+def draw_image(model: Transformer, prepared: Prepared, maps: dict[str, Tensor], which: str, path: Path) -> None:
     image = model.config.image
     assert image is not None
     assert prepared.pixels is not None
-    through = over_patches(model, look(model, prepared, None))[0]  # (Y, X)
-    maps = {"rollout, all layers": through}
-    if not rollout:
-        heads = over_patches(model, look(model, prepared, layer))  # (H, Y, X)
-        chosen = {f"head {i}": weights for i, weights in enumerate(heads) if head in (None, i)}
-        if average:
-            chosen = {f"average of {len(heads)} heads": heads.mean(dim=0)}
-        maps = chosen | (maps if head is None else {})
     colours = (prepared.pixels / 255).astype(np.float32).reshape(image.size, image.size, -1)  # (Y, X, C)
     asks = "the class token looks at" if image.class_token else "patches look at, on average"
-    which = "through all layers" if rollout else f"layer {layer}"
     draw_over_image(colours, maps, f"{prepared.name}: what {asks}, {which}", path)
 
 
 def picture_series(
-    model: Transformer,
-    prepared: Prepared,
-    path: Path,
-    *,
-    layer: int,
-    head: int | None = None,
-    average: bool = False,
-    rollout: bool = False,
+    model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
     """Each channel's curve, shaded by how much its patches are looked at, and below it each head by itself."""
-    series, window = model.config.series, prepared.window
-    assert series is not None
-    assert window is not None
-    shares = over_time(look(model, prepared, None if rollout else layer), series)  # (C, H, L)
+    shares = shares_of(model, prepared, layer)  # (C, H, L)
     if head is not None:
-        shares, said = shares[:, [head]], f"layer {layer}, head {head}"
-    elif rollout:
-        said = "rollout through all layers"
-    else:
-        said = f"layer {layer}, average of {shares.shape[1]} heads" + ("" if average else ", and each below")
-        shares = shares.mean(dim=1, keepdim=True) if average else shares
+        draw_series(prepared, shares[:, [head]], f"layer {layer}, head {head}", path)
+        return
+    said = f"layer {layer}, average of {shares.shape[1]} heads" + ("" if average else ", and each below")
+    draw_series(prepared, shares.mean(dim=1, keepdim=True) if average else shares, said, path)
+
+
+def picture_series_rollout(model: Transformer, prepared: Prepared, path: Path) -> None:
+    """Each channel's curve, shaded by how much its patches are looked at through all layers."""
+    draw_series(prepared, shares_of(model, prepared, None), "rollout through all layers", path)
+
+
+def shares_of(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
+    """How much each value of the window gets, (C, H, L): of a layer, or without one of the rollout."""
+    series = model.config.series
+    assert series is not None
+    return over_time(look(model, prepared, layer), series)
+
+
+def draw_series(prepared: Prepared, shares: Tensor, said: str, path: Path) -> None:
+    window = prepared.window
+    assert window is not None
     draw_over_series(window.values, window.names, window.times, shares, f"{prepared.name}: {said}", path)

@@ -17,7 +17,7 @@ from glassformer.core.embeddings import Embedding, TokenEmbedding
 from glassformer.core.feedforward import FeedForward
 from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
-from glassformer.inspect.looks.attention import Part, check_index, stack_of
+from glassformer.inspect.looks.choice import Part, check_index, stack_of
 from glassformer.inspect.steps.step import place_of
 from glassformer.inspect.walk.answer_equations import answer_equations
 from glassformer.inspect.walk.attention_equations import attention_equations

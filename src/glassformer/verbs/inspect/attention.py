@@ -26,7 +26,8 @@ class AttentionSettings(PictureSettings):
 def main(settings: AttentionSettings) -> None:
     from glassformer.checkpoints.load import load_folder
     from glassformer.hub import find_folder
-    from glassformer.inspect.looks.attention import part_of, picture_input
+    from glassformer.inspect.looks.attention import picture_input
+    from glassformer.inspect.looks.choice import part_of
 
     folder = find_folder(settings.run)
     model = load_folder(folder)

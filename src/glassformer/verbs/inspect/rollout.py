@@ -19,11 +19,11 @@ class RolloutSettings(PictureSettings):
 def main(settings: RolloutSettings) -> None:
     from glassformer.checkpoints.load import load_folder
     from glassformer.hub import find_folder
-    from glassformer.inspect.looks.attention import picture_input
+    from glassformer.inspect.looks.rollout_picture import picture_rollout
 
     folder = find_folder(settings.run)
     model = load_folder(folder)
     part = settings.part or ("decoder" if model.encoder is None else "encoder")
     path = settings.path(f"attention-{part}-rollout.png")
-    picture_input(model, folder, settings.text, path, part=part, rollout=True)
+    picture_rollout(model, folder, settings.text, path, part=part)
     settings.tell("rollout", path)

@@ -1,0 +1,48 @@
+"""The picture of a rollout: what each place is made from, through all layers of a stack at once."""
+
+from pathlib import Path
+
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.figures.plots import draw_attention
+from glassformer.generation.loop import evaluating
+from glassformer.inspect.looks.attention import CONTINUED, Maps, named
+from glassformer.inspect.looks.choice import Part, stack_of
+from glassformer.inspect.looks.examples import prepare_patches
+from glassformer.inspect.looks.patches import picture_image_rollout, picture_series_rollout
+from glassformer.inspect.looks.rollout import rollout_of
+from glassformer.predict.images import ImagePreparer
+from glassformer.predict.prepare import preparer_of
+from glassformer.predict.texts import TextPreparer
+
+
+def rollout_maps(preparer: TextPreparer, text: str, *, part: Part | None = None) -> Maps:
+    """One map through all layers of a stack: `rollout.py`."""
+    model = preparer.model
+    part = part or ("decoder" if model.encoder is None else "encoder")
+    stack_of(model, part)
+    if part == "cross":
+        raise InputError("--part cross cannot be rolled out: it has no path from layer to layer. Name a stack")
+    prepared = preparer.prepare(text, new_tokens=CONTINUED, whole=True)
+    with evaluating(model):
+        weights = rollout_of(model, prepared.arguments, stack=part).float().cpu()  # (1, T, T)
+    return named(weights, prepared, part, f"{part} rollout, all layers", "made from")
+
+
+def picture_text_rollout(preparer: TextPreparer, text: str, path: Path, *, part: Part | None = None) -> None:
+    maps = rollout_maps(preparer, text, part=part)
+    draw_attention(
+        {"": maps.weights[0]}, maps.rows, maps.columns, maps.title, path, read_as=maps.read_as, label="share"
+    )
+
+
+def picture_rollout(model: Transformer, folder: Path, given: str, path: Path, *, part: Part | None = None) -> None:
+    """The rollout of the model in `folder` for whatever it reads, given as `picture_input` takes it."""
+    preparer = preparer_of(model, folder)
+    if isinstance(preparer, TextPreparer):
+        picture_text_rollout(preparer, given, path, part=part)
+        return
+    stack_of(model, part or "encoder")
+    prepared = prepare_patches(preparer, folder, given)
+    picture = picture_image_rollout if isinstance(preparer, ImagePreparer) else picture_series_rollout
+    picture(model, prepared, path)
