@@ -27,11 +27,12 @@ GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
 
 class Ability(NamedTuple):
-    """What a model does, the function that does it, and what that can be told."""
+    """What a model does, the function that does it, what that can be told, and what an input is called."""
 
     does: str
     runs: Callable[..., Any]
     takes: tuple[str, ...] = ()
+    reads: tuple[str, str] | None = ("a text", "texts")  # one and several; None: checked where it is read
 
 
 ABILITIES = {
@@ -40,19 +41,19 @@ ABILITIES = {
     ),
     "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION)),
     "mlm": Ability("fills in masked words", judging.fill_masks, ("guesses",)),
-    "classify": Ability("names the class of a text", judging.classify),
+    "classify": Ability(
+        "names the class of a text",
+        judging.classify,
+        reads=("a text, or a pair of texts", "texts, or of pairs of texts"),
+    ),
     "tokens": Ability("names the class of each token", judging.label_tokens),
     "answer": Ability("finds the answer to a question in a text", judging.find_answers, ("question",)),
     "embed": Ability("makes sentence vectors", embed, ("normalise",)),
-    "images": Ability("names the class of an image", classify_images),
-    "forecast": Ability("says how a series goes on", forecast, ("fill",)),
-    "series": Ability("names the class of a series", classify_series),
-}
-
-READS = {  # what an input is, and several of them; of a series, it is told where that is read
-    **dict.fromkeys(("translate", "lm", "mlm", "tokens", "answer", "embed"), ("a text", "texts")),
-    "classify": ("a text, or a pair of texts", "texts, or of pairs of texts"),
-    "images": ("the path of an image as text", "image files"),
+    "images": Ability(
+        "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
+    ),
+    "forecast": Ability("says how a series goes on", forecast, ("fill",), reads=None),
+    "series": Ability("names the class of a series", classify_series, reads=None),
 }
 
 
@@ -79,7 +80,7 @@ class Pipeline:
         self.check_options(options)
         if told := {name: options.pop(name) for name in GENERATION if name in options}:
             options["generation"] = GenerationOptions.from_dict(told)
-        if self.task in READS and not isinstance(inputs, str):  # one text alone is told of where it is read
+        if not isinstance(inputs, str):  # one text alone is told of where it is read
             check_inputs(inputs, self.task)
         return self.run(inputs, **options)
 
@@ -131,7 +132,11 @@ def pipeline(
 
 
 def check_inputs(inputs: Any, task: str) -> None:
-    one, several = READS[task]
+    """A list of what the model reads; of a series, that is checked where it is read."""
+    reads = ABILITIES[task].reads
+    if reads is None:
+        return
+    one, several = reads
     if not isinstance(inputs, Sequence):
         raise InputError(f"the inputs are {inputs!r:.60}: expected a list of {several}")
     for i, given in enumerate(inputs):
