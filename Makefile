@@ -18,7 +18,7 @@ test: $(VENV)/.installed-dev
 
 # Every family, head and config, kills, the browser, whole trainings.
 test-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow -n auto --dist loadgroup
+	$(BIN)/python -m pytest -m slow -n auto --dist worksteal
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check

@@ -23,14 +23,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(SLOWEST))
-        for costly in {"demo", "browser"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(costly))  # made once, by one worker
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The run of a whole demo, and what it printed. It trains for minutes: only slow tests ask for it."""
+    """The run of a whole demo, and what it printed. It trains for minutes: only slow tests ask for it, and a worker of
+    xdist takes the one that another has made."""
+    from filelock import FileLock
     from helpers.command import python
 
-    out = tmp_path_factory.mktemp("demo") / "demo"
-    return out, python("-m", "glassformer", "demo", "--out", out, patience=SLOWEST)
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    out, said = shared / "demo", shared / "demo.txt"
+    with FileLock(shared / "demo.lock"):
+        if not said.is_file():
+            said.write_text(python("-m", "glassformer", "demo", "--out", out, patience=SLOWEST), encoding="utf-8")
+    return out, said.read_text(encoding="utf-8")
