@@ -1,8 +1,10 @@
 """Classes of images: from files, a folder, and an idx file."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -11,13 +13,17 @@ from helpers.head_checkpoints import (
     LABELS,
     SMALL,
 )
+from PIL import Image
+
+import glassformer as gf
+from glassformer.data.images import read_image
+from glassformer.errors import InputError
+from glassformer.figures.png import as_png
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["ViT", "DeiT"])
 def test_images(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import numpy as np
-    from PIL import Image
 
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(
@@ -52,15 +58,13 @@ def test_images(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run("predict", tmp_path, tmp_path / "none.png") == 2
     assert "none.png: there is no such image file" in capsys.readouterr().err
     assert run("predict", tmp_path, tmp_path / "config.json") == 2
-    assert "is no image that pillow reads" in capsys.readouterr().err
+    assert "cannot be read as a picture: expected a file such as .png or .jpg" in capsys.readouterr().err
     (tmp_path / "preprocessor_config.json").unlink()
     assert run("predict", tmp_path, *files) == 2
     assert "has no preprocessor_config.json" in capsys.readouterr().err
 
 
 def test_images_of_a_folder_and_of_an_idx_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import numpy as np
-    from PIL import Image
 
     model = tmp_path / "model"
     config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8, num_channels=1, id2label=LABELS)
@@ -88,3 +92,16 @@ def test_images_of_a_folder_and_of_an_idx_file(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "none").mkdir()
     assert run("predict", model, "--file", tmp_path / "none") == 2
     assert "has no image in it" in capsys.readouterr().err
+
+
+def test_what_training_refuses_of_an_image_so_does_prediction(folder_of: Callable[[str], Path], tmp_path: Path) -> None:
+    """More than 8 bits a pixel, and half a file: refused by name, not rounded or guessed."""
+    deep, half = tmp_path / "deep.png", tmp_path / "half.png"
+    Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000).save(deep)
+    half.write_bytes(as_png(np.zeros((8, 8), np.uint8))[:45])
+    predict = gf.pipeline(folder_of("image"))
+    for file, said in ((deep, "has more than 8 bits a pixel"), (half, "cannot be read as a picture")):
+        with pytest.raises(InputError, match=f"{file.name} {said}"):
+            predict([str(file)])
+        with pytest.raises(InputError, match=f"{file.name} {said}"):
+            read_image(file, 8, "grey")

@@ -10,17 +10,21 @@ A picture that cannot be read is an error that names it, or is left out and coun
 """
 
 import gzip
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.files import read_table
 from glassformer.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Mode = Literal["grey", "rgb"]
 Pixels = NDArray[np.uint8]
@@ -30,6 +34,7 @@ PARTS = {"train": "train", "valid": "validation", "validation": "validation", "v
 IDX_PARTS = {"train": "train", "t10k": "test"}
 IDX_PIXELS, IDX_LABELS = 0x0803, 0x0801  # unsigned bytes of three dimensions, and of one
 CHANNELS = {"grey": 1, "rgb": 3}
+BICUBIC = 3  # as pillow numbers its filters
 
 
 @dataclass(frozen=True)
@@ -205,35 +210,64 @@ def check_alike(look: Look, first: Look, size: int | None, mode: Mode | None) ->
 
 def read_image(file: Path, size: int, mode: Mode) -> Pixels:
     """One picture (C, Y, X): its shorter side brought to size, and what is then outside a centred square cut off."""
-    from PIL import Image
-
     image = open_image(file).convert("L" if mode == "grey" else "RGB")
-    short = min(image.size)
-    if short != size:
-        both = (size * image.width // short, size * image.height // short)
-        image = image.resize(both, Image.Resampling.BICUBIC)
-    left, top = (image.width - size) // 2, (image.height - size) // 2
-    pixels = np.asarray(image.crop((left, top, left + size, top + size)))
+    pixels = np.asarray(fitted(image, resize=size, resample=BICUBIC, crop=(size, size)))
     return pixels[None] if mode == "grey" else pixels.transpose(2, 0, 1)  # (C, Y, X)
 
 
-def open_image(file: Path):  # type: ignore[no-untyped-def]  # pillow may not be installed
+def open_image(file: Path) -> "Image":
+    """As `load_image`, for a data set: there a picture that cannot be read may be left out."""
     try:
-        from PIL import Image
+        return load_image(file, str(file))
+    except InputError as error:
+        raise InputError(f"{error}. Replace it, or ask for skip=True (--skip-corrupt)") from None
+
+
+def load_image(
+    source: Path | BinaryIO,
+    name: str,
+    *,
+    formats: tuple[str, ...] | None = None,
+    check: Callable[[int, int], None] = lambda width, height: None,
+) -> "Image":
+    """A whole picture in memory, in whatever mode it has; those of more than 8 bits a pixel are refused, not rounded.
+
+    `check` may refuse it by its width and height, before its pixels are unpacked.
+    """
+    try:
+        from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise InputError("reading pictures needs pillow: pip install 'glassformer[vision]'") from None
     try:
-        with Image.open(file) as image:
+        with warnings.catch_warnings(action="ignore"), Image.open(source, formats=formats) as image:
+            check(*image.size)
             image.load()
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputError(
-            f"{file} cannot be read as a picture: {error}. Replace it, or ask for skip=True (--skip-corrupt)"
-        ) from None
+    except InputError:
+        raise
+    except Image.DecompressionBombError:
+        raise InputError(f"{name} has too many pixels: make it smaller") from None
+    except UnidentifiedImageError:
+        raise InputError(f"{name} cannot be read as a picture: expected a file such as .png or .jpg") from None
+    except Exception as error:  # a file that is not what it says can fail anywhere in its decoder
+        raise InputError(f"{name} cannot be read as a picture ({error}): expected a whole file") from None
     if image.mode in ("I", "F") or image.mode.startswith("I;"):
-        raise InputError(
-            f"{file} has more than 8 bits a pixel ({image.mode}): convert it to 8 first, or ask for skip=True "
-            "(--skip-corrupt)"
-        )
+        raise InputError(f"{name} has more than 8 bits a pixel ({image.mode}): convert it to 8 first")
+    return image
+
+
+def fitted(
+    image: "Image", *, resize: tuple[int, int] | int | None, resample: int, crop: tuple[int, int] | None
+) -> "Image":
+    """A picture brought to (height, width), or by its shorter side, the other in proportion; then cut to its centre."""
+    if isinstance(resize, int):
+        short = min(image.size)
+        resize = (resize * image.height // short, resize * image.width // short)
+    if resize is not None:
+        image = image.resize((resize[1], resize[0]), resample=resample)
+    if crop is not None:
+        height, width = crop
+        top, left = (image.height - height) // 2, (image.width - width) // 2
+        image = image.crop((left, top, left + width, top + height))
     return image
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.preparation import Preparation
 from glassformer.core.model import Transformer
+from glassformer.data.images import fitted, load_image
 from glassformer.errors import InputError
 from glassformer.predict.answers import Label, Labels, as_labels
 from glassformer.predict.calls import BATCH, in_batches
@@ -19,8 +20,6 @@ from glassformer.predict.prepared import Line, Prepared, plain
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-NO_PILLOW = "images are read with pillow, which is not here: pip install 'glassformer[vision]'"
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,9 @@ def read_colours(file: str | Path | Picture, preparation: Preparation) -> NDArra
     if isinstance(file, Picture) and is_ready(file.pixels, preparation):
         pixels = file.pixels
     else:
-        pixels = np.asarray(resized(open_image(file, preparation), preparation))
+        image = open_image(file, preparation)
+        resize, crop = preparation.resize, preparation.crop
+        pixels = np.asarray(fitted(image, resize=resize, resample=preparation.resample, crop=crop))
     height, width = pixels.shape[:2]
     return pixels.reshape(height, width, -1).transpose(2, 0, 1).copy()  # (C, Y, X)
 
@@ -111,28 +112,12 @@ def is_ready(pixels: NDArray[np.uint8], preparation: Preparation) -> bool:
 
 
 def open_image(file: str | Path | Picture, preparation: Preparation) -> "Image":
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise InputError(NO_PILLOW) from None
-    try:
-        opened = Image.fromarray(file.pixels) if isinstance(file, Picture) else Image.open(file)
-        return opened.convert("RGB" if len(preparation.mean) == 3 else "L")
-    except FileNotFoundError:
-        raise InputError(f"{file}: there is no such image file") from None
-    except (UnidentifiedImageError, IsADirectoryError):
-        raise InputError(f"{file} is no image that pillow reads: expected a file such as .png or .jpg") from None
+    if isinstance(file, Picture):
+        from PIL import Image
 
-
-def resized(image: "Image", preparation: Preparation) -> "Image":
-    if preparation.resize is not None:
-        size = preparation.resize
-        if isinstance(size, int):  # the shorter side, the other in proportion
-            short = min(image.size)
-            size = (size * image.height // short, size * image.width // short)
-        image = image.resize((size[1], size[0]), resample=preparation.resample)
-    if preparation.crop is not None:
-        height, width = preparation.crop
-        top, left = (image.height - height) // 2, (image.width - width) // 2
-        image = image.crop((left, top, left + width, top + height))
-    return image
+        opened = Image.fromarray(file.pixels)
+    elif not Path(file).is_file():
+        raise InputError(f"{file}: there is no such image file. Expected one such as .png or .jpg")
+    else:
+        opened = load_image(Path(file), str(file))
+    return opened.convert("RGB" if len(preparation.mean) == 3 else "L")

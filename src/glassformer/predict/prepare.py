@@ -39,30 +39,15 @@ def ability_of(model: Transformer, name: str = "this") -> str:
     return {"class": "classify", "token": "tokens", "span": "answer"}.get(head, "embed")
 
 
-def preparer_of(
-    model: Transformer,
-    folder: Path,
-    *,
-    source_language: str | None = None,
-    target_language: str | None = None,
-    limit: int | None = None,
-) -> Preparer:
-    """Whoever prepares inputs for the model of a folder, as its files say. `limit`: `TextPreparer`."""
+def preparer_of(model: Transformer, folder: Path) -> Preparer:
+    """Whoever prepares inputs for the model of a folder, as its files say."""
     if model.config.image is not None:
         return ImagePreparer(model, read_preparation(folder, model.config))
     if model.config.series is not None:
         return SeriesPreparer(model, read_scale(folder))
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.config.vocab_size or 0)
-    return TextPreparer(
-        model,
-        tokenizer,
-        ability_of(model, str(folder)),
-        recipe=read_recipe(folder) or MEAN,
-        source_language=source_language,
-        target_language=target_language,
-        limit=limit,
-    )
+    return TextPreparer(model, tokenizer, ability_of(model, str(folder)), recipe=read_recipe(folder) or MEAN)
 
 
 def text_preparer(model: Transformer, tokenizer: Tokenizer) -> TextPreparer:

@@ -42,6 +42,12 @@ class TextPreparer:
         self.limit = least(reads.room, recipe.max_length, limit)  # tokens of a text
         self.room = least(model.config.last_stack.room, limit)  # tokens of what a decoder reads
 
+    def limited(self, limit: int, **languages: str | None) -> "TextPreparer":
+        """The same for a caller who takes texts of at most so many tokens, in these languages."""
+        return TextPreparer(
+            self.model, self.tokenizer, self.ability, recipe=self.recipe, limit=limit, **languages
+        )  # fmt: skip
+
     def prepare(
         self,
         text: str,

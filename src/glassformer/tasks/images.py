@@ -15,7 +15,7 @@ from glassformer.checkpoints.preparation import Preparation, read_preparation, w
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.digits import digits
-from glassformer.data.images import CHANNELS, Images, Mode, Pixels, read_images
+from glassformer.data.images import BICUBIC, CHANNELS, Images, Mode, Pixels, read_images
 from glassformer.data.split import split
 from glassformer.errors import InputError
 from glassformer.predict.images import normalised, read_colours
@@ -27,7 +27,6 @@ from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ImagesSettings
 from glassformer.training.task import Batch, Scores, spread
 
-BICUBIC = 3  # as pillow numbers its filters
 JUDGED = 256  # images that are looked at together
 MEANS = 5000  # training images that the nearest-mean baseline looks at
 

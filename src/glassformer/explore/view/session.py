@@ -33,7 +33,7 @@ from glassformer.explore.view.shown import (
 from glassformer.figures.png import as_data_url
 from glassformer.inspect.steps.step import LEGEND
 from glassformer.predict.pipeline import pipeline
-from glassformer.predict.prepare import preparer_of
+from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import SeriesPreparer, future_of
 from glassformer.predict.texts import TextPreparer
@@ -85,7 +85,9 @@ class Session:
         self.model.eval()
         self.steps, self.costs = steps_of(self.model), Costs(self.model)
         check_languages(self.task, loaded.tokenizer, self.languages)
-        self.preparer = preparer_of(self.model, self.folder, **self.languages, limit=MOST_TOKENS)
+        self.preparer: Preparer = loaded.preparer
+        if isinstance(self.preparer, TextPreparer):
+            self.preparer = self.preparer.limited(MOST_TOKENS, **self.languages)
         self.examples, self.given = self.list_examples()
         self.views: OrderedDict[str, View] = OrderedDict()
         self.calls = Semaphore(1)  # one of the model at a time

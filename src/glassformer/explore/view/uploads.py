@@ -6,16 +6,15 @@ import io
 import logging
 import re
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.data.images import load_image
 from glassformer.data.series import ASK_FOR_FILL, Series, Values, read_series
 from glassformer.errors import InputError
-from glassformer.predict.images import NO_PILLOW
 from glassformer.predict.inputs import as_numbers
 from glassformer.predict.series import as_values
 
@@ -34,21 +33,8 @@ def open_image(url: Any) -> NDArray[np.uint8]:
         content = base64.b64decode(url.partition(";base64,")[2], validate=True)
     except (binascii.Error, ValueError):
         raise InputError("the image is not valid base64: send the file again") from None
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InputError(NO_PILLOW) from None
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of what is odd in a file: the terminal is no place for it
-            opened = Image.open(io.BytesIO(content), formats=FORMATS)
-            check_size(opened.width, opened.height)
-            return np.asarray(opened.convert("L" if opened.mode in ("1", "L", "I", "I;16") else "RGB"))
-    except InputError:
-        raise
-    except Image.DecompressionBombError:
-        raise InputError(f"the image has too many pixels: expected at most {SIDE} x {SIDE}. Make it smaller") from None
-    except Exception:  # a file that is not what it says can fail anywhere in its decoder
-        raise InputError("the image cannot be read: expected a whole file such as .png or .jpg") from None
+    opened = load_image(io.BytesIO(content), "the image", formats=FORMATS, check=check_size)
+    return np.asarray(opened.convert("L" if opened.mode in ("1", "L") else "RGB"))
 
 
 def check_size(width: int, height: int) -> None:
