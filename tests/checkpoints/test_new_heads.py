@@ -191,3 +191,11 @@ def test_a_new_head_has_the_dtype_of_the_rest(made: Made) -> None:
     model = gf.load(made("BertForMaskedLM"), head="class", num_classes=3, dtype=torch.bfloat16)
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
     assert all(p.is_meta for p in gf.load(made("BertForMaskedLM"), head="class", device="meta").parameters())
+
+
+def test_a_head_that_does_without_the_decoder_leaves_it_in_the_file(made: Made, tmp_path: Path) -> None:
+    model = gf.load(made("T5ForConditionalGeneration"), head="token", num_classes=3)
+    assert model.decoder is None
+    gf.save(model, tmp_path / "tagger")
+    theirs = opened_by_transformers(tmp_path / "tagger", "T5ForTokenClassification")
+    assert torch.allclose(logits(theirs), logits(model), atol=1e-5)

@@ -18,6 +18,7 @@ import glassformer as gf
 from glassformer.checkpoints import golden
 from glassformer.checkpoints.verify import Certificate
 from glassformer.core import cache, context, feedforward, norms, positions, stack
+from glassformer.verbs.verify import VerifySettings, write_certificate
 
 NAMED = {str(sample): sample for sample in SAMPLES}
 THEIRS = {
@@ -450,3 +451,45 @@ def test_golden_values_that_cannot_be_read_are_named(folders: dict[str, Path], t
     check = next(check for check in gf.verify(tmp_path / "model").checks if check.name == "golden values")
     assert check.verdict == "differs"
     assert "does not hold golden values" in check.note
+
+
+def noted(folder: Path, check: str) -> tuple[str, str]:
+    return next((found.verdict, found.note) for found in gf.verify(folder).checks if found.name == check)
+
+
+def test_golden_values_of_another_model(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["own alibi"], tmp_path / "model")
+    file = tmp_path / "model" / "golden.json"
+    whole = json.loads(file.read_text(encoding="utf-8"))
+    (name,) = whole["outputs"]
+    for outputs, said in (
+        ({"other": whole["outputs"][name]}, f"golden.json holds other; the model answers with {name}"),
+        ({name: {**whole["outputs"][name], "shape": [1, 2, 3]}}, "in golden.json it has"),
+    ):
+        file.write_text(json.dumps({**whole, "outputs": outputs}), encoding="utf-8")
+        verdict, note = noted(tmp_path / "model", "golden values")
+        assert verdict == "differs"
+        assert said in note
+
+
+def test_what_cannot_be_compared_is_said(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scaling = gf.RotaryScaling(type="dynamic", factor=2.0, trained_len=3)
+    stretched = STACK.replace(positions="rotary", layer_kinds=(gf.LayerKind(rotary_scaling=scaling),))
+    torch.manual_seed(0)
+    gf.save(gf.Transformer(gf.TransformerConfig(decoder=stretched, vocab_size=30)), tmp_path / "model")
+    said = "dynamic positions depend on the length beyond 3"
+    assert noted(tmp_path / "model", "batch = single") == ("-", said)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("glassformer.checkpoints.verify.save", full)
+    verdict, note = noted(folders["own alibi"], "save -> load")
+    assert verdict == "-"
+    assert "a copy could not be written: [Errno 28] No space left on device" in note
+
+
+def test_a_certificate_of_a_hub_id_is_written_only_where_it_is_told() -> None:
+    assert write_certificate(gf.verify, VerifySettings(model="someone/something")) is None  # type: ignore[arg-type]

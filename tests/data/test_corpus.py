@@ -197,3 +197,14 @@ def test_a_large_vocabulary_takes_four_bytes(tmp_path: Path) -> None:
     corpus = write_corpus([tmp_path / "a.txt"], characters, tmp_path / "corpus")
     assert corpus.tokens.dtype.itemsize == 4
     assert corpus.tokens[0] == characters.id_of("<69999>")
+
+
+def test_too_little_for_a_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match="no text was given: expected documents"):
+        corpus_from_texts([" "], tokenizer)
+    one = corpus_from_texts(["word"], train_tokenizer(["word"] * 3, 100, "bpe"))
+    with pytest.raises(InputError, match=r"a corpus of \d tokens is too short to train on some and hold out others"):
+        one.part(0, 1, (0, 0), (4, 0)).split(0.5, tokenizer)
+    (tmp_path / "index.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"is no whole corpus \('tokens'\). Delete it and make it again"):
+        open_corpus(tmp_path)

@@ -154,3 +154,9 @@ def test_the_shared_copies(tmp_path: Path, name: str) -> None:
     assert [checksum(file) for file in files] == [file.sha256 for file in KNOWN[name].files]
     assert sum(file.stat().st_size for file in files) == KNOWN[name].size
     assert known.fetch(name, tmp_path, tmp_path) == files
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, server: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file.* cannot be written: "):
+        fetch("tiny", tmp_path / "file")

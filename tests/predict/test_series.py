@@ -211,3 +211,19 @@ def test_classes_of_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     file.write_text("1, 2, three\n", encoding="utf-8")
     assert run("predict", tmp_path / "run", "--file", file) == 2
     assert "rows.csv, line 1: 'three' is not a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ['{"names": ["a"]}', '{"names": ["a"], "mean": ["x"], "deviation": [1]}'])
+def test_a_scale_that_cannot_be_read_is_named(content: str, tmp_path: Path) -> None:
+    own_series_model(tmp_path / "run", head="forecast", series={"horizon": 3})
+    (tmp_path / "run" / "series.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"series\.json cannot be used .*: expected names, mean and deviation, each a"):
+        gf.pipeline(tmp_path / "run")
+
+
+def test_values_that_are_no_series(forecaster: Path) -> None:
+    predict = gf.pipeline(forecaster)
+    with pytest.raises(InputError, match="fill is for a file: values that are given as they are have nothing missing"):
+        predict(waves(), fill="previous")
+    with pytest.raises(InputError, match=r"the series has shape \(1, 30, 2\): expected \(time, channels\) or \(time\)"):
+        predict(waves()[None])

@@ -307,3 +307,23 @@ def test_words_are_cut_differently_in_each_epoch(tmp_path: Path, texts: Path, pa
 def test_a_loaded_model_keeps_its_pooling(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--pooling is 'max': a model that is loaded"):
         tiny(tmp_path, init="somewhere", pooling="max", **OWN)
+
+
+def test_a_loaded_model_that_reads_something_else(tmp_path: Path, texts: Path) -> None:
+    rows = [f"{label},{','.join(map(str, values))}" for label, values in series_rows(20, 1)]
+    series = write(tmp_path / "rows.csv", rows)
+    stack = gf.StackConfig(d_model=16, num_layers=1, num_heads=2)
+    reader = gf.TransformerConfig(encoder=stack, vocab_size=100, head="class", num_classes=2)
+    looker = gf.TransformerConfig(
+        encoder=stack, series=gf.SeriesConfig(length=12, patch=4), head="class", num_classes=2
+    )
+    tokenizer = train_tokenizer(["so cat 3 red"], 64, "characters")
+    for name, config in (("reader", reader), ("looker", looker)):
+        gf.save(gf.Transformer(config), tmp_path / name, tokenizer=tokenizer if name == "reader" else None)
+    loaded = {**OWN, "rate": None, "head": "class"}
+    with pytest.raises(InputError, match="reader reads no series: expected a model that was trained on some"):
+        made(tmp_path / "run", series, reads="series", init=str(tmp_path / "reader"), **loaded)
+    with pytest.raises(InputError, match=r"rows\.csv, line \d+: 40 values, and the model reads 12"):
+        made(tmp_path / "run", series, reads="series", init=str(tmp_path / "looker"), **loaded)
+    with pytest.raises(InputError, match="--reads series needs --data: there are no built-in series with classes"):
+        Classify(tiny(tmp_path / "run", reads="series"))

@@ -194,3 +194,13 @@ def test_a_split_is_the_one_that_was_asked_for(tmp_path: Path, capsys: pytest.Ca
     capsys.readouterr()
     assert scores_of(capsys, out)["count"] == scores_of(capsys, out, "--split", "test")["count"] == 364
     assert scores_of(capsys, out, "--split", "valid")["count"] == 143
+
+
+def test_tasks_and_splits_that_do_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="task is 'translation': expected one of translate, "):
+        gf.evaluate(tmp_path, task="translation")
+    with pytest.raises(InputError, match="split is 'train': expected 'valid' or 'test'"):
+        gf.evaluate(tmp_path, split="train")  # type: ignore[arg-type]
+    (tmp_path / "run.json").write_text('{"task": "paint", "settings": {}}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"run\.json: the task is 'paint', expected one of translate, "):
+        gf.evaluate(tmp_path)

@@ -224,3 +224,5 @@ def test_images_that_a_loaded_model_does_not_read(trained: Path, photos: Path) -
     loaded = {"init": str(trained), "d_model": None, "num_layers": None, "num_heads": None, "data": photos}
     with pytest.raises(InputError, match=r"reads 16 pixels a side and 3 channels, and these images have 16 and 1"):
         made(**loaded, head="class", grey=True)
+    with pytest.raises(InputError, match="--head span: images trains a model with head 'class'"):
+        made(**loaded, head="span")

@@ -17,9 +17,10 @@ from glassformer.cli import main
 from glassformer.core.model import IGNORE
 from glassformer.data.corpus import corpus_from_texts
 from glassformer.errors import InputError
-from glassformer.tasks.corpora import covering, window_starts
+from glassformer.tasks.corpora import covering, hold_out, window_starts
 from glassformer.tasks.lm import LanguageModel
 from glassformer.tasks.settings import LmSettings
+from glassformer.text import train_tokenizer
 from glassformer.training.run import check_free, run
 
 STORIES = ["A cat sat on a mat. ", "Der Hund läuft. ", "고양이가 잔다. ", "One two three four five six. "]
@@ -230,3 +231,13 @@ def test_empty_documents_are_counted(tmp_path: Path) -> None:
     table = tmp_path / "rows.csv"
     table.write_text("text\n" + "".join(f"row {i} of a table of rows\n" if i % 10 else '""\n' for i in range(60)))
     assert made(tmp_path / "run", table).describe()["data"].endswith("; 6 empty documents left out")
+
+
+def test_a_text_too_short_to_hold_some_of_it_out(tmp_path: Path) -> None:
+    lossy = train_tokenizer(["word and word"] * 3, 64)
+    corpus, settings = corpus_from_texts(["word and  ü word " * 100], lossy), tiny(tmp_path)
+    with pytest.raises(InputError, match="no part can be held out whose bytes are known"):
+        hold_out(corpus, settings, lossy, counts_bytes=True)
+    train, valid = hold_out(corpus, settings, lossy, counts_bytes=False)
+    assert len(train) + len(valid) == len(corpus)
+    assert train.num_bytes + valid.num_bytes == corpus.num_bytes

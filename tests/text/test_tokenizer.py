@@ -169,3 +169,9 @@ def test_a_file_that_adds_nothing_around_a_text(tokenizer: Tokenizer, tmp_path: 
     assert encoded.input_ids[1].tolist() == [0] * encoded.input_ids.shape[1]
     assert not encoded.attention_mask[1].any()
     assert plain.encode([""]).input_ids.shape == (1, 0)
+
+
+def test_tokens_and_ids_that_do_not_exist(tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match="the vocabulary has no token '<nothing>'"):
+        tokenizer.id_of("<nothing>")
+    assert tokenizer.readable(10**6) == "<1000000>", "a table may have rows that no token uses"

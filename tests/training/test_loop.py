@@ -14,6 +14,7 @@ from glassformer.errors import InputError
 from glassformer.predict.writing import translate
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
+from glassformer.training.loop import check_precision
 from glassformer.training.run import check_free
 from glassformer.training.schedule import highest_rate, rate_factor
 
@@ -271,3 +272,21 @@ def test_pairs_of_the_user_are_split_once_and_for_all(tmp_path: Path) -> None:
     (tmp_path / "one.tsv").write_text("a\tb\n", encoding="utf-8")
     with pytest.raises(InputError, match="has 1 examples: too few"):
         Translate(tiny(tmp_path / "run", data=[str(tmp_path / "one.tsv")]))
+
+
+def test_a_metric_that_the_task_does_not_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translate, "validate", lambda self: {"loss": 1.0})
+    with pytest.raises(InputError, match="--metric perplexity was not measured; known are loss"):
+        train(tiny(tmp_path / "run", metric="perplexity"))
+
+
+def test_half_precision_is_taken_only_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    with pytest.raises(InputError, match="--precision float16 needs a GPU"):
+        check_precision("float16", cpu)
+    seconds = {torch.float32: 1.0, torch.bfloat16: 3.0}
+    monkeypatch.setattr("glassformer.training.loop.time_product", lambda dtype, device: seconds[dtype])
+    with pytest.raises(InputError, match=r"a product of matrices takes 3\.0 times as long as in float32. Leave it out"):
+        check_precision("bfloat16", cpu)
+    seconds[torch.bfloat16] = 0.5
+    check_precision("bfloat16", cpu)

@@ -231,3 +231,12 @@ def test_a_training_ends_with_its_report(tmp_path: Path) -> None:
     assert "On 500 pairs that it was not trained on." in text
     assert f"glassformer eval {out}" in text
     assert read.count("svg") >= 4
+
+
+def test_a_report_of_a_run_that_wrote_nothing_down(tmp_path: Path) -> None:
+    """No curve was written, no time is known, and a forecast has nothing to be compared with."""
+    curve = Curve(name="load", past=[1.0, 2.0], truth=[], forecast=[3.0])
+    page, read = write(tmp_path, Scores(metrics={"mse": 0.5}, count=1, unit="windows", curves=[curve]), [])
+    assert read.count("svg") == 1
+    assert "the forecast" in page
+    assert "what came" not in page

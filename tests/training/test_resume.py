@@ -221,3 +221,13 @@ def test_killed_ten_times_at_random_moments(tmp_path: Path) -> None:
     whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     for name, value in whole.items():
         assert torch.equal(cut[name], value), name
+
+
+def test_a_checkpoint_of_another_model_is_named(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "run"))
+    file = tmp_path / "run" / "run.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    record["settings"]["d_model"] = 32
+    file.write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(InputError, match=r"does not fit this model \(.*: was the run started otherwise\?"):
+        train(tiny(tmp_path / "run", d_model=32, steps=5, resume=True))

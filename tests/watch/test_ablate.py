@@ -106,3 +106,8 @@ def test_every_attention_has_a_path() -> None:
 def test_a_head_that_does_not_exist(heads: Any, said: str) -> None:
     with pytest.raises(InputError, match=said), ablate(make_model(), heads):
         pass
+
+
+def test_a_module_without_a_stack_has_no_heads() -> None:
+    with pytest.raises(InputError, match="a Linear has no Stack inside: give a Transformer or a Stack"):
+        attention_sites(torch.nn.Linear(2, 2))

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import glassformer as gf
 from glassformer.checkpoints.example import make_example
+from glassformer.errors import InputError
 from glassformer.watch.activations import attention_names
 
 GENERATING = [name for name, fields in MODELS.items() if "decoder" in fields and name != "span"]
@@ -190,3 +191,11 @@ def test_a_record_follows_the_rows_of_a_reordered_cache() -> None:
     with torch.no_grad(), gf.record(model) as whole:
         model(ids[rows])
     torch.testing.assert_close(seen["decoder.blocks.0.attn"], whole["decoder.blocks.0.attn"])
+
+
+def test_a_module_without_a_stack_cannot_be_watched() -> None:
+    with (
+        pytest.raises(InputError, match="a Linear has no Stack inside: give a Transformer or a Stack"),
+        gf.record(torch.nn.Linear(2, 2)),
+    ):
+        pass

@@ -109,3 +109,8 @@ def test_shares_add_up_and_the_feed_forward_holds_two_thirds_of_a_block() -> Non
     assert parts["decoder feed-forward"] / sum(p.numel() for p in both.decoder.blocks.parameters()) == pytest.approx(
         1 / 2, abs=0.01
     )
+
+
+def test_a_decoder_alone_has_no_table_of_encoder_blocks() -> None:
+    tables = params.parameter_tables(gf.Transformer(CONFIGS["decoder"]))
+    assert [table.columns[0].header for table in tables] == ["kind", "the 3 decoder blocks", "layer"]
