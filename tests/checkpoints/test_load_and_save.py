@@ -34,6 +34,16 @@ def test_save_then_load_is_the_same_model(name: str, tmp_path: Path) -> None:
     assert torch.equal(again(ids, **more).logits, model(ids, **more).logits)
 
 
+def test_a_pooler_of_our_own_format(tmp_path: Path) -> None:
+    """Its file holds what it says: a family's may lack the pooler that its class has."""
+    model = gf.Transformer(gf.TransformerConfig(encoder=STACK, vocab_size=30, head="pool", pooling="first")).eval()
+    gf.save(model, tmp_path / "model")
+    again = gf.load(tmp_path / "model")
+    assert again.config == model.config
+    ids = torch.randint(0, 20, (2, 6))
+    assert torch.equal(again(ids).pooled, model(ids).pooled)
+
+
 def test_a_shared_table_is_stored_once_and_stays_shared(tmp_path: Path) -> None:
     model = gf.Transformer(models()["both"])
     gf.save(model, tmp_path / "model")

@@ -45,10 +45,8 @@ class Layout:
         """What the file calls the language head's matrix."""
         assert self.family is not None
         table = self.family.head(self.head).table(self.config.replace(tie_embeddings=False))
-        for name, place in table.items():
-            if place in ("head.out.weight", "head.out.*"):
-                return name.replace("*", "weight")
-        return ""
+        matrix = ("head.out.weight", "head.out.*")
+        return next(name.replace("*", "weight") for name, place in table.items() if place in matrix)
 
     def head_in(self, file_names: Iterable[str]) -> str | None:
         """The kind of head that a file has by the names in it; None if they are those of no head."""
@@ -63,8 +61,8 @@ class Layout:
 
     def lacks_pooler(self, file_names: Iterable[str]) -> bool:
         """Whether this is a base model that pools, and the file is of one that does not."""
-        if self.family is None or self.head != "pool":
-            return False
+        if self.family is None:
+            return False  # our own files hold what they say
         pooler = known(_prefixed(self.family.head("pool").table(self.config), self._prefix(file_names)))
         return not any(pooler.fullmatch(name) for name in file_names)
 
