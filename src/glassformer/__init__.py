@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from glassformer.core.stack import Stack as Stack
     from glassformer.errors import InputError as InputError
     from glassformer.generation import generate as generate
+    from glassformer.generation.engine import engine as engine
     from glassformer.inspect.ledger.ledger import ledger as ledger
     from glassformer.predict.pipeline import pipeline as pipeline
     from glassformer.tasks.evaluate import evaluate as evaluate
@@ -58,6 +59,7 @@ _HOME = {
     "glassformer.core.stack": ("Stack",),
     "glassformer.errors": ("InputError",),
     "glassformer.generation": ("generate",),
+    "glassformer.generation.engine": ("engine",),
     "glassformer.watch.ablate": ("ablate",),
     "glassformer.inspect.ledger.ledger": ("ledger",),
     "glassformer.watch.record": ("record",),

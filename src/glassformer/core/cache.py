@@ -7,6 +7,7 @@ model, not for training: what it holds is overwritten in place. Read next: `atte
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import InputError
@@ -20,9 +21,20 @@ class Cache:
     keep: Tensor | None = None  # (B, S), True = a token; None while no padding was seen
     positions: Tensor | None = None  # (B, S), or (1, S) where all rows count alike
     memory_keep: Tensor | None = None  # (B, S) of the source
+    gaps: bool | None = None  # whether padding may stand between tokens; None: nobody knows
     reorders: list[Tensor] = field(default_factory=list)  # what `reorder` was told, for those who follow the rows
     _self: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # buffers with room to grow
     _cross: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def kept(self, keep: Tensor | None, batch: int, length: int) -> Tensor | None:
+        """Which tokens are kept, past and present; None while no padding was seen."""
+        if keep is None and self.keep is not None:
+            return torch.cat([self.keep, self.keep.new_ones(batch, length)], dim=1)  # (B, S)
+        return keep
+
+    def numbered(self, keep: Tensor | None, length: int, device: torch.device) -> tuple[Tensor, int]:
+        """The positions of the tokens at hand, which come after all that was seen; and what these are below."""
+        return count_positions(keep, self.length, length, device), self.length + length
 
     def extend(self, keep: Tensor | None, positions: Tensor) -> Tensor:
         """Announces the tokens of a call, before the layers append what they make of them; returns all positions."""
@@ -88,3 +100,24 @@ def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:
     if old is not None:
         buffer[:, :, :length] = old[:, :, :length]
     return buffer
+
+
+def starts_of(documents: Tensor) -> Tensor:
+    """True where a text begins."""
+    return F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)  # (B, T)
+
+
+def count_positions(
+    keep: Tensor | None, past: int, length: int, device: torch.device, documents: Tensor | None = None
+) -> Tensor:
+    """Numbers the last `length` tokens, counting kept tokens only, so that left and right padding agree.
+
+    Each of the documents in a row is counted from 0.
+    """
+    if keep is None:
+        counted = torch.arange(past, past + length, device=device)[None]  # (1, T)
+    else:
+        counted = (keep.cumsum(dim=1) - 1).clamp(min=0)[:, past:]  # (B, T)
+    if documents is None:
+        return counted  # (B, T)
+    return counted - (counted * starts_of(documents)).cummax(dim=1).values  # (B, T)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import LayerKind
@@ -40,7 +39,9 @@ class Mask:
     causal: bool = False
     window: int | None = None
     bias: Callable[[Tensor, Tensor], Tensor] | None = None
-    positions: Tensor | None = None  # (B, S): what a bias counts with
+    positions: Tensor | None = None  # (B, S): what a bias counts keys with
+    asking: Tensor | None = None  # (B, T): and queries; the last of the keys, unless given
+    gaps: bool | None = None  # whether padding may stand between tokens; None: look
     documents: Tensor | None = None  # (B, S): which text each token is of, in a row that holds several
     _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once it was asked for
     _window_has_holes: bool = False
@@ -50,7 +51,12 @@ class Mask:
 
         There it must take no room in a window, which then counts kept tokens instead of places.
         """
-        if self.window is not None and self.keep is not None:
+        if self.asking is None and self.positions is not None:
+            self.asking = self.positions[:, self.keys - self.queries :]
+        if self.window is None or self.keep is None:
+            return
+        self._window_has_holes = bool(self.gaps)
+        if self.gaps is None:
             rises = self.keep[:, 0].int() + (self.keep[:, 1:] & ~self.keep[:, :-1]).sum(dim=1)  # (B)
             self._window_has_holes = bool((rises > 1).any())
 
@@ -91,10 +97,9 @@ class Mask:
             own = self.documents[:, first + rows.start : first + rows.stop, None]  # (B, T, 1)
             same = (own == self.documents[:, None, keys])[:, None]  # (B, 1, T, S)
             allowed = same if allowed is None else allowed & same
-        if self.bias is None or self.positions is None:
+        if self.bias is None or self.positions is None or self.asking is None:
             return allowed
-        queries = self.positions[:, first + rows.start : first + rows.stop]  # (B, T)
-        bias = self.bias(queries, self.positions[:, keys]).to(dtype)  # (B, H, T, S)
+        bias = self.bias(self.asking[:, rows], self.positions[:, keys]).to(dtype)  # (B, H, T, S)
         return bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
 
     def _nearby(self, rows: slice, keys: slice) -> Tensor:
@@ -200,27 +205,6 @@ def as_documents(documents: Tensor | None, keep: Tensor | None, shape: tuple[int
             f"Number the texts of a row in their order, such as 0 0 0 1 1 2"
         )
     return documents  # (B, T)
-
-
-def starts_of(documents: Tensor) -> Tensor:
-    """True where a text begins."""
-    return F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)  # (B, T)
-
-
-def count_positions(
-    keep: Tensor | None, past: int, length: int, device: torch.device, documents: Tensor | None = None
-) -> Tensor:
-    """Numbers the last `length` tokens, counting kept tokens only, so that left and right padding agree.
-
-    Each of the documents in a row is counted from 0.
-    """
-    if keep is None:
-        counted = torch.arange(past, past + length, device=device)[None]  # (1, T)
-    else:
-        counted = (keep.cumsum(dim=1) - 1).clamp(min=0)[:, past:]  # (B, T)
-    if documents is None:
-        return counted  # (B, T)
-    return counted - (counted * starts_of(documents)).cummax(dim=1).values  # (B, T)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.core.cache import Cache
-from glassformer.core.context import as_keep, starts_of
+from glassformer.core.cache import Cache, starts_of
+from glassformer.core.context import as_keep
 from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding, level_of
 from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead, SpanHead, TokenHead
 from glassformer.core.norms import LayerNorm, RMSNorm

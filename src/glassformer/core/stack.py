@@ -3,13 +3,12 @@
 The stack builds the `Context` of a call; nothing of a call stays in the module. Read next: `model.py`.
 """
 
-import torch
 from torch import Tensor, nn
 
 from glassformer.config import StackConfig
 from glassformer.core.block import Block
-from glassformer.core.cache import Cache
-from glassformer.core.context import Context, Mask, as_documents, as_keep, count_positions, watch_for
+from glassformer.core.cache import Cache, count_positions
+from glassformer.core.context import Context, Mask, as_documents, as_keep, watch_for
 from glassformer.core.embeddings import Embedding
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import Rotary, make_bias
@@ -81,8 +80,8 @@ class Stack(nn.Module):
         if cache is not None and cache.batch not in (None, batch):
             raise InputError(f"a cache of {cache.batch} sequences got a batch of {batch}: use one cache per batch")
         keep = as_keep(keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask")
-        if keep is None and cache is not None and cache.keep is not None:
-            keep = torch.cat([cache.keep, cache.keep.new_ones(batch, length)], dim=1)  # (B, S)
+        if cache is not None:
+            keep = cache.kept(keep, batch, length)
         if documents is not None and cache is not None:
             raise InputError("documents were given with a cache, which continues one text: leave one of the two out")
         if documents is not None and self.cross:
@@ -90,6 +89,8 @@ class Stack(nn.Module):
                 "documents were given to a stack that cross-attends: each row has one source, for one text"
             )
         documents = as_documents(documents, keep, (batch, length))
+        if positions is None and cache is not None:
+            return keep, None, *cache.numbered(keep, length, x.device)
         if positions is None:
             positions = count_positions(keep, past, length, x.device, documents)
             return keep, documents, positions, past + length if documents is None else int(positions.max()) + 1
@@ -117,7 +118,16 @@ class Stack(nn.Module):
             kinds=self.config.layer_kinds,
             masks={
                 kind: Mask(
-                    x.shape[1], length, keep, self.causal, kind.window, self.position_bias, key_positions, documents
+                    x.shape[1],
+                    length,
+                    keep,
+                    self.causal,
+                    kind.window,
+                    self.position_bias,
+                    key_positions,
+                    positions,
+                    None if cache is None else cache.gaps,
+                    documents,
                 )
                 for kind in self.kinds
             },

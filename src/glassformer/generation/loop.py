@@ -44,6 +44,82 @@ def generate(
     each other, the best first. Prompts may be padded on either side: padding is what `attention_mask` says, never
     guessed, and no penalty counts it. So a row is continued as it would be alone.
     """
+    return run(
+        Reader(model),
+        input_ids,
+        attention_mask=attention_mask,
+        decoder_input_ids=decoder_input_ids,
+        eos_token_id=eos_token_id,
+        pad_token_id=pad_token_id,
+        decoder_start_token_id=decoder_start_token_id,
+        generator=generator,
+        **choices,
+    )
+
+
+class Reader:
+    """A model, and what it has read of one generation: the plain way, which every other is held against."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model, self.cache = model, Cache()
+
+    def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
+        """Reads the source, if there is one, and the prompt; returns the logits of the token that follows."""
+        model = self.model
+        if model.encoder is None:
+            hidden = model.decode(prompt, mask, cache=self.cache)  # (B, T, D)
+            last = last_kept(mask, prompt)  # (B)
+            return next_logits(model, hidden[torch.arange(len(last), device=last.device), last])
+        memory = model.encode(input_ids, mask)  # (B, S, D)
+        hidden = model.decode(
+            prompt, encoder_last_hidden_state=memory, attention_mask=mask, cache=self.cache
+        )  # (B, T, D)
+        return next_logits(model, hidden[:, -1])
+
+    def read_on(self, history: Tensor) -> Tensor:
+        """The logits that follow these texts, of which only the last token is new.
+
+        Unless from here on the angles of all positions are others (longrope): then everything is read again.
+        """
+        assert self.model.decoder is not None  # `run` refuses a model without one
+        scalings = [kind.rotary_scaling for kind in self.model.decoder.kinds]
+        turns = {scaling.trained_len for scaling in scalings if scaling and scaling.type == "longrope"}
+        return self.read_again(history) if self.length in turns else self.step(history[:, -1])
+
+    @property
+    def length(self) -> int:
+        return self.cache.length
+
+    def step(self, token: Tensor) -> Tensor:
+        """The logits that follow one more token per row; everything before it is in the cache."""
+        return next_logits(self.model, self.model.decode(token[:, None], cache=self.cache)[:, -1])  # (B, V)
+
+    def read_again(self, history: Tensor) -> Tensor:
+        self.cache.crop(0)
+        keep = history < self.model.config.output_vocab_size  # (B, T)
+        hidden = self.model.decode(history.masked_fill(~keep, 0), keep, cache=self.cache)  # (B, T, D)
+        return next_logits(self.model, hidden[:, -1])
+
+    def reorder(self, rows: Tensor, *, same_source: bool = False) -> None:
+        """Row i becomes what row rows[i] was."""
+        self.cache.reorder(rows, same_source=same_source)
+
+
+@torch.no_grad()
+def run(
+    reader: Reader,
+    input_ids: Tensor,
+    *,
+    attention_mask: Tensor | None = None,
+    decoder_input_ids: Tensor | None = None,
+    eos_token_id: int | Sequence[int] | None = None,
+    pad_token_id: int | None = None,
+    decoder_start_token_id: int | None = None,
+    generator: torch.Generator | None = None,
+    **choices: Any,
+) -> Tensor:
+    """`generate`, whoever reads."""
+    model = reader.model
     settings = settled(model.config, choices)
     if input_ids.ndim != 2:
         raise InputError(f"input_ids have shape {tuple(input_ids.shape)}: expected (batch, length)")
@@ -56,25 +132,22 @@ def generate(
         prompt = input_ids
     plan = make_plan(model.config, settings, prompt, eos_token_id, pad_token_id)
     copies = settings.num_beams if settings.num_beams > 1 else settings.num_return_sequences
-    cache = Cache()
     with evaluating(model):
-        logits = prefill(model, input_ids, attention_mask, prompt, cache)  # (B, V)
+        logits = reader.prefill(input_ids, attention_mask, prompt, plan)  # (B, V)
         history = prompt if model.encoder is not None else without_padding(prompt, attention_mask, logits.shape[1])
         if copies > 1:
             rows = torch.arange(len(prompt), device=prompt.device).repeat_interleave(copies)  # (B copies)
-            cache.reorder(rows)
+            reader.reorder(rows)
             logits = logits[rows]
         if settings.num_beams > 1:
-            written = search(model, history, logits, cache, plan, generator)
+            written = search(reader, history, logits, plan, generator)
         else:
-            written = continued(model, history.repeat_interleave(copies, dim=0), logits, cache, plan, generator)
+            written = continued(reader, history.repeat_interleave(copies, dim=0), logits, plan, generator)
     prompt = prompt.repeat_interleave(settings.num_return_sequences, dim=0)
     return torch.cat([prompt, written[:, plan.prompt_length :]], dim=1)
 
 
-def continued(
-    model: Transformer, history: Tensor, logits: Tensor, cache: Cache, plan: Plan, generator: torch.Generator | None
-) -> Tensor:
+def continued(reader: Reader, history: Tensor, logits: Tensor, plan: Plan, generator: torch.Generator | None) -> Tensor:
     """Each row goes on by itself, with the likeliest token or one that is drawn."""
     ended = torch.zeros(len(history), dtype=torch.bool, device=history.device)  # (B)
     while True:
@@ -88,12 +161,10 @@ def continued(
         ended |= torch.isin(token, plan.eos)
         if history.shape[1] >= plan.max_length or ended.all():
             return history
-        logits = read_on(model, history, cache)
+        logits = reader.read_on(history)
 
 
-def search(
-    model: Transformer, history: Tensor, logits: Tensor, cache: Cache, plan: Plan, generator: torch.Generator | None
-) -> Tensor:
+def search(reader: Reader, history: Tensor, logits: Tensor, plan: Plan, generator: torch.Generator | None) -> Tensor:
     """Each input is continued by the best texts that `beam.py` finds. Its beams stand below each other in the cache."""
     beams = begin(history, plan.settings.num_beams)
     while True:
@@ -102,8 +173,8 @@ def search(
         beams, rows, over = advance(beams, log_probabilities, plan, generator)
         if over:
             return best_ended(beams, plan.settings.num_return_sequences, plan.prompt_length)
-        cache.reorder(rows, same_source=True)
-        logits = read_on(model, beams.ids.flatten(0, 1), cache)  # (B N, V)
+        reader.reorder(rows, same_source=True)
+        logits = reader.read_on(beams.ids.flatten(0, 1))  # (B N, V)
 
 
 def filtered(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
@@ -111,37 +182,6 @@ def filtered(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
     if plan.settings.do_sample:
         logits = narrowed(logits, plan)
     return logits.log_softmax(dim=1) if plan.settings.renormalize_logits else logits  # (B, V)
-
-
-def prefill(model: Transformer, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, cache: Cache) -> Tensor:
-    """Reads the source, if there is one, and the prompt; returns the logits of the token that follows."""
-    if model.encoder is None:
-        hidden = model.decode(prompt, mask, cache=cache)  # (B, T, D)
-        last = last_kept(mask, prompt)  # (B)
-        return next_logits(model, hidden[torch.arange(len(last), device=last.device), last])
-    memory = model.encode(input_ids, mask)  # (B, S, D)
-    hidden = model.decode(prompt, encoder_last_hidden_state=memory, attention_mask=mask, cache=cache)  # (B, T, D)
-    return next_logits(model, hidden[:, -1])
-
-
-def read_on(model: Transformer, history: Tensor, cache: Cache) -> Tensor:
-    """The logits that follow these texts, of which only the last token is new.
-
-    Unless from here on the angles of all positions are others (longrope): then everything is read again.
-    """
-    assert model.decoder is not None  # `generate` refuses a model without one
-    scalings = [kind.rotary_scaling for kind in model.decoder.kinds]
-    if cache.length not in {scaling.trained_len for scaling in scalings if scaling and scaling.type == "longrope"}:
-        return step(model, history[:, -1], cache)
-    cache.crop(0)
-    keep = history < model.config.output_vocab_size  # (B, T)
-    hidden = model.decode(history.masked_fill(~keep, 0), keep, cache=cache)  # (B, T, D)
-    return next_logits(model, hidden[:, -1])
-
-
-def step(model: Transformer, token: Tensor, cache: Cache) -> Tensor:
-    """The logits that follow one more token per row; everything before it is in the cache."""
-    return next_logits(model, model.decode(token[:, None], cache=cache)[:, -1])  # (B, V)
 
 
 def next_logits(model: Transformer, hidden: Tensor) -> Tensor:
