@@ -1,1 +1,1 @@
-"""Models on disk: `load.py` and `save.py`; `table` is the engine that the pages of `families/` feed."""
+"""Models on disk: loading, saving, verifying, converting, and `run.json`."""

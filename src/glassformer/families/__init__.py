@@ -17,7 +17,7 @@ A model that was made here is saved as the family it is built like. The page of 
     saved_form    config -> the config of its files, where these have another form of the same model
     saved_weights (config, parameters by name) -> the parameters of that form
 
-Read first: `gpt2.py`. The engine is `families/table.py`.
+Read first: `gpt2.py`. The two tools it is written with: `keys.py`, `table.py`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Models that judge: the class of a text or of each token, the word behind a mask, the answer to a question."""
+"""Models that judge: the class of a text or of each token, the masked word, the answer to a question."""
 
 from collections.abc import Sequence
 

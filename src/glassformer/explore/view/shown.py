@@ -1,4 +1,4 @@
-"""What the page is told of a model and of a view, as plain lists and dictionaries."""
+"""A model and a view in plain lists and dictionaries, as the page receives them."""
 
 from typing import Any
 

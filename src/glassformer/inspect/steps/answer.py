@@ -1,4 +1,4 @@
-"""The steps behind the stacks: what the head makes of the vectors, and the loss."""
+"""The steps after the stacks: what the head makes of the vectors, and the loss."""
 
 from glassformer.config import TransformerConfig
 from glassformer.core.heads import ClassHead, ForecastHead, Head, LanguageHead, SpanHead, TokenHead

@@ -1,4 +1,4 @@
-"""The last equations of a walkthrough: from the vectors behind the last norm to the probabilities of the answer."""
+"""The last equations of a walkthrough: from the vectors after the last norm to the probabilities of the answer."""
 
 from collections.abc import Callable, Iterator
 

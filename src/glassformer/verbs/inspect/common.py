@@ -1,4 +1,4 @@
-"""What the looks share: which model, where a picture goes, and how it is told."""
+"""What the looks share: loading the model, where a picture goes, what is printed about it."""
 
 import json
 from dataclasses import dataclass
