@@ -10,6 +10,9 @@ import pytest
 # before anything imports torch, and handed on to the processes that tests start.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# What the engine compiles is kept from one run of the tests to the next, apart from what the user's own calls keep.
+os.environ["GLASSFORMER_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "glassformer")
+
 # A shell starts a job in the background with SIGINT ignored, and what a test starts would inherit that: Ctrl-C, which
 # some tests send, would never arrive.
 signal.signal(signal.SIGINT, signal.default_int_handler)

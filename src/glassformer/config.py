@@ -284,6 +284,7 @@ class GenerationConfig(Config):
     forced_bos_token_id: int | None = None  # what follows the start token
     forced_eos_token_id: int | tuple[int, ...] | None = None  # what ends a text of max_length
     renormalize_logits: bool = False  # to log-probabilities again, after everything else
+    stop_strings: str | tuple[str, ...] | None = None  # a text ends when it contains one of them; needs a tokenizer
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -304,6 +305,8 @@ class GenerationConfig(Config):
             raise self._refuse("repetition_penalty", "expected a number above 0; 1.0 changes nothing")
         if self.bad_words_ids is not None and not all(self.bad_words_ids):
             raise self._refuse("bad_words_ids", "expected at least one token in each")
+        if self.stop_strings == "" or (self.stop_strings and not all(self.stop_strings)):
+            raise self._refuse("stop_strings", "expected at least one character in each")
         for name in ("forced_bos_token_id", "forced_eos_token_id"):
             forced = as_ids(getattr(self, name))
             if forced and set(forced) <= set(self.suppress_tokens or ()):
@@ -342,6 +345,7 @@ class GenerationOptions(Config):
     forced_bos_token_id: int | None = None
     forced_eos_token_id: int | tuple[int, ...] | None = None
     renormalize_logits: bool | None = None
+    stop_strings: str | tuple[str, ...] | None = None
 
     def given(self) -> dict[str, Any]:
         """Those that are not left to the model."""

@@ -1,15 +1,22 @@
-"""The engine, compiled: the tokens of the plain path, and what happens where nothing can be compiled."""
+"""The engine: the tokens of the plain path, compiled once on a machine, and what happens where nothing compiles."""
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from helpers.oracle import translator, writer
+from torch import nn
 
 import glassformer as gf
 from glassformer.errors import InputError
+from glassformer.generation import compiled, packing, shelf
 from glassformer.generation import engine as engines
+from glassformer.generation.kernels import NoKernels
+from glassformer.generation.packing import quantised
 
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {},
@@ -19,6 +26,11 @@ WAYS: dict[str, dict[str, Any]] = {
 PROMPTS, KEEP = torch.tensor([[5, 9, 3, 7], [8, 4, 0, 0]]), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
 
 
+@pytest.fixture(autouse=True)
+def _say_anew() -> None:
+    shelf.say_once.cache_clear()
+
+
 def both(model: gf.Transformer, engine: engines.Engine, **chosen: Any) -> list[list[list[int]]]:
     keywords = {"attention_mask": KEEP, "max_new_tokens": 8, **chosen}
     plain = gf.generate(model, PROMPTS, generator=torch.Generator().manual_seed(2), **keywords)
@@ -26,21 +38,46 @@ def both(model: gf.Transformer, engine: engines.Engine, **chosen: Any) -> list[l
     return [plain.tolist(), fast.tolist()]
 
 
+def windowed() -> gf.Transformer:
+    """Gemma's kinds of layers: grouped-query attention, every other layer with a window."""
+    kinds = (gf.LayerKind(window=3), gf.LayerKind())
+    stack = gf.StackConfig(
+        d_model=32, num_layers=3, num_heads=4, num_kv_heads=2, positions="rotary", layer_kinds=kinds, gated=True,
+        activation="silu", norm="rms", norm_order="pre", max_len=64,
+    )  # fmt: skip
+    torch.manual_seed(5)
+    model = gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=40, pad_token_id=39, eos_token_id=2))
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            nn.init.normal_(parameter, std=0.4)
+    return model.eval()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [writer, translator])
-def test_compiled_it_writes_the_same_tokens(make: Any) -> None:
-    model = make(pad_token_id=39)
+@pytest.mark.parametrize("kind", ["writer", "translator", "windowed"])
+def test_compiled_it_writes_the_same_tokens(kind: str) -> None:
+    model = {"writer": writer, "translator": translator}[kind](pad_token_id=39) if kind != "windowed" else windowed()
     engine = gf.engine(model)
     for way in WAYS.values():
-        plain, fast = both(model, engine, **way)
-        assert plain == fast
-    assert all(step.run is not step.module for step in engine._steps.values())  # type: ignore[attr-defined]
+        for length in (1, 8, 50):  # the room grows
+            plain, fast = both(model, engine, **way, max_new_tokens=length)
+            assert plain == fast
+    for row in (0, 1):  # one row alone
+        alone = PROMPTS[row : row + 1, : 4 - 2 * row]
+        assert torch.equal(engine.generate(alone, max_new_tokens=9), gf.generate(model, alone, max_new_tokens=9))
+    plain, fast = (
+        write(PROMPTS, attention_mask=KEEP, max_new_tokens=8, return_log_probs=True)
+        for write in (lambda *args, **rest: gf.generate(model, *args, **rest), engine.generate)
+    )
+    torch.testing.assert_close(fast.log_probs, plain.log_probs, rtol=1e-5, atol=1e-5)
+    assert all(isinstance(step, compiled.CompiledStep) for step in engine._steps.values())
+    assert len(engine._steps) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["dynamic", "longrope"])
 def test_angles_that_change_with_the_length_are_right(scaling: str) -> None:
-    """A text that grows past the length of training, compiled up to there."""
+    """A text that grows past the length of training."""
     factors = {"short_factors": (1.0, 1.1), "long_factors": (2.0, 3.0)} if scaling == "longrope" else {}
     rope = gf.RotaryScaling(type=scaling, factor=4.0, trained_len=9, **factors)  # type: ignore[arg-type]
     kinds = (gf.LayerKind(rotary_scaling=rope),)
@@ -49,27 +86,89 @@ def test_angles_that_change_with_the_length_are_right(scaling: str) -> None:
     model = gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=40, pad_token_id=39)).eval()
     for backend in ("eager", "inductor"):
         engine = gf.engine(model, backend=backend)  # type: ignore[arg-type]
-        plain, fast = both(model, engine, max_new_tokens=12)
-        assert plain == fast
+        for way in WAYS.values():
+            plain, fast = both(model, engine, **way, max_new_tokens=12)
+            assert plain == fast
+        assert set(engine._steps) == ({9} if scaling == "dynamic" else {9, engines.NO_END})
 
 
-def test_where_nothing_compiles_it_runs_all_the_same(
+@pytest.mark.slow
+def test_int8_is_the_model_with_rounded_weights() -> None:
+    model = writer(pad_token_id=39)
+    engine = gf.engine(model, weights="int8")
+    rounded = writer(pad_token_id=39)
+    table = rounded.decoder.embed.tokens.weight  # type: ignore[union-attr]
+    for module in rounded.modules():
+        if isinstance(module, nn.Linear):
+            whole, scale = quantised(module.weight.detach())
+            module.weight = nn.Parameter(whole * scale[:, None])  # a tied table of embeddings stays as it is
+    assert rounded.decoder.embed.tokens.weight is table  # type: ignore[union-attr]
+    for way in WAYS.values():
+        assert both(rounded, engine, **way)[0] == both(rounded, engine, **way)[1]
+
+
+@pytest.mark.slow
+def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
+    program = (
+        "import time, torch, glassformer as gf\n"
+        "torch.manual_seed(0)\n"
+        "stack = gf.StackConfig(d_model=16, num_layers=1, num_heads=2)\n"
+        "model = gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=11))\n"
+        "print(gf.engine(model).generate(torch.tensor([[1, 2]]), max_new_tokens=5).tolist())\n"
+    )
+    environment = {"GLASSFORMER_CACHE": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+
+    def ran(**more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env=environment | more, capture_output=True, text=True, check=True, timeout=300)
+
+    first, second = ran(), ran(PATH="/nowhere", CXX=sys.executable)  # a compiler that would fail
+    assert first.stdout == second.stdout
+    assert "compiling" in first.stderr
+    kept = {file.name for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+    assert {"kernels.so", "step.pt2"} <= kept
+    without = ran(GLASSFORMER_CACHE="", XDG_CACHE_HOME=str(tmp_path / "other"), PATH="/nowhere", CXX="none")
+    assert without.stdout == first.stdout
+    assert without.stderr.count("no C++ compiler") == 1
+
+
+def test_where_there_is_no_compiler_it_runs_all_the_same(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        def fail(*_: Any) -> Any:
-            raise RuntimeError("no C++ compiler\nand more")
+    def refuse() -> Any:
+        raise NoKernels("no C++ compiler was found")
 
-        return fail
-
-    monkeypatch.setattr(torch, "compile", refuse)
+    monkeypatch.setattr(packing, "load_kernels", refuse)
     model = writer(pad_token_id=39)
     engine = gf.engine(model)
     for _ in range(2):
         plain, fast = both(model, engine)
         assert plain == fast
     said = capsys.readouterr().err
-    assert said.count("the engine cannot compile here and runs uncompiled (no C++ compiler)") == 1
+    assert said.count("the engine cannot compile here, so the model runs as it is: no C++ compiler was found") == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("an op\nthat is not known"), KeyboardInterrupt()])
+def test_a_compilation_that_fails_or_is_stopped_leaves_an_engine_that_works(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(compiled, "name_of", lambda step: "never compiled")
+    monkeypatch.setattr(torch.export, "export", fail)
+    model = writer(pad_token_id=39)
+    engine = gf.engine(model)
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            both(model, engine)
+        error = RuntimeError("an op\nthat is not known")
+    for _ in range(2):
+        plain, fast = both(model, engine)
+        assert plain == fast
+    said = capsys.readouterr().err
+    assert said.count("runs uncompiled: the step cannot be compiled: an op") == 1
+    assert not (shelf.cache_home() / "steps" / "never compiled").exists()
 
 
 def test_two_threads_may_call_one_engine() -> None:
@@ -88,19 +187,111 @@ def test_two_threads_may_call_one_engine() -> None:
     assert list(found.values()) == [expected] * 4
 
 
-def test_few_graphs_are_kept() -> None:
-    engine = gf.engine(writer(pad_token_id=39), backend="eager")
-    for length in range(1, 2 * engines.GRAPHS):
-        engine.generate(PROMPTS[:1].expand(length, -1), max_new_tokens=2)
-    assert len(engine._steps) == engines.GRAPHS
+@pytest.mark.slow
+def test_two_threads_may_call_a_compiled_one() -> None:
+    model = translator(pad_token_id=39)
+    engine, found = gf.engine(model), dict[tuple[int, str], Any]()
+    expected = {way: both(model, engine, **chosen)[0] for way, chosen in WAYS.items()}
+
+    def ask(number: int) -> None:
+        for _ in range(5):
+            for way, chosen in WAYS.items():
+                found[number, way] = both(model, engine, **chosen)[1]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {(number, way): expected[way] for number in range(3) for way in WAYS}
+
+
+def test_who_watches_sees_the_model_itself() -> None:
+    model = writer(pad_token_id=39)
+    engine = gf.engine(model)
+    with gf.record(model, attention=True) as seen:
+        engine.generate(PROMPTS[:1], max_new_tokens=3)
+    assert seen["decoder.blocks.0.attn"].shape[-1] == 6
+    with gf.ablate(model, ["decoder.blocks.0.attn.*"]):
+        silenced = engine.generate(PROMPTS, attention_mask=KEEP, max_new_tokens=8)
+        assert torch.equal(silenced, gf.generate(model, PROMPTS, attention_mask=KEEP, max_new_tokens=8))
+
+
+@pytest.mark.slow
+def test_changed_weights_are_packed_anew() -> None:
+    model = writer(pad_token_id=39)
+    engine = gf.engine(model)
+    before = both(model, engine)[1]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    plain, fast = both(model, engine)
+    assert plain == fast != before
+
+
+def test_a_prompt_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "CHUNK", 3)
+    for model in (writer(pad_token_id=39), windowed()):
+        engine = gf.engine(model, backend="eager")
+        prompt = torch.randint(3, 39, (3, 11), generator=torch.Generator().manual_seed(4))
+        keep = torch.tensor([[1] * 11, [0] * 7 + [1] * 4, [1] * 5 + [0] * 6])
+        for way in WAYS.values():
+            generators = [torch.Generator().manual_seed(1) for _ in range(2)]
+            chosen = {**way, "attention_mask": keep, "max_new_tokens": 12}
+            plain = gf.generate(model, prompt, generator=generators[0], **chosen)
+            assert torch.equal(engine.generate(prompt, generator=generators[1], **chosen), plain)
+
+
+def test_it_streams_and_can_be_left() -> None:
+    model = writer(pad_token_id=39)
+    engine = gf.engine(model, backend="eager")
+    whole = gf.generate(model, PROMPTS, attention_mask=KEEP, max_new_tokens=8)
+    columns = list(engine.stream(PROMPTS, attention_mask=KEEP, max_new_tokens=8))
+    assert torch.equal(torch.cat([PROMPTS, torch.stack(columns, dim=1)], dim=1), whole)
+    left = engine.stream(PROMPTS, attention_mask=KEEP, max_new_tokens=8)
+    next(left)
+    left.close()  # type: ignore[attr-defined]
+    plain, fast = both(model, engine)
+    assert plain == fast
+
+
+def test_it_encodes_texts_in_their_order() -> None:
+    stack = gf.StackConfig(d_model=16, num_layers=2, num_heads=2)
+    model = gf.Transformer(gf.TransformerConfig(encoder=stack, vocab_size=30)).eval()
+    texts = [torch.randint(0, 30, (length,)) for length in (3, 9, 1, 9, 4)]
+    for text, found in zip(texts, gf.engine(model).encode(texts), strict=True):
+        torch.testing.assert_close(found, model.encode(text[None])[0], rtol=1e-5, atol=1e-5)
+
+
+def test_other_dtypes_run_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    model = writer(pad_token_id=39).double()
+    plain, fast = both(model, gf.engine(model))
+    assert plain == fast
+    assert "it is for float32 on the CPU, and this model is torch.float64 on cpu" in capsys.readouterr().err
+
+
+def test_modules_of_other_people_run_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    class Mine(nn.Identity):
+        pass
+
+    model = writer(pad_token_id=39)
+    model.decoder.norm = nn.Sequential(model.decoder.norm, Mine())  # type: ignore[union-attr]
+    plain, fast = both(model, gf.engine(model))
+    assert plain == fast
+    assert "modules of its own (Mine)" in capsys.readouterr().err
 
 
 def test_refused() -> None:
     stack = gf.StackConfig(d_model=8, num_layers=1, num_heads=2)
     encoder = gf.Transformer(gf.TransformerConfig(encoder=stack, vocab_size=9))
     with pytest.raises(InputError, match="only a model with a decoder generates"):
-        gf.engine(encoder)
+        gf.engine(encoder).generate(PROMPTS)
     with pytest.raises(InputError, match="backend is 'fast': expected 'inductor' or 'eager'"):
         gf.engine(writer(), backend="fast")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="max_new_tokens"):
-        gf.engine(writer(), backend="eager").generate(PROMPTS, max_new_tokens=-1)
+    with pytest.raises(InputError, match="weights is 'int4': expected 'float32' or 'int8'"):
+        gf.engine(writer(), weights="int4")  # type: ignore[arg-type]
+    engine = gf.engine(writer(), backend="eager")
+    for wrong in ({"max_new_tokens": -1}, {"temperature": -1.0, "do_sample": True}, {"num_beams": 10**6}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            engine.generate(PROMPTS, **wrong)
+    assert engine.generate(PROMPTS, max_new_tokens=2).shape[1] == 6

@@ -117,8 +117,30 @@ def test_what_cannot_generate_says_so() -> None:
         gf.generate(startless, torch.ones(1, 2, dtype=torch.long))
     with pytest.raises(InputError, match="max_new_tokens is 0"):
         gf.generate(writer(), torch.ones(1, 2, dtype=torch.long), max_new_tokens=0)
+
+
+def test_a_text_longer_than_the_table_of_positions_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As far as that is known: an end token may come in time. Padding needs no position."""
+    model, prompt = writer("learned"), torch.ones(1, 510, dtype=torch.long)
+    assert gf.generate(model, prompt, max_new_tokens=3).shape == (1, 513), "the last token is not read"
     with pytest.raises(InputError, match="513 positions does not fit a learned table of max_len = 512"):
-        gf.generate(writer("learned"), torch.ones(1, 510, dtype=torch.long), max_new_tokens=9)
+        gf.generate(model, prompt, max_new_tokens=9, eos_token_id=2)
+    padded, keep = torch.ones(2, 600, dtype=torch.long), torch.zeros(2, 600, dtype=torch.bool)
+    keep[0, :500] = keep[1, 100:] = True
+    assert gf.generate(model, padded, attention_mask=keep, max_new_tokens=13).shape == (2, 613)
+    monkeypatch.setattr(model, "decode", None)
+    with pytest.raises(InputError, match=r"prompt of 510 tokens and 9 new ones .* Set max_new_tokens=3 or less"):
+        gf.generate(model, prompt, max_new_tokens=9)
+    for choices in ({}, {"max_new_tokens": 1}, {"max_length": 700}, {"num_beams": 2, "eos_token_id": 2}):
+        with pytest.raises(
+            InputError, match=r"prompt has 513 tokens, and this model has 512 positions\. Shorten it to"
+        ):
+            gf.generate(model, torch.ones(1, 513, dtype=torch.long), **choices)
+    keep[1] = True
+    with pytest.raises(InputError, match="the prompt has 600 tokens"):
+        gf.generate(model, padded, attention_mask=keep)
 
 
 def in_one_batch(prompts: list[Tensor], left: bool, pad: int) -> tuple[Tensor, Tensor]:
@@ -221,6 +243,7 @@ def test_half_precision_is_chosen_from_in_full() -> None:
         ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is 3: expected at most num_beams = 2"),
         ({"num_return_sequences": 2}, "num_return_sequences is 2: all would be the same"),
         ({"do_sample": True, "temperature": 0.0}, "temperature is 0.0: nothing is divided by 0"),
+        ({"do_sample": True, "temperature": -0.5}, "temperature is -0.5: expected 0 or more"),
         ({"do_sample": True, "top_p": 1.5}, "top_p is 1.5"),
         ({"do_sample": True, "top_k": -1}, "top_k is -1"),
         ({"do_sample": True, "min_p": -0.1}, "min_p is -0.1"),
@@ -256,3 +279,5 @@ def test_a_target_that_begins_wrongly_is_refused() -> None:
         gf.generate(model, source, decoder_start_token_id=40)
     with pytest.raises(InputError, match=r"input_ids have shape \(3,\): expected \(batch, length\)"):
         gf.generate(model, source[0])
+    with pytest.raises(InputError, match=r"input_ids have shape \(2, 0\): expected \(batch, length\)"):
+        gf.generate(model, source[:, :0])

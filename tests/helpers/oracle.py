@@ -1,6 +1,7 @@
 """Hugging Face's `generate`, run on our models' logits, and its models with their weights copied into ours.
 
 The wrapper has no cache: every step is a whole pass, so what the cache does is compared with what it stands for.
+Below them, readers that note what is read, and drop rows that ended as the engine does.
 """
 
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 import glassformer as gf
+from glassformer.generation.loop import Reader
+from glassformer.generation.plan import Plan
 
 VOCAB = 40
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -207,3 +210,27 @@ def scramble(model: nn.Module) -> None:
 def same(mine: nn.Module, other: Any) -> None:
     mine.weight.copy_(other.weight)
     mine.bias.copy_(other.bias)
+
+
+class Counting(Reader):
+    """Notes how many rows each pass reads."""
+
+    def __init__(self, model: gf.Transformer) -> None:
+        super().__init__(model)
+        self.rows: list[int] = []
+
+    def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
+        self.rows.append(len(prompt))
+        return super().prefill(input_ids, mask, prompt, plan)
+
+    def step(self, token: Tensor) -> Tensor:
+        self.rows.append(len(token))
+        return super().step(token)
+
+
+class Dropping(Counting):
+    drops_rows = True
+
+
+def seeded(seed: int = 3) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)

@@ -223,8 +223,8 @@ def test_one_limit_and_one_sentence(kind: str, tmp_path: Path) -> None:
         asked.append(lambda: gf.pipeline(folder)([text]))
     said = set()
     for ask in asked:
-        with pytest.raises(InputError, match=r"the text has \d+ tokens: expected at most 16. Shorten it") as error:
+        with pytest.raises(InputError, match=r"text (0 )?has \d+ tokens: expected at most 16. Shorten it") as error:
             ask()
-        said.add(str(error.value))
+        said.add(str(error.value).replace("text 0", "the text"))  # of several texts, the number of this one
     assert len(said) == 1
     assert Session(folder).describe()["limit"] == 16

@@ -76,9 +76,9 @@ def test_answers_come_early_in_order_and_in_bounded_memory(
     sizes: list[int] = []
     original = judging.in_batches
 
-    def in_batches(texts: Any, *rest: Any) -> Any:
+    def in_batches(model: Any, texts: Any, *rest: Any) -> Any:
         sizes.append(len(texts))
-        return original(texts, *rest)
+        return original(model, texts, *rest)
 
     monkeypatch.setattr(judging, "in_batches", in_batches)
     monkeypatch.setattr(predict, "CHUNK", 3)

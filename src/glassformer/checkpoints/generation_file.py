@@ -14,7 +14,7 @@ UNKNOWN_GENERATION: dict[str, tuple[Any, ...]] = {
     "typical_p": (1.0,), "epsilon_cutoff": (0.0,), "eta_cutoff": (0.0,), "top_h": (), "num_beam_groups": (1,),
     "diversity_penalty": (0.0,), "penalty_alpha": (0.0,), "encoder_repetition_penalty": (1.0,),
     "encoder_no_repeat_ngram_size": (0,), "begin_suppress_tokens": ([],), "exponential_decay_length_penalty": (),
-    "sequence_bias": (), "guidance_scale": (1.0,), "watermarking_config": (), "stop_strings": (), "dola_layers": (),
+    "sequence_bias": (), "guidance_scale": (1.0,), "watermarking_config": (), "dola_layers": (),
     "force_words_ids": (), "constraints": (),
 }  # fmt: skip
 

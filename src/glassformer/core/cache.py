@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from glassformer.config import LayerKind
 from glassformer.errors import InputError
 
 
@@ -21,7 +22,6 @@ class Cache:
     keep: Tensor | None = None  # (B, S), True = a token; None while no padding was seen
     positions: Tensor | None = None  # (B, S), or (1, S) where all rows count alike
     memory_keep: Tensor | None = None  # (B, S) of the source
-    gaps: bool | None = None  # whether padding may stand between tokens; None: nobody knows
     reorders: list[Tensor] = field(default_factory=list)  # what `reorder` was told, for those who follow the rows
     _self: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # buffers with room to grow
     _cross: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -36,18 +36,22 @@ class Cache:
         """The positions of the tokens at hand, which come after all that was seen; and what these are below."""
         return count_positions(keep, self.length, length, device), self.length + length
 
-    def extend(self, keep: Tensor | None, positions: Tensor) -> Tensor:
-        """Announces the tokens of a call, before the layers append what they make of them; returns all positions."""
+    def extend(self, keep: Tensor | None, positions: Tensor) -> None:
+        """Announces the tokens of a call, before the layers append what they make of them."""
         if self.positions is not None:
             rows = max(len(self.positions), len(positions))
             positions = torch.cat([self.positions.expand(rows, -1), positions.expand(rows, -1)], dim=1)
         self.keep, self.positions, self.length = keep, positions, positions.shape[1]
-        return positions  # (B, S)
+
+    def visible(self, kind: LayerKind) -> tuple[Tensor | None, Tensor, int | None]:
+        """What the layers of a kind have keys of: which are kept, their positions, and the window still to apply."""
+        assert self.positions is not None  # tokens were announced
+        return self.keep, self.positions, kind.window
 
     @property
     def batch(self) -> int | None:
         """How many sequences it holds; None while it is empty."""
-        return len(self._self[0][0]) if self._self else None
+        return self._self[0][0].shape[0] if self._self else None
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Adds one layer's new keys and values, and returns all of them."""

@@ -41,7 +41,6 @@ class Mask:
     bias: Callable[[Tensor, Tensor], Tensor] | None = None
     positions: Tensor | None = None  # (B, S): what a bias counts keys with
     asking: Tensor | None = None  # (B, T): and queries; the last of the keys, unless given
-    gaps: bool | None = None  # whether padding may stand between tokens; None: look
     documents: Tensor | None = None  # (B, S): which text each token is of, in a row that holds several
     _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once it was asked for
     _window_has_holes: bool = False
@@ -55,21 +54,19 @@ class Mask:
             self.asking = self.positions[:, self.keys - self.queries :]
         if self.window is None or self.keep is None:
             return
-        self._window_has_holes = bool(self.gaps)
-        if self.gaps is None:
-            rises = self.keep[:, 0].int() + (self.keep[:, 1:] & ~self.keep[:, :-1]).sum(dim=1)  # (B)
-            self._window_has_holes = bool((rises > 1).any())
+        rises = self.keep[:, 0].int() + (self.keep[:, 1:] & ~self.keep[:, :-1]).sum(dim=1)  # (B)
+        self._window_has_holes = bool((rises > 1).any())
 
     @property
     def is_plain_causal(self) -> bool:
         """Causal and nothing else: what the fused kernel does by itself."""
         only = self.keep is None and self.documents is None and not self.bias and not self.window
-        return self.causal and self.queries == self.keys and only
+        return self.causal and only and self.queries == self.keys
 
     def tiles(self, scores_per_row: int, materialises: bool) -> Iterator[tuple[slice, slice]]:
         """Blocks of rows, each with the keys it may see. One block, unless that would be too large to hold."""
         rows = self.queries
-        if materialises or not (self.is_plain_causal or self._is_same_for_all_rows()):
+        if rows > 1 and (materialises or not (self.is_plain_causal or self._is_same_for_all_rows())):
             rows = max(1, TILE // scores_per_row)
         for start in range(0, self.queries, rows):
             stop = min(start + rows, self.queries)

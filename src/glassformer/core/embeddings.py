@@ -42,7 +42,7 @@ class Embedding(nn.Module):
         """Gives each vector its place in the sequence, and the width of the stack."""
         if self.segments is not None:
             segments = torch.zeros_like(positions) if segments is None else segments
-            if segments.shape[1:] != x.shape[1:2] or len(segments) not in (1, len(x)):
+            if segments.shape[1:] != x.shape[1:2] or segments.shape[0] not in (1, x.shape[0]):
                 expected = tuple(x.shape[:2])
                 raise InputError(f"token_type_ids have shape {tuple(segments.shape)}: expected {expected}")
             x = x + look_up(self.segments, segments, "token_type_ids", "num_segments")  # (B, T, E)

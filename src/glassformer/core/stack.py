@@ -5,7 +5,7 @@ The stack builds the `Context` of a call; nothing of a call stays in the module.
 
 from torch import Tensor, nn
 
-from glassformer.config import StackConfig
+from glassformer.config import LayerKind, StackConfig
 from glassformer.core.block import Block
 from glassformer.core.cache import Cache, count_positions
 from glassformer.core.context import Context, Mask, as_documents, as_keep, watch_for
@@ -111,26 +111,17 @@ class Stack(nn.Module):
     ) -> Context:
         """Everything that holds for this call, worked out once for all layers."""
         memory_mask = self.memory_mask(x, memory, memory_keep, cache)
-        # After everything that refuses an input, so that a refused call leaves the cache as it was.
-        key_positions = positions if cache is None else cache.extend(keep, positions)
-        length = key_positions.shape[1]
+        if cache is not None:  # after everything that refuses an input, so that a refused call leaves it as it was
+            cache.extend(keep, positions)
+
+        def mask(kind: LayerKind) -> Mask:
+            kept, keys, window = (keep, positions, kind.window) if cache is None else cache.visible(kind)
+            bias = self.position_bias
+            return Mask(x.shape[1], keys.shape[1], kept, self.causal, window, bias, keys, positions, documents)
+
         return Context(
             kinds=self.config.layer_kinds,
-            masks={
-                kind: Mask(
-                    x.shape[1],
-                    length,
-                    keep,
-                    self.causal,
-                    kind.window,
-                    self.position_bias,
-                    key_positions,
-                    positions,
-                    None if cache is None else cache.gaps,
-                    documents,
-                )
-                for kind in self.kinds
-            },
+            masks={kind: mask(kind) for kind in self.kinds},
             rotations={kind: rotary(positions, span) for kind, rotary in zip(self.kinds, self.rotaries, strict=False)},
             memory=memory,
             memory_mask=memory_mask,
@@ -150,12 +141,12 @@ class Stack(nn.Module):
             raise InputError(
                 f"a cache of a source of {source.shape[1]} tokens got another, of {memory.shape[1]}: use one per source"
             )
-        if len(source) != len(x):
+        if source.shape[0] != x.shape[0]:
             raise InputError(
                 f"a memory of {len(source)} sequences was given to a batch of {len(x)}: they must be as many"
             )
         keys = source.shape[1]
-        keep = as_keep(memory_keep, (len(x), keys), "the source's attention_mask")
+        keep = as_keep(memory_keep, (x.shape[0], keys), "the source's attention_mask")
         if cache is not None:
             keep = cache.memory_keep = cache.memory_keep if keep is None else keep
         return Mask(x.shape[1], keys, keep)

@@ -1,171 +1,282 @@
-"""A model made fast: the core's own step, compiled for a fixed room, with the tokens of the plain path.
+"""A model made fast: the core's own pass over packed weights, and its step compiled, with the tokens of the plain path.
 
-    engine = gf.engine(model)
+    engine = gf.engine(model)                       # or weights="int8"
     engine.generate(input_ids, max_new_tokens=64)
+    for token in engine.stream(input_ids): ...
+    vectors = engine.encode([ids, ids, ...])
 
-There is no second forward pass. The prompt is read as `loop.py` reads it; what its cache holds is taken over by one of
-fixed room (`fixed_cache.py`), and from there on every step has the same shapes: one graph for a batch size and a room.
-Angles that change with the length (dynamic, longrope) are right as long as they are those of the short text; a longer
-one is read on the plain way.
+There is no second forward pass. `packing.py` makes a twin of the model whose linear layers call a kernel; the twin
+reads prompts and encodes texts. `compiled.py` traces the twin's `decode` for one token per row, once for every batch
+and length, and keeps what it compiled on disk. Where nothing can be compiled, the plain path runs, and that is said
+once. Read next: `loop.py`, which chooses the tokens.
 """
 
 import sys
 import threading
-import warnings
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Literal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, get_args
 
 import torch
-import torch._inductor.config as inductor
 from torch import Tensor, nn
 
+from glassformer.core.context import as_keep, watch_for
 from glassformer.core.model import Transformer
+from glassformer.core.positions import Learned, Sinusoidal
 from glassformer.errors import InputError
-from glassformer.generation.fixed_cache import FixedCache
-from glassformer.generation.loop import Reader, next_logits, run
+from glassformer.generation.compiled import CompiledStep, OneStep, is_compiled
+from glassformer.generation.encode import encode
+from glassformer.generation.fixed_cache import FixedCache, WindowCache
+from glassformer.generation.kernels import NoKernels
+from glassformer.generation.loop import Reader, next_logits, run, stream
+from glassformer.generation.packing import Weights, packed
 from glassformer.generation.plan import Plan
+from glassformer.generation.shelf import say_once
+from glassformer.terminal import make_console
+from glassformer.threads import Load, at_most, is_set_by_user
 
 Backend = Literal["inductor", "eager"]
-SMALLEST_ROOM = 64
-GRAPHS = 4  # that are kept: each has a copy of the weights, laid out for its products
-OPTIONS = {
-    "freezing": True,
-    "max_autotune": True,
-    "max_autotune_gemm_backends": "CPP,ATEN",
-    "cpp.enable_concat_linear": True,
-    "autotune_num_choices_displayed": 0,
-}
-
-Step = Callable[..., Tensor]
+PLACES = 4096  # of a sinusoidal table, at least
+NO_END = 2**30
+READS, COMPUTES, WAIT = 50e9, 250e9, 4e-6  # bytes and operations a second of a core; seconds; only their order counts
+CHUNK = 1024  # tokens of a prompt that are read at a time
+KNOWN = ("torch", "glassformer")  # whose modules the compiled code follows from
 
 
-def engine(model: Transformer, *, backend: Backend = "inductor") -> "Engine":
-    """The model compiled: `engine(model).generate(...)` has the keywords and the tokens of `gf.generate`.
+def engine(model: Transformer, *, weights: Weights = "float32", backend: Backend = "inductor") -> "Engine":
+    """The model made fast: `engine(model).generate(...)` has the keywords and the tokens of `gf.generate`.
 
-    Compiling takes half a minute for a batch size and a length, once in a process; `backend="eager"` compiles nothing.
+    `weights="int8"` rounds the weights of linear layers to 8 bits, with a scale per output channel: a quarter of the
+    memory to read, and nearly the same answers. Compiling takes about 20 seconds for a model's shape, once on a
+    machine; `backend="eager"` compiles nothing and is there for comparison.
     """
-    return Engine(model, backend=backend)
+    return Engine(model, weights=weights, backend=backend)
 
 
 class Engine:
-    """One model, ready to generate. Two threads may call it: a call's state is its own."""
+    """One model, ready to generate and to encode. Two threads may call it: a call's state is its own."""
 
-    def __init__(self, model: Transformer, *, backend: Backend = "inductor") -> None:
-        if model.decoder is None:
-            raise InputError("only a model with a decoder generates; this one is an encoder alone")
-        if backend not in ("inductor", "eager"):
+    def __init__(self, model: Transformer, *, weights: Weights = "float32", backend: Backend = "inductor") -> None:
+        if weights not in get_args(Weights):
+            raise InputError(f"weights is {weights!r}: expected 'float32' or 'int8'")
+        if backend not in get_args(Backend):
             raise InputError(f"backend is {backend!r}: expected 'inductor' or 'eager'")
-        self.model, self.backend = model.eval(), backend
-        self._steps: OrderedDict[tuple[int, int, int], Step] = OrderedDict()
-        self._lock = threading.Lock()
+        self.model, self.weights, self.backend = model.eval(), weights, backend
+        self._twin: Transformer | None = None
+        self._packed_from: list[tuple[Tensor, int]] = []
+        self._steps = dict[int, CompiledStep | OneStep]()
+        self._lock = threading.RLock()
+        self._load, self._calls = Load(), 0
+        stack = model.decoder.config if model.decoder is not None else model.config.last_stack
+        self._waits = (6 * stack.num_layers + 2) * WAIT  # seconds that threads wait for each other in a step
+        self._size = sum(x.numel() for x in model.parameters())
 
     def generate(self, input_ids: Tensor, **keywords: Any) -> Tensor:
         """As `gf.generate`, with its keywords: the same tokens."""
-        return run(CompiledReader(self), input_ids, **keywords)
+        return run(self.reader(), input_ids, **keywords)
 
-    def step_for(self, batch: int, room: int, span: int) -> Step:
-        """The step for so many rows and places: compiled when it is first asked for."""
-        key = (batch, room, span)
+    def stream(self, input_ids: Tensor, **keywords: Any) -> Iterator[Tensor]:
+        """The new tokens as they are chosen, one (B) tensor of ids a step. The iterator may be left at any time."""
+        return stream(self.reader(), input_ids, **keywords)
+
+    def encode(self, texts: Sequence[Tensor], **keywords: Any) -> list[Tensor]:
+        """The vectors (length, D) of each text of ids, in the order of the texts; keywords as in `encode.py`."""
+        with self.threads(sum(map(len, texts))):
+            return encode(self.twin() or self.model, texts, **keywords)
+
+    def reader(self) -> Reader:
+        """Who reads for one call: the engine's own, or the plain one where someone watches or nothing compiles."""
+        if self.model.decoder is None:
+            raise InputError("only a model with a decoder generates; this one is an encoder alone")
+        if self.backend == "eager":
+            return EngineReader(self, self.model)
+        twin = self.twin()
+        if twin is None or not self.can_step():
+            return Reader(twin or self.model)
+        return EngineReader(self, twin)
+
+    def twin(self) -> Transformer | None:
+        """The model over packed weights; None where it must run as it is. Packed again when a weight has changed."""
+        if is_observed(self.model):
+            return None
         with self._lock:
-            if key not in self._steps:
-                module = OneStep(self.model, span)
-                self._steps[key] = module if self.backend == "eager" else Compiled(module)
-                while len(self._steps) > GRAPHS:
-                    self._steps.popitem(last=False)
-            self._steps.move_to_end(key)
-            return self._steps[key]
+            if any(x._version != version for x, version in self._packed_from):
+                self._twin, self._steps = None, {}
+            if self._twin is None:
+                reason = self.reason_against()
+                if reason is None:
+                    try:
+                        with announced("compiling the engine's kernels"):
+                            self._twin = self.packed_twin()
+                    except NoKernels as error:
+                        reason = str(error)
+                if reason is not None:
+                    say_once(f"the engine cannot compile here, so the model runs as it is: {reason}")
+                    return None
+            return self._twin
+
+    def reason_against(self) -> str | None:
+        model = self.model
+        if model.device.type != "cpu" or model.dtype != torch.float32:
+            return f"it is for float32 on the CPU, and this model is {model.dtype} on {model.device}"
+        foreign = {type(x).__name__ for x in model.modules() if type(x).__module__.split(".")[0] not in KNOWN}
+        return f"the model has modules of its own ({', '.join(sorted(foreign))})" if foreign else None
+
+    def packed_twin(self) -> Transformer:
+        twin = packed(self.model, self.weights)
+        added = twin.decoder.embed.positions if twin.decoder is not None else None
+        if isinstance(added, Sinusoidal) and len(added.table) < PLACES:
+            added.table = added.make_table(PLACES + added.offset, added.table[:0])
+        self._packed_from = [(x, x._version) for x in self.model.parameters()]
+        return twin
+
+    def can_step(self) -> bool:
+        """Whether steps can be compiled; the first one is, here."""
+        try:
+            self.step_for(self.span_at(0) or NO_END)
+        except NoKernels as error:
+            say_once(f"the engine cannot compile here, so the model runs uncompiled: {error}")
+            return False
+        return True
+
+    def step_for(self, span: int) -> CompiledStep | OneStep:
+        """The step of positions below `span`: as it was compiled once on this machine, or compiled now."""
+        with self._lock:
+            if span not in self._steps:
+                if self.backend == "eager":
+                    self._steps[span] = OneStep(self.model, span)
+                else:
+                    assert self._twin is not None
+                    ready = is_compiled(self._twin, span)
+                    with announced(
+                        "" if ready else "compiling the engine for this model (about 20 s, once on this machine)"
+                    ):
+                        self._steps[span] = CompiledStep(self._twin, span)
+            return self._steps[span]
+
+    @contextmanager
+    def threads(self, rows: int) -> Iterator[None]:
+        """As many threads as reading so many tokens is worth, of those that are free now."""
+        if is_set_by_user():
+            yield
+            return
+        cost = max(4 * self._size / READS, 2 * self._size * rows / COMPUTES)  # seconds on one thread
+        self._calls += 1
+        try:
+            with at_most(min(int(cost / self._waits), self._load.free_cores() // self._calls)):
+                yield
+        finally:
+            self._calls -= 1
+
+    def span_at(self, length: int) -> int | None:
+        """What positions are below in a step that comes after `length` tokens; None where no compiled step is right.
+
+        A table of positions ends, and some angles change with the length: dynamic ones with every token, those of
+        longrope once.
+        """
+        decoder = self.model.decoder
+        assert decoder is not None
+        scalings = [kind.rotary_scaling for kind in decoder.kinds if kind.rotary_scaling]
+        ends = [scaling.trained_len for scaling in scalings if scaling.type == "dynamic"]
+        turns = [scaling.trained_len for scaling in scalings if scaling.type == "longrope"]
+        if isinstance(decoder.embed.positions, Learned):
+            ends.append(len(decoder.embed.positions.weight) - decoder.embed.positions.offset)
+        if isinstance(decoder.embed.positions, Sinusoidal):
+            ends.append(max(PLACES, len(decoder.embed.positions.table) - decoder.embed.positions.offset))
+        if any(length >= end for end in ends):
+            return None
+        return min([end for end in (*ends, *turns) if end > length], default=NO_END)
 
 
-class Compiled:
-    """A step that its first call compiles, with the weights as constants in the layout of the quickest kernel.
+class EngineReader(Reader):
+    """Reads the prompt over packed weights, in chunks, and each further token by the compiled step."""
 
-    PyTorch reads what decides this from its global settings: they are changed while that call runs, one at a time.
-    Where nothing can be compiled, the step runs as it is, and that is said once.
-    """
-
-    lock = threading.Lock()
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        self.run: Step = torch.compile(module, fullgraph=True, dynamic=False)
-        self.is_ready = False
-
-    def __call__(self, token: Tensor, parts: dict[str, Any]) -> Tensor:
-        return self.run(token, parts) if self.is_ready else self.first(token, parts)
-
-    def first(self, token: Tensor, parts: dict[str, Any]) -> Tensor:
-        with self.lock, inductor.patch(OPTIONS), warnings.catch_warnings(action="ignore"):
-            try:
-                logits = self.run(token, parts)
-            except Exception as error:  # no C++ compiler, or one that fails: nothing has run yet
-                reason = str(error).strip().splitlines()[0]
-                print(f"the engine cannot compile here and runs uncompiled ({reason})", file=sys.stderr)
-                self.run = self.module
-                logits = self.run(token, parts)
-        self.is_ready = True
-        return logits
-
-
-class OneStep(nn.Module):
-    """One token per row in, the logits that follow out. The cache comes in parts: tensors that are written in place."""
-
-    def __init__(self, model: Transformer, span: int) -> None:
-        super().__init__()
-        self.model, self.span = model, span
-
-    def forward(self, token: Tensor, parts: dict[str, Any]) -> Tensor:
-        hidden = self.model.decode(token[:, None], cache=FixedCache(parts, self.span))  # (B, 1, D)
-        return next_logits(self.model, hidden[:, -1])  # (B, V)
-
-
-class CompiledReader(Reader):
-    """Reads the prompt the plain way, and each further token by a step of fixed shapes."""
-
+    drops_rows = True
     fixed: FixedCache | None = None
-    room = span = 0
+    max_length = 0
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.model)
-        self.engine = engine
+    def __init__(self, engine: Engine, model: Transformer) -> None:
+        super().__init__(model)
+        assert model.decoder is not None
+        self.engine, self.stack = engine, model.decoder.config
 
     def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
-        self.room = room_for(plan.max_length)
-        self.span = self.span_for()
-        return super().prefill(input_ids, mask, prompt, plan)
+        self.max_length = plan.max_length
+        if self.model.encoder is not None:
+            with self.engine.threads(input_ids.numel()):
+                logits = super().prefill(input_ids, mask, prompt, plan)  # (B, V)
+            self.take_over()
+            return logits
+        keep = as_keep(mask, tuple(prompt.shape), "attention_mask")
+        if keep is not None:  # padding to the left: none stands between the prompt and what follows
+            order = keep.int().argsort(dim=1, stable=True)  # (B, T)
+            prompt, keep = prompt.gather(1, order), keep.gather(1, order)
+        return self.read(prompt, keep)
 
-    def span_for(self) -> int:
-        """What positions are below: for angles that change with the length, that of a text as in training."""
-        assert self.model.decoder is not None
-        scalings = [kind.rotary_scaling for kind in self.model.decoder.kinds if kind.rotary_scaling]
-        trained = [scaling.trained_len for scaling in scalings if scaling.type in ("dynamic", "longrope")]
-        return min([self.room, *trained])
+    def read(self, ids: Tensor, keep: Tensor | None) -> Tensor:
+        """A prompt from its beginning: the same numbers as at once, with the activations of a chunk in memory."""
+        self.cache, length = WindowCache(self.stack), ids.shape[1]
+        whole = self.engine.span_at(0) or length
+        chunk = CHUNK if length <= whole else length  # angles that change with the length are those of the whole text
+        for start in range(0, length, chunk):
+            stop = min(length, start + chunk)
+            with self.engine.threads(ids[:, start:stop].numel()):
+                hidden = self.model.decode(
+                    ids[:, start:stop], None if keep is None else keep[:, :stop], cache=self.cache
+                )  # (B, T, D)
+        logits = next_logits(self.model, hidden[:, -1])  # (B, V)
+        self.take_over()
+        return logits
+
+    def take_over(self) -> None:
+        """From the growing cache to one that the compiled step writes to."""
+        span = self.engine.span_at(self.cache.length)
+        self.fixed = None if span is None else FixedCache.taken_over(self.cache, self.stack, span, self.max_length)
 
     def step(self, token: Tensor) -> Tensor:
-        if self.cache.length >= self.span:  # the angles change from here on
-            if self.fixed is not None:
-                self.fixed.give_back(self.cache)
-                self.fixed = None
+        fixed, length = self.fixed, self.cache.length
+        if fixed is not None and length >= fixed.span:  # the angles change, or the table ends
+            self.cache = fixed.give_back()
+            self.take_over()
+            fixed = self.fixed
+        if fixed is None:
             return super().step(token)
-        if self.fixed is None:
-            self.fixed = FixedCache.taken_over(self.cache, self.room, self.span)
-        token = token.clone(memory_format=torch.contiguous_format)  # a column's stride would change with each token
-        logits = self.engine.step_for(len(token), self.room, self.span)(token, self.fixed.parts)
-        self.fixed.advance()
+        if length >= fixed.room:
+            fixed = self.fixed = fixed.grown(self.max_length)
+        step = self.engine.step_for(fixed.span)
+        with self.engine.threads(len(token)):
+            logits = step(token.contiguous(), *fixed.tensors)  # (B, V)
+        fixed.advance()
         self.cache.length += 1
         return logits
 
     def read_again(self, history: Tensor) -> Tensor:
-        self.fixed = None
-        return super().read_again(history)
+        keep = history < self.model.config.output_vocab_size  # (B, T)
+        return self.read(history.masked_fill(~keep, 0), keep)
 
     def reorder(self, rows: Tensor, *, same_source: bool = False) -> None:
-        (self.cache if self.fixed is None else self.fixed).reorder(rows, same_source=same_source)
+        if self.fixed is None:
+            self.cache.reorder(rows, same_source=same_source)
+        else:
+            self.fixed = self.fixed.reordered(rows)
 
 
-def room_for(length: int) -> int:
-    """Places for a text of this length: a power of two, so that few graphs serve all."""
-    room = SMALLEST_ROOM
-    while room < length:
-        room *= 2
-    return room
+def is_observed(model: nn.Module) -> bool:
+    """Whether someone watches or changes this model's calls: then they must be the calls of its own modules."""
+    return watch_for(model) is not None or any(x._forward_hooks or x._forward_pre_hooks for x in model.modules())
+
+
+@contextmanager
+def announced(what: str) -> Iterator[None]:
+    """Says what takes a while, if it does: a spinner on a terminal, a line elsewhere."""
+    if not what:
+        yield
+    elif sys.stderr is not None and sys.stderr.isatty():
+        with make_console(stderr=True).status(what):
+            yield
+    else:
+        start = time.perf_counter()
+        yield
+        if time.perf_counter() - start > 2:
+            print(f"{what}: {time.perf_counter() - start:.1f} s", file=sys.stderr)

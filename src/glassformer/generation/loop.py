@@ -3,62 +3,108 @@
 `plan.py` settles what a call asks for, `filters.py` changes the logits, `beam.py` searches; this page runs the model.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.core.cache import Cache
-from glassformer.core.context import as_keep
 from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
-from glassformer.generation.beam import advance, begin, best_ended
+from glassformer.generation.beam import advance, begin, best_ended, in_order
 from glassformer.generation.filters import narrowed, penalised
-from glassformer.generation.plan import Plan, make_plan, settled, start_of_target
+from glassformer.generation.plan import Call, Plan, make_call
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What `generate` returns with `return_log_probs=True`."""
+
+    ids: Tensor  # (B, T), as without
+    log_probs: Tensor  # (B, L), of the L new tokens; 0 where a row has ended, so that a row's sum is that of its text
+
+
+@overload
+def generate(
+    model: Transformer, input_ids: Tensor, *, return_log_probs: Literal[True], **keywords: Any
+) -> Generated: ...
+@overload
+def generate(
+    model: Transformer, input_ids: Tensor, *, return_log_probs: Literal[False] = False, **keywords: Any
+) -> Tensor: ...
+def generate(
+    model: Transformer, input_ids: Tensor, *, return_log_probs: bool = False, **keywords: Any
+) -> Tensor | Generated:
+    """Writes token by token until every row has ended or is as long as allowed. Keywords and result as in Hugging Face.
+
+    Takes the likeliest token each time; with `do_sample=True` draws one; with `num_beams` searches for the best text.
+    The keywords are
+
+        attention_mask          (B, S), 0 or False for padding, on either side; padding is never guessed from ids
+        decoder_input_ids       (B, T), with an encoder: the beginning of the target
+        decoder_start_token_id  with an encoder: what a target begins with
+        eos_token_id            one or several ids that end a text
+        pad_token_id            what fills rows that ended
+        tokenizer               finds the `stop_strings`
+        generator               draws, instead of torch's own
+        return_log_probs        return `Generated`: also log p of each new token under the model, before any filter
+
+    and the fields of `GenerationConfig`, such as `max_new_tokens=64`. Defaults come from `model.config.generation`.
+
+    Returns the prompt and its continuation; with an encoder, the target from its start token. With
+    `num_return_sequences`, those of one input stand below each other, the best first. A row is continued as it would
+    be alone.
+    """
+    return run(Reader(model), input_ids, return_log_probs=return_log_probs, **keywords)
 
 
 @torch.no_grad()
-def generate(
-    model: Transformer,
-    input_ids: Tensor,
-    *,
-    attention_mask: Tensor | None = None,
-    decoder_input_ids: Tensor | None = None,
-    eos_token_id: int | Sequence[int] | None = None,
-    pad_token_id: int | None = None,
-    decoder_start_token_id: int | None = None,
-    generator: torch.Generator | None = None,
-    **choices: Any,
-) -> Tensor:
-    """Token by token until every row has ended, or is as long as allowed. Keywords and result as in Hugging Face.
+def run(reader: "Reader", input_ids: Tensor, *, return_log_probs: bool = False, **keywords: Any) -> Any:
+    """`generate`, whoever reads."""
+    call = make_call(reader.model, input_ids, **keywords)
+    settings = call.plan.settings
+    with evaluating(reader.model):
+        written = search(reader, call) if settings.num_beams > 1 else continued(reader, call, return_log_probs)
+    prompt = call.prompt.repeat_interleave(settings.num_return_sequences, dim=0)
+    ids = torch.cat([prompt, written.ids], dim=1)  # (B, T)
+    return Generated(ids, written.log_probs) if return_log_probs else ids
 
-    The likeliest token each time; with `do_sample=True` one that is drawn, by `generator` or torch's own; with
-    `num_beams` the best of several texts. `choices` are the fields of `GenerationConfig`, `max_new_tokens=64` among
-    them: what is not given is as `model.config.generation` says.
 
-    Returns the prompt and its continuation, with an encoder the target from its start token (or from
-    `decoder_input_ids`); rows that ended are filled with the pad id. `num_return_sequences` of one input stand below
-    each other, the best first. Prompts may be padded on either side: padding is what `attention_mask` says, never
-    guessed, and no penalty counts it. So a row is continued as it would be alone.
+def stream(reader: "Reader", input_ids: Tensor, **keywords: Any) -> Iterator[Tensor]:
+    """The new tokens of `generate` as they are chosen: one (B) tensor of ids a step, the pad id for rows that ended.
+
+    The iterator may be left at any time. Between two steps, gradients and dropout are as the caller has them.
     """
-    return run(
-        Reader(model),
-        input_ids,
-        attention_mask=attention_mask,
-        decoder_input_ids=decoder_input_ids,
-        eos_token_id=eos_token_id,
-        pad_token_id=pad_token_id,
-        decoder_start_token_id=decoder_start_token_id,
-        generator=generator,
-        **choices,
-    )
+    call = make_call(reader.model, input_ids, **keywords)
+    if call.plan.settings.num_beams > 1:
+        raise InputError(
+            f"num_beams is {call.plan.settings.num_beams}: a beam search knows no token before its end. Set "
+            f"num_beams=1 to stream, or call generate"
+        )
+    return one_at_a_time(reader.model, steps(reader, call))
+
+
+def one_at_a_time(model: Transformer, columns: Iterator[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
+    while True:
+        with torch.no_grad(), evaluating(model):
+            column = next(columns, None)
+        if column is None:
+            return
+        yield column[0]
 
 
 class Reader:
-    """A model, and what it has read of one generation: the plain way, which every other is held against."""
+    """A model, and what it has read of one generation: the plain way, which every other is held against.
+
+    `prefill` is called once, then `read_on` for every token; between them, `reorder`.
+    """
+
+    drops_rows = False  # whether rows that ended are taken out by `reorder`, where that leaves noticeably less to read
 
     def __init__(self, model: Transformer) -> None:
         self.model, self.cache = model, Cache()
@@ -81,7 +127,7 @@ class Reader:
 
         Unless from here on the angles of all positions are others (longrope): then everything is read again.
         """
-        assert self.model.decoder is not None  # `run` refuses a model without one
+        assert self.model.decoder is not None  # `make_call` refuses a model without one
         scalings = [kind.rotary_scaling for kind in self.model.decoder.kinds]
         turns = {scaling.trained_len for scaling in scalings if scaling and scaling.type == "longrope"}
         return self.read_again(history) if self.length in turns else self.step(history[:, -1])
@@ -101,80 +147,103 @@ class Reader:
         return next_logits(self.model, hidden[:, -1])
 
     def reorder(self, rows: Tensor, *, same_source: bool = False) -> None:
-        """Row i becomes what row rows[i] was."""
+        """Row i becomes what row rows[i] was; there may be more rows than before, or fewer.
+
+        `same_source` promises that all rows stay, each with the source that it has.
+        """
         self.cache.reorder(rows, same_source=same_source)
 
 
-@torch.no_grad()
-def run(
-    reader: Reader,
-    input_ids: Tensor,
-    *,
-    attention_mask: Tensor | None = None,
-    decoder_input_ids: Tensor | None = None,
-    eos_token_id: int | Sequence[int] | None = None,
-    pad_token_id: int | None = None,
-    decoder_start_token_id: int | None = None,
-    generator: torch.Generator | None = None,
-    **choices: Any,
-) -> Tensor:
-    """`generate`, whoever reads."""
-    model = reader.model
-    settings = settled(model.config, choices)
-    if input_ids.ndim != 2:
-        raise InputError(f"input_ids have shape {tuple(input_ids.shape)}: expected (batch, length)")
-    if model.decoder is None:
-        raise InputError("only a model with a decoder generates; this one is an encoder alone")
-    if model.encoder is not None:
-        prompt = start_of_target(model.config, input_ids, decoder_input_ids, decoder_start_token_id)  # (B, T)
-    else:
-        model.refuse({"decoder_input_ids": decoder_input_ids, "decoder_start_token_id": decoder_start_token_id})
-        prompt = input_ids
-    plan = make_plan(model.config, settings, prompt, eos_token_id, pad_token_id)
-    copies = settings.num_beams if settings.num_beams > 1 else settings.num_return_sequences
-    with evaluating(model):
-        logits = reader.prefill(input_ids, attention_mask, prompt, plan)  # (B, V)
-        history = prompt if model.encoder is not None else without_padding(prompt, attention_mask, logits.shape[1])
-        if copies > 1:
-            rows = torch.arange(len(prompt), device=prompt.device).repeat_interleave(copies)  # (B copies)
-            reader.reorder(rows)
-            logits = logits[rows]
-        if settings.num_beams > 1:
-            written = search(reader, history, logits, plan, generator)
-        else:
-            written = continued(reader, history.repeat_interleave(copies, dim=0), logits, plan, generator)
-    prompt = prompt.repeat_interleave(settings.num_return_sequences, dim=0)
-    return torch.cat([prompt, written[:, plan.prompt_length :]], dim=1)
+def continued(reader: Reader, call: Call, with_log_probs: bool) -> Generated:
+    """The new tokens, where each row goes on by itself."""
+    columns = zip(*steps(reader, call, with_log_probs), strict=True)
+    return Generated(*(torch.stack(parts, dim=1) for parts in columns))  # (B, L), (B, L)
 
 
-def continued(reader: Reader, history: Tensor, logits: Tensor, plan: Plan, generator: torch.Generator | None) -> Tensor:
-    """Each row goes on by itself, with the likeliest token or one that is drawn."""
-    ended = torch.zeros(len(history), dtype=torch.bool, device=history.device)  # (B)
+def steps(reader: Reader, call: Call, with_log_probs: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+    """Chooses a token for each row, the likeliest or one that is drawn, and again: yields (B) ids and (B) log p.
+
+    The reader's row i is row `rows[i]` of the batch. Log p is 0 unless it is asked for.
+    """
+    plan, copies = call.plan, call.plan.settings.num_return_sequences
+    logits = prefilled(reader, call, copies).float()  # (B, V)
+    history = call.history.repeat_interleave(copies, dim=0)  # (B, T)
+    batch, rows = len(history), torch.arange(len(history), device=history.device)
+    ended = torch.zeros_like(rows, dtype=torch.bool)  # (B)
     while True:
-        logits = filtered(logits.float(), history, plan)  # (B, V)
+        scores = filtered(logits, history, plan)  # (B, V)
         if plan.settings.do_sample:
-            token = torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)  # (B)
+            token = drawn(scores.softmax(dim=1), 1, rows, batch, call.generator).squeeze(1)  # (B)
         else:
-            token = logits.argmax(dim=1)  # (B)
+            token = scores.argmax(dim=1)  # (B)
         token = token.masked_fill(ended, plan.pad)
+        log_prob = torch.zeros_like(token, dtype=torch.float)  # (B)
+        if with_log_probs:
+            log_prob = logits.log_softmax(dim=1).gather(1, token[:, None]).squeeze(1).masked_fill(ended, 0.0)  # (B)
+        yield whole(token, rows, batch, plan.pad), whole(log_prob, rows, batch, 0.0)
         history = torch.cat([history, token[:, None]], dim=1)  # (B, T)
-        ended |= torch.isin(token, plan.eos)
-        if history.shape[1] >= plan.max_length or ended.all():
-            return history
-        logits = reader.read_on(history)
+        ended = ended | plan.ends(history)
+        going = (~ended).nonzero().squeeze(1)
+        if not len(going):
+            return
+        if drops(reader, len(going), len(rows)):
+            reader.reorder(going)
+            rows, history, ended = rows[going], history[going], ended[going]
+        logits = reader.read_on(history).float()
 
 
-def search(reader: Reader, history: Tensor, logits: Tensor, plan: Plan, generator: torch.Generator | None) -> Tensor:
+def search(reader: Reader, call: Call) -> Generated:
     """Each input is continued by the best texts that `beam.py` finds. Its beams stand below each other in the cache."""
-    beams = begin(history, plan.settings.num_beams)
+    settings, batch = call.plan.settings, len(call.history)
+    logits = prefilled(reader, call, settings.num_beams)  # (B N, V)
+    beams, sources = begin(call.history, settings.num_beams), torch.arange(batch, device=logits.device)
+    found = []  # sources that are settled, with their texts
+    space = torch.empty_like(logits, dtype=torch.float)  # (B N, V), for each step again: it is large
     while True:
-        log_probabilities = filtered(logits.float().log_softmax(dim=1), beams.ids.flatten(0, 1), plan)  # (B N, V)
-        log_probabilities = log_probabilities.unflatten(0, beams.sums.shape)  # (B, N, V)
-        beams, rows, over = advance(beams, log_probabilities, plan, generator)
-        if over:
-            return best_ended(beams, plan.settings.num_return_sequences, plan.prompt_length)
-        reader.reorder(rows, same_source=True)
-        logits = reader.read_on(beams.ids.flatten(0, 1))  # (B N, V)
+        log_probs = torch.log_softmax(logits.float(), dim=1, out=space[: len(logits)])  # (B N, V)
+        scores = filtered(log_probs, beams.running.ids.flatten(0, 1), call.plan)  # (B N, V)
+        draw = partial(drawn, rows=sources, batch=batch, generator=call.generator) if settings.do_sample else None
+        shape = beams.sums.shape
+        beams, rows = advance(beams, log_probs.unflatten(0, shape), scores.unflatten(0, shape), call.plan, draw)
+        is_open = beams.is_open.squeeze(1)  # (B)
+        going = is_open.nonzero().squeeze(1)
+        fewer = drops(reader, len(going), len(sources))
+        if fewer or not len(going):
+            found.append((sources[~is_open], best_ended(beams[~is_open], settings.num_return_sequences)))
+        if not len(going):
+            texts = in_order(found, call.plan.pad)
+            return Generated(texts.ids.flatten(0, 1), texts.log_probs.flatten(0, 1))  # (B, L), (B, L)
+        if fewer:
+            beams, sources, rows = beams[going], sources[going], rows.view(shape)[going].flatten()
+        reader.reorder(rows, same_source=not fewer)
+        logits = reader.read_on(beams.running.ids.flatten(0, 1))  # (B N, V)
+
+
+def prefilled(reader: Reader, call: Call, copies: int) -> Tensor:
+    """Reads each input once, for all of its copies, which stand below each other; returns the logits that follow."""
+    logits = reader.prefill(call.input_ids, call.attention_mask, call.prompt, call.plan)  # (B, V)
+    if copies == 1:
+        return logits
+    rows = torch.arange(len(logits), device=logits.device).repeat_interleave(copies)  # (B copies)
+    reader.reorder(rows)
+    return logits[rows]  # (B copies, V)
+
+
+def drops(reader: Reader, going: int, held: int) -> bool:
+    """Whether it is worth it to copy the rows that go on: they are three quarters of what is held, or less."""
+    return reader.drops_rows and 4 * going <= 3 * held
+
+
+def drawn(probabilities: Tensor, count: int, rows: Tensor, batch: int, generator: torch.Generator | None) -> Tensor:
+    """Draws for the rows that are left what they would draw in the whole batch, without putting back."""
+    return torch.multinomial(whole(probabilities, rows, batch, 1.0), count, generator=generator)[rows]  # (B, K)
+
+
+def whole(part: Tensor, rows: Tensor, batch: int, fill: float) -> Tensor:
+    """A tensor for all rows of the batch, with `fill` in those that were dropped."""
+    if len(rows) == batch:
+        return part
+    return part.new_full((batch, *part.shape[1:]), fill).index_copy(0, rows, part)
 
 
 def filtered(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
@@ -198,22 +267,12 @@ def last_kept(mask: Tensor | None, input_ids: Tensor) -> Tensor:
     return (mask.bool() * index).argmax(dim=1)  # (B)
 
 
-def without_padding(prompt: Tensor, mask: Tensor | None, vocab_size: int) -> Tensor:
-    """The tokens of each row moved to the right end, and before them an id that no token has."""
-    keep = as_keep(mask, tuple(prompt.shape), "attention_mask")
-    if keep is None:
-        return prompt
-    if not keep.any(dim=1).all():
-        raise InputError("a row of attention_mask keeps no token: expected at least one to go on from")
-    order = keep.int().argsort(dim=1, stable=True)  # (B, T)
-    return prompt.masked_fill(~keep, vocab_size).gather(1, order)
-
-
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Switches dropout off, and back to what it was."""
     training = [module for module in model.modules() if module.training]
-    model.eval()
+    for module in training:
+        module.training = False
     try:
         yield
     finally:

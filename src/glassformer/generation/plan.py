@@ -11,9 +11,13 @@ import torch
 from torch import Tensor
 
 from glassformer.config import GenerationConfig, TransformerConfig, as_ids
+from glassformer.core.context import as_keep
+from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.generation.stop_strings import Decoder, StopStrings
 
 DEFAULT_NEW_TOKENS = 20  # as in Hugging Face, where neither the call nor the model says how many
+MOST_BEAMS = 1024  # or the size of the vocabulary, if that is more
 SAMPLING_ONLY = ("temperature", "top_k", "top_p", "min_p")
 BEAMS_ONLY = ("length_penalty", "early_stopping")
 
@@ -31,6 +35,99 @@ class Plan:
     bad_tokens: Tensor  # words of one token
     bad_words: tuple[Tensor, ...]  # longer ones
     suppressed: Tensor
+    stops: StopStrings | None
+
+    @property
+    def may_end_early(self) -> bool:
+        return len(self.eos) > 0 or self.stops is not None
+
+    def ends(self, texts: Tensor) -> Tensor:
+        """Whether each text (..., T) ends with its last token."""
+        ended = torch.isin(texts[..., -1], self.eos) | (texts.shape[-1] >= self.max_length)  # (...)
+        if self.stops is None:
+            return ended
+        return ended | self.stops.met(texts.flatten(0, -2), self.prompt_length).view_as(ended)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """What one call of `generate` gives the model to read, checked, and its plan."""
+
+    input_ids: Tensor  # (B, S), the source, or the prompt
+    attention_mask: Tensor | None  # (B, S)
+    prompt: Tensor  # (B, T), what the decoder reads first
+    history: Tensor  # (B, T), the prompt as the filters count it: padding stands before it, as an id that no token has
+    plan: Plan
+    generator: torch.Generator | None
+
+
+def make_call(
+    model: Transformer,
+    input_ids: Tensor,
+    *,
+    attention_mask: Tensor | None = None,
+    decoder_input_ids: Tensor | None = None,
+    eos_token_id: int | Sequence[int] | None = None,
+    pad_token_id: int | None = None,
+    decoder_start_token_id: int | None = None,
+    tokenizer: Decoder | None = None,
+    generator: torch.Generator | None = None,
+    **choices: Any,
+) -> Call:
+    """The keywords of `generate`, which says what they mean."""
+    config = model.config
+    settings = settled(config, choices)
+    if input_ids.ndim != 2 or not input_ids.numel():
+        raise InputError(f"input_ids have shape {tuple(input_ids.shape)}: expected (batch, length)")
+    if model.decoder is None:
+        raise InputError("only a model with a decoder generates; this one is an encoder alone")
+    if settings.stop_strings and tokenizer is None:
+        raise InputError(
+            f"stop_strings is {settings.stop_strings!r}, and finding them needs the model's tokenizer. Give it with "
+            f"tokenizer=gf.load_tokenizer(...), or set stop_strings=()"
+        )
+    if model.encoder is not None:
+        prompt = start_of_target(config, input_ids, decoder_input_ids, decoder_start_token_id)  # (B, T)
+        keep = None
+    else:
+        model.refuse({"decoder_input_ids": decoder_input_ids, "decoder_start_token_id": decoder_start_token_id})
+        prompt, keep = input_ids, as_keep(attention_mask, tuple(input_ids.shape), "attention_mask")
+    history = prompt if keep is None else without_padding(prompt, keep, config.output_vocab_size)
+    tokens = prompt.shape[1] if keep is None else int(keep.sum(dim=1).max())
+    check_room(config.last_stack.room, tokens, 1)
+    plan = make_plan(config, settings, prompt, eos_token_id, pad_token_id, tokenizer)
+    if not plan.may_end_early:
+        check_room(config.last_stack.room, tokens, plan.max_length - plan.prompt_length)
+    return Call(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        prompt=prompt,
+        history=history,
+        plan=plan,
+        generator=generator,
+    )
+
+
+def check_room(room: int | None, tokens: int, new_tokens: int) -> None:
+    """Refuses what a learned table has no positions for. The last token is written and not read: it needs none."""
+    if room is None or tokens + new_tokens - 1 <= room:
+        return
+    if tokens > room:
+        raise InputError(
+            f"the prompt has {tokens} tokens, and this model has {room} positions. Shorten it to {room} tokens or fewer"
+        )
+    raise InputError(
+        f"a prompt of {tokens} tokens and {new_tokens} new ones do not fit the {room} positions of this model. Set "
+        f"max_new_tokens={room - tokens + 1} or less, or shorten the prompt"
+    )
+
+
+def without_padding(prompt: Tensor, keep: Tensor, vocab_size: int) -> Tensor:
+    """The tokens of each row moved to the right end, and before them an id that no token has."""
+    if not keep.any(dim=1).all():
+        raise InputError("a row of attention_mask keeps no token: expected at least one to go on from")
+    order = keep.int().argsort(dim=1, stable=True)  # (B, T)
+    return prompt.masked_fill(~keep, vocab_size).gather(1, order)
 
 
 def settled(config: TransformerConfig, choices: dict[str, Any]) -> GenerationConfig:
@@ -69,6 +166,7 @@ def make_plan(
     prompt: Tensor,
     eos_token_id: int | Sequence[int] | None,
     pad_token_id: int | None,
+    tokenizer: Decoder | None = None,
 ) -> Plan:
     """Lengths that can be, ids that exist."""
     prompt_length = prompt.shape[1]
@@ -85,6 +183,16 @@ def make_plan(
     }
     for name, ids in named.items():
         check_ids(name, ids, config.output_vocab_size)
+    most = max(MOST_BEAMS, config.output_vocab_size)
+    if settings.num_beams > most:
+        raise InputError(
+            f"num_beams is {settings.num_beams}: expected at most {most}. More than a few dozen only take time"
+        )
+    if settings.num_beams > 1 and config.output_vocab_size < max(2, 1 + len(eos)):
+        raise InputError(
+            f"num_beams is {settings.num_beams}, and {len(eos)} of the {config.output_vocab_size} tokens end a text: a "
+            f"beam search needs at least one that does not, and 2 tokens in all. Set num_beams=1, or fewer end tokens"
+        )
     max_length = longest(config, settings, prompt_length)
     if max_length <= prompt_length:
         raise InputError(
@@ -95,6 +203,8 @@ def make_plan(
     if settings.min_new_tokens is not None:
         min_length = prompt_length + settings.min_new_tokens
     words = tuple(torch.tensor(word, device=prompt.device) for word in settings.bad_words_ids or ())
+    strings = settings.stop_strings or ()
+    strings = (strings,) if isinstance(strings, str) else strings
     # To end is always allowed.
     bad_tokens = [word[0] for word in settings.bad_words_ids or () if len(word) == 1 and word[0] not in eos]
     return Plan(
@@ -107,11 +217,12 @@ def make_plan(
         bad_tokens=torch.tensor(bad_tokens, dtype=torch.long, device=prompt.device),
         bad_words=tuple(word for word in words if len(word) > 1),
         suppressed=torch.tensor(settings.suppress_tokens or (), dtype=torch.long, device=prompt.device),
+        stops=StopStrings(strings, tokenizer) if strings and tokenizer is not None else None,
     )
 
 
 def longest(config: TransformerConfig, settings: GenerationConfig, prompt_length: int) -> int:
-    """Of how many tokens a result may be, the prompt included."""
+    """The longest result in tokens, prompt included."""
     if settings.max_new_tokens is not None:
         return prompt_length + settings.max_new_tokens
     if settings.max_length is not None:

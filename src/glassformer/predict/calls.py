@@ -1,17 +1,18 @@
-"""Texts as calls of a model: encoded, checked, as its arguments, in batches of like length."""
+"""Texts as calls of a model: encoded, checked, as its arguments, in batches of similar length."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.generation.encode import Batch, map_texts
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.padding import pad
 
-BATCH = 32
+BATCH = 32  # texts to generate for at a time, at most: each needs a cache and logits of its own
+CHUNK = 256  # texts to tokenise at a time: they are padded to the longest
 Given = TypeVar("Given")
 Answered = TypeVar("Answered")
 
@@ -22,23 +23,29 @@ def check_batch(texts: Sequence[object]) -> None:
 
 
 def in_batches(
-    texts: Sequence[Given], run: Callable[[Sequence[Given]], Sequence[Answered]], batch_size: int
+    model: Transformer,
+    texts: Sequence[Given],
+    encode: Callable[[Sequence[Given]], Encoded],
+    run: Callable[[Batch], Iterable[Answered]],
+    batch_tokens: int,
+    batch_size: int | None,
 ) -> list[Answered]:
-    """`run` on batches of texts of like length; the answers stand in the order of the texts."""
+    """The answer to each text, in the order of the texts: `encode` turns texts into ids, `run` a batch into answers.
+
+    Only ids and answers are held for all texts; everything else is of one batch.
+    """
     check_batch(texts)
-    order = sorted(range(len(texts)), key=lambda i: length_of(texts[i]))
-    found: dict[int, Answered] = {}
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
-        found.update(zip(batch, run([texts[i] for i in batch]), strict=True))
-    return [found[i] for i in range(len(texts))]
-
-
-def length_of(given: object) -> int:
-    """Of a text, or of the two of a pair; what is no text has no length of its own."""
-    if isinstance(given, str):
-        return len(given)
-    return sum(map(length_of, given)) if isinstance(given, tuple) else 0
+    ids: list[Tensor] = []
+    types: list[Tensor] = []
+    for start in range(0, len(texts), CHUNK):
+        encoded = encode(texts[start : start + CHUNK])
+        keep = encoded.attention_mask
+        ids += [row[kept] for row, kept in zip(encoded.input_ids, keep, strict=True)]
+        if encoded.token_type_ids is not None and model.config.num_segments:
+            types += [row[kept] for row, kept in zip(encoded.token_type_ids, keep, strict=True)]
+    return map_texts(
+        model, ids, run, token_type_ids=types or None, batch_tokens=batch_tokens, batch_size=batch_size
+    )  # fmt: skip
 
 
 def split_pair(text: str, place: str) -> list[str]:
@@ -62,14 +69,6 @@ def check_length(length: int, limit: int | None, what: str = "text") -> None:
     """One limit and one sentence for whoever reads: `limit` is what the model can place, None where there is no end."""
     if limit is not None and length > limit:
         raise InputError(f"the {what} has {length:,} tokens: expected at most {limit:,}. Shorten it")
-
-
-@torch.no_grad()
-def answer_of(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
-    """What the head answers, by the names of `Output`, as float32 on the CPU."""
-    output = model(**arguments_of(model, encoded))
-    named = {name: getattr(output, name) for name in ("logits", "start_logits", "end_logits")}
-    return {name: value.float().cpu() for name, value in named.items() if value is not None}
 
 
 def arguments_of(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:

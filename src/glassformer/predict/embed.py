@@ -16,9 +16,10 @@ from torch import Tensor
 
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.generation.encode import BATCH_TOKENS, Batch, hidden_state
 from glassformer.io import parse_json
-from glassformer.predict.calls import BATCH, arguments_of, encode, in_batches, least
-from glassformer.text import Tokenizer
+from glassformer.predict.calls import in_batches, least
+from glassformer.text import Encoded, Tokenizer
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 # In the order in which sentence-transformers puts several of them side by side.
@@ -104,27 +105,28 @@ def embed(
     *,
     recipe: Recipe = MEAN,
     normalise: bool = True,
-    batch_size: int = BATCH,
+    batch_tokens: int = BATCH_TOKENS,
+    batch_size: int | None = None,
 ) -> Tensor:
     """A vector for each text, (texts, width)."""
     reads = model.config.encoder or model.config.last_stack
     longest = least(recipe.max_length, reads.room)
     cut = 0
 
-    @torch.no_grad()
-    def run(batch: Sequence[str]) -> list[Tensor]:
+    def encode(some: Sequence[str]) -> Encoded:
         nonlocal cut
-        written = [recipe.written(text) for text in batch]
-        encoded = encode(tokenizer, written)
+        written = [recipe.written(text) for text in some]
+        encoded = tokenizer.encode(written)
         if longest is not None and encoded.input_ids.shape[1] > longest:
             cut += int((encoded.attention_mask.sum(dim=1) > longest).sum())
-            encoded = encode(tokenizer, written, max_length=longest)
-        inputs = arguments_of(model, encoded)
-        hidden = model.encode(**inputs) if model.encoder is not None else model(**inputs).last_hidden_state  # (B, T, D)
-        pooled = pool(hidden.float(), inputs["attention_mask"], recipe.ways)
+            encoded = tokenizer.encode(written, max_length=longest)
+        return encoded
+
+    def run(batch: Batch) -> list[Tensor]:
+        pooled = pool(hidden_state(model, batch).float(), batch.keep, recipe.ways)
         return list((F.normalize(pooled, dim=1) if normalise else pooled).cpu())
 
-    vectors = in_batches(texts, run, batch_size)
+    vectors = in_batches(model, texts, encode, run, batch_tokens, batch_size)
     if cut:
         print(f"{cut} of {len(texts)} texts are longer than {longest} tokens: only those were read", file=sys.stderr)
     return torch.stack(vectors) if vectors else torch.empty(0, reads.d_model * len(recipe.ways))

@@ -14,8 +14,9 @@ from glassformer.checkpoints.preparation import Preparation
 from glassformer.core.model import Transformer
 from glassformer.data.images import fitted, load_image
 from glassformer.errors import InputError
+from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.predict.answers import Label, Labels, as_labels
-from glassformer.predict.calls import BATCH, in_batches
+from glassformer.predict.calls import check_batch
 from glassformer.predict.prepared import Line, Prepared, plain
 
 if TYPE_CHECKING:
@@ -55,16 +56,24 @@ class ImagePreparer:
 
 
 def classify_images(
-    model: Transformer, preparation: Preparation, files: Sequence[str | Picture], *, batch_size: int = BATCH
+    model: Transformer,
+    preparation: Preparation,
+    files: Sequence[str | Picture],
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    batch_size: int | None = None,
 ) -> list[Label | Labels]:
     """The class of each image."""
+    check_batch(files)
+    assert model.config.image is not None
 
     @torch.no_grad()
-    def run(batch: Sequence[str | Picture]) -> list[Label | Labels]:
-        pixels = as_batch(model, [read_pixels(file, preparation) for file in batch])
+    def run(numbers: Sequence[int]) -> list[Label | Labels]:
+        pixels = as_batch(model, [read_pixels(files[i], preparation) for i in numbers])
         return as_labels(model, model(pixel_values=pixels).logits.float().cpu())
 
-    return in_batches(files, run, batch_size)
+    lengths = [model.config.image.num_tokens] * len(files)
+    return map_batches(lengths, run, batch_tokens, batch_size=batch_size)
 
 
 def as_batch(model: Transformer, pixels: Sequence[Tensor]) -> Tensor:

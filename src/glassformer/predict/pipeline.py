@@ -15,6 +15,7 @@ from glassformer.checkpoints.load import load_folder, usable_device
 from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.generation.encode import check_size
 from glassformer.hub import find_folder
 from glassformer.predict import judging, writing
 from glassformer.predict.embed import embed, read_recipe
@@ -23,6 +24,7 @@ from glassformer.predict.prepare import Preparer, ability_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
 from glassformer.text import Tokenizer
 
+BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
 
@@ -75,7 +77,10 @@ class Pipeline:
     note: str = ""  # what was assumed, if anything
 
     def __call__(self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any) -> Any:
-        """`options` are what the ability takes. Those of generation may come as one value instead."""
+        """`options` are what the ability takes. Those of generation may come as one value instead.
+
+        Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
+        """
         options = {**(generation.given() if generation else {}), **options}
         self.check_options(options)
         if told := {name: options.pop(name) for name in GENERATION if name in options}:
@@ -92,13 +97,12 @@ class Pipeline:
         """What this model has no use for is an error, never ignored."""
         ability = ABILITIES[self.task]
         for name in options:
-            if name not in (*ability.takes, *(() if self.task == "forecast" else ("batch_size",))):
+            if name not in (*ability.takes, *(() if self.task == "forecast" else BATCHES)):
                 able = [other.does for other in ABILITIES.values() if name in other.takes]
                 use = f"is for a model that {' or '.join(able)}" if able else "is not known"
                 raise InputError(f"{name} {use}; this one {ability.does}: leave it out")
-        size = options.get("batch_size", 1)
-        if type(size) is not int or size < 1:
-            raise InputError(f"batch_size is {size!r}: expected a whole number of at least 1")
+        for name in BATCHES:
+            check_size(name, options.get(name, 1))
 
 
 def pipeline(

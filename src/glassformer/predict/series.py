@@ -21,9 +21,9 @@ from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.data.series import Fill, Scaler, Series, Times, Values, read_series, step_times
 from glassformer.errors import InputError
+from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.io import read_json
 from glassformer.predict.answers import Label, Labels, as_labels
-from glassformer.predict.calls import BATCH
 from glassformer.predict.prepared import Line, Prepared, Window, plain
 
 SCALE = "series.json"
@@ -191,7 +191,12 @@ def check_values(model: Transformer, values: Values) -> None:
 
 
 def classify_series(
-    model: Transformer, scale: Scale | None, rows: Sequence[ArrayLike], *, batch_size: int = BATCH
+    model: Transformer,
+    scale: Scale | None,
+    rows: Sequence[ArrayLike],
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    batch_size: int | None = None,
 ) -> list[Label | Labels]:
     """The class of each series, of (length) or (length, channels) values."""
     preparer, windows = SeriesPreparer(model, scale), []
@@ -200,13 +205,15 @@ def classify_series(
             windows.append(preparer.prepare(row).arguments["past_values"])
         except InputError as error:
             raise InputError(str(error).replace("the series", f"series {i}", 1)) from None
-    found = []
-    for start in range(0, len(windows), batch_size):
-        with torch.no_grad():
-            logits = model(past_values=torch.cat(windows[start : start + batch_size])).logits
-        assert logits is not None
-        found += as_labels(model, logits.float().cpu())
-    return found
+    assert model.config.series is not None
+
+    @torch.no_grad()
+    def run(numbers: Sequence[int]) -> list[Label | Labels]:
+        logits = model(past_values=torch.cat([windows[i] for i in numbers])).logits
+        return as_labels(model, logits.float().cpu())
+
+    lengths = [model.config.series.num_tokens * window.shape[2] for window in windows]  # a row for each channel
+    return map_batches(lengths, run, batch_tokens, batch_size=batch_size)
 
 
 def following_times(series: Series, count: int) -> list[str]:

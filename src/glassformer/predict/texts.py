@@ -154,7 +154,8 @@ class TextPreparer:
         if most < 1:
             return ids
         options = GenerationOptions(num_beams=1, do_sample=False, num_return_sequences=1, max_new_tokens=most)
-        return [int(i) for i in generate(self.model, self.tensor(ids), min_new_tokens=0, **options.given())[0]]
+        more = {"min_new_tokens": 0, "tokenizer": self.tokenizer, **options.given()}
+        return [int(i) for i in generate(self.model, self.tensor(ids), **more)[0]]
 
     def translation(self, text: str, encoded: Encoded, target: str | None, continued: Sequence[int] | None) -> Prepared:
         """What the model writes for a text, or what it is told to have written."""
@@ -196,7 +197,7 @@ class TextPreparer:
         most = own.max_new_tokens or (own.max_length and own.max_length - 1) or NEW_TOKENS
         most = most if self.room is None else max(1, min(most, self.room - 1))
         options, generator = GenerationOptions(max_new_tokens=most), make_generator(self.model, 0)
-        return [int(i) for i in write(self.model, encoded, 1, generator, options, begins)[0]]
+        return [int(i) for i in write(self.model, self.tokenizer, encoded, 1, generator, options, begins)[0]]
 
     def check_ids(self, ids: Sequence[int]) -> None:
         size = self.model.config.output_vocab_size

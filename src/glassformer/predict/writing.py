@@ -9,7 +9,8 @@ from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
-from glassformer.predict.calls import BATCH, arguments_of, check_batch, encode, in_batches
+from glassformer.generation.encode import BATCH_TOKENS, map_batches
+from glassformer.predict.calls import BATCH, arguments_of, check_batch, encode
 from glassformer.text import Encoded, Tokenizer
 
 NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
@@ -24,6 +25,7 @@ def translate(
     source_language: str | None = None,
     target_language: str | None = None,
     generation: GenerationOptions = AS_THE_MODEL,
+    batch_tokens: int = BATCH_TOKENS,
     batch_size: int = BATCH,
     longest: Callable[[int], int] | None = None,
 ) -> list[str]:
@@ -31,17 +33,19 @@ def translate(
 
     `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
     """
+    check_batch(texts)
     languages = {"source_language": source_language, "target_language": target_language}
     begin = begin_in(model, tokenizer, target_language)
     generator = make_generator(model, generation.seed)
 
-    def run(batch: Sequence[str]) -> list[str]:
-        encoded = encode(tokenizer, batch, **languages)
+    def run(numbers: Sequence[int]) -> list[str]:
+        encoded = encode(tokenizer, [texts[i] for i in numbers], **languages)
         most = generation.max_new_tokens if longest is None else longest(encoded.input_ids.shape[1])
-        rows = write(model, encoded, 1, generator, generation.replace(max_new_tokens=most), begin)
+        rows = write(model, tokenizer, encoded, 1, generator, generation.replace(max_new_tokens=most), begin)
         return tokenizer.decode_batch(rows)
 
-    return in_batches(texts, run, batch_size)
+    lengths = [len(row) for row in tokenizer.rows(texts)]
+    return map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
 
 
 def begin_in(model: Transformer, tokenizer: Tokenizer, language: str | None) -> dict[str, int]:
@@ -73,6 +77,7 @@ def complete(
     *,
     chat: bool = False,
     generation: GenerationOptions = AS_THE_MODEL,
+    batch_tokens: int = BATCH_TOKENS,
     batch_size: int = BATCH,
 ) -> list[str]:
     """How each text goes on: text + answer is the whole. With `chat`, what the model answers to it as a message."""
@@ -83,13 +88,14 @@ def complete(
     else:
         prompts = [begun(tokenizer, text) for text in texts]
 
-    def run(batch: Sequence[str]) -> list[str]:
-        encoded = encode(tokenizer, batch, pad_left=True, add_special=not chat)
+    def run(numbers: Sequence[int]) -> list[str]:
+        encoded = encode(tokenizer, [prompts[i] for i in numbers], pad_left=True, add_special=not chat)
         length = encoded.input_ids.shape[1]
-        rows = write(model, encoded, length, generator, generation)
+        rows = write(model, tokenizer, encoded, length, generator, generation)
         return [continuation(tokenizer, row, length, encoded.attention_mask[i]) for i, row in enumerate(rows)]
 
-    answers = in_batches(prompts, run, batch_size)
+    lengths = [len(row) for row in tokenizer.ids_batch(prompts, add_special=not chat)]
+    answers = map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
     return [answer.strip() for answer in answers] if chat else answers
 
 
@@ -111,6 +117,7 @@ def continuation(tokenizer: Tokenizer, row: Tensor, length: int, keep: Tensor) -
 
 def write(
     model: Transformer,
+    tokenizer: Tokenizer,
     encoded: Encoded,
     prompt: int,
     generator: torch.Generator | None,
@@ -134,6 +141,7 @@ def write(
         model,
         inputs["input_ids"],
         attention_mask=inputs["attention_mask"],
+        tokenizer=tokenizer,
         generator=generator,
         **{**options.given(), **(begin or {})},
     ).cpu()

@@ -17,6 +17,7 @@ from glassformer.data.files import Examples
 from glassformer.data.split import split_without_doubles
 from glassformer.data.texts import check_labels, label_names
 from glassformer.errors import InputError
+from glassformer.generation.encode import map_batches
 from glassformer.tasks.baselines import bag_of_words, majority_class
 from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
@@ -147,13 +148,15 @@ class Classify(ClassTask):
     def answer(self, examples: Examples[Any]) -> tuple[Tensor, Tensor]:
         """The logits of all examples in their order, (N, C), and their labels."""
         encoded = self.reader.encode(examples)
-        lengths = [self.reader.length(example) for example in encoded]
-        logits = torch.zeros(len(examples), len(self.names))
-        for numbers in bucketed(lengths, self.settings.batch_tokens, seed=0, epoch=0):
+
+        def run(numbers: Sequence[int]) -> Tensor:
             batch = self.reader.batch([encoded[i] for i in numbers])
             found = self.model(**{name: value.to(self.model.device) for name, value in batch.items()}).logits
-            logits[numbers] = found.float().cpu()
-        return logits, self.as_targets(examples)
+            return found.float().cpu()
+
+        lengths = [self.reader.length(example) for example in encoded]
+        logits = map_batches(lengths, run, self.settings.batch_tokens)
+        return torch.stack(logits), self.as_targets(examples)
 
     def validate(self) -> dict[str, float]:
         assert self.valid is not None

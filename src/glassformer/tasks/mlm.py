@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.config import TransformerConfig
+from glassformer.core.heads import LanguageHead
 from glassformer.core.model import IGNORE
 from glassformer.data.batches import in_order
 from glassformer.data.corpus import Corpus
@@ -174,12 +175,12 @@ class MaskedLanguageModel(Task):
 
     @torch.no_grad()
     def judge(self, corpus: Corpus, most: int | None = None) -> Judged:
-        judged = Judged(0.0, [], [], [])
+        judged, head = Judged(0.0, [], [], []), self.model.head
+        assert isinstance(head, LanguageHead)
         for batch in self.fixed_batches(corpus, most):
             labels = batch.pop("labels").to(self.model.device)
-            logits = self.model(**{name: value.to(self.model.device) for name, value in batch.items()}).logits[
-                labels != IGNORE
-            ]
+            hidden = self.model.encode(**{name: value.to(self.model.device) for name, value in batch.items()})
+            logits = head(hidden[labels != IGNORE])  # (guesses, V): no other token needs the vocabulary
             truths = labels[labels != IGNORE]
             judged.loss += float(summed_loss(logits, truths))
             judged.truths += truths.tolist()

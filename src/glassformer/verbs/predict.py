@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glassformer.predict.pipeline import Pipeline
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
+SHORT = 8  # tokens of a short input: enough of those are read to fill a batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +65,8 @@ class PredictSettings(Settings):
     """Draw the forecast behind its past, to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
     """What to put where a series to forecast has no value or no row; without it, that is an error."""
-    batch_size: int | None = None
-    """Inputs that are computed together; 32 if not given, less where they are large."""
+    batch_tokens: int | None = None
+    """Tokens computed together, padding included; 4,096 if not given. Lower it if memory runs out."""
     guesses: int | None = None
     """How many words to suggest for a mask; 5 if not given."""
 
@@ -104,7 +105,7 @@ class PredictSettings(Settings):
     @property
     def options(self) -> dict[str, Any]:
         """What else a model can be told, of the flags that were given."""
-        names = ("source_language", "target_language", "question", "fill", "batch_size", "guesses")
+        names = ("source_language", "target_language", "question", "fill", "batch_tokens", "guesses")
         values = {"chat": self.chat or None, **{name: getattr(self, name) for name in names}}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -130,8 +131,9 @@ def main(settings: PredictSettings) -> None:
             raise InputError(
                 f"--{flag} is for a model that says how a series goes on; this one {run.does}: leave it out"
             )
-    # Vectors are compared with each other, so a person is shown all of them together.
-    size = sys.maxsize if run.task == "embed" and not settings.json else max(CHUNK, settings.batch_size or 0)
+    size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
+    if run.task == "embed" and not settings.json:
+        size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
     given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns)
     for inputs, outputs in answered(run, given, options, generation, size):
         if settings.json:

@@ -1,0 +1,209 @@
+"""One step of a model compiled ahead of time: traced from the core's own `decode`, kept on disk for the next process.
+
+`torch.export` writes down what the core computes for one token per row, with the batch, the room of the cache and the
+length of the source left open: one graph serves them all. In it, attention of one query becomes the kernel `attend`,
+and linear layers that read the same vector become one call of the kernel `linear`. AOTInductor compiles the rest. The
+package holds no weights: they are lent to it when it is loaded.
+"""
+
+import contextlib
+import json
+import operator
+import warnings
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from glassformer.config import LayerKind
+from glassformer.core.model import Transformer
+from glassformer.generation.fixed_cache import FixedCache, windows_of
+from glassformer.generation.kernels import NoKernels
+from glassformer.generation.loop import next_logits
+from glassformer.generation.shelf import Shelf, fingerprint
+
+SOURCES = ("config.py", "core/*.py", "generation/compiled.py", "generation/fixed_cache.py", "generation/kernels.cpp")
+OPTIONS = {
+    "aot_inductor.package_constants_in_so": False,
+    "joint_graph_constant_folding": False,  # norms of ones and biases of zeros would become part of the code
+    "cpp.dynamic_threads": True,  # as many as torch has when it runs, not when it was compiled
+}
+TOLERANCE = 1e-4  # of the largest logit; rounding is a hundredth of it
+
+
+class OneStep(nn.Module):
+    """One token per row in, the logits that follow out. The tensors of the cache are written in place."""
+
+    def __init__(self, model: Transformer, span: int) -> None:
+        super().__init__()
+        assert model.decoder is not None
+        self.model, self.span, self.stack = model, span, model.decoder.config
+
+    def forward(self, token: Tensor, *tensors: Tensor) -> Tensor:
+        hidden = self.model.decode(token[:, None], cache=FixedCache(tensors, self.stack, self.span))  # (B, 1, D)
+        return next_logits(self.model, hidden[:, -1])  # (B, V)
+
+
+class CompiledStep:
+    """What `OneStep` computes, from a package. It is loaded, or compiled first, when it is made."""
+
+    def __init__(self, model: Transformer, span: int) -> None:
+        step = OneStep(model, span)
+        self.folder = Shelf("steps").get(name_of(step), lambda folder: compile_step(step, folder))
+        package = str(self.folder / "step.pt2")
+        self.loader = torch._C._aoti.AOTIModelPackageLoader(package, "model", False, 1, -1)
+        known = {**load_file(self.folder / "constants.safetensors")}
+        known |= dict(step.named_parameters(remove_duplicate=False))
+        known |= dict(step.named_buffers(remove_duplicate=False))
+        self.lent = {name: known[name].detach() for name in self.loader.get_constant_fqns()}  # alive as long as we are
+        self.loader.load_constants(self.lent, False, True, True)  # for the active buffer; all of them; not copied
+        self.check(step)
+
+    def __call__(self, token: Tensor, *tensors: Tensor) -> Tensor:
+        return self.loader.boxed_run([token, *tensors])[0]
+
+    @torch.no_grad()
+    def check(self, step: OneStep) -> None:
+        """One step on random tensors, compiled and not: a package that disagrees with the model is not used."""
+        draw = torch.Generator().manual_seed(0)
+        (token, *tensors), _ = example_of(step)
+        tensors = [x.normal_(generator=draw) if x.is_floating_point() else x for x in tensors]
+        plain = step(token, *(x.clone() for x in tensors))  # (B, V)
+        error = (self(token, *tensors) - plain).abs().max() / plain.abs().max().clamp(min=1e-6)
+        if not error < TOLERANCE:
+            raise NoKernels(f"the compiled step differs from the model by {float(error):.1e}. Remove {self.folder}")
+
+
+def name_of(step: OneStep) -> str:
+    """What the graph of a step follows from."""
+    modules = [(name, type(module).__qualname__) for name, module in step.named_modules()]
+    shapes = [(name, tuple(x.shape), str(x.dtype)) for name, x in step.state_dict(keep_vars=True).items()]
+    config = json.dumps(step.model.config.to_dict(), sort_keys=True, default=str)
+    return fingerprint(config, step.span, modules, shapes, sources(), sorted(OPTIONS.items()))
+
+
+def sources() -> str:
+    """The code that a graph is traced from."""
+    home = Path(__file__).parents[1]
+    files = sorted(file for pattern in SOURCES for file in home.glob(pattern))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def is_compiled(model: Transformer, span: int) -> bool:
+    """Whether an earlier call or process has compiled this step."""
+    return (Shelf("steps").home / name_of(OneStep(model, span))).is_dir()
+
+
+def compile_step(step: OneStep, folder: Path) -> None:
+    """Traces, replaces, compiles; leaves a package in the folder."""
+    with torch.no_grad(), quiet():
+        example, open_sizes = example_of(step)
+        try:
+            program = torch.export.export(step, example, dynamic_shapes=open_sizes, strict=False)
+            use_attend(program.graph)
+            join_linears(program.graph)
+            program.graph_module.recompile()
+            torch._inductor.aoti_compile_and_package(
+                program, package_path=str(folder / "step.pt2"), inductor_configs=OPTIONS
+            )
+        except (OSError, KeyboardInterrupt):
+            raise
+        except Exception as error:  # PyTorch's compiler has no common one
+            raise NoKernels(f"the step cannot be compiled: {first_line(error)}") from error
+        constants = {name: x.detach().contiguous() for name, x in program.constants.items() if isinstance(x, Tensor)}
+        own = {name: x for name, x in constants.items() if name not in program.state_dict}
+        save_file(own, folder / "constants.safetensors")
+
+
+def example_of(step: OneStep) -> tuple[tuple[Tensor, ...], Any]:
+    """Arguments to trace with, every size another; and which of their sizes are open."""
+    stack, number = step.stack, torch.long
+    Dim = torch.export.Dim  # noqa: N806
+    batch, room = Dim("batch", min=2, max=2**20), Dim("room", min=8, max=2**24)
+    tensors = [torch.zeros(1, dtype=number), torch.zeros(6, 1, dtype=number)]
+    sizes: list[Any] = [None, {0: batch}]
+
+    def add(shape: tuple[int, ...], open_sizes: dict[int, Any], *dtypes: torch.dtype) -> None:
+        for dtype in dtypes:
+            tensors.append(torch.ones(shape, dtype=dtype))
+            sizes.append(open_sizes)
+
+    rooms: dict[LayerKind | None, tuple[int, Any]] = {None: (17, room)}
+    for i, kind in enumerate(windows_of(stack)):
+        rooms[kind] = (19 + 2 * i, Dim(f"window{i}", min=1, max=2**24))
+    for length, size in rooms.values():
+        add((6, length), {0: batch, 1: size}, torch.bool, number)
+    for layer in range(stack.num_layers):
+        kind = stack.layer_kinds[layer % len(stack.layer_kinds)]
+        length, size = rooms[kind if kind.window is not None else None]
+        add((6, stack.num_kv_heads, length, stack.head_dim), {0: batch, 2: size}, torch.float, torch.float)
+    if step.model.encoder is not None:
+        sources, memory = Dim("sources", min=2, max=2**20), Dim("memory", min=2, max=2**24)
+        tensors.append(torch.tensor([0, 0, 1, 1, 2, 2]))
+        sizes.append({0: batch})
+        add((3, 11), {0: sources, 1: memory}, torch.bool)
+        pairs = [torch.float] * (2 * stack.num_layers)
+        add((3, stack.num_kv_heads, 11, stack.head_dim), {0: sources, 2: memory}, *pairs)
+    return (torch.zeros(6, dtype=number), *tensors), ({0: batch}, tuple(sizes))
+
+
+def use_attend(graph: torch.fx.Graph) -> None:
+    """softmax(q k^T) v of one query becomes the kernel; keys picked by row are not copied, but read where they are."""
+    aten = torch.ops.aten
+    for node in graph.find_nodes(op="call_function", target=aten.scaled_dot_product_attention.default):
+        q, k, v, mask = (*node.args, None)[:4]
+        if q.meta["val"].shape[2] != 1:
+            continue
+        scale = node.kwargs.get("scale")
+        rows = None
+        if k.target is aten.index_select.default and v.target is aten.index_select.default and k.args[2] is v.args[2]:
+            rows, k, v = k.args[2], k.args[0], v.args[0]
+        scale = q.meta["val"].shape[-1] ** -0.5 if scale is None else scale
+        with graph.inserting_before(node):
+            new = graph.call_function(torch.ops.glassformer.attend.default, (q, k, v, mask, rows, scale))
+        new.meta = dict(node.meta)
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+    graph.eliminate_dead_code()
+
+
+def join_linears(graph: torch.fx.Graph) -> None:
+    """Calls of `linear` on one vector, as those for q, k and v, become one call that returns several."""
+    linear = torch.ops.glassformer.linear.default
+    calls = dict[torch.fx.Node, list[torch.fx.Node]]()
+    for node in graph.find_nodes(op="call_function", target=linear):
+        calls.setdefault(node.args[0], []).append(node)
+    for same in calls.values():
+        first, *others = same
+        if not others:
+            continue
+        lists: list[list[Any]] = [[*argument] for argument in first.args[1:]]  # type: ignore[misc]  # lists all
+        values = list(first.meta["val"])
+        for other in others:
+            (picked,) = other.users
+            for joined, argument in zip(lists, other.args[1:], strict=True):
+                joined += argument  # type: ignore[arg-type]
+            values += other.meta["val"]
+            with graph.inserting_after(first):
+                again = graph.call_function(operator.getitem, (first, len(values) - 1))
+            again.meta = dict(picked.meta)
+            picked.replace_all_uses_with(again)
+            graph.erase_node(picked)
+            graph.erase_node(other)
+        first.args = (first.args[0], *lists)
+        first.meta["val"] = values
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """PyTorch's compiler warns of its own insides."""
+    with warnings.catch_warnings(action="ignore"):
+        yield
+
+
+def first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

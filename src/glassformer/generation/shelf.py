@@ -1,0 +1,97 @@
+"""What was compiled on this machine, kept for the next process: a folder each, under a name that says what it holds.
+
+A folder appears whole or not at all, so two processes may make the same one: the later finds it there. The oldest go
+when all together pass the limit. Where nothing can be kept (a full disk, a folder that cannot be written), what was
+made lives as long as the process, and that is said once.
+"""
+
+import atexit
+import hashlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from glassformer.errors import InputError
+from glassformer.io import whole_folder
+from glassformer.version import __version__
+
+LIMIT = 512 * 2**20  # bytes
+
+
+class Shelf:
+    """The folders of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.home = cache_home() / kind
+
+    def get(self, name: str, make: Callable[[Path], None]) -> Path:
+        """The folder of this name: as it was kept, or made now by `make`, which fills an empty one."""
+        place = self.home / name
+        if not place.is_dir():
+            try:
+                make_room(self.home.parent)
+                with whole_folder(place) as folder:
+                    make(folder)
+            except (OSError, InputError) as error:
+                if not place.is_dir():  # no other process was faster
+                    return self.not_kept(make, error)
+        with suppress(OSError):
+            os.utime(place)  # used last
+        return place
+
+    def not_kept(self, make: Callable[[Path], None], error: Exception) -> Path:
+        say_once(
+            f"cannot write to the cache folder {self.home} ({error}): what is compiled lasts for this process only"
+        )
+        folder = Path(tempfile.mkdtemp(prefix="glassformer-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        make(folder)
+        return folder
+
+
+def cache_home() -> Path:
+    """GLASSFORMER_CACHE, or a folder among the user's caches."""
+    chosen = os.environ.get("GLASSFORMER_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+
+
+def make_room(home: Path) -> None:
+    """Removes what was used longest ago, until the rest is within the limit."""
+    folders = [folder for folder in home.glob("*/*") if folder.is_dir() and not folder.name.startswith(".")]
+    folders.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
+    total = 0
+    for folder in folders:
+        total += sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+        if total > LIMIT:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def fingerprint(*facts: object) -> str:
+    """A name for what follows from these facts on this machine, with this torch and this version."""
+    everything = (__version__, torch.__version__, sys.version_info[:2], machine(), *facts)
+    return hashlib.sha256(repr(everything).encode()).hexdigest()[:24]
+
+
+@cache
+def machine() -> str:
+    """What compiled code depends on: the processor and what it can do."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+    return f"{platform.machine()} {platform.processor()}"
+
+
+@cache
+def say_once(message: str) -> None:
+    """One line on standard error, however often it is said."""
+    print(message, file=sys.stderr)
