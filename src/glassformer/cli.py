@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_type_hints
 from glassformer.errors import InputError, Stopped, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.registry import TASKS
+from glassformer.threads import spin_briefly
 from glassformer.verbs.flags import read_settings
 from glassformer.verbs.inspect.old_forms import new_form
 from glassformer.version import __version__
@@ -109,6 +110,7 @@ def _run(args: list[str]) -> None:
         print(_choices(args[0]) if args[0] in SECOND else _overview())
     else:
         name, rest = _split_verb(args)
+        spin_briefly()
         VERBS[name].main(read_settings(VERBS[name].settings, name, rest))
 
 

@@ -5,7 +5,8 @@ mostly wait for the one that does not get its turn: work slows down to a tenth. 
 it is where a step takes less time than waking the others.
 
 A training asks once, and keeps to it: another number of threads changes the last bits of its results. What a user set
-holds: OMP_NUM_THREADS is taken as it is, `torch.set_num_threads` as the most there may be.
+holds: OMP_NUM_THREADS is taken as it is, `torch.set_num_threads` as the most there may be. Torch is imported where it
+is needed: the command line comes here before it.
 """
 
 import os
@@ -15,12 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 WINDOW = 0.1  # seconds: the kernel counts in hundredths
 SLACK = 0.3  # of a core that others may use before it counts as taken
-SPIN = "GOMP_SPINCOUNT"
+SPIN, SPINS = "GOMP_SPINCOUNT", "1000"
 
 
 class Reading(NamedTuple):
@@ -70,19 +69,30 @@ def is_set_by_user() -> bool:
 
 
 def spin_briefly() -> None:
-    """Lets waiting threads sleep soon. To be called before torch is imported; what the user set stays."""
+    """Lets threads that wait sleep soon. It works before torch is imported; what the user set stays."""
     if SPIN not in os.environ and "OMP_WAIT_POLICY" not in os.environ:
-        os.environ[SPIN] = "1000"
+        os.environ[SPIN] = SPINS
+
+
+def threads_of_training(load: Load, recorded: int | None) -> int:
+    """What the run began with, or what the user set, or all that are free now."""
+    import torch
+
+    if is_set_by_user():
+        return torch.get_num_threads()
+    return recorded or min(torch.get_num_threads(), load.free_cores())
 
 
 @contextmanager
-def at_most(threads: int) -> Iterator[None]:
-    """Computes with so many threads, or with fewer if there are fewer already."""
+def exactly(threads: int) -> Iterator[None]:
+    """Computes with so many threads."""
+    import torch
+
     before = torch.get_num_threads()
-    if threads >= before:
+    if threads == before:
         yield
         return
-    torch.set_num_threads(max(1, threads))
+    torch.set_num_threads(threads)
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ from glassformer.generation.packing import Weights, packed
 from glassformer.generation.plan import Plan
 from glassformer.generation.shelf import say_once
 from glassformer.terminal import make_console
-from glassformer.threads import Load, at_most, is_set_by_user
+from glassformer.threads import Load, exactly, is_set_by_user
 
 Backend = Literal["inductor", "eager"]
 PLACES = 4096  # of a sinusoidal table, at least
@@ -164,7 +164,8 @@ class Engine:
         cost = max(4 * self._size / READS, 2 * self._size * rows / COMPUTES)  # seconds on one thread
         self._calls += 1
         try:
-            with at_most(min(int(cost / self._waits), self._load.free_cores() // self._calls)):
+            free = min(torch.get_num_threads(), self._load.free_cores() // self._calls)
+            with exactly(max(1, min(int(cost / self._waits), free))):
                 yield
         finally:
             self._calls -= 1

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
 from glassformer.checkpoints.folder import WEIGHTS
@@ -25,6 +26,7 @@ from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError, Stopped, nearest
 from glassformer.io import partial_name, remove_partial, write_json
 from glassformer.text.tokenizer import TOKENIZER
+from glassformer.threads import Load, exactly, threads_of_training
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.loop import Trainer
 from glassformer.training.ranks import Ranks
@@ -106,6 +108,7 @@ class Run:
 
     def __init__(self, settings: TrainSettings, ranks: Ranks, console: Console, verb: str) -> None:
         self.settings, self.ranks, self.console, self.out = settings, ranks, console, settings.out
+        self.load = Load()
         check_free(settings)
         self.was_there, self.moved_aside = self.out.exists(), False
         self.replaced = self.out.with_name(f".{self.out.name}.replaced")
@@ -116,19 +119,29 @@ class Run:
             "glassformer_version": __version__,
             "settings": {**settings.to_dict(), "resume": False, "overwrite": False},
         }
+        self.threads: int | None = None  # that the run began with
         if settings.resume:
-            self.record["command"] = read_record(self.out)["command"]  # the one that began it
+            before = read_record(self.out)
+            self.record["command"] = before["command"]  # the one that began it
+            self.threads = before.get("threads")
 
     def go(self, make_task: Callable[[TrainSettings], Task]) -> tuple[Task, Scores]:
         with self.ranks.first_alone():
             self.task = make_task(self.settings)
         check_metric(self.task, self.settings)
         self.record |= self.task.record()
+        self.most_threads = torch.get_num_threads()
+        threads = self.record["threads"] = threads_of_training(self.load, self.threads)
+        with exactly(threads):
+            return self.train()
+
+    def train(self) -> tuple[Task, Scores]:
         if self.ranks.is_first:
             self.prepare()
         self.ranks.wait()
         for name, said in self.task.describe().items():
             self.console.print(f"{name:8}{said}")
+        self.tell_threads()
         checkpoints = Checkpoints(self.out, self.ranks, self.settings.keep)
         steps = self.task.budget(self.settings)
         metrics = self.out / METRICS if self.ranks.is_first else Path("/dev/null")
@@ -168,6 +181,19 @@ class Run:
             raise InputError(f"--out {self.out} cannot be written: {error.strerror}") from None
         self.keep_tokenizer()
         write_json(self.out / RUN, self.record, durable=True)
+
+    def tell_threads(self) -> None:
+        """Says when a run uses fewer threads than it could, or not as many as it began with."""
+        threads = self.record["threads"]
+        if self.threads not in (None, threads):
+            self.console.print(
+                f"threads {threads}, as OMP_NUM_THREADS says; the run began with {self.threads}, so its last bits differ"
+            )
+        elif threads < self.most_threads:
+            self.console.print(
+                f"threads {threads} of {self.most_threads}: other programs are busy. To take all of them, set "
+                f"OMP_NUM_THREADS={self.most_threads}"
+            )
 
     def keep_tokenizer(self) -> None:
         """Keeps the tokenizer from the start, and refuses to go on with another: the weights would mean other words."""

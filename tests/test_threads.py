@@ -1,0 +1,95 @@
+"""How many threads: what is free, what the user set, what a run began with."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.command import run
+
+from glassformer import threads
+from glassformer.threads import Load, Reading, exactly, reading, threads_of_training
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def seen(monkeypatch: pytest.MonkeyPatch, *readings: Reading | None) -> Load:
+    """A load that reads these one after another."""
+    left = list(readings)
+    monkeypatch.setattr(threads, "reading", lambda: left.pop(0))
+    monkeypatch.setattr(threads.time, "monotonic", lambda: left[0].time if left and left[0] else 0.0)
+    return Load()
+
+
+@pytest.mark.parametrize(
+    ("busy", "own", "free"),
+    [(0.0, 0.0, 4), (1.0, 1.0, 4), (0.2, 0.0, 4), (1.0, 0.0, 3), (1.2, 0.0, 3), (2.5, 0.5, 2), (9.0, 0.0, 1)],
+)
+def test_free_is_what_other_programs_leave(busy: float, own: float, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = seen(monkeypatch, Reading(10.0, 4, 100.0, 5.0), Reading(11.0, 4, 100.0 + busy, 5.0 + own))
+    assert load.free_cores() == free
+
+
+def test_it_is_not_asked_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = seen(monkeypatch, Reading(10.0, 2, 0.0, 0.0), Reading(10.05, 2, 1.0, 0.0), Reading(11.0, 2, 1.0, 0.0))
+    assert load.free_cores() == 2
+    assert load.others == 0.0  # too early to tell
+
+
+def test_where_the_kernel_does_not_tell_all_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 8)
+    assert seen(monkeypatch, None).free_cores() == 8
+
+
+@pytest.mark.skipif(not Path("/proc/stat").is_file(), reason="the kernel does not tell what other programs use")
+def test_this_machine_tells() -> None:
+    before = reading()
+    sum(range(10**6))
+    after = reading()
+    assert before is not None
+    assert after is not None
+    assert after.own > before.own
+    assert after.all >= before.all
+    assert after.cores >= 1
+
+
+def test_a_training_keeps_what_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = seen(monkeypatch, Reading(10.0, 2, 0.0, 0.0), Reading(11.0, 2, 1.0, 0.0))
+    with exactly(2):
+        assert threads_of_training(load, 2) == 2
+        assert threads_of_training(load, None) == 1
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        assert threads_of_training(load, 1) == 2
+    with pytest.raises(KeyError), exactly(2):
+        raise KeyError
+    assert torch.get_num_threads() == 1
+
+
+def test_the_command_line_lets_threads_sleep_and_respects_what_is_set() -> None:
+    program = "import os, glassformer.threads as t; t.spin_briefly(); print(os.environ.get('GOMP_SPINCOUNT'))"
+    for variables, expected in (
+        ({}, threads.SPINS),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "active"}, "None"),
+    ):
+        said = subprocess.run(
+            [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True
+        )
+        assert said.stdout.strip() == expected
+
+
+def test_a_run_records_its_threads_and_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, small = tmp_path / "run", ("--d-model=16", "--num-heads=2", "--num-layers=1")
+    assert run("train", "images", "--out", out, "--steps=2", *small) == 0
+    assert json.loads((out / "run.json").read_text())["threads"] == 1
+    again = tmp_path / "again"
+    monkeypatch.setattr("glassformer.training.run.threads_of_training", lambda load, recorded: recorded or 2)
+    assert run("train", "images", "--out", again, "--steps=2", *small) == 0
+    assert json.loads((again / "run.json").read_text())["threads"] == 2
+    assert torch.get_num_threads() == 1
