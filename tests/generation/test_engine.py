@@ -171,6 +171,26 @@ def test_a_compilation_that_fails_or_is_stopped_leaves_an_engine_that_works(
     assert not (shelf.cache_home() / "steps" / "never compiled").exists()
 
 
+@pytest.mark.slow
+def test_a_damaged_package_is_compiled_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = writer(pad_token_id=39)
+    (place,) = (step.folder for step in steps_of(model))
+    whole = {file.name: file.read_bytes() for file in place.iterdir()}
+    (place / "step.pt2").write_bytes(whole["step.pt2"][:1000])
+    plain, fast = both(model, gf.engine(model))
+    assert plain == fast
+    assert (place / "step.pt2").stat().st_size > 1000
+    monkeypatch.setattr(compiled.CompiledStep, "difference", lambda self, step: float("nan"))
+    plain, fast = both(model, gf.engine(model))  # a step that disagrees with the model is not used
+    assert plain == fast
+
+
+def steps_of(model: gf.Transformer) -> list[compiled.CompiledStep]:
+    engine = gf.engine(model)
+    engine.generate(PROMPTS, max_new_tokens=2)
+    return [step for step in engine._steps.values() if isinstance(step, compiled.CompiledStep)]
+
+
 def test_two_threads_may_call_one_engine() -> None:
     model = writer(pad_token_id=39)
     engine, found = gf.engine(model, backend="eager"), dict[int, Any]()

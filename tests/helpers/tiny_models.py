@@ -1,9 +1,13 @@
-"""Tiny models with random weights of every kind that the explorer shows, each saved as a folder."""
+"""Tiny models with random weights of every kind that the explorer shows, each saved as a folder; and answers, to be
+compared."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 
 import glassformer as gf
@@ -104,3 +108,19 @@ def make_of_languages(folder: Path, codes: list[str]) -> Path:
     settings = {**json.loads(file.read_text(encoding="utf-8")), "tokenizer_class": "NllbTokenizer"}
     file.write_text(json.dumps(settings), encoding="utf-8")
     return folder
+
+
+def flat(answer: Any) -> list[Any]:
+    """The values of an answer, one after another."""
+    if isinstance(answer, torch.Tensor | np.ndarray):
+        return answer.flatten().tolist()
+    if isinstance(answer, list | tuple):
+        return [value for part in answer for value in flat(part)]
+    if isinstance(answer, dict):
+        return [value for key in answer for value in (key, *flat(answer[key]))]
+    return flat(asdict(answer)) if hasattr(answer, "__dataclass_fields__") else [answer]
+
+
+def rounded(answer: Any) -> list[Any]:
+    """The same, equal to values that differ in the last digits."""
+    return [pytest.approx(value, rel=1e-4, abs=1e-5) if type(value) is float else value for value in flat(answer)]

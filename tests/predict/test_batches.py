@@ -1,13 +1,13 @@
 """Many texts in any order: the answers to each alone, in the order of the texts, within a budget of tokens."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from helpers.command import lines, run
+from helpers.tiny_models import flat
 
 import glassformer as gf
 from glassformer.errors import InputError
@@ -23,17 +23,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "span": {"question": "Who jumps?"},
     "fill": {"guesses": 3},
 }
-
-
-def flat(answer: Any) -> list[Any]:
-    """The values of an answer, one after another."""
-    if isinstance(answer, torch.Tensor):
-        return answer.tolist()
-    if isinstance(answer, list | tuple):
-        return [value for part in answer for value in flat(part)]
-    if isinstance(answer, dict):
-        return [value for key in answer for value in (key, *flat(answer[key]))]
-    return flat(asdict(answer)) if hasattr(answer, "__dataclass_fields__") else [answer]
 
 
 def seen_by(model: gf.Transformer) -> list[tuple[int, ...]]:

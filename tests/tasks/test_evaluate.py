@@ -2,15 +2,24 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from helpers import tiny_models
 from helpers.command import run
 from helpers.head_checkpoints import BART, LABELS, TEXTS, bert, make, theirs
 
 import glassformer as gf
 from glassformer.errors import InputError
+from glassformer.figures.png import as_png
+from glassformer.generation import choose_engine
+from glassformer.generation.engine import EngineReader
+from glassformer.generation.engine import engine as make_engine
 
 PAIRS = [f"the number {i}\tdie Zahl {i}" for i in range(60)]
 TINY = ["--steps=3", "--d-model=16", "--num-layers=1", "--num-heads=2", "--batch-tokens=256", "--vocab-size=300"]
@@ -61,6 +70,71 @@ def test_the_split_is_the_one_of_the_training(trained: Path, capsys: pytest.Capt
     test = scores_of(capsys, trained, "--split", "test")
     assert test["metrics"] != valid["metrics"]
     assert test["metrics"] == scores_of(capsys, trained)["metrics"]
+
+
+def test_the_engine_gives_the_same_scores(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = scores_of(capsys, trained)
+    assert plain["engine"] is None, "ten pairs are not worth it"
+    steps, step = list[int](), EngineReader.step
+
+    def count(self: EngineReader, token: torch.Tensor) -> torch.Tensor:
+        steps.append(len(token))
+        return step(self, token)
+
+    monkeypatch.setattr(EngineReader, "step", count)
+    monkeypatch.setattr(choose_engine, "make_engine", partial(make_engine, backend="eager"))  # compiling takes seconds
+    fast = scores_of(capsys, trained, "--engine", "on")
+    assert fast["engine"] == "compiled (float32)"
+    assert fast["metrics"] == pytest.approx(plain["metrics"], rel=1e-5)
+    assert steps, "it has written the translations"
+    assert run("eval", trained, "--engine", "on") == 0
+    shown = capsys.readouterr()
+    assert shown.err == "engine: compiled (float32)\n"
+    assert "scored on 10 pairs" in shown.out
+    monkeypatch.setattr(choose_engine, "READS", 1.0)  # of a machine that is very slow
+    assert scores_of(capsys, trained)["engine"] == "compiled (float32)"
+    assert scores_of(capsys, trained, "--engine", "off")["engine"] is None
+    assert run("eval", trained, "--engine", "fast") == 2
+
+
+@pytest.mark.parametrize("kind", ["classify", "series", "mlm", "lm", "images", "forecast"])
+def test_every_task_is_scored_by_the_engine(kind: str, folder_of: Callable[[str], Path], tmp_path: Path) -> None:
+    models = {"classify": "encoder", "series": "judge", "mlm": "fill", "lm": "decoder", "images": "image"}
+    folder = folder_of(models[kind]) if kind in models else tiny_models.make(tmp_path / "model", "series")
+    text = "\n".join(tiny_models.LINES * 3)
+    numbers, names = list(map(str, range(48))), ["calm", "glad"]
+    files = {
+        "classify": ["text,label", *(f"{name} as ever,{name}" for name in names)],
+        "series": [",".join(["label", *numbers]), *(",".join([name, *numbers]) for name in names)],
+        "forecast": ["date,load", *(f"2026-01-01 {i // 60:02}:{i % 60:02},{i % 7}" for i in range(99))],
+    }
+    file = tmp_path / ("text.txt" if kind in ("mlm", "lm") else "rows.csv")
+    file.write_text("\n".join(files.get(kind, [text])), encoding="utf-8")
+    if kind == "images":
+        file = tmp_path / "images"
+        for i in range(10):
+            (file / f"LABEL_{i}").mkdir(parents=True)
+            pixels = np.random.default_rng(i).integers(0, 256, (8, 8), dtype=np.uint8)
+            (file / f"LABEL_{i}" / "one.png").write_bytes(as_png(pixels))
+    if kind == "forecast":
+        scale = {"names": ["load"], "mean": [3.0], "deviation": [2.0]}
+        (folder / "series.json").write_text(json.dumps(scale), encoding="utf-8")
+    task = "classify" if kind == "series" else kind
+    changes: dict[str, Any] = {
+        "series": {"reads": "series"},
+        "forecast": {"length": 48, "horizon": 12},
+        "lm": {"context": 64},
+        "mlm": {"context": 64},
+    }
+    plain, fast = (
+        gf.evaluate(folder, [file], task=task, engine=use, **changes.get(kind, {}))  # type: ignore[arg-type]
+        for use in ("off", "on")
+    )
+    assert fast.metrics == pytest.approx(plain.metrics, rel=1e-4)
+    assert (fast.count, fast.examples) == (plain.count, plain.examples)
+    assert (plain.engine, fast.engine) == (None, "compiled (float32)")
 
 
 def test_the_table(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

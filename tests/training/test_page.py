@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from helpers.command import run
 
 from glassformer.figures.charts import HEIGHT, WIDTH
+from glassformer.generation.choose_engine import Work
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.training.page import write_page
 from glassformer.training.task import Batch, Curve, Scores, Task
@@ -39,6 +40,9 @@ class Pretended(Task):
         return {}
 
     def evaluate(self) -> Scores:
+        raise NotImplementedError
+
+    def work(self) -> Work:
         raise NotImplementedError
 
     def score_some(self, most: int) -> Scores:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.command import lines, run
+from helpers.command import lines, python, run
 from helpers.head_checkpoints import (
     TEXTS,
     bert,
     llama,
 )
+from helpers.tiny_models import make
 
 
 def bad_options() -> dict[str, tuple[list[str], str]]:
@@ -120,3 +121,45 @@ def test_a_terminal_is_told_how_much_is_done_and_nothing_else_is(
     assert f"{len(TEXTS)} done" in terminal.getvalue()
     assert shown.out == quiet.out
     assert not shown.err
+
+
+def test_the_engine_is_named_and_the_answers_are_the_same(classifier: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("predict", classifier, *TEXTS, "--engine", "off") == 0
+    plain = capsys.readouterr()
+    assert not plain.err
+    assert run("predict", classifier, *TEXTS, "--engine", "on") == 0
+    shown = capsys.readouterr()
+    assert shown.out == plain.out
+    assert shown.err == "engine: compiled (float32)\n"
+    assert run("predict", classifier, *TEXTS, "--engine", "on", "--json") == 0
+    assert not capsys.readouterr().err
+    assert run("predict", classifier, *TEXTS, "--engine", "fast") == 2
+    assert "invalid choice 'fast' for argument '--engine'" in capsys.readouterr().err
+
+
+def test_a_forecast_by_the_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make(tmp_path / "model", "series")
+    rows = [f"2026-01-01 {hour // 60:02}:{hour % 60:02},{hour % 7}" for hour in range(60)]
+    (tmp_path / "load.csv").write_text("\n".join(["date,load", *rows]), encoding="utf-8")
+    shown = {}
+    for use in ("off", "on"):
+        assert run("predict", folder, tmp_path / "load.csv", "--engine", use) == 0
+        shown[use] = capsys.readouterr()
+    off, on = ([line.split(",") for line in shown[use].out.splitlines()] for use in ("off", "on"))
+    assert [row[0] for row in on] == [row[0] for row in off]
+    assert [float(row[1]) for row in on[1:]] == pytest.approx([float(row[1]) for row in off[1:]], rel=1e-4)
+    assert shown["on"].err == "engine: compiled (float32)\n"
+
+
+@pytest.mark.slow
+def test_a_text_by_the_compiled_engine(tmp_path: Path) -> None:
+    import glassformer as gf
+    from glassformer.generation.choose_engine import step_ready
+
+    folder = make(tmp_path / "model", "decoder", d_ff=48)
+    call = ["-m", "glassformer", "predict", folder, *TEXTS, "--greedy", "--max-new-tokens=20", "--engine"]
+    errors = tmp_path / "errors.txt"
+    with errors.open("w") as file:
+        assert python(*call, "on", stderr=file) == python(*call, "off", stderr=file)
+    assert errors.read_text().splitlines()[-1] == "engine: compiled (float32)"
+    assert step_ready(gf.load(folder)), "the next call compiles nothing"

@@ -9,6 +9,7 @@ package holds no weights: they are lent to it when it is loaded.
 import contextlib
 import json
 import operator
+import shutil
 import warnings
 from collections.abc import Iterator
 from hashlib import sha256
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 
 from glassformer.config import LayerKind
 from glassformer.core.model import Transformer
-from glassformer.generation.fixed_cache import FixedCache, windows_of
+from glassformer.generation.fixed_cache import FixedCache, kind_of, windows_of
 from glassformer.generation.kernels import NoKernels
 from glassformer.generation.loop import next_logits
 from glassformer.generation.shelf import Shelf, fingerprint
@@ -53,29 +54,40 @@ class CompiledStep:
 
     def __init__(self, model: Transformer, span: int) -> None:
         step = OneStep(model, span)
-        self.folder = Shelf("steps").get(name_of(step), lambda folder: compile_step(step, folder))
-        package = str(self.folder / "step.pt2")
-        self.loader = torch._C._aoti.AOTIModelPackageLoader(package, "model", False, 1, -1)
+        shelf, name = Shelf("steps"), name_of(step)
+        kept = shelf.has(name)
+        self.folder = shelf.get(name, lambda folder: compile_step(step, folder))
+        try:
+            self.load(step)
+        except Exception as error:  # a package that is damaged or of other code; PyTorch has no common error
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if not kept:
+                raise NoKernels(f"the compiled step cannot be used: {first_line(error)}") from error
+            self.__init__(model, span)  # type: ignore[misc]  # it is compiled anew
+
+    def load(self, step: OneStep) -> None:
+        """Lends the weights to the package, and compares it with the model: one that disagrees is not used."""
+        self.loader = torch._C._aoti.AOTIModelPackageLoader(str(self.folder / "step.pt2"), "model", False, 1, -1)
         known = {**load_file(self.folder / "constants.safetensors")}
         known |= dict(step.named_parameters(remove_duplicate=False))
         known |= dict(step.named_buffers(remove_duplicate=False))
         self.lent = {name: known[name].detach() for name in self.loader.get_constant_fqns()}  # alive as long as we are
         self.loader.load_constants(self.lent, False, True, True)  # for the active buffer; all of them; not copied
-        self.check(step)
+        difference = self.difference(step)
+        if not difference < TOLERANCE:
+            raise RuntimeError(f"it differs from the model by {difference:.1e} of the largest logit")
 
     def __call__(self, token: Tensor, *tensors: Tensor) -> Tensor:
         return self.loader.boxed_run([token, *tensors])[0]
 
     @torch.no_grad()
-    def check(self, step: OneStep) -> None:
-        """One step on random tensors, compiled and not: a package that disagrees with the model is not used."""
+    def difference(self, step: OneStep) -> float:
+        """Of one step on random tensors, compiled and not."""
         draw = torch.Generator().manual_seed(0)
         (token, *tensors), _ = example_of(step)
         tensors = [x.normal_(generator=draw) if x.is_floating_point() else x for x in tensors]
         plain = step(token, *(x.clone() for x in tensors))  # (B, V)
-        error = (self(token, *tensors) - plain).abs().max() / plain.abs().max().clamp(min=1e-6)
-        if not error < TOLERANCE:
-            raise NoKernels(f"the compiled step differs from the model by {float(error):.1e}. Remove {self.folder}")
+        return float((self(token, *tensors) - plain).abs().max() / plain.abs().max().clamp(min=1e-6))
 
 
 def name_of(step: OneStep) -> str:
@@ -83,7 +95,7 @@ def name_of(step: OneStep) -> str:
     modules = [(name, type(module).__qualname__) for name, module in step.named_modules()]
     shapes = [(name, tuple(x.shape), str(x.dtype)) for name, x in step.state_dict(keep_vars=True).items()]
     config = json.dumps(step.model.config.to_dict(), sort_keys=True, default=str)
-    return fingerprint(config, step.span, modules, shapes, sources(), sorted(OPTIONS.items()))
+    return fingerprint(config, step.span, modules, shapes, CODE, sorted(OPTIONS.items()))
 
 
 def sources() -> str:
@@ -93,9 +105,12 @@ def sources() -> str:
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
+CODE = sources()  # of this process: a file may be edited while it runs
+
+
 def is_compiled(model: Transformer, span: int) -> bool:
     """Whether an earlier call or process has compiled this step."""
-    return (Shelf("steps").home / name_of(OneStep(model, span))).is_dir()
+    return Shelf("steps").has(name_of(OneStep(model, span)))
 
 
 def compile_step(step: OneStep, folder: Path) -> None:
@@ -136,9 +151,9 @@ def example_of(step: OneStep) -> tuple[tuple[Tensor, ...], Any]:
     for i, kind in enumerate(windows_of(stack)):
         rooms[kind] = (19 + 2 * i, Dim(f"window{i}", min=1, max=2**24))
     for length, size in rooms.values():
-        add((6, length), {0: batch, 1: size}, torch.bool, number)
+        add((6, length), {0: batch, 1: size}, torch.bool, number, number)
     for layer in range(stack.num_layers):
-        kind = stack.layer_kinds[layer % len(stack.layer_kinds)]
+        kind = kind_of(stack, layer)
         length, size = rooms[kind if kind.window is not None else None]
         add((6, stack.num_kv_heads, length, stack.head_dim), {0: batch, 2: size}, torch.float, torch.float)
     if step.model.encoder is not None:
@@ -159,9 +174,10 @@ def use_attend(graph: torch.fx.Graph) -> None:
         if q.meta["val"].shape[2] != 1:
             continue
         scale = node.kwargs.get("scale")
-        rows = None
-        if k.target is aten.index_select.default and v.target is aten.index_select.default and k.args[2] is v.args[2]:
-            rows, k, v = k.args[2], k.args[0], v.args[0]
+        rows, k, v = None, unsliced(k), unsliced(v)
+        for picks, index in ((aten.index_select.default, 2), (torch.ops.glassformer.arranged.default, 1)):
+            if k.target is picks and v.target is picks and k.args[index] is v.args[index]:
+                rows, k, v = k.args[index], k.args[0], v.args[0]
         scale = q.meta["val"].shape[-1] ** -0.5 if scale is None else scale
         with graph.inserting_before(node):
             new = graph.call_function(torch.ops.glassformer.attend.default, (q, k, v, mask, rows, scale))
@@ -169,6 +185,14 @@ def use_attend(graph: torch.fx.Graph) -> None:
         node.replace_all_uses_with(new)
         graph.erase_node(node)
     graph.eliminate_dead_code()
+
+
+def unsliced(node: torch.fx.Node) -> torch.fx.Node:
+    """What a node is made of, where it is a slice of all of it."""
+    views = (torch.ops.aten.slice.Tensor, torch.ops.aten.alias.default)
+    while node.target in views and node.meta["val"].shape == node.args[0].meta["val"].shape:  # type: ignore[union-attr]
+        node = node.args[0]  # type: ignore[assignment]  # of a view, a node
+    return node
 
 
 def join_linears(graph: torch.fx.Graph) -> None:

@@ -66,6 +66,7 @@ class Engine:
         self._twin: Transformer | None = None
         self._packed_from: list[tuple[Tensor, int]] = []
         self._steps = dict[int, CompiledStep | OneStep]()
+        self._steps_fail = False
         self._lock = threading.RLock()
         self._load, self._calls = Load(), 0
         stack = model.decoder.config if model.decoder is not None else model.config.last_stack
@@ -114,6 +115,8 @@ class Engine:
                 if reason is not None:
                     say_once(f"the engine cannot compile here, so the model runs as it is: {reason}")
                     return None
+            if self._twin is not None:
+                self._twin.config = self.model.config  # which may have been given other defaults
             return self._twin
 
     def reason_against(self) -> str | None:
@@ -132,13 +135,15 @@ class Engine:
         return twin
 
     def can_step(self) -> bool:
-        """Whether steps can be compiled; the first one is, here."""
+        """Whether steps can be compiled; the first one is, here. What failed is not tried again."""
+        if self._steps_fail:
+            return False
         try:
             self.step_for(self.span_at(0) or NO_END)
         except NoKernels as error:
             say_once(f"the engine cannot compile here, so the model runs uncompiled: {error}")
-            return False
-        return True
+            self._steps_fail = True
+        return not self._steps_fail
 
     def step_for(self, span: int) -> CompiledStep | OneStep:
         """The step of positions below `span`: as it was compiled once on this machine, or compiled now."""

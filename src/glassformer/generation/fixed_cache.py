@@ -3,11 +3,12 @@
 Layers with a window keep only their window in both. `FixedCache` consists of tensors that stay the same from token to
 token. Its room is larger than what was written; the other places are not kept, so the mask hides them, and `attend` of
 `kernels.cpp` does not read them. Which place is next, and how many tokens each row has, are tensors: a compiled step
-reads them as data. The keys and values of a source are held once, however many rows read it.
+reads them as data. The keys and values of a source are held once, however many rows read it; and where rows change
+their places, as beams do, nothing is copied: a table says which row of the buffers each token of a row stands in.
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -23,10 +24,7 @@ class WindowCache(Cache):
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
-        self.kinds = config.layer_kinds
-
-    def window(self, layer: int) -> int | None:
-        return self.kinds[layer % len(self.kinds)].window
+        self.config = config
 
     def visible(self, kind: LayerKind) -> tuple[Tensor | None, Tensor, int | None]:
         keep, positions, window = super().visible(kind)
@@ -40,7 +38,7 @@ class WindowCache(Cache):
         super().extend(keep, positions)
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        window = self.window(layer)
+        window = kind_of(self.config, layer).window
         if window is None:
             return super().append(layer, k, v)
         if layer in self._self:
@@ -49,11 +47,34 @@ class WindowCache(Cache):
         return k, v  # (B, G, S, K), (B, G, S, K)
 
 
+@torch.library.custom_op("glassformer::arranged", mutates_args=())
+def arranged(x: Tensor, rows: Tensor) -> Tensor:
+    """(B, G, S, K), (B, S) -> (B, G, S, K): each token from the row of `x` that the table says.
+
+    A compiled step does not call it: there `attend` reads the tokens where they are.
+    """
+    places = torch.arange(rows.shape[1], device=rows.device)
+    return x.transpose(1, 2)[rows, places].transpose(1, 2).contiguous()
+
+
+@arranged.register_fake
+def _(x: Tensor, rows: Tensor) -> Tensor:
+    return x.new_empty(rows.shape[0], x.shape[1], rows.shape[1], x.shape[3])
+
+
+class Marks(NamedTuple):
+    """What is known of the places that the layers of one kind have."""
+
+    keep: Tensor  # (B, S)
+    positions: Tensor  # (B, S)
+    rows: Tensor  # (B, S): the row of the buffers that a token stands in
+
+
 class FixedCache(Cache):
     """The interface of `Cache`, one token at a time.
 
     tensors:  at (1), the place of the next token;  counted (B, 1), its position in each row;
-              keep (B, S) and positions (B, S), and the same for each kind of layer that has a window;
+              `Marks` of layers without a window, and of each kind of layer that has one;
               keys and values of each layer (B, G, S, K), with a window (B, G, W, K);
               with a source: the row of it that each row reads (B), memory_keep (sources, S), keys and values by layer
 
@@ -62,19 +83,18 @@ class FixedCache(Cache):
 
     def __init__(self, tensors: Sequence[Tensor], config: StackConfig, span: int) -> None:
         """`span` is what positions are below, for angles that depend on it."""
-        self.tensors, self.config = list(tensors), config
-        self.windows = windows_of(config)
-        marks = 4 + 2 * len(self.windows)
-        self.at, self.counted, keep, positions, *rings = tensors[:marks]
-        own, source = tensors[marks : marks + 2 * config.num_layers], tensors[marks + 2 * config.num_layers :]
+        self.tensors, self.config, self.span = list(tensors), config, span
+        self.at, self.counted = tensors[:2]
+        kinds = [None, *windows_of(config)]
+        self.marks = {kind: Marks(*tensors[2 + 3 * i : 5 + 3 * i]) for i, kind in enumerate(kinds)}
+        self.first = 2 + 3 * len(kinds)  # of the keys
+        own, source = tensors[self.first : self.last], tensors[self.last :]
         super().__init__(
-            length=keep.shape[1] - 1,
-            keep=keep,
-            positions=positions,
+            length=self.marks[None].keep.shape[1] - 1,
+            keep=self.marks[None].keep,
+            positions=self.marks[None].positions,
             _self={layer: (own[2 * layer], own[2 * layer + 1]) for layer in range(config.num_layers)},
         )
-        self.rings = {kind: (rings[2 * i], rings[2 * i + 1]) for i, kind in enumerate(self.windows)}
-        self.span = span
         if source:
             self.row_of, memory_keep, *shared = source
             self.memory_keep = memory_keep.index_select(0, self.row_of)  # (B, S)
@@ -94,68 +114,71 @@ class FixedCache(Cache):
             torch.ones(batch, length, dtype=torch.bool, device=device) if cache.keep is None else cache.keep
         )  # (B, S)
         positions = cache.positions.expand(batch, -1)  # (B, S)
+        rows = torch.arange(batch, device=device)  # (B)
         tensors = [torch.tensor([length], device=device), keep.sum(dim=1, keepdim=True)]
-        tensors += [placed(keep, 1, length, room), placed(positions, 1, length, room)]
-        for kind in windows_of(config):
-            size = min(kind.window or room, max_length)
-            tensors += [placed(keep, 1, length, size), placed(positions, 1, length, size)]
+        for kind in (None, *windows_of(config)):
+            size = room if kind is None or kind.window is None else min(kind.window, max_length)
+            tensors += [placed(keep, 1, length, size), placed(positions, 1, length, size), own_rows(rows, size)]
         for layer in range(config.num_layers):
-            window = config.layer_kinds[layer % len(config.layer_kinds)].window
+            window = kind_of(config, layer).window
             size = room if window is None else min(window, max_length)
             tensors += [placed(x[:, :, :length], 2, length, size) for x in cache._self[layer]]
         if cache._cross:
             k = cache._cross[0][0]
             everything = torch.ones(k.shape[0], k.shape[2], dtype=torch.bool, device=device)  # (B, S)
-            tensors += [
-                torch.arange(batch, device=device),
-                everything if cache.memory_keep is None else cache.memory_keep,
-            ]
+            tensors += [rows, everything if cache.memory_keep is None else cache.memory_keep]
             tensors += [x.contiguous() for layer in range(config.num_layers) for x in cache._cross[layer]]
         return cls(tensors, config, span)
 
     @property
+    def last(self) -> int:
+        return self.first + 2 * self.config.num_layers
+
+    @property
     def room(self) -> int:
-        return self.tensors[2].shape[1]
+        return self.marks[None].keep.shape[1]
 
     def give_back(self) -> Cache:
         """A growing cache that holds the same; what has left a window is not there, and nobody looks at it."""
-        assert self.keep is not None
-        assert self.positions is not None
-        written = int(self.at)
-        cache = Cache(length=written, keep=self.keep[:, :written], positions=self.positions[:, :written])
+        written, (keep, positions, _) = int(self.at), self.marks[None]
+        cache = Cache(length=written, keep=keep[:, :written], positions=positions[:, :written])
         for layer, pair in self._self.items():
-            cache._self[layer] = tuple(unplaced(x, written) for x in pair)  # type: ignore[assignment]  # two
+            rows = self.marks_of(layer).rows
+            cache._self[layer] = tuple(unplaced(arranged(x, rows), written) for x in pair)  # type: ignore[assignment]
         cache._cross = {layer: self.cross(layer) for layer in self._cross}  # type: ignore[misc]  # they are there
         cache.memory_keep = self.memory_keep
         return cache
 
+    def marks_of(self, layer: int) -> Marks:
+        kind = kind_of(self.config, layer)
+        return self.marks[None if kind.window is None else kind]
+
     def kept(self, keep: Tensor | None, batch: int, length: int) -> Tensor | None:
-        assert self.keep is not None
-        return self.keep.index_fill_(1, self.at, True)  # (B, S)
+        return self.marks[None].keep.index_fill_(1, self.at, True)  # (B, S)
 
     def numbered(self, keep: Tensor | None, length: int, device: torch.device) -> tuple[Tensor, int]:
         return self.counted, self.span  # (B, 1)
 
     def extend(self, keep: Tensor | None, positions: Tensor) -> None:
-        assert self.positions is not None
-        self.positions.index_copy_(1, self.at, positions)  # (B, S)
-        for kept, numbers in self.rings.values():
-            place = self.at % kept.shape[1]
-            kept.index_fill_(1, place, True)
-            numbers.index_copy_(1, place, positions)
+        own = torch.arange(positions.shape[0], device=positions.device)[:, None]  # (B, 1)
+        for kind, marks in self.marks.items():
+            place = self.at if kind is None else self.at % marks.keep.shape[1]
+            marks.keep.index_fill_(1, place, True)
+            marks.positions.index_copy_(1, place, positions)
+            marks.rows.index_copy_(1, place, own)
 
     def visible(self, kind: LayerKind) -> tuple[Tensor | None, Tensor, int | None]:
         """Of a window nothing is left to apply: what has left it is overwritten."""
-        if kind.window is not None:
-            return *self.rings[kind], None
-        assert self.positions is not None
-        return self.keep, self.positions, None
+        marks = self.marks[None if kind.window is None else kind]
+        return marks.keep, marks.positions, None
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         keys, values = self._self[layer]
-        windowed = self.config.layer_kinds[layer % len(self.config.layer_kinds)].window is not None
-        place = self.at % keys.shape[2] if windowed else self.at
-        return keys.index_copy_(2, place, k), values.index_copy_(2, place, v)  # (B, G, S, K), (B, G, S, K)
+        place = self.at if kind_of(self.config, layer).window is None else self.at % keys.shape[2]
+        rows = self.marks_of(layer).rows
+        keys.index_copy_(2, place, k)
+        values.index_copy_(2, place, v)
+        return arranged(keys, rows), arranged(values, rows)  # (B, G, S, K), (B, G, S, K)
 
     def cross(self, layer: int) -> tuple[Tensor, Tensor] | None:
         """Row by row, of keys and values that each source has once."""
@@ -173,33 +196,36 @@ class FixedCache(Cache):
         """The same with twice the room, or room for `max_length`. A window needs no more."""
         old, room = self.room, min(2 * self.room, max(max_length, self.room + 1))
         tensors = list(self.tensors)
-        marks = 4 + 2 * len(self.windows)
-        for i in (2, 3):
-            tensors[i] = placed(tensors[i], 1, old, room)
+        tensors[2:5] = [placed(x, 1, old, room) for x in self.marks[None]]
         for layer in range(self.config.num_layers):
-            if self.config.layer_kinds[layer % len(self.config.layer_kinds)].window is None:
-                for i in (marks + 2 * layer, marks + 2 * layer + 1):
-                    tensors[i] = placed(tensors[i], 2, old, room)
+            if kind_of(self.config, layer).window is None:
+                at = self.first + 2 * layer
+                tensors[at : at + 2] = [placed(x, 2, old, room) for x in self._self[layer]]
         return FixedCache(tensors, self.config, self.span)
 
     def reordered(self, rows: Tensor) -> "FixedCache":
-        """Row i becomes what row rows[i] was. Of a source nothing moves; of the rest, what was written and changes."""
-        marks, count = 4 + 2 * len(self.windows), 2 * self.config.num_layers
-        (at, *marked), own = self.tensors[:marks], self.tensors[marks : marks + count]
-        source, written = self.tensors[marks + count :], int(self.at)
-        if len(rows) == self.tensors[2].shape[0]:
-            moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)  # (M)
-            if not len(moved):
-                return self
-            for buffer in own:
-                part = buffer[:, :, :written]
-                part[moved] = part.index_select(0, rows[moved])
-        else:
-            own = [x.index_select(0, rows) for x in own]
-        marked = [x.index_select(0, rows) for x in marked]
-        if source:
-            source = [source[0].index_select(0, rows), *source[1:]]
-        return FixedCache([at, *marked, *own, *source], self.config, self.span)
+        """Row i becomes what row rows[i] was. Keys and values are copied only where the number of rows changes."""
+        tensors = list(self.tensors)
+        tensors[1 : self.first] = [x.index_select(0, rows) for x in tensors[1 : self.first]]
+        if len(rows) != self.marks[None].keep.shape[0]:
+            own = torch.arange(len(rows), device=rows.device)  # (B)
+            for i, marks in enumerate(self.marks.values()):
+                tensors[4 + 3 * i] = own_rows(own, marks.keep.shape[1])
+            for layer in range(self.config.num_layers):
+                table, at = self.marks_of(layer).rows.index_select(0, rows), self.first + 2 * layer
+                tensors[at : at + 2] = [arranged(x, table) for x in self._self[layer]]
+        if self._cross:
+            tensors[self.last] = self.row_of.index_select(0, rows)
+        return FixedCache(tensors, self.config, self.span)
+
+
+def kind_of(config: StackConfig, layer: int) -> LayerKind:
+    return config.layer_kinds[layer % len(config.layer_kinds)]
+
+
+def own_rows(rows: Tensor, size: int) -> Tensor:
+    """(B) -> (B, size): every token stands in the row that it is of."""
+    return rows[:, None].expand(-1, size).contiguous()
 
 
 def windows_of(config: StackConfig) -> list[LayerKind]:

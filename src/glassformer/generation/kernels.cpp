@@ -15,7 +15,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -215,91 +214,110 @@ inline Floats exponential(Floats x) {
   return x > -87.0f ? power * scale : Floats{};
 }
 
-inline float dot(const float* a, const float* b, int64_t width) {
-  Floats sums[2] = {};
-  int64_t i = 0;
-  for (; i + 2 * LANES <= width; i += 2 * LANES)
-    for (int64_t v = 0; v < 2; v++) sums[v] += load(a + i + v * LANES) * load(b + i + v * LANES);
-  for (; i + LANES <= width; i += LANES) sums[0] += load(a + i) * load(b + i);
-  float total = sum(sums[0] + sums[1]);
-  for (; i < width; i++) total += a[i] * b[i];
-  return total;
-}
-
-struct Seen {  // the keys that a query may see, and what is added to their scores
-  std::vector<int64_t> keys;
+// The keys that a query may see: where they are in the buffer, and what is added to their scores.
+struct Seen {
+  std::vector<int64_t> offsets;
   std::vector<float> bias;
 
-  void all(int64_t count) {
-    keys.resize(count);
-    std::iota(keys.begin(), keys.end(), 0);
+  // Key s stands in row rows[s], or in the row itself.
+  template <class Allowed>
+  void find(int64_t keys, Allowed allowed, int64_t row, const int64_t* rows, int64_t row_stride, int64_t key_stride) {
+    offsets.clear();
     bias.clear();
-  }
-  void of(const bool* allowed, int64_t count, int64_t stride) {
-    keys.clear();
-    bias.clear();
-    for (int64_t s = 0; s < count; s++)
-      if (allowed[s * stride]) keys.push_back(s);
-  }
-  void of(const float* added, int64_t count, int64_t stride) {
-    keys.clear();
-    bias.clear();
-    for (int64_t s = 0; s < count; s++)
-      if (added[s * stride] != -std::numeric_limits<float>::infinity()) {
-        keys.push_back(s);
-        bias.push_back(added[s * stride]);
-      }
+    for (int64_t s = 0; s < keys; s++)
+      if (allowed(s)) offsets.push_back((rows ? rows[s] : row) * row_stride + s * key_stride);
   }
 };
 
-// One query: scores of the keys it sees, their softmax, the weighted sum of the values. Nothing to see is exactly 0.
-void attend_one(const float* query, const float* keys, int64_t key_stride, const float* values, int64_t value_stride,
-                const Seen& seen, float scale, int64_t width, std::vector<float>& scores, float* out) {
-  const int64_t count = seen.keys.size();
-  scores.resize(count + LANES);
-  float largest = -std::numeric_limits<float>::infinity(), total = 0;
-  for (int64_t i = 0; i < count; i++) {
-    scores[i] = dot(query, keys + seen.keys[i] * key_stride, width) * scale + (seen.bias.empty() ? 0 : seen.bias[i]);
-    largest = std::max(largest, scores[i]);
+// scale q.k for COUNT keys at once
+template <int64_t COUNT>
+void score(const float* query, const float* keys, const int64_t* offsets, int64_t width, float scale, float* scores) {
+  Floats sums[COUNT] = {};
+  int64_t d = 0;
+  for (; d + LANES <= width; d += LANES) {
+    const Floats part = load(query + d);
+    for (int64_t i = 0; i < COUNT; i++) sums[i] += part * load(keys + offsets[i] + d);
   }
-  for (int64_t i = 0; i < count; i += LANES) store(&scores[i], exponential(load(&scores[i]) - largest));
-  for (int64_t i = 0; i < count; i++) total += scores[i];
-  std::fill(out, out + width, 0.0f);
-  for (int64_t i = 0; i < count; i++) {
-    const float weight = scores[i] / total;
-    const float* value = values + seen.keys[i] * value_stride;
-    int64_t d = 0;
-    for (; d + LANES <= width; d += LANES) store(out + d, load(out + d) + weight * load(value + d));
-    for (; d < width; d++) out[d] += weight * value[d];
+  for (int64_t i = 0; i < COUNT; i++) {
+    float total = sum(sums[i]);
+    for (int64_t rest = d; rest < width; rest++) total += query[rest] * keys[offsets[i] + rest];
+    scores[i] = total * scale;
   }
 }
 
+// COUNT vectors of the weighted sum of the values
+template <int64_t COUNT>
+void mix(const float* values, const std::vector<int64_t>& offsets, const float* weights, float* out) {
+  Floats sums[COUNT] = {};
+  for (size_t i = 0; i < offsets.size(); i++)
+    for (int64_t v = 0; v < COUNT; v++) sums[v] += weights[i] * load(values + offsets[i] + v * LANES);
+  for (int64_t v = 0; v < COUNT; v++) store(out + v * LANES, sums[v]);
+}
+
+// One query: scores of the keys it sees, their softmax, the weighted sum of the values. Nothing to see is exactly 0.
+void attend_one(const float* query, const float* keys, const float* values, const Seen& seen, float scale,
+                int64_t width, std::vector<float>& scores, float* out) {
+  const int64_t count = seen.offsets.size();
+  scores.resize(count + LANES);
+  float largest = -std::numeric_limits<float>::infinity(), total = 0;
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) score<4>(query, keys, &seen.offsets[i], width, scale, &scores[i]);
+  for (; i < count; i++) score<1>(query, keys, &seen.offsets[i], width, scale, &scores[i]);
+  for (i = 0; i < count; i++) {
+    if (!seen.bias.empty()) scores[i] += seen.bias[i];
+    largest = std::max(largest, scores[i]);
+  }
+  for (i = 0; i < count; i += LANES) store(&scores[i], exponential(load(&scores[i]) - largest));
+  for (i = 0; i < count; i++) total += scores[i];
+  for (i = 0; i < count; i++) scores[i] /= total;
+  int64_t d = 0;
+  for (; d + 4 * LANES <= width; d += 4 * LANES) mix<4>(values + d, seen.offsets, scores.data(), out + d);
+  for (; d + LANES <= width; d += LANES) mix<1>(values + d, seen.offsets, scores.data(), out + d);
+  for (; d < width; d++) {
+    out[d] = 0;
+    for (i = 0; i < count; i++) out[d] += scores[i] * values[seen.offsets[i] + d];
+  }
+}
+
+// q (B, H, 1, K); k and v (rows, G, S, K). Row b reads the row rows[b] of k and v, key s of it the row rows[b, s].
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::optional<at::Tensor>& mask,
                   const std::optional<at::Tensor>& rows, double scale) {
   TORCH_CHECK(q.size(2) == 1, "one query a row");
-  TORCH_CHECK(q.stride(3) == 1 && k.stride(3) == 1 && v.stride(3) == 1, "the numbers of a head side by side");
+  TORCH_CHECK(q.stride(3) == 1 && k.stride(3) == 1 && k.strides() == v.strides(), "keys and values laid out alike");
   const int64_t batch = q.size(0), heads = q.size(1), width = q.size(3), keys = k.size(2), group = heads / k.size(1);
   auto mixed = at::empty({batch, heads, 1, width}, q.options());
   const at::Tensor wide = mask ? mask->expand({batch, heads, 1, keys}) : at::Tensor();
-  const int64_t* row_of = rows ? rows->const_data_ptr<int64_t>() : nullptr;
+  const at::Tensor table = rows ? rows->contiguous() : at::Tensor();
+  const int64_t* row_of = rows ? table.const_data_ptr<int64_t>() : nullptr;
+  const bool by_key = rows && rows->dim() == 2;
+
+  const auto find = [&](Seen& seen, int64_t b, int64_t h) {
+    const int64_t row = row_of && !by_key ? row_of[b] : b;
+    const int64_t* of_keys = by_key ? row_of + b * keys : nullptr;
+    const auto all = [&](auto allowed) { seen.find(keys, allowed, row, of_keys, k.stride(0), k.stride(2)); };
+    if (!mask) return all([](int64_t) { return true; });
+    const int64_t at = b * wide.stride(0) + h * wide.stride(1), stride = wide.stride(3);
+    if (wide.scalar_type() == at::kBool) {
+      const bool* allowed = wide.const_data_ptr<bool>() + at;
+      return all([=](int64_t s) { return allowed[s * stride]; });
+    }
+    const float* added = wide.const_data_ptr<float>() + at;
+    const auto allowed = [=](int64_t s) { return added[s * stride] != -std::numeric_limits<float>::infinity(); };
+    all(allowed);
+    for (int64_t s = 0; s < keys; s++)
+      if (allowed(s)) seen.bias.push_back(added[s * stride]);
+  };
+
   const int64_t grain = std::max<int64_t>(1, WORTH_A_THREAD / (2 * keys * width));
   at::parallel_for(0, batch * heads, grain, [&](int64_t begin, int64_t end) {
     std::vector<float> scores;
     Seen seen;
-    if (!mask) seen.all(keys);
     for (int64_t task = begin; task < end; task++) {
-      const int64_t b = task / heads, h = task % heads, row = row_of ? row_of[b] : b;
-      if (mask && (task == begin || h == 0 || wide.stride(1))) {  // most masks are the same for all heads
-        const int64_t at = b * wide.stride(0) + h * wide.stride(1);
-        if (wide.scalar_type() == at::kBool)
-          seen.of(wide.const_data_ptr<bool>() + at, keys, wide.stride(3));
-        else
-          seen.of(wide.const_data_ptr<float>() + at, keys, wide.stride(3));
-      }
-      attend_one(q.const_data_ptr<float>() + b * q.stride(0) + h * q.stride(1),
-                 k.const_data_ptr<float>() + row * k.stride(0) + h / group * k.stride(1), k.stride(2),
-                 v.const_data_ptr<float>() + row * v.stride(0) + h / group * v.stride(1), v.stride(2), seen,
-                 static_cast<float>(scale), width, scores, mixed.mutable_data_ptr<float>() + task * width);
+      const int64_t b = task / heads, h = task % heads, head = h / group * k.stride(1);
+      if (task == begin || h == 0 || (mask && wide.stride(1))) find(seen, b, h);  // most masks are alike for all heads
+      attend_one(q.const_data_ptr<float>() + b * q.stride(0) + h * q.stride(1), k.const_data_ptr<float>() + head,
+                 v.const_data_ptr<float>() + head, seen, static_cast<float>(scale), width, scores,
+                 mixed.mutable_data_ptr<float>() + task * width);
     }
   });
   return mixed;

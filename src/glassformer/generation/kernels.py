@@ -41,9 +41,7 @@ def compiler() -> str:
 @cache
 def load_kernels() -> Path:
     """Makes `torch.ops.glassformer` ready, compiling it if no earlier process has; returns the library's file."""
-    if sys.platform == "win32":
-        raise NoKernels("the kernels are not built on Windows")
-    name = fingerprint(SOURCE.read_bytes(), FLAGS, compiler())
+    name = library_name()
     with _lock:
         file = Shelf("kernels").get(name, build)
         try:
@@ -52,6 +50,18 @@ def load_kernels() -> Path:
             raise NoKernels(str(error)) from None
         register_shapes()
         return file / "kernels.so"
+
+
+def kernels_ready() -> bool:
+    """Whether this process or an earlier one has compiled the library."""
+    return load_kernels.cache_info().currsize > 0 or (Shelf("kernels").home / library_name()).is_dir()
+
+
+def library_name() -> str:
+    """What the library follows from."""
+    if sys.platform == "win32":
+        raise NoKernels("the kernels are not built on Windows")
+    return fingerprint(SOURCE.read_bytes(), FLAGS, compiler())
 
 
 def build(folder: Path) -> None:

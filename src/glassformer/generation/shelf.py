@@ -32,6 +32,9 @@ class Shelf:
     def __init__(self, kind: str) -> None:
         self.home = cache_home() / kind
 
+    def has(self, name: str) -> bool:
+        return (self.home / name).is_dir()
+
     def get(self, name: str, make: Callable[[Path], None]) -> Path:
         """The folder of this name: as it was kept, or made now by `make`, which fills an empty one."""
         place = self.home / name

@@ -1,11 +1,11 @@
 """A model as a function: `predict = gf.pipeline("runs/demo"); predict(["Nov 15 2026"])`.
 
-What it does with a text is known from the model: which stacks it has, and which head.
+What it does with a text is known from the model: which stacks it has, and which head. Long work is done by the engine
+(`generation/choose_engine.py`), with the same answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from glassformer.checkpoints.load import load_folder, usable_device
 from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.generation.encode import check_size
 from glassformer.hub import find_folder
 from glassformer.predict import judging, writing
@@ -22,6 +23,7 @@ from glassformer.predict.embed import embed, read_recipe
 from glassformer.predict.images import ImagePreparer, Picture, classify_images
 from glassformer.predict.prepare import Preparer, ability_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
+from glassformer.predict.work import work_of
 from glassformer.text import Tokenizer
 
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
@@ -35,13 +37,14 @@ class Ability(NamedTuple):
     runs: Callable[..., Any]
     takes: tuple[str, ...] = ()
     reads: tuple[str, str] | None = ("a text", "texts")  # one and several; None: checked where it is read
+    writes: bool = False  # with an engine, if it is given one
 
 
 ABILITIES = {
     "translate": Ability(
-        "writes a text for a text", writing.translate, ("source_language", "target_language", *GENERATION)
+        "writes a text for a text", writing.translate, ("source_language", "target_language", *GENERATION), writes=True
     ),
-    "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION)),
+    "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION), writes=True),
     "mlm": Ability("fills in masked words", judging.fill_masks, ("guesses",)),
     "classify": Ability(
         "names the class of a text",
@@ -71,9 +74,11 @@ class Pipeline:
     task: str
     model: Transformer
     tokenizer: Tokenizer | None
-    run: Callable[..., Any]
+    beside: Any  # what the ability needs beside the model: a tokenizer, the preparation of images, a series' scale
     folder: Path
     preparer: Preparer
+    choice: EngineChoice
+    settled: Mapping[str, Any] = field(default_factory=dict)  # options that the folder decides
     note: str = ""  # what was assumed, if anything
 
     def __call__(self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any) -> Any:
@@ -87,7 +92,15 @@ class Pipeline:
             options["generation"] = GenerationOptions.from_dict(told)
         if not isinstance(inputs, str):  # one text alone is told of where it is read
             check_inputs(inputs, self.task)
-        return self.run(inputs, **options)
+        ability = ABILITIES[self.task]
+        with self.choice.running(work_of(self.task, self.model, inputs, options)) as (model, engine):
+            options |= {**self.settled, **({"engine": engine} if ability.writes else {})}
+            return ability.runs(model, self.beside, inputs, **options)
+
+    @property
+    def engine(self) -> str | None:
+        """How the engine has run the model, such as "compiled (float32)"; None as long as it has not."""
+        return self.choice.used
 
     @property
     def does(self) -> str:
@@ -111,8 +124,12 @@ def pipeline(
     device: str | torch.device | None = None,
     revision: str | None = None,
     token: str | None = None,
+    engine: Use = "auto",
 ) -> Pipeline:
-    """What the model of a run, a Hugging Face folder or a hub id is for, as a function."""
+    """What the model of a run, a Hugging Face folder or a hub id is for, as a function.
+
+    `engine` says whether to compile the model: "on", "off", or "auto", which compiles it once that saves time overall.
+    """
     folder = find_folder(path, revision=revision, token=token)
     recipe = read_recipe(folder)
     device = usable_device(device)
@@ -121,18 +138,18 @@ def pipeline(
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
     model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device)
     task, preparer = ability_of(model, str(folder)), preparer_of(model, folder)
-    runs, note = ABILITIES[task].runs, ""
+    choice, note = EngineChoice(model, engine), ""
     if isinstance(preparer, ImagePreparer):
-        return Pipeline(task, model, None, partial(runs, model, preparer.preparation), folder, preparer)
+        return Pipeline(task, model, None, preparer.preparation, folder, preparer, choice)
     if isinstance(preparer, SeriesPreparer):
         is_raw = preparer.scale is None and model.config.series is not None and not model.config.series.instance_norm
         note = f"{folder} has no {SCALE}: the model reads the values as they are" if is_raw else ""
-        return Pipeline(task, model, None, partial(runs, model, preparer.scale), folder, preparer, note)
-    run = partial(runs, model, preparer.tokenizer)
+        return Pipeline(task, model, None, preparer.scale, folder, preparer, choice, note=note)
+    settled = {}
     if task == "embed":
-        run = partial(run, recipe=preparer.recipe)
+        settled = {"recipe": preparer.recipe}
         note = "" if recipe else f"{folder} does not say how to pool: the vectors are means over the tokens"
-    return Pipeline(task, model, preparer.tokenizer, run, folder, preparer, note)
+    return Pipeline(task, model, preparer.tokenizer, preparer.tokenizer, folder, preparer, choice, settled, note)
 
 
 def check_inputs(inputs: Any, task: str) -> None:

@@ -10,6 +10,7 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
+from glassformer.generation.engine import Engine
 from glassformer.predict.calls import BATCH, arguments_of, check_batch, encode
 from glassformer.text import Encoded, Tokenizer
 
@@ -28,10 +29,12 @@ def translate(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int = BATCH,
     longest: Callable[[int], int] | None = None,
+    engine: Engine | None = None,
 ) -> list[str]:
     """What the decoder writes for each text.
 
     `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
+    An `engine` of the model generates in its place.
     """
     check_batch(texts)
     languages = {"source_language": source_language, "target_language": target_language}
@@ -41,7 +44,8 @@ def translate(
     def run(numbers: Sequence[int]) -> list[str]:
         encoded = encode(tokenizer, [texts[i] for i in numbers], **languages)
         most = generation.max_new_tokens if longest is None else longest(encoded.input_ids.shape[1])
-        rows = write(model, tokenizer, encoded, 1, generator, generation.replace(max_new_tokens=most), begin)
+        options = generation.replace(max_new_tokens=most)
+        rows = write(model, tokenizer, encoded, 1, generator, options, begin, engine)
         return tokenizer.decode_batch(rows)
 
     lengths = [len(row) for row in tokenizer.rows(texts)]
@@ -79,6 +83,7 @@ def complete(
     generation: GenerationOptions = AS_THE_MODEL,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int = BATCH,
+    engine: Engine | None = None,
 ) -> list[str]:
     """How each text goes on: text + answer is the whole. With `chat`, what the model answers to it as a message."""
     generator = make_generator(model, generation.seed)
@@ -91,7 +96,7 @@ def complete(
     def run(numbers: Sequence[int]) -> list[str]:
         encoded = encode(tokenizer, [prompts[i] for i in numbers], pad_left=True, add_special=not chat)
         length = encoded.input_ids.shape[1]
-        rows = write(model, tokenizer, encoded, length, generator, generation)
+        rows = write(model, tokenizer, encoded, length, generator, generation, engine=engine)
         return [continuation(tokenizer, row, length, encoded.attention_mask[i]) for i, row in enumerate(rows)]
 
     lengths = [len(row) for row in tokenizer.ids_batch(prompts, add_special=not chat)]
@@ -123,6 +128,7 @@ def write(
     generator: torch.Generator | None,
     options: GenerationOptions,
     begin: Mapping[str, int] | None = None,
+    engine: Engine | None = None,
 ) -> Tensor:
     """The ids that the model generates, for a decoder that begins with `prompt` tokens, or as `begin_in` says."""
     settings, room = model.config.generation, model.config.last_stack.room
@@ -137,14 +143,16 @@ def write(
         options = options.replace(max_new_tokens=most)
     options = options.replace(num_return_sequences=1, seed=None)  # the generator has the seed
     inputs = arguments_of(model, encoded)
-    return generate(
-        model,
-        inputs["input_ids"],
-        attention_mask=inputs["attention_mask"],
-        tokenizer=tokenizer,
-        generator=generator,
-        **{**options.given(), **(begin or {})},
-    ).cpu()
+    keywords = {
+        "attention_mask": inputs["attention_mask"],
+        "tokenizer": tokenizer,
+        "generator": generator,
+        **options.given(),
+        **(begin or {}),
+    }
+    if engine is not None:
+        return engine.generate(inputs["input_ids"], **keywords).cpu()
+    return generate(model, inputs["input_ids"], **keywords).cpu()
 
 
 def make_generator(model: Transformer, seed: int | None) -> torch.Generator | None:

@@ -17,6 +17,7 @@ from glassformer.data.files import Examples
 from glassformer.data.split import split_without_doubles
 from glassformer.data.texts import check_labels, label_names
 from glassformer.errors import InputError
+from glassformer.generation.choose_engine import Work
 from glassformer.generation.encode import map_batches
 from glassformer.tasks.baselines import bag_of_words, majority_class
 from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
@@ -167,6 +168,9 @@ class Classify(ClassTask):
         examples = (self.test if self.split == "test" else None) or self.valid
         assert examples is not None
         return examples
+
+    def work(self) -> Work:
+        return Work(reads=sum(self.reader.length(example) for example in self.reader.encode(self.judged)))
 
     def score_some(self, most: int) -> Scores:
         judged, rows = self.judged, spread(len(self.judged), most)

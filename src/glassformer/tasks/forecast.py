@@ -18,6 +18,7 @@ from glassformer.data.batches import in_order
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
+from glassformer.generation.choose_engine import Work
 from glassformer.io import write_json
 from glassformer.predict.series import SCALE, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
@@ -158,6 +159,10 @@ class Forecast(Task):
     @property
     def judged(self) -> Windows:
         return self.valid if self.split == "valid" else self.test
+
+    def work(self) -> Work:
+        assert self.model.config.series is not None
+        return Work(reads=len(self.judged) * self.model.config.series.num_tokens * len(self.series.names))
 
     def score_some(self, most: int) -> Scores:
         numbers = spread(len(self.judged), most)

@@ -18,6 +18,7 @@ from glassformer.data.digits import digits
 from glassformer.data.images import BICUBIC, CHANNELS, Images, Mode, Pixels, read_images
 from glassformer.data.split import split
 from glassformer.errors import InputError
+from glassformer.generation.choose_engine import Work
 from glassformer.predict.images import normalised, read_colours
 from glassformer.tasks.baselines import majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
@@ -192,6 +193,10 @@ class ImageClasses(ClassTask):
     @property
     def judged(self) -> Images:
         return self.valid if self.test is None or self.split == "valid" else self.test
+
+    def work(self) -> Work:
+        assert self.model.config.image is not None
+        return Work(reads=len(self.judged) * self.model.config.image.num_tokens)
 
     def score_some(self, most: int) -> Scores:
         some = self.judged.subset(spread(len(self.judged), most))

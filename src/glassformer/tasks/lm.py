@@ -21,6 +21,7 @@ from glassformer.data.batches import in_order
 from glassformer.data.corpus import Corpus
 from glassformer.data.ngram import character_ngram
 from glassformer.errors import InputError
+from glassformer.generation.choose_engine import Work
 from glassformer.predict.writing import complete
 from glassformer.tasks.corpora import (
     Numbers,
@@ -156,6 +157,9 @@ class LanguageModel(Task):
         loss = total / count
         bits = loss / log(2) * len(corpus) / corpus.num_bytes
         return {"loss": loss, "perplexity": exp(min(700.0, loss)), "bits_per_byte": bits}
+
+    def work(self) -> Work:
+        return Work(reads=2 * len(self.corpora.scored(self.split)))  # windows overlap by half
 
     def score_some(self, most: int) -> Scores:
         corpus, context = self.corpora.scored(self.split), self.settings.context

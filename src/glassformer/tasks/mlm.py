@@ -21,6 +21,7 @@ from glassformer.core.model import IGNORE
 from glassformer.data.batches import in_order
 from glassformer.data.corpus import Corpus
 from glassformer.errors import InputError
+from glassformer.generation.choose_engine import Work
 from glassformer.tasks.baselines import most_frequent_token
 from glassformer.tasks.corpora import (
     Numbers,
@@ -213,6 +214,9 @@ class MaskedLanguageModel(Task):
         assert self.corpora.valid is not None
         judged = self.judge(self.corpora.valid, VALIDATED)
         return {"loss": judged.mean, "perplexity": exp(min(700.0, judged.mean)), "accuracy": judged.accuracy}
+
+    def work(self) -> Work:
+        return Work(reads=len(self.corpora.scored(self.split)))
 
     def score_some(self, most: int) -> Scores:
         judged = self.judge(self.corpora.scored(self.split), most)

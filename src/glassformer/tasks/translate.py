@@ -19,7 +19,8 @@ from glassformer.data.dates import date_pairs
 from glassformer.data.pairs import Pair, read_pairs
 from glassformer.data.split import split_without_doubles
 from glassformer.errors import InputError
-from glassformer.predict.calls import arguments_of_rows
+from glassformer.generation.choose_engine import Work
+from glassformer.predict.calls import BATCH, arguments_of_rows
 from glassformer.predict.writing import translate
 from glassformer.tasks.baselines import nearest_source
 from glassformer.tasks.metrics import translation_metrics
@@ -213,7 +214,9 @@ class Translate(Task):
 
         sources = [pair.source for pair in pairs]
         options = GenerationOptions(num_beams=num_beams)
-        guesses = translate(self.model, self.tokenizer, sources, generation=options, longest=longest)
+        guesses = translate(
+            self.model, self.tokenizer, sources, generation=options, longest=longest, engine=self.engine
+        )
         truths = [self.tokenizer.decode(target) for _, target in encoded]  # as it writes them
         return (*self.measure(guesses, pairs, truths), guesses)
 
@@ -229,6 +232,12 @@ class Translate(Task):
     @property
     def judged(self) -> Sequence[Pair]:
         return (self.split == "test" and self.test) or self.valid
+
+    def work(self) -> Work:
+        examples = self.encode(self.judged)
+        sources, targets = (sum(len(example[side]) for example in examples) for side in (0, 1))
+        beams = self.model.config.generation.num_beams
+        return Work(reads=2 * sources + targets, writes=beams * targets, rows=beams * min(len(examples), BATCH))
 
     def score_some(self, most: int) -> Scores:
         pairs = [self.judged[number] for number in spread(len(self.judged), most)]

@@ -187,7 +187,8 @@ class Run:
         threads = self.record["threads"]
         if self.threads not in (None, threads):
             self.console.print(
-                f"threads {threads}, as OMP_NUM_THREADS says; the run began with {self.threads}, so its last bits differ"
+                f"threads {threads}, as OMP_NUM_THREADS says; the run began with {self.threads}, so its last bits "
+                "will differ"
             )
         elif threads < self.most_threads:
             self.console.print(

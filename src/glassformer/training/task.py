@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core.model import IGNORE, Transformer
+from glassformer.generation.choose_engine import Work
+from glassformer.generation.engine import Engine
 from glassformer.text import Tokenizer
 from glassformer.training.settings import TrainSettings
 
@@ -43,6 +45,7 @@ class Scores:
     classes: list[str] = field(default_factory=list)
     confusion: list[list[int]] = field(default_factory=list)  # row: true class, column: the model's answer
     curves: list[Curve] = field(default_factory=list)
+    engine: str | None = None  # how the engine ran the model, if it did
 
 
 class Task(ABC):
@@ -63,6 +66,7 @@ class Task(ABC):
     test: Any = None  # examples for the score at the end, if there are any beside the validation set
     split: Literal["test", "valid"] = "test"  # what `evaluate` scores; the validation set where there is no test set
     model: Transformer
+    engine: Engine | None = None  # generates for `evaluate`; in training there is none: a resumed run repeats each bit
     tokenizer: Tokenizer | None = None
 
     @abstractmethod
@@ -105,6 +109,10 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self) -> Scores:
         """The scores at the end, on the test set if there is one and none other is asked for (`split`)."""
+
+    @abstractmethod
+    def work(self) -> Work:
+        """What `evaluate` asks of the model, about."""
 
     @abstractmethod
     def score_some(self, most: int) -> Scores:

@@ -1,6 +1,7 @@
 """The verb `eval`: the scores of a run, in words or as JSON."""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +32,8 @@ class EvalSettings(Settings):
     """Print the scores as one JSON object."""
     device: str | None = None
     """Where to run, such as cpu or cuda; the cpu if not given."""
+    engine: Literal["auto", "on", "off"] = "auto"
+    """Whether to compile the model for speed; auto does if that saves time overall."""
 
     num_beams: int | None = None
     """Search with as many beams; as the model says, if not given."""
@@ -54,7 +57,7 @@ class EvalSettings(Settings):
     @property
     def changes(self) -> dict[str, Any]:
         """What is to be otherwise than in the training: the flags that were given, by the names of its settings."""
-        about_the_call = ("run", "data", "split", "task", "json", "device", "num_beams")
+        about_the_call = ("run", "data", "split", "task", "json", "device", "engine", "num_beams")
         return {name: value for name, value in self.to_dict().items() if name not in about_the_call and value}
 
 
@@ -69,9 +72,12 @@ def main(settings: EvalSettings) -> None:
         task=settings.task,
         device=settings.device,
         num_beams=settings.num_beams,
+        engine=settings.engine,
         **settings.changes,
     )
     if not settings.json:
+        if scores.engine:
+            print(f"engine: {scores.engine}", file=sys.stderr)
         show_scores(scores, make_console())
         return
     said = {
@@ -82,5 +88,6 @@ def main(settings: EvalSettings) -> None:
         "metrics": scores.metrics,
         "baselines": scores.baselines,
         "notes": scores.notes,
+        "engine": scores.engine,
     }
     print(json.dumps(said, ensure_ascii=False))

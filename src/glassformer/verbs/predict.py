@@ -48,6 +48,8 @@ class PredictSettings(Settings):
     """Print one JSON object per line, with the input and what was made of it."""
     device: str = "cpu"
     """Where to run, such as cpu or cuda."""
+    engine: Literal["auto", "on", "off"] = "auto"
+    """Whether to compile the model for speed; auto does if that saves time overall. The answers are the same."""
     revision: str | None = None
     """Of a hub id, which branch, tag or commit; the newest if not given."""
 
@@ -117,7 +119,7 @@ def main(settings: PredictSettings) -> None:
 
     check_source(settings.texts, settings.file, settings.text_columns)
     options, generation = settings.options, settings.generation
-    run = pipeline(str(settings.run), device=settings.device, revision=settings.revision)
+    run = pipeline(str(settings.run), device=settings.device, revision=settings.revision, engine=settings.engine)
     if run.note and not settings.json:
         print(run.note, file=sys.stderr)
     if settings.text_columns and run.task in ("forecast", "series"):
@@ -135,13 +137,23 @@ def main(settings: PredictSettings) -> None:
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
     given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns)
+    told = settings.json
     for inputs, outputs in answered(run, given, options, generation, size):
+        told = told or tell_engine(run)
         if settings.json:
             for given, output in zip(inputs, outputs, strict=True):
                 print(json.dumps({"input": as_json(given), **as_values(run.task, output)}, ensure_ascii=False))
         else:
             SHOW[run.task]([as_text(given) for given in inputs], outputs)
         sys.stdout.flush()
+
+
+def tell_engine(run: "Pipeline") -> bool:
+    """Says that the engine runs the model, if it does."""
+    if run.engine is None:
+        return False
+    print(f"engine: {run.engine}", file=sys.stderr)
+    return True
 
 
 def answered(
@@ -180,16 +192,17 @@ def counted() -> Iterator[Callable[[int], None]]:
 def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     """`predict` with a model that forecasts: a CSV file in, a CSV file out, with the dates that follow."""
     from glassformer.figures.plots import draw_forecast
-    from glassformer.predict.series import as_csv, following_times, forecast, of_training, read_scale
+    from glassformer.predict.series import as_csv, following_times, of_training, read_scale
 
-    model, scale = run.model, read_scale(run.folder)
     series, name = given_series(settings)
-    series = of_training(series, scale)
-    future = forecast(model, scale, series)
+    series = of_training(series, read_scale(run.folder))
+    future = run(series)
+    if not settings.json:
+        tell_engine(run)
     times = following_times(series, len(future))
     if settings.picture is not None:
-        assert model.config.series is not None
-        length = model.config.series.length
+        assert run.model.config.series is not None
+        length = run.model.config.series.length
         draw_forecast(
             series.values[-length:], future, series.names, series.times[-length:], times, name, settings.picture
         )
