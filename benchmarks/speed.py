@@ -1,149 +1,300 @@
-"""Generation beside the peers: the engine and the plain path, transformers and CTranslate2, on the same weights.
+"""Generation and encoding beside the peers: the engine and the plain path, transformers, CTranslate2 and others.
 
-    python benchmarks/speed.py            all cases, about ten minutes
-    python benchmarks/speed.py gpt2       those whose name holds this word
+    python benchmarks/speed.py              everything, about half an hour
+    python benchmarks/speed.py gpt2 int8    the cases whose name has all of these words; writes no table
+    python benchmarks/speed.py start-up     also: "long input", "quality" (the parts in `speed_alone.py`)
+    --dry                                   write no table and no picture
+    --tiny                                  tiny models and one round: does this script work? Implies --dry
 
-Random weights in published shapes, float32, two threads each, greedy or by beams, with the same number of tokens on all
-sides. The sides are interleaved, the best of several rounds counts. What is compiled or loaded before the first round
-is not in the figures; how long the engine compiled is printed.
+Random weights in published shapes, two threads for each side, the same weights and the same number of tokens on all
+sides. The sides are interleaved, and the best of several rounds counts. Compiling, loading and one warm-up call are not
+in the figures. A ratio is our speed by the peer's: above 1, we are faster.
+
+The roof is what this machine can do at best: a decoding step reads every weight once and multiplies it with each row,
+so it takes at least max(bytes / bandwidth, FLOPs / rate). Both are the best that any kernel, ours or PyTorch's, showed
+in this run. The share of the roof is that least time by the measured time of a step, without the first token.
+
+Every thread that computes has a core of its own, on all sides: some virtual machines put threads that wake often on one
+core, where the second only takes time from the first. CTranslate2 is imported first: it has an OpenMP of its own then.
 """
 
+import json
+import os
+import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ctranslate2
+import ctranslate2  # noqa: F401  # before torch: otherwise it shares torch's OpenMP, whose threads then all sleep sooner
 import torch
 import transformers
-from ctranslate2.converters import TransformersConverter
 from readme import write_table
-from tokenizers import Tokenizer, models
+from speed_alone import measure_lengths, measure_quality, measure_start
+from speed_peers import ENCODING, GENERATION_INT8, Case, Models, Side, make_side, random_texts, save_model
+from torch import nn
 
 import glassformer as gf
+from glassformer.generation.kernels import load_kernels
+from glassformer.generation.packing import PackedLinear
 
-THREADS, ROUNDS = 2, 3
-Side = Callable[[], Any]
-
-
-class Case(NamedTuple):
-    name: str
-    shape: str
-    batch: int
-    prompt: int  # tokens
-    new: int  # tokens
-    beams: int = 1
-
-
+TF, CT2, TORCH = "transformers", "CTranslate2", "nn.TransformerEncoder"
 CASES = (
-    Case("GPT-2 small, batch 1", "gpt2", 1, 32, 128),
-    Case("GPT-2 small, batch 8", "gpt2", 8, 32, 128),
-    Case("the paper's base, greedy, batch 1", "base", 1, 32, 64),
-    Case("the paper's base, greedy, batch 32", "base", 32, 32, 64),
-    Case("the paper's base, beam 4, batch 32", "base", 32, 32, 64, 4),
+    Case("GPT-2 small, batch 1", "gpt2", memory=True, targets={TF: 2.6, CT2: 1.6}),
+    Case("GPT-2 small, batch 8", "gpt2", batch=8, targets={TF: 2.4, CT2: 1.5}),
+    Case("GPT-2 small, batch 1, int8 weights", "gpt2", GENERATION_INT8, memory=True, targets={"CTranslate2 int8": 1.7}),
+    Case("the paper's base, beam 4, batch 32", "base", batch=32, new=64, beams=4, targets={TF: 2.0, CT2: 1.1}),
+    Case("the paper's base, greedy, batch 32", "base", batch=32, new=64, targets={TF: 2.0, CT2: 1.5}),
+    Case("the paper's base, greedy, batch 1", "base", new=64, targets={TF: 2.4, CT2: 1.2}),
+    Case("one layer, 64 wide, batch 1", "one layer", threads=(1, 2), rounds=20, targets={TF: 4.0}),
+    Case("BERT-base, 256 texts of 4 to 256 tokens", "bert", ENCODING, memory=True, targets={TF: 3.0, TORCH: 1.1}),
 )
+OTHERS = ("nn.TransformerEncoder", "ONNX Runtime")
+SETTLE = 0.2  # seconds: OpenMP threads of the side before spin for a while, and would take a core from the next
+SQUARE, WIDE = 2048, 8192  # of the roof's matrices: one that computes, one of 256 MB that is read
 
 
-def made(shape: str) -> Any:
-    if shape == "gpt2":
-        return transformers.GPT2LMHeadModel(transformers.GPT2Config())
-    config = transformers.BartConfig(
-        vocab_size=32_000, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
-        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, activation_function="relu",
-        forced_eos_token_id=None,
-    )  # fmt: skip
-    config.normalize_before = False  # which CTranslate2's converter asks for
-    return transformers.BartForConditionalGeneration(config)
+class Time(NamedTuple):
+    """Best seconds of a side: the whole call, and the call for one token."""
+
+    whole: float
+    first: float
 
 
-def save(shape: str, folder: Path) -> list[str]:
-    """A model of this shape with a word for each id, as files; returns the words."""
-    torch.manual_seed(0)
-    model = made(shape)
-    model.save_pretrained(folder)
-    words = [f"w{i}" for i in range(model.config.vocab_size)]
-    words[3], special = "<unk>", {"unk_token": "<unk>"}
-    for role, word in {"pad": "<pad>", "bos": "<s>", "eos": "</s>"}.items():
-        number = getattr(model.config, f"{role}_token_id", None)
-        if number is not None:
-            words[number] = word
-    for role in ("pad", "bos", "eos"):
-        number = getattr(model.config, f"{role}_token_id", None)
-        if number is not None:  # GPT-2 begins and ends with one token
-            special[f"{role}_token"] = words[number]
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
-    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(folder)
-    return words
+class Measured(NamedTuple):
+    case: Case
+    tokens: int
+    times: dict[str, Time]
+    bytes_read: float  # weights of one step
+    flops: float  # of one step; of the whole call, where nothing is generated
+    memory: dict[str, float]  # MiB
+
+    def speed(self, side: str) -> float:
+        return self.tokens / self.times[side].whole
+
+    def ratio(self, peer: str) -> float:
+        return self.speed(self.case.sides[0]) / self.speed(peer)
 
 
-def sides_of(case: Case, folder: Path, words: list[str]) -> dict[str, Side]:
-    """Each library's call for one case; all write just as many tokens."""
-    ids = torch.randint(100, len(words), (case.batch, case.prompt), generator=torch.Generator().manual_seed(1))
-    model = gf.load(folder)
-    lengths = {"max_new_tokens": case.new, "min_new_tokens": case.new}
-    choices: dict[str, Any] = {**lengths, "num_beams": case.beams, "do_sample": False}
-    engine = gf.engine(model)
-    kind = transformers.AutoModelForCausalLM if case.shape == "gpt2" else transformers.AutoModelForSeq2SeqLM
-    theirs = kind.from_pretrained(folder).eval()
-    more = {"pad_token_id": theirs.config.eos_token_id, "attention_mask": torch.ones_like(ids)}
-    texts = [[words[i] for i in row] for row in ids.tolist()]
-    if case.shape == "gpt2":
-        generator = ctranslate2.Generator(str(folder / "ct2"), intra_threads=THREADS)
-        exact = {"max_length": case.new, "min_length": case.new, "sampling_topk": 1, "beam_size": case.beams}
-        ct2: Side = lambda: generator.generate_batch(texts, include_prompt_in_result=False, **exact)  # noqa: E731
-    else:
-        translator = ctranslate2.Translator(str(folder / "ct2"), intra_threads=THREADS)
-        ends = {"max_decoding_length": case.new, "min_decoding_length": case.new}
-        ct2 = lambda: translator.translate_batch(texts, beam_size=case.beams, **ends)  # noqa: E731
-    return {
-        "engine": lambda: engine.generate(ids, **choices),
-        "plain": lambda: gf.generate(model, ids, **choices),
-        "transformers": lambda: theirs.generate(ids, **more, **choices),
-        "CTranslate2": ct2,
-    }
+class Roof:
+    """The best rate and bandwidth seen so far. `look` is called between the cases, in case the machine is busy."""
+
+    rate = bandwidth = 0.0  # FLOP/s, bytes/s
+
+    def __init__(self, tiny: bool) -> None:
+        load_kernels()
+        square, wide = (SQUARE // 8, WIDE // 8) if tiny else (SQUARE, WIDE)
+        self.square, self.vector = torch.randn(square, square), torch.randn(1, wide)
+        self.packed = PackedLinear(self.square, None, "float32")
+        self.long = PackedLinear(torch.randn(wide, wide), None, "float32")
+
+    @torch.no_grad()
+    def look(self) -> None:
+        time.sleep(SETTLE)
+        flops = 2.0 * len(self.square) ** 3
+        for product in (lambda: self.square @ self.square, lambda: self.packed(self.square)):
+            self.rate = max(self.rate, flops / best_seconds(product, 5))
+        size = self.long.weight.nbytes
+        self.bandwidth = max(self.bandwidth, size / best_seconds(lambda: self.long(self.vector), 20))
+
+    def share(self, measured: Measured) -> float:
+        """Least time by measured time, of our side."""
+        case, ours = measured.case, measured.times[measured.case.sides[0]]
+        seconds = (ours.whole - ours.first) / (case.new - 1) if case.generates else ours.whole
+        return max(measured.bytes_read / self.bandwidth, measured.flops / self.rate) / seconds
 
 
-def measured(case: Case, sides: dict[str, Side]) -> dict[str, float]:
-    """Tokens a second of each side."""
-    best = dict.fromkeys(sides, float("inf"))
+def best_seconds(run: Callable[[], Any], rounds: int) -> float:
+    return min(seconds(run) for _ in range(rounds))
+
+
+def seconds(run: Callable[[], Any]) -> float:
     start = time.perf_counter()
-    written = sides["engine"]()
-    print(f"{case.name}: the engine was ready in {time.perf_counter() - start:.1f} s", flush=True)
-    if not torch.equal(written, sides["plain"]()):
-        print("  the engine wrote other tokens than the plain path: two were equally likely, or it is wrong")
-    for side in sides.values():
-        side()
-    for _ in range(ROUNDS):
-        for name, side in sides.items():
-            start = time.perf_counter()
-            side()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return {name: case.batch * case.new / seconds for name, seconds in best.items()}
+    run()
+    return time.perf_counter() - start
 
 
-def main() -> None:
-    torch.set_num_threads(THREADS)
+def measure(case: Case, models: Models, rounds: int) -> dict[str, Time]:
+    """Interleaved; of several thread counts, each side's best."""
+    sides = {(name, threads): make_side(name, case, models, threads) for name in case.sides for threads in case.threads}
+    warm_up(case, sides)
+    best = {key: Time(float("inf"), float("inf")) for key in sides}
+    for _ in range(rounds):
+        for key, side in sides.items():
+            torch.set_num_threads(key[1])
+            time.sleep(SETTLE)
+            whole, first = best[key]
+            first = min(first, seconds(side.first)) if side.first else first
+            best[key] = Time(min(whole, seconds(side.run)), first)
+    torch.set_num_threads(max(case.threads))
+    return {name: min(best[name, threads] for threads in case.threads) for name in case.sides}
+
+
+def warm_up(case: Case, sides: dict[tuple[str, int], Side]) -> None:
+    """Calls each side once, says how long that took where it compiles, and compares what the sides return."""
+    results: dict[str, list[Any]] = {}
+    for (name, threads), side in sides.items():
+        torch.set_num_threads(threads)
+        start = time.perf_counter()
+        results[name] = side.run()
+        spent = time.perf_counter() - start
+        give_cores(side, threads)
+        print(f"  {name}, {threads} threads: first call {spent:.1f} s", flush=True)
+    if case.generates:
+        wrong = {name for name, rows in results.items() if any(len(row) != case.new for row in rows)}
+        assert not wrong, f"not {case.new} tokens: {wrong}"
+        for name in (side for side in case.sides if side != "engine" and "int8" not in side):
+            same = sum(a == b for a, b in zip(results["engine"], results[name], strict=True))
+            print(f"  engine and {name}: {same} of {case.batch} rows have the same tokens")
+        return
+    expected = results["transformers"]
+    for name, vectors in results.items():
+        error = max(float((a - b).abs().max()) for a, b in zip(vectors, expected, strict=True))
+        print(f"  {name}: differs from transformers by at most {error:.1e}")
+        assert error < (1.0 if "int8" in name else 1e-3), name
+
+
+def give_cores(side: Side, threads: int) -> None:
+    """Runs a side once more, and binds the threads that computed most to a core each."""
+    cores = list(range(os.cpu_count() or 1))
+    os.sched_setaffinity(0, cores)  # threads that start now inherit it
+    before = seconds_by_thread()
+    side.run()
+    after = seconds_by_thread()
+    busiest = sorted(after, key=lambda thread: before.get(thread, 0) - after[thread])[:threads]
+    busiest.sort(key=lambda thread: thread != os.getpid())  # the main thread computes on several sides
+    for thread, core in zip(busiest, cores, strict=False):
+        os.sched_setaffinity(thread, {core})
+
+
+def seconds_by_thread() -> dict[int, int]:
+    """In ticks of the kernel."""
+    found = {}
+    for folder in Path("/proc/self/task").iterdir():
+        fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        found[int(folder.name)] = int(fields[11]) + int(fields[12])
+    return found
+
+
+def work_of(case: Case, model: gf.Transformer) -> tuple[float, float]:
+    """Bytes of weights and FLOPs of one decoding step; FLOPs of the whole call, where texts are encoded."""
+    stack, skipped = ("encoder.", ()) if not case.generates else (("decoder.", "head."), ("cross.k", "cross.v"))
+    parts = [x for name, x in model.named_modules() if name.startswith(stack) and not name.endswith(skipped or "-")]
+    weights = sum(x.weight.numel() for x in parts if isinstance(x, nn.Linear))
+    if case.generates:
+        return weights * (1.0 if "int8" in case.sides[0] else 4.0), 2.0 * weights * case.batch * case.beams
+    assert model.config.encoder is not None
+    per_pair = 4.0 * model.config.encoder.d_model * model.config.encoder.num_layers  # q k^T and weights times v
+    lengths = [len(text) for text in random_texts()]
+    return 0.0, 2.0 * weights * sum(lengths) + per_pair * sum(length**2 for length in lengths)
+
+
+def peak() -> float:
+    """MiB that this process held at most, mapped files included."""
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def print_memory(case: Case, side: str, folder: str) -> None:
+    """One call of one side in this process: what it adds to the libraries, which all are imported."""
+    before = peak()
+    torch.set_num_threads(max(case.threads))
+    make_side(side, case, Models(Path(folder)), max(case.threads)).run()
+    print(json.dumps(peak() - before))
+
+
+def peak_memory(case: Case, side: str, folder: Path) -> float:
+    command = [sys.executable, __file__, "--memory", case.name, side, str(folder)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(found.strip().splitlines()[-1])
+
+
+def row_of(measured: Measured, roof: Roof) -> list[str]:
+    """The cells of the table: our speed, each peer's with the ratio, first token, share of the roof."""
+    case, ours = measured.case, measured.case.sides[0]
+
+    def cell(peer: str) -> str:
+        return f"{measured.speed(peer):,.0f} ({measured.ratio(peer):.2f}x)"
+
+    ct2 = next((side for side in case.sides if side.startswith("CTranslate2")), None)
+    others = ", ".join(f"{name} {cell(name)}" for name in OTHERS if name in case.sides) or "-"
+    first, theirs = (f"{1000 * measured.times[name].first:.3g} ms" for name in (ours, "transformers"))
+    return [
+        case.name, f"**{measured.speed(ours):,.0f}**", cell("plain"), cell("transformers"), cell(ct2) if ct2 else "-",
+        others, f"{first} ({theirs})" if case.generates else "-", f"{roof.share(measured):.0%}",
+    ]  # fmt: skip
+
+
+def show(measured: Measured, roof: Roof) -> None:
+    for name, (_, first) in measured.times.items():
+        parts = [f"{measured.speed(name):,.1f} tokens/s"]
+        parts += [f"ratio {measured.ratio(name):.2f}"] if name != measured.case.sides[0] else []
+        parts += [f"target {measured.case.targets[name]:g}"] if name in measured.case.targets else []
+        parts += [f"first token {1000 * first:,.1f} ms"] if measured.case.generates else []
+        parts += [f"peak {measured.memory[name]:,.0f} MiB"] if name in measured.memory else []
+        print(f"  {name}: {', '.join(parts)}")
+    print(f"  {roof.share(measured):.0%} of the roof", flush=True)
+
+
+def measure_cases(cases: Sequence[Case], tiny: bool, place: Path) -> tuple[list[Measured], Roof]:
+    roof, found, models = Roof(tiny), list[Measured](), Models(place)
+    for case in cases:
+        folder = place / case.shape
+        if models.folder != folder:
+            if not folder.is_dir():
+                save_model(case.shape, folder, tiny)
+            models = Models(folder)
+        roof.look()
+        print(case.name, flush=True)
+        times = measure(case, models, 1 if tiny else case.rounds)
+        tokens = case.batch * case.new if case.generates else sum(len(text) for text in random_texts())
+        memory = {side: peak_memory(case, side, folder) for side in case.sides} if case.memory else {}
+        found.append(Measured(case, tokens, times, *work_of(case, models.plain), memory))
+        roof.look()
+        show(found[-1], roof)
+    print(f"roof: {roof.rate / 1e9:,.0f} GFLOP/s, {roof.bandwidth / 1e9:,.1f} GB/s")
+    return found, roof
+
+
+def prepare() -> None:
+    torch.set_num_threads(2)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     warnings.simplefilter("ignore")
-    wanted = [word for word in sys.argv[1:] if not word.startswith("--")]
-    cases = [case for case in CASES if all(word in f"{case.shape} {case.name}" for word in wanted)]
-    rows, folders = [], dict[str, tuple[Path, list[str]]]()
-    with tempfile.TemporaryDirectory() as place:
-        for case in cases:
-            if case.shape not in folders:
-                folder = Path(place) / case.shape
-                folders[case.shape] = folder, save(case.shape, folder)
-                TransformersConverter(str(folder)).convert(str(folder / "ct2"))
-            speeds = measured(case, sides_of(case, *folders[case.shape]))
-            ratios = [f"{speeds['engine'] / speeds[peer]:.2f}x" for peer in ("plain", "transformers", "CTranslate2")]
-            print("  " + ", ".join(f"{name} {speed:,.0f}" for name, speed in speeds.items()), *ratios, flush=True)
-            rows.append([case.name, f"{speeds['engine']:,.0f}", *ratios])
-    header = ["generation, float32, two threads", "tokens/s", "the plain path", "transformers", "CTranslate2"]
-    write_table("speed", header, rows, optional=True, dry=bool(wanted))
+
+
+def main() -> None:
+    prepare()
+    if "--memory" in sys.argv:
+        name, side, folder = sys.argv[-3:]
+        print_memory(next(case for case in CASES if case.name == name), side, folder)
+        return
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    tiny = "--tiny" in sys.argv
+    dry = tiny or "--dry" in sys.argv
+
+    def wanted(name: str) -> bool:
+        return all(word in name for word in words)
+
+    with tempfile.TemporaryDirectory() as folder:
+        cases = [case for case in CASES if wanted(f"{case.shape} {case.name}")]
+        if cases:
+            found, roof = measure_cases(cases, tiny, Path(folder))
+            header = ["float32, two threads, tokens/s (our speed by theirs)", "engine", "`gf.generate`, `encode`"]
+            header += ["transformers", "CTranslate2", "others", "first token (transformers)", "of the roof"]
+            rows = [row_of(measured, roof) for measured in found]
+            write_table("speed", header, rows, optional=True, dry=dry or len(cases) < len(CASES))
+        if wanted("start-up"):
+            if not (Path(folder) / "gpt2").is_dir():
+                save_model("gpt2", Path(folder) / "gpt2", tiny)
+            measure_start(Path(folder) / "gpt2", rounds=1 if tiny else 3, dry=dry)
+        if wanted("long input"):
+            measure_lengths(tiny=tiny, dry=dry)
+        if wanted("int8 quality"):
+            measure_quality(tiny=tiny, dry=dry)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 """How many threads: what is free, what the user set, what a run began with."""
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
 import torch
 from helpers.command import run
+from helpers.oracle import writer
 
 from glassformer import threads
+from glassformer.generation.pace import Pace
 from glassformer.threads import Load, Reading, exactly, reading, threads_of_training
 
 
@@ -71,17 +72,41 @@ def test_a_training_keeps_what_it_began_with(monkeypatch: pytest.MonkeyPatch) ->
     assert torch.get_num_threads() == 1
 
 
-def test_the_command_line_lets_threads_sleep_and_respects_what_is_set() -> None:
-    program = "import os, glassformer.threads as t; t.spin_briefly(); print(os.environ.get('GOMP_SPINCOUNT'))"
-    for variables, expected in (
-        ({}, threads.SPINS),
-        ({"GOMP_SPINCOUNT": "7"}, "7"),
-        ({"OMP_WAIT_POLICY": "active"}, "None"),
-    ):
-        said = subprocess.run(
-            [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True
-        )
-        assert said.stdout.strip() == expected
+@pytest.mark.skipif(len(threads.allowed_cores()) < 2, reason="there is one core")
+def test_one_thread_for_every_core_has_a_core_of_its_own() -> None:
+    cores = threads.allowed_cores()
+    with exactly(len(cores)):
+        assert os.sched_getaffinity(0) == {cores[0]}
+    assert os.sched_getaffinity(0) == set(cores)
+    with exactly(1):
+        assert os.sched_getaffinity(0) == set(cores)
+
+
+def test_another_openmp_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(threads.ctypes, "CDLL", missing)
+    assert not threads.bind([{0}, {1}])
+
+
+def test_generation_takes_the_threads_that_its_work_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, taken = writer(), list[int]()
+    monkeypatch.setattr(Pace.load, "free_cores", lambda: 2)
+    with exactly(2):
+        with Pace(small) as pace:
+            for tokens in (1, 10**7):
+                pace.set(tokens)
+                taken.append(torch.get_num_threads())
+            monkeypatch.setattr(Pace.load, "free_cores", lambda: 1)
+            pace.set(10**7)
+            taken.append(torch.get_num_threads())
+            monkeypatch.setattr(pace, "is_free", False)
+            torch.set_num_threads(2)
+            pace.set(1)
+            taken.append(torch.get_num_threads())
+        assert torch.get_num_threads() == 2
+    assert taken == [1, 2, 1, 2]
 
 
 def test_a_run_records_its_threads_and_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, get_type_hints
 from glassformer.errors import InputError, Stopped, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.registry import TASKS
-from glassformer.threads import spin_briefly
 from glassformer.verbs.flags import read_settings
 from glassformer.verbs.inspect.old_forms import new_form
 from glassformer.version import __version__
@@ -55,6 +54,7 @@ VERBS = {
     "explore": Verb("explore", "see through a model in the browser, on any input"),
     "study norms": Verb("study_norms", "pre against post norm over depth and learning rate, in one picture"),
     "verify": Verb("verify", "check that a model computes what it should, and certify it"),
+    "bench": Verb("bench", "measure how fast a model runs here, plain and through the engine"),
     "convert": Verb("convert", "write a model anew: safetensors, another dtype, shards"),
 }
 SECOND = {"train": "task", "inspect": "look", "study": "topic"}  # what the second word of a verb is
@@ -110,7 +110,6 @@ def _run(args: list[str]) -> None:
         print(_choices(args[0]) if args[0] in SECOND else _overview())
     else:
         name, rest = _split_verb(args)
-        spin_briefly()
         VERBS[name].main(read_settings(VERBS[name].settings, name, rest))
 
 

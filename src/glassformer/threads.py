@@ -5,21 +5,23 @@ mostly wait for the one that does not get its turn: work slows down to a tenth. 
 it is where a step takes less time than waking the others.
 
 A training asks once, and keeps to it: another number of threads changes the last bits of its results. What a user set
-holds: OMP_NUM_THREADS is taken as it is, `torch.set_num_threads` as the most there may be. Torch is imported where it
-is needed: the command line comes here before it.
+holds: OMP_NUM_THREADS is taken as it is, `torch.set_num_threads` as the most there may be.
 """
 
+import ctypes
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+PLACES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 WINDOW = 0.1  # seconds: the kernel counts in hundredths
 SLACK = 0.3  # of a core that others may use before it counts as taken
-SPIN, SPINS = "GOMP_SPINCOUNT", "1000"
 
 
 class Reading(NamedTuple):
@@ -68,32 +70,77 @@ def is_set_by_user() -> bool:
     return any(os.environ.get(name) for name in VARIABLES)
 
 
-def spin_briefly() -> None:
-    """Lets threads that wait sleep soon. It works before torch is imported; what the user set stays."""
-    if SPIN not in os.environ and "OMP_WAIT_POLICY" not in os.environ:
-        os.environ[SPIN] = SPINS
-
-
 def threads_of_training(load: Load, recorded: int | None) -> int:
     """What the run began with, or what the user set, or all that are free now."""
-    import torch
-
     if is_set_by_user():
         return torch.get_num_threads()
     return recorded or min(torch.get_num_threads(), load.free_cores())
 
 
-@contextmanager
-def exactly(threads: int) -> Iterator[None]:
-    """Computes with so many threads."""
-    import torch
+class Threads:
+    """Torch's number of threads, to be set and put back. One for every core, and each has a core of its own."""
 
-    before = torch.get_num_threads()
-    if threads == before:
-        yield
-        return
-    torch.set_num_threads(threads)
+    def __init__(self) -> None:
+        self.before = self.now = torch.get_num_threads()
+        self.cores = allowed_cores()
+        self.are_bound = False
+
+    def set(self, number: int) -> None:
+        if number == self.now and self.are_bound == self.to_be_bound(number):
+            return
+        torch.set_num_threads(number)
+        self.now = number
+        if self.to_be_bound(number):
+            self.are_bound = bind([{core} for core in self.cores])
+        else:
+            self.free()
+
+    def to_be_bound(self, number: int) -> bool:
+        return number == len(self.cores) > 1 and not any(os.environ.get(name) for name in (*VARIABLES, *PLACES))
+
+    def free(self) -> None:
+        """The calling thread, whose children inherit its cores. The others compute and do nothing else."""
+        if self.are_bound:
+            os.sched_setaffinity(0, self.cores)
+        self.are_bound = False
+
+    def put_back(self) -> None:
+        self.free()
+        if self.now != self.before:
+            torch.set_num_threads(self.before)
+            self.now = self.before
+
+
+@contextmanager
+def exactly(number: int) -> Iterator[None]:
+    """Computes with so many threads."""
+    threads = Threads()
+    threads.set(number)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        threads.put_back()
+
+
+def allowed_cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def bind(places: list[set[int]]) -> bool:
+    """Lets OpenMP's i-th thread run on these cores only; False where OpenMP is another library than GNU's.
+
+    Some kernels put threads that wake for a moment on one core: there they would spin against each other.
+    """
+    try:
+        openmp = ctypes.CDLL("libgomp.so.1")
+        parallel, number = openmp.GOMP_parallel, openmp.omp_get_thread_num
+    except (OSError, AttributeError):
+        return False
+
+    def place(_: object) -> None:
+        with suppress(OSError):
+            os.sched_setaffinity(0, places[number()])  # of the thread that calls
+
+    body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(place)
+    parallel(body, None, len(places), 0)
+    return True

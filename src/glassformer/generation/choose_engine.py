@@ -26,6 +26,7 @@ from glassformer.generation.compiled import is_compiled
 from glassformer.generation.engine import NO_END, Engine
 from glassformer.generation.engine import engine as make_engine
 from glassformer.generation.kernels import NoKernels, kernels_ready
+from glassformer.generation.pace import paced
 
 Use = Literal["auto", "on", "off"]
 
@@ -123,7 +124,7 @@ class EngineChoice:
             yield twin, engine if self.steps else None
             return
         self.used = f"compiled ({engine.weights})"
-        with engine.threads(work.reads):
+        with paced(twin, work.reads):
             yield twin, engine
 
     def engine_for(self, work: Work) -> Engine | None:

@@ -123,7 +123,7 @@ def compile_step(step: OneStep, folder: Path) -> None:
             join_linears(program.graph)
             program.graph_module.recompile()
             torch._inductor.aoti_compile_and_package(
-                program, package_path=str(folder / "step.pt2"), inductor_configs=OPTIONS
+                program, package_path=str(folder / "step.pt2"), inductor_configs=dict(OPTIONS)
             )
         except (OSError, KeyboardInterrupt):
             raise

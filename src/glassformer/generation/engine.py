@@ -30,16 +30,15 @@ from glassformer.generation.encode import encode
 from glassformer.generation.fixed_cache import FixedCache, WindowCache
 from glassformer.generation.kernels import NoKernels
 from glassformer.generation.loop import Reader, next_logits, run, stream
+from glassformer.generation.pace import paced
 from glassformer.generation.packing import Weights, packed
 from glassformer.generation.plan import Plan
 from glassformer.generation.shelf import say_once
 from glassformer.terminal import make_console
-from glassformer.threads import Load, exactly, is_set_by_user
 
 Backend = Literal["inductor", "eager"]
 PLACES = 4096  # of a sinusoidal table, at least
 NO_END = 2**30
-READS, COMPUTES, WAIT = 50e9, 250e9, 4e-6  # bytes and operations a second of a core; seconds; only their order counts
 CHUNK = 1024  # tokens of a prompt that are read at a time
 KNOWN = ("torch", "glassformer")  # whose modules the compiled code follows from
 
@@ -68,10 +67,6 @@ class Engine:
         self._steps = dict[int, CompiledStep | OneStep]()
         self._steps_fail = False
         self._lock = threading.RLock()
-        self._load, self._calls = Load(), 0
-        stack = model.decoder.config if model.decoder is not None else model.config.last_stack
-        self._waits = (6 * stack.num_layers + 2) * WAIT  # seconds that threads wait for each other in a step
-        self._size = sum(x.numel() for x in model.parameters())
 
     def generate(self, input_ids: Tensor, **keywords: Any) -> Tensor:
         """As `gf.generate`, with its keywords: the same tokens."""
@@ -83,8 +78,9 @@ class Engine:
 
     def encode(self, texts: Sequence[Tensor], **keywords: Any) -> list[Tensor]:
         """The vectors (length, D) of each text of ids, in the order of the texts; keywords as in `encode.py`."""
-        with self.threads(sum(map(len, texts))):
-            return encode(self.twin() or self.model, texts, **keywords)
+        model = self.twin() or self.model
+        with paced(model, sum(map(len, texts))):
+            return encode(model, texts, **keywords)
 
     def reader(self) -> Reader:
         """Who reads for one call: the engine's own, or the plain one where someone watches or nothing compiles."""
@@ -160,21 +156,6 @@ class Engine:
                         self._steps[span] = CompiledStep(self._twin, span)
             return self._steps[span]
 
-    @contextmanager
-    def threads(self, rows: int) -> Iterator[None]:
-        """As many threads as reading so many tokens is worth, of those that are free now."""
-        if is_set_by_user():
-            yield
-            return
-        cost = max(4 * self._size / READS, 2 * self._size * rows / COMPUTES)  # seconds on one thread
-        self._calls += 1
-        try:
-            free = min(torch.get_num_threads(), self._load.free_cores() // self._calls)
-            with exactly(max(1, min(int(cost / self._waits), free))):
-                yield
-        finally:
-            self._calls -= 1
-
     def span_at(self, length: int) -> int | None:
         """What positions are below in a step that comes after `length` tokens; None where no compiled step is right.
 
@@ -210,8 +191,7 @@ class EngineReader(Reader):
     def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
         self.max_length = plan.max_length
         if self.model.encoder is not None:
-            with self.engine.threads(input_ids.numel()):
-                logits = super().prefill(input_ids, mask, prompt, plan)  # (B, V)
+            logits = super().prefill(input_ids, mask, prompt, plan)  # (B, V)
             self.take_over()
             return logits
         keep = as_keep(mask, tuple(prompt.shape), "attention_mask")
@@ -227,10 +207,9 @@ class EngineReader(Reader):
         chunk = CHUNK if length <= whole else length  # angles that change with the length are those of the whole text
         for start in range(0, length, chunk):
             stop = min(length, start + chunk)
-            with self.engine.threads(ids[:, start:stop].numel()):
-                hidden = self.model.decode(
-                    ids[:, start:stop], None if keep is None else keep[:, :stop], cache=self.cache
-                )  # (B, T, D)
+            hidden = self.model.decode(
+                ids[:, start:stop], None if keep is None else keep[:, :stop], cache=self.cache
+            )  # (B, T, D)
         logits = next_logits(self.model, hidden[:, -1])  # (B, V)
         self.take_over()
         return logits
@@ -250,9 +229,7 @@ class EngineReader(Reader):
             return super().step(token)
         if length >= fixed.room:
             fixed = self.fixed = fixed.grown(self.max_length)
-        step = self.engine.step_for(fixed.span)
-        with self.engine.threads(len(token)):
-            logits = step(token.contiguous(), *fixed.tensors)  # (B, V)
+        logits = self.engine.step_for(fixed.span)(token.contiguous(), *fixed.tensors)  # (B, V)
         fixed.advance()
         self.cache.length += 1
         return logits

@@ -18,6 +18,7 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.beam import advance, begin, best_ended, in_order
 from glassformer.generation.filters import narrowed, penalised
+from glassformer.generation.pace import Pace
 from glassformer.generation.plan import Call, Plan, make_call
 
 
@@ -68,7 +69,7 @@ def run(reader: "Reader", input_ids: Tensor, *, return_log_probs: bool = False, 
     """`generate`, whoever reads."""
     call = make_call(reader.model, input_ids, **keywords)
     settings = call.plan.settings
-    with evaluating(reader.model):
+    with evaluating(reader.model), reader.pace:
         written = search(reader, call) if settings.num_beams > 1 else continued(reader, call, return_log_probs)
     prompt = call.prompt.repeat_interleave(settings.num_return_sequences, dim=0)
     ids = torch.cat([prompt, written.ids], dim=1)  # (B, T)
@@ -86,12 +87,12 @@ def stream(reader: "Reader", input_ids: Tensor, **keywords: Any) -> Iterator[Ten
             f"num_beams is {call.plan.settings.num_beams}: a beam search knows no token before its end. Set "
             f"num_beams=1 to stream, or call generate"
         )
-    return one_at_a_time(reader.model, steps(reader, call))
+    return one_at_a_time(reader, steps(reader, call))
 
 
-def one_at_a_time(model: Transformer, columns: Iterator[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
+def one_at_a_time(reader: "Reader", columns: Iterator[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
     while True:
-        with torch.no_grad(), evaluating(model):
+        with torch.no_grad(), evaluating(reader.model), reader.pace:
             column = next(columns, None)
         if column is None:
             return
@@ -107,7 +108,7 @@ class Reader:
     drops_rows = False  # whether rows that ended are taken out by `reorder`, where that leaves noticeably less to read
 
     def __init__(self, model: Transformer) -> None:
-        self.model, self.cache = model, Cache()
+        self.model, self.cache, self.pace = model, Cache(), Pace(model)
 
     def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
         """Reads the source, if there is one, and the prompt; returns the logits of the token that follows."""
@@ -128,6 +129,7 @@ class Reader:
         Unless from here on the angles of all positions are others (longrope): then everything is read again.
         """
         assert self.model.decoder is not None  # `make_call` refuses a model without one
+        self.pace.set(len(history))
         scalings = [kind.rotary_scaling for kind in self.model.decoder.kinds]
         turns = {scaling.trained_len for scaling in scalings if scaling and scaling.type == "longrope"}
         return self.read_again(history) if self.length in turns else self.step(history[:, -1])
@@ -221,6 +223,7 @@ def search(reader: Reader, call: Call) -> Generated:
 
 def prefilled(reader: Reader, call: Call, copies: int) -> Tensor:
     """Reads each input once, for all of its copies, which stand below each other; returns the logits that follow."""
+    reader.pace.set(call.input_ids.numel())
     logits = reader.prefill(call.input_ids, call.attention_mask, call.prompt, call.plan)  # (B, V)
     if copies == 1:
         return logits

@@ -1,1 +1,1 @@
-"""What a choice does to training: small models, trained side by side and drawn in one picture."""
+"""What a choice does: to training, in small models trained side by side, and to the speed of a model."""

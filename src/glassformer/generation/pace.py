@@ -1,0 +1,54 @@
+"""How many threads a model is run with: as many as reading these tokens is worth, of those that are free now.
+
+In a pass, threads wait for each other after every product. A second one pays where half of the pass takes longer than
+that. What other programs use is looked at a few times a second, also in the middle of a text.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Self
+
+from glassformer.core.model import Transformer
+from glassformer.threads import Load, Threads, is_set_by_user
+
+READS, COMPUTES, WAIT = 50e9, 250e9, 4e-6  # bytes and operations a second of a core; seconds. Their order counts
+PRODUCTS = 6  # of a layer, with its attention
+
+
+class Pace:
+    """Sets torch's number of threads, in a `with`, for one call; and puts it back. What the user set holds."""
+
+    load = Load()
+    calls = 0  # that run now, in all threads of Python
+
+    def __init__(self, model: Transformer) -> None:
+        self.size = sum(x.numel() for x in chain(model.parameters(), model.buffers()))
+        self.waiting = (PRODUCTS * model.config.last_stack.num_layers + 2) * WAIT  # seconds
+        self.is_free = not is_set_by_user() and model.device.type == "cpu"
+
+    def __enter__(self) -> Self:
+        self.threads = Threads()
+        Pace.calls += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Pace.calls -= 1
+        self.threads.put_back()
+
+    def set(self, tokens: int) -> None:
+        """For reading so many tokens at once."""
+        most = self.threads.before
+        if not self.is_free or most == 1:
+            return
+        seconds = max(4 * self.size / READS, 2 * self.size * tokens / COMPUTES)  # on one thread
+        free = min(most, Pace.load.free_cores() // max(1, Pace.calls))
+        self.threads.set(max(1, min(int(seconds / self.waiting), free)))
+
+
+@contextmanager
+def paced(model: Transformer, tokens: int) -> Iterator[None]:
+    """For one pass over so many tokens."""
+    with Pace(model) as pace:
+        pace.set(tokens)
+        yield

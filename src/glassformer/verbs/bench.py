@@ -1,0 +1,169 @@
+"""The verb `bench`: how fast a model runs on this machine, as it is and through the engine."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from rich.table import Table
+from tyro.conf import Positional
+
+from glassformer.errors import InputError
+from glassformer.settings import Settings
+from glassformer.terminal import make_console
+
+if TYPE_CHECKING:
+    from glassformer.study.speed import Figure, Inputs, Job, Side
+
+TITLES = {"plain": "plain", "float32": "engine", "int8": "engine, int8"}
+UNITS = {"generates": "tokens", "encodes texts": "texts", "reads images": "images", "reads series": "series"}
+FLAGS = {  # of a kind of model
+    "generates": ("batch_sizes", "prompt_tokens", "new_tokens", "num_beams"),
+    "encodes texts": ("texts", "mean_tokens"),
+    "reads images": ("batch_sizes",),
+    "reads series": ("batch_sizes",),
+}
+SIZES = tuple(dict.fromkeys(flag for flags in FLAGS.values() for flag in flags))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSettings(Settings):
+    """Measure how fast a model runs on this machine: as it is, and through the engine with float32 and int8 weights.
+
+    A model that generates: tokens per second and time to the first token. One that encodes: texts per second one by
+    one, in padded batches as they come, and sorted by length as engine.encode does. One of images or series: examples
+    per second. Also the time until the engine is ready, and peak memory. Inputs are random. The sides take turns, and
+    the best of several rounds counts.
+    """
+
+    run: Positional[str]
+    """The run or model folder, or a hub id owner/name."""
+    sides: tuple[Literal["plain", "float32", "int8"], ...] = ("plain", "float32", "int8")
+    """What to measure: plain (the model as it is), float32 and int8 (the engine with these weights)."""
+    batch_sizes: tuple[int, ...] = ()
+    """Inputs computed together; 1, then 8, if not given."""
+    prompt_tokens: int | None = None
+    """Length of each prompt, or of each text to translate; 32 if not given, or what the model has room for."""
+    new_tokens: int | None = None
+    """Tokens to generate for each input; 64 if not given, or what the model has room for."""
+    num_beams: int | None = None
+    """Number of beams; the model's own setting if not given."""
+    texts: int | None = None
+    """Number of texts to encode; 64 if not given."""
+    mean_tokens: int | None = None
+    """Mean length of these texts in tokens; 32 if not given. Most are shorter, a few are much longer."""
+    rounds: int = 3
+    """How often each side is measured; the best counts."""
+    threads: int | None = None
+    """The most threads to compute with; one per core if not given."""
+    json: bool = False
+    """Print the figures as one JSON object."""
+    revision: str | None = None
+    """Of a hub id, which branch, tag or commit; the newest if not given."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("prompt_tokens", "new_tokens", "num_beams", "texts", "mean_tokens", "rounds", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise self._refuse(name, "expected at least 1")
+        if min(self.batch_sizes, default=1) < 1:
+            raise self._refuse("batch_sizes", "expected numbers of at least 1")
+        if not self.sides:
+            raise self._refuse("sides", "expected one or more of plain, float32 and int8")
+
+    def inputs_for(self, kind: str) -> "Inputs":
+        """The sizes of the inputs. A flag that this kind of model has no use for is an error, never ignored."""
+        from glassformer.study.speed import Inputs
+
+        for flag in SIZES:
+            if getattr(self, flag) and flag not in FLAGS[kind]:
+                able = " or ".join(other for other, flags in FLAGS.items() if flag in flags)
+                raise InputError(f"{self._name(flag)} is for a model that {able}; this one {kind}: leave it out")
+        return Inputs(**{flag: getattr(self, flag) for flag in SIZES})
+
+
+def main(settings: BenchSettings) -> None:
+    import torch
+
+    from glassformer.hub import find_folder
+    from glassformer.study.speed import kind_of, load_plain, make_jobs, measure, peak_memory, prepare, warm_up
+
+    folder = find_folder(settings.run, revision=settings.revision)
+    threads = settings.threads or torch.get_num_threads()
+    torch.set_num_threads(threads)
+    model = load_plain(folder)
+    kind = kind_of(model)
+    inputs = settings.inputs_for(kind)
+    jobs, sizes = make_jobs(model, inputs)
+    sides = [prepare(name, model) for name in dict.fromkeys(settings.sides)]
+    warm_up(sides, jobs)
+    with progress() as say:
+        figures = measure(sides, jobs, settings.rounds, say)
+        memory = dict[str, float | None]()
+        for side in sides:
+            say(f"peak memory: {side.name}")
+            memory[side.name] = peak_memory(folder, side.name, inputs, threads)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    notes = list(dict.fromkeys(side.note for side in sides if side.note))
+    if settings.json:
+        told = {
+            "run": settings.run, "kind": kind, "unit": UNITS[kind], "parameters": parameters, "threads": threads,
+            "rounds": settings.rounds, **sizes, "figures": [figure._asdict() for figure in figures],
+            "ready": {side.name: {"seconds": side.seconds, "compiled": side.compiled} for side in sides},
+            "peak_mib": memory, "notes": notes,
+        }  # fmt: skip
+        print(json.dumps(told, ensure_ascii=False))
+        return
+    console = make_console()
+    console.print(f"{settings.run}: {parameters:,} parameters, {threads} thread{'s' if threads > 1 else ''}")
+    console.print(f"{in_words(sizes)}\n")
+    console.print(table_of(sides, jobs, figures, memory, UNITS[kind]))
+    for note in notes:
+        console.print(f"\n{note}")
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal what is measured now."""
+    console = make_console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("") as status:
+        yield status.update
+
+
+def in_words(sizes: Mapping[str, int]) -> str:
+    if "new_tokens" in sizes:
+        search = "greedy" if sizes["num_beams"] == 1 else f"{sizes['num_beams']} beams"
+        return f"random prompts of {sizes['prompt_tokens']} tokens, {sizes['new_tokens']} new tokens each, {search}"
+    return f"{sizes['texts']} random texts, {sizes['tokens']:,} tokens" if "texts" in sizes else "random inputs"
+
+
+def table_of(
+    sides: "Sequence[Side]",
+    jobs: "Sequence[Job]",
+    figures: "Sequence[Figure]",
+    memory: Mapping[str, float | None],
+    unit: str,
+) -> Table:
+    """A column for each side; speeds with their ratio to that of the first."""
+    table = Table("", *(TITLES[side.name] for side in sides), box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    found = {(figure.side, figure.job): figure for figure in figures}
+    for job in jobs:
+        row = [found[side.name, job.name] for side in sides]
+        ratios = ["", *(f" ({figure.per_second / row[0].per_second:.2f}x)" for figure in row[1:])]
+        speeds = [f"{figure.per_second:,.1f}{ratio}" for figure, ratio in zip(row, ratios, strict=True)]
+        table.add_row(f"{unit}/s, {job.name}", *speeds)
+        firsts = [f"{1000 * figure.first_token:,.1f} ms" for figure in row if figure.first_token is not None]
+        if firsts:
+            table.add_row(f"first token, {job.name}", *firsts)
+    waits = [f"{side.seconds:.1f} s{' (compiled)' if side.compiled else ''}" for side in sides]
+    table.add_row("ready in", *("-" if side.name == "plain" else wait for side, wait in zip(sides, waits, strict=True)))
+    held = [memory[side.name] for side in sides]
+    table.add_row("peak memory", *("-" if size is None else f"{size:,.0f} MiB" for size in held))
+    return table
