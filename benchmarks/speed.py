@@ -7,15 +7,15 @@
     --tiny                                  tiny models and one round: does this script work? Implies --dry
 
 Random weights in published shapes, two threads for each side, the same weights and the same number of tokens on all
-sides. The sides are interleaved, and the best of several rounds counts. Compiling, loading and one warm-up call are not
-in the figures. A ratio is our speed by the peer's: above 1, we are faster.
+sides. Each side has a process of its own; they are called in turn, and the best of several rounds counts. Compiling,
+loading and warm-up calls are not in the figures. A ratio is our speed by the peer's: above 1, we are faster.
 
 The roof is what this machine can do at best: a decoding step reads every weight once and multiplies it with each row,
 so it takes at least max(bytes / bandwidth, FLOPs / rate). Both are the best that any kernel, ours or PyTorch's, showed
 in this run. The share of the roof is that least time by the measured time of a step, without the first token.
 
 Every thread that computes has a core of its own, on all sides: some virtual machines put threads that wake often on one
-core, where the second only takes time from the first. CTranslate2 is imported first: it has an OpenMP of its own then.
+core, where the second only takes time from the first.
 """
 
 import json
@@ -29,7 +29,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ctranslate2  # noqa: F401  # before torch: otherwise it shares torch's OpenMP, whose threads then all sleep sooner
 import torch
 import transformers
 from readme import write_table
@@ -45,14 +44,15 @@ TF, CT2, TORCH = "transformers", "CTranslate2", "nn.TransformerEncoder"
 CASES = (
     Case("GPT-2 small, batch 1", "gpt2", memory=True, targets={TF: 2.6, CT2: 1.6}),
     Case("GPT-2 small, batch 8", "gpt2", batch=8, targets={TF: 2.4, CT2: 1.5}),
-    Case("GPT-2 small, batch 1, int8 weights", "gpt2", GENERATION_INT8, memory=True, targets={"CTranslate2 int8": 1.7}),
+    Case("GPT-2 small, batch 1, int8 weights", "gpt2", GENERATION_INT8, targets={"CTranslate2 int8": 1.7}),
     Case("the paper's base, beam 4, batch 32", "base", batch=32, new=64, beams=4, targets={TF: 2.0, CT2: 1.1}),
     Case("the paper's base, greedy, batch 32", "base", batch=32, new=64, targets={TF: 2.0, CT2: 1.5}),
     Case("the paper's base, greedy, batch 1", "base", new=64, targets={TF: 2.4, CT2: 1.2}),
     Case("one layer, 64 wide, batch 1", "one layer", threads=(1, 2), rounds=20, targets={TF: 4.0}),
-    Case("BERT-base, 256 texts of 4 to 256 tokens", "bert", ENCODING, memory=True, targets={TF: 3.0, TORCH: 1.1}),
+    Case("BERT-base, 256 texts of 4 to 256 tokens", "bert", ENCODING, rounds=2, targets={TF: 3.0, TORCH: 1.1}),
 )
 OTHERS = ("nn.TransformerEncoder", "ONNX Runtime")
+ANSWER, RESULTS = "answer: ", 32  # what a worker's lines begin with; rows or texts that are compared
 SETTLE = 0.2  # seconds: OpenMP threads of the side before spin for a while, and would take a core from the next
 SQUARE, WIDE = 2048, 8192  # of the roof's matrices: one that computes, one of 256 MB that is read
 
@@ -117,32 +117,66 @@ def seconds(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def measure(case: Case, models: Models, rounds: int) -> dict[str, Time]:
+class Worker:
+    """A side in a process of its own: no library's threads or memory are in the way of another's."""
+
+    def __init__(self, case: Case, side: str, threads: int, folder: Path) -> None:
+        command = [sys.executable, __file__, "--serve", case.name, side, str(threads), str(folder)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer()  # when it is warm
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(ANSWER):
+                return json.loads(line[len(ANSWER) :])
+        raise RuntimeError(f"{self.process.args!r} ended")
+
+    def ask(self, what: str) -> Any:
+        assert self.process.stdin is not None
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self) -> None:
+        self.process.communicate("")
+
+
+def serve(case: Case, name: str, threads: int, folder: Path) -> None:
+    """The other end of a `Worker`: warms up, then answers with seconds, or with what the side returns."""
+    torch.set_num_threads(threads)
+    side = make_side(name, case, Models(folder), threads)
+    side.run()
+    give_cores(side, threads)
+    print(ANSWER + "null", flush=True)
+    for line in sys.stdin:
+        if line.strip() == "result":
+            rows = [row if isinstance(row, list) else row.tolist() for row in side.run()[:RESULTS]]
+            print(ANSWER + json.dumps(rows), flush=True)
+            continue
+        asked = side.run if line.strip() == "run" else side.first
+        assert asked is not None
+        print(ANSWER + json.dumps(seconds(asked)), flush=True)
+
+
+def measure(case: Case, folder: Path, rounds: int) -> dict[str, Time]:
     """Interleaved; of several thread counts, each side's best."""
-    sides = {(name, threads): make_side(name, case, models, threads) for name in case.sides for threads in case.threads}
-    warm_up(case, sides)
-    best = {key: Time(float("inf"), float("inf")) for key in sides}
+    workers = {(side, threads): Worker(case, side, threads, folder) for side in case.sides for threads in case.threads}
+    compare(case, {side: worker.ask("result") for (side, _), worker in workers.items()})
+    best = {key: Time(float("inf"), float("inf")) for key in workers}
     for _ in range(rounds):
-        for key, side in sides.items():
-            torch.set_num_threads(key[1])
+        for key, worker in workers.items():
             time.sleep(SETTLE)
             whole, first = best[key]
-            first = min(first, seconds(side.first)) if side.first else first
-            best[key] = Time(min(whole, seconds(side.run)), first)
-    torch.set_num_threads(max(case.threads))
+            first = min(first, worker.ask("first")) if case.generates else first
+            best[key] = Time(min(whole, worker.ask("run")), first)
+    for worker in workers.values():
+        worker.end()
     return {name: min(best[name, threads] for threads in case.threads) for name in case.sides}
 
 
-def warm_up(case: Case, sides: dict[tuple[str, int], Side]) -> None:
-    """Calls each side once, says how long that took where it compiles, and compares what the sides return."""
-    results: dict[str, list[Any]] = {}
-    for (name, threads), side in sides.items():
-        torch.set_num_threads(threads)
-        start = time.perf_counter()
-        results[name] = side.run()
-        spent = time.perf_counter() - start
-        give_cores(side, threads)
-        print(f"  {name}, {threads} threads: first call {spent:.1f} s", flush=True)
+def compare(case: Case, results: dict[str, list[Any]]) -> None:
+    """Whether all sides did the same."""
     if case.generates:
         wrong = {name for name, rows in results.items() if any(len(row) != case.new for row in rows)}
         assert not wrong, f"not {case.new} tokens: {wrong}"
@@ -150,9 +184,10 @@ def warm_up(case: Case, sides: dict[tuple[str, int], Side]) -> None:
             same = sum(a == b for a, b in zip(results["engine"], results[name], strict=True))
             print(f"  engine and {name}: {same} of {case.batch} rows have the same tokens")
         return
-    expected = results["transformers"]
+    expected = [torch.tensor(rows) for rows in results["transformers"]]
     for name, vectors in results.items():
-        error = max(float((a - b).abs().max()) for a, b in zip(vectors, expected, strict=True))
+        pairs = zip(map(torch.tensor, vectors), expected, strict=True)
+        error = max(float((a - b).abs().max()) for a, b in pairs)
         print(f"  {name}: differs from transformers by at most {error:.1e}")
         assert error < (1.0 if "int8" in name else 1e-3), name
 
@@ -249,7 +284,7 @@ def measure_cases(cases: Sequence[Case], tiny: bool, place: Path) -> tuple[list[
             models = Models(folder)
         roof.look()
         print(case.name, flush=True)
-        times = measure(case, models, 1 if tiny else case.rounds)
+        times = measure(case, folder, 1 if tiny else case.rounds)
         tokens = case.batch * case.new if case.generates else sum(len(text) for text in random_texts())
         memory = {side: peak_memory(case, side, folder) for side in case.sides} if case.memory else {}
         found.append(Measured(case, tokens, times, *work_of(case, models.plain), memory))
@@ -269,8 +304,12 @@ def prepare() -> None:
 def main() -> None:
     prepare()
     if "--memory" in sys.argv:
-        name, side, folder = sys.argv[-3:]
-        print_memory(next(case for case in CASES if case.name == name), side, folder)
+        name, side, home = sys.argv[-3:]
+        print_memory(next(case for case in CASES if case.name == name), side, home)
+        return
+    if "--serve" in sys.argv:
+        name, side, threads, home = sys.argv[-4:]
+        serve(next(case for case in CASES if case.name == name), side, int(threads), Path(home))
         return
     words = [word for word in sys.argv[1:] if not word.startswith("--")]
     tiny = "--tiny" in sys.argv
