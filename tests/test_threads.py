@@ -20,12 +20,12 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def seen(monkeypatch: pytest.MonkeyPatch, *readings: Reading | None) -> Load:
+def seen(monkeypatch: pytest.MonkeyPatch, *readings: Reading | None, **keywords: float) -> Load:
     """A load that reads these one after another."""
     left = list(readings)
     monkeypatch.setattr(threads, "reading", lambda: left.pop(0))
     monkeypatch.setattr(threads.time, "monotonic", lambda: left[0].time if left and left[0] else 0.0)
-    return Load()
+    return Load(**keywords)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,13 @@ def test_it_is_not_asked_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     load = seen(monkeypatch, Reading(10.0, 2, 0.0, 0.0), Reading(10.05, 2, 1.0, 0.0), Reading(11.0, 2, 1.0, 0.0))
     assert load.free_cores() == 2
     assert load.others == 0.0  # too early to tell
+
+
+@pytest.mark.parametrize(("running", "free"), [(1, 4), (2, 3), (9, 1)])
+def test_after_a_pause_what_runs_now_counts(running: int, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    others_computed = Reading(15.0, 4, 108.0, 5.0, running)
+    load = seen(monkeypatch, Reading(10.0, 4, 100.0, 5.0), others_computed, stale=0.5)
+    assert load.free_cores() == free
 
 
 def test_where_the_kernel_does_not_tell_all_are_free(monkeypatch: pytest.MonkeyPatch) -> None:

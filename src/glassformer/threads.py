@@ -9,6 +9,7 @@ holds: OMP_NUM_THREADS is taken as it is, `torch.set_num_threads` as the most th
 """
 
 import ctypes
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -31,12 +32,18 @@ class Reading(NamedTuple):
     cores: int
     all: float
     own: float
+    running: int = 1  # threads that run or wait for a core at this moment, the caller among them
 
 
 class Load:
-    """How many cores other processes keep busy, since the last time somebody asked."""
+    """How many cores other processes keep busy: the average since the last question.
 
-    def __init__(self) -> None:
+    After more than `stale` seconds that average says too little about now. What runs at this moment counts then: a
+    process that waited while another one computed would otherwise begin with one thread.
+    """
+
+    def __init__(self, stale: float = math.inf) -> None:
+        self.stale = stale
         self.others = 0.0
         self.before = reading()
 
@@ -44,8 +51,11 @@ class Load:
         before = self.before
         if before is None or time.monotonic() - before.time < WINDOW or (now := reading()) is None:
             return self.others
-        self.others = max(0.0, (now.all - before.all - (now.own - before.own)) / (now.time - before.time))
-        self.before = now
+        passed, self.before = now.time - before.time, now
+        if passed > self.stale:
+            self.others = float(max(0, now.running - 1))
+        else:
+            self.others = max(0.0, (now.all - before.all - (now.own - before.own)) / passed)
         return self.others
 
     def free_cores(self) -> int:
@@ -63,7 +73,9 @@ def reading() -> Reading | None:
     ticks = [int(word) for word in lines[0].split()[1:9]]
     cores = sum(line.startswith("cpu") for line in lines) - 1
     idle = ticks[3] + ticks[4]  # idle, and waiting for a disk
-    return Reading(time.monotonic(), cores, (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK"), time.process_time())
+    running = next((int(line.split()[1]) for line in lines if line.startswith("procs_running")), 1)
+    all_cores = (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK")
+    return Reading(time.monotonic(), cores, all_cores, time.process_time(), running)
 
 
 def is_set_by_user() -> bool:

@@ -19,7 +19,7 @@ PRODUCTS = 6  # of a layer, with its attention
 class Pace:
     """Sets torch's number of threads, in a `with`, for one call; and puts it back. What the user set holds."""
 
-    load = Load()
+    load = Load(stale=0.5)
     calls = 0  # that run now, in all threads of Python
 
     def __init__(self, model: Transformer) -> None:
