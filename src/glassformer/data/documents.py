@@ -85,6 +85,8 @@ def stream_documents(
         name = find_column(path, text_column, tuple(row.cells), rows.form, "--text-column", row.line)
         text = as_text(path, row.line, name, row.cells[name])
         yield from pieces_of(text if text.strip() else "", size)
+    for _ in rows.blank:
+        yield from pieces_of("", size)
 
 
 def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = PIECE) -> Iterator[Piece]:

@@ -90,6 +90,11 @@ class Examples(Sequence[Example]):
         if not self.examples:
             raise InputError(f"{path}: each of its {len(self.left_out)} examples is empty. Is it the right column?")
 
+    @property
+    def written(self) -> str:
+        """How the file is written, in words, and what was passed over in it."""
+        return f"{self.form}{f', {len(self.blank):,} blank rows skipped' if self.blank else ''}"
+
     @overload
     def __getitem__(self, index: int) -> Example: ...
     @overload
@@ -176,19 +181,13 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
         if kind == "parquet":
             return TableFormat(kind)
         sample, sheet = excel_beginning(path, options.sheet, LOOKED_AT)
-        if not sample:
-            raise InputError(
-                f"{path},{sheet} is empty: expected rows of cells"
-            )
         header, asked = header_of(sample, options, reads, str(path))
-        return TableFormat(kind, header=header, asked=asked, first=tuple(sample[0]), sheet=sheet)
+        first = tuple(sample[0]) if sample else ()
+        return TableFormat(kind, header=header, asked=asked, first=first, sheet=sheet)
     head, whole = beginning(path)
     if kind is None:
         raise InputError(f"{path} is no table: expected {', '.join(TABLES)}, or one of these with .gz. Rename the file")
-    form = find_format(kind, head, str(path), whole=whole, options=options, reads=reads)
-    if form.kind != "jsonl" and not form.first:
-        raise InputError(f"{path} is empty: expected rows of cells")
-    return form
+    return find_format(kind, head, str(path), whole=whole, options=options, reads=reads)
 
 
 def text_format(path: Path, encoding: str | None = None) -> TextFormat:
@@ -216,8 +215,6 @@ def beginning(path: Path) -> tuple[bytes, bool]:
 def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
     """The names of the columns, one for each. Two of one name are an error, unless nobody asks for them."""
     names = form.names
-    if not names:
-        raise InputError(f"{path}: the first row names no column")
     seen = Counter[str]()
     for place, name in enumerate(names):
         seen[name] += 1
@@ -278,12 +275,17 @@ def stream_cells(
 def rows_with_lines(
     path: Path, form: TableFormat, sheet: str | None, blank: list[int]
 ) -> Iterator[tuple[int, list[str]]]:
-    """Every row, the header among them, with the line on which it begins; those without anything go to `blank`, but for
-    the ones at the end."""
+    """Every row, the header among them, with the line on which it begins. Those without anything go to `blank`, but for
+    the ones at the end, which are passed over; in a table of one column they are empty cells."""
     passed: list[int] = []
+    if not form.first:
+        raise InputError(f"{path} is empty: expected rows of cells")
     for number, cells in excel_rows(path, sheet) if form.kind == "xlsx" else delimited_rows(path, form):
         if any(cell and not cell.isspace() for cell in cells):
-            blank += passed
+            if len(form.first) == 1:
+                yield from ((line, [""]) for line in passed)
+            else:
+                blank += passed
             passed.clear()
             yield number, ["" if cell == NULL else cell for cell in cells] if NULL in cells else cells
         else:

@@ -21,7 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.files import read_table
+from glassformer.data.files import AS_FOUND, read_table
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 
 Fill = Literal["interpolate", "previous"]
@@ -161,11 +162,11 @@ def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> Split:
     return Split(train, total - test, total)
 
 
-def read_series(path: Path, *, fill: Fill | None = None, cut: bool = False) -> Series:
+def read_series(path: Path, *, fill: Fill | None = None, cut: bool = False, options: TableOptions = AS_FOUND) -> Series:
     """The series of a CSV file, plain or .gz; `fill` and `cut` repair what would otherwise be an error."""
     if fill not in (None, "interpolate", "previous"):
         raise InputError(f"fill is {fill!r}: expected 'interpolate', 'previous' or None")
-    rows = read_table(path).rows
+    rows = read_table(path, options).rows
     header = [name.strip() for name in rows[0].cells]
     table = Cells(path, [[str(cell) for cell in row.cells.values()] for row in rows], [row.line for row in rows])
     return read_long(table, header, fill, cut) if set(LONG) <= set(header) else read_wide(table, header, fill)

@@ -80,6 +80,8 @@ def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[s
     usual = ", ".join(" and ".join(known) for known in TEXT_COLUMNS)
     columns, form = ", ".join(table.names), table.form
     if form is not None and form.header is not None and not form.has_header:
+        if len(table.names) == 1:
+            return table.names
         raise InputError(
             f"{table.path} has no header, so its columns are called {columns}. Say which is the text, and which the "
             f"label, as in --text-columns 1 --label-column 2{way_out(form, '')}"

@@ -7,21 +7,61 @@ pictures. Nothing is read before it is needed, so that a file may be larger than
     digits/              a folder of pictures, an idx file (MNIST's format), or lines with the path of one each
 """
 
-import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.files import STDIN, Table, cell_of, check_text, kind_of, stream_lines, stream_rows
+from glassformer.checkpoints.run import is_run, read_record
+from glassformer.data.files import (
+    AS_FOUND,
+    STDIN,
+    Table,
+    as_text,
+    cell_of,
+    find_column,
+    kind_of,
+    stream_lines,
+    stream_rows,
+    table_format,
+    text_format,
+)
+from glassformer.data.formats.table import Reads, TableFormat, TableOptions
 from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
-from glassformer.data.texts import choose_text_columns
+from glassformer.data.labeled_series import as_number, numbered_rows
+from glassformer.data.texts import choose_text_columns, reads_texts
 from glassformer.errors import InputError
 from glassformer.predict.calls import split_pair
 from glassformer.predict.images import Picture
 
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How tables are read: as flags say, and else as the training of the model read its own."""
+
+    options: TableOptions = AS_FOUND
+    columns: tuple[str, ...] = ()  # of its texts
+    label_column: str = "label"
+
+
+AS_FLAGS_SAY = Memory()
+
+
+def remembered(folder: Path, options: TableOptions) -> Memory:
+    """What the run in a folder remembers; of a model that was not trained here, nothing."""
+    if not is_run(folder):
+        return Memory(options)
+    record = read_record(folder)
+    settings = record["settings"]
+    header = settings.get("header") if options.header is None else options.header
+    source = settings.get("source_column") or next(iter(record.get("columns", ())), None) or settings.get("text_column")
+    columns = settings.get("text_columns") or ([source] if source else [])
+    label = settings.get("label_column")
+    return Memory(replace(options, header=header), tuple(columns), label if isinstance(label, str) else "label")
 
 
 def check_source(texts: Sequence[str], file: Path | None, text_columns: Sequence[str]) -> None:
@@ -37,22 +77,48 @@ def check_source(texts: Sequence[str], file: Path | None, text_columns: Sequence
 
 
 def stream_inputs(
-    task: str, texts: Sequence[str] = (), file: Path | None = None, text_columns: tuple[str, ...] = ()
+    task: str,
+    texts: Sequence[str] = (),
+    file: Path | None = None,
+    text_columns: tuple[str, ...] = (),
+    memory: Memory = AS_FLAGS_SAY,
+    *,
+    tell: Callable[[str], None] = lambda said: None,
 ) -> Iterator[Any]:
-    """The inputs as a pipeline of this task takes them."""
+    """The inputs as a pipeline of this task takes them. `tell` hears how a table was read, if that is not certain."""
+    options = memory.options
     if texts:
         for number, text in enumerate(texts, start=1):
             yield as_input(task, text, f"input {number}")
     elif file is None:
-        for number, text in lines_of(STDIN):
+        for number, text in lines_of(STDIN, options.encoding):
             yield as_input(task, text, f"{STDIN}, line {number}")
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
-    elif text_columns or (task != "series" and kind_of(file) in ("csv", "jsonl")):
-        yield from texts_in(file, text_columns, task)
+    elif task == "series" and is_table(file):
+        yield from series_in(file, memory, tell)
+    elif text_columns or (task != "series" and (is_table(file) or has_columns(file, memory, task))):
+        yield from texts_in(file, text_columns, task, memory, tell)
     else:
-        for number, text in lines_of(file):
+        for number, text in lines_of(file, options.encoding):
             yield as_input(task, text, f"{file}, line {number}")
+
+
+def is_table(file: Path) -> bool:
+    """Whether a file is a table by its name; one with tabs may as well be lines, of which some have two texts."""
+    return kind_of(file) in ("csv", "jsonl", "parquet", "xlsx")
+
+
+def has_columns(file: Path, memory: Memory, task: str) -> bool:
+    """Whether a file with tabs has a header, or of a model that writes a text for a text is one of pairs."""
+    if kind_of(file) != "tsv":
+        return False
+    form = table_format(file, memory.options, reads_tabs(memory))
+    return len(form.first) > 1 and (form.has_header or (task == "translate" and len(form.first) == 2))
+
+
+def reads_tabs(memory: Memory) -> Reads:
+    return replace(reads_texts(memory.columns or None), header=False, delimiters=("tab",))
 
 
 def as_input(task: str, text: str, place: str) -> Any:
@@ -67,42 +133,77 @@ def as_input(task: str, text: str, place: str) -> Any:
 def as_numbers(text: str, place: str) -> list[float]:
     numbers = []
     for cell in BETWEEN_NUMBERS.split(text.strip()):
-        try:
-            number = float(cell)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number) or "_" in cell:
-            raise InputError(f"{place}: {cell!r} is not a number. Expected the values of a series, with commas between")
+        number = as_number(cell)
+        if number is None:
+            raise not_a_number(cell, place)
         numbers.append(number)
     return numbers
 
 
-def lines_of(file: Path) -> Iterator[tuple[int, str]]:
+def not_a_number(cell: str, place: str) -> InputError:
+    return InputError(f"{place}: {cell[:60]!r} is not a number. Expected the values of a series, with commas between")
+
+
+def lines_of(file: Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     number = 0
-    for number, line in stream_lines(file):
+    for number, line in stream_lines(file, text_format(file, encoding)):
         yield number, line.removesuffix("\n").removesuffix("\r")
     if not number:
         raise InputError(f"{file} is empty: expected one example per line")
 
 
-def texts_in(file: Path, columns: tuple[str, ...], task: str) -> Iterator[Any]:
+def texts_in(
+    file: Path, columns: tuple[str, ...], task: str, memory: Memory, tell: Callable[[str], None]
+) -> Iterator[Any]:
     """A cell of each row, or for a model that judges pairs the two of it."""
-    names: tuple[str, ...] = columns
-    for number, row in enumerate(stream_rows(file)):
-        if number == 0:
-            table = Table(file, tuple(row.cells), [row])
-            names = tuple(choose_text_columns(table, columns or None))
-            for name in names:
-                table.texts(name)
+    reads = reads_texts(columns or memory.columns or None)
+    rows = stream_rows(file, memory.options, reads_tabs(memory) if kind_of(file) == "tsv" else reads)
+    names: tuple[str, ...] = ()
+    for row in rows:
+        if not names:
+            table = Table(file, tuple(row.cells), [row], rows.form)
+            found = chosen(table, columns, memory, task)
+            names = tuple(find_column(file, name, table.names, rows.form, "--text-columns") for name in found)
+            tell_form(file, rows.form, tell, f", texts from {' and '.join(map(repr, names))}")
             if len(names) == 2 and task != "classify":
                 raise InputError(
                     f"{file} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
                     f"{names[0]}"
                 )
-        cells = [cell_of(file, row, name) for name in names]
-        for name, cell in zip(names, cells, strict=True):
-            check_text(file, row.line, name, cell)
-        yield cells[0] if len(cells) == 1 else tuple(cells)
+        cells = tuple(as_text(file, row.line, name, cell_of(file, row, name)) for name in names)
+        yield cells[0] if len(cells) == 1 else cells
+
+
+def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
+    """Which columns are the texts: those that were named, those of the training, or the usual ones."""
+    if not columns and memory.columns and set(memory.columns) <= set(table.names):
+        return memory.columns
+    if not columns and task == "translate" and table.names == ("1", "2"):
+        return table.names[:1]  # pairs, as in training: the source stands first
+    return choose_text_columns(table, columns or None)
+
+
+def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterator[list[float]]:
+    """The values of each row of a table, without its label where a header tells which cell that is."""
+    reads = Reads((memory.label_column,), header=False, numbers=True)
+    form = table_format(file, memory.options, reads)
+    tell_form(file, form, tell)
+    names, rows = numbered_rows(file, form, memory.options, reads, [])
+    label = list(names).index(memory.label_column) if memory.label_column in names else None
+    for line, cells in rows:
+        values = []
+        for place, cell in enumerate(cells):
+            if place != label:
+                number = as_number(cell, decimal_comma=form.decimal_comma)
+                if number is None:
+                    raise not_a_number(str(cell), f"{file}, line {line}")
+                values.append(number)
+        yield values
+
+
+def tell_form(file: Path, form: TableFormat, tell: Callable[[str], None], more: str = "") -> None:
+    if form.is_worth_telling:
+        tell(f"{file} was read as {form}{more}")
 
 
 def pictures_in(place: Path) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from glassformer.data.pairs import Pair
 from glassformer.data.series import Windows
 from glassformer.errors import InputError
 
+NO_TRAINING = "no baseline: it needs the training examples, and only what is to be scored was read"
 CHUNK = 512  # windows at a time, so that memory does not grow with their number
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
+from glassformer.data.files import table_format
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
@@ -69,7 +70,8 @@ class Forecast(Task):
         settings = self.settings
         if path is None:
             return seasons()
-        series = read_series(path, fill=None if settings.fill == "none" else settings.fill, cut=settings.cut)
+        fill = None if settings.fill == "none" else settings.fill
+        series = read_series(path, fill=fill, cut=settings.cut, options=settings.tables)
         for name in settings.columns:
             if name not in series.names:
                 raise InputError(f"{path} has no column {name!r}{nearest(name, series.names)}")
@@ -171,13 +173,16 @@ class Forecast(Task):
     def evaluate(self) -> Scores:
         judged = self.judged
         reached = {f"seasonal naive, {self.settings.period}": seasonal_naive(judged, self.settings.period)}
-        if self.is_trained_on:
+        notes = [f"every one of the {len(judged):,} windows is scored, on values scaled by the training rows"]
+        if not self.is_trained_on:
+            notes.append("no linear forecast to compare with: it needs the training rows, and only the file was read")
+        else:
             reached["linear"] = linear_forecast(self.train, judged)
         return Scores(
             metrics=self.errors(judged),
             count=len(judged),
             unit=self.unit,
-            notes=[f"every one of the {len(judged):,} windows is scored, on values scaled by the training rows"],
+            notes=notes,
             baselines={name: {"mse": score.mse, "mae": score.mae} for name, score in reached.items()},
             curves=self.curves(),
         )
@@ -206,6 +211,7 @@ class Forecast(Task):
         return {
             "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
             f"{series.frequency}{unused}{filled}",
+            **({"format": str(table_format(settings.data, settings.tables))} if settings.data else {}),
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "
             f"{len(self.valid):,} to validate, {len(self.test):,} to test",
             "model": describe_model(self.model, settings),

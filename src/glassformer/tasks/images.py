@@ -15,12 +15,15 @@ from glassformer.checkpoints.preparation import Preparation, read_preparation, w
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.digits import digits
+from glassformer.data.files import table_format
+from glassformer.data.formats.table import Reads
 from glassformer.data.images import BICUBIC, CHANNELS, Images, Mode, Pixels, read_images
 from glassformer.data.split import split
+from glassformer.data.texts import label_hints
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.images import normalised, read_colours
-from glassformer.tasks.baselines import majority_class
+from glassformer.tasks.baselines import NO_TRAINING, majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
@@ -106,7 +109,7 @@ class ImageClasses(ClassTask):
             size, mode = size or image.size, mode or ("grey" if image.channels == 1 else "rgb")
         return read_images(
             path, size=size, mode=mode, skip=settings.skip_corrupt,
-            image_column=settings.image_column, label_column=settings.label_column,
+            image_column=settings.image_column, label_column=settings.label_column, options=settings.tables,
         )  # fmt: skip
 
     def config(self) -> TransformerConfig:
@@ -205,7 +208,16 @@ class ImageClasses(ClassTask):
     def evaluate(self) -> Scores:
         images = self.judged
         names = [str(file) for file in images.files] or [f"image {i}" for i in range(len(images))]
-        return self.score(*self.judge(images), names, self.baselines(images))
+        return self.score(*self.judge(images), names, self.baselines(images), self.about_baselines())
+
+    def about_baselines(self) -> list[str]:
+        """Why there are none, or what they were made from."""
+        if not len(self.train):
+            return [NO_TRAINING]
+        few = len(self.train) >= 2 * MEANS
+        return (
+            [f"the nearest mean image is by about {MEANS:,} of the {len(self.train):,} training images"] if few else []
+        )
 
     def baselines(self, images: Images) -> dict[str, dict[str, float]]:
         """Always the most frequent class; the class whose mean image is nearest."""
@@ -229,11 +241,22 @@ class ImageClasses(ClassTask):
         skipped = {file for images in (self.train, self.valid, self.test) if images for file in images.skipped}
         some = ", ".join(str(file) for file in sorted(skipped)[:3]) + (", ..." if len(skipped) > 3 else "")
         left_out = f"; {len(skipped):,} that cannot be read were left out (--skip-corrupt): {some}" if skipped else ""
+        hints = label_hints(self.names[i] for i in self.train.labels.tolist()) if settings.data is not None else []
         return {
             "data": f"{self.origin}: {len(self.train):,} images to train on, {len(self.valid):,} held out{tested}, of "
             f"{size}x{size} pixels, {len(self.names)} classes{left_out}",
+            **self.about_table(),
+            **({"labels": "; ".join(hints)} if hints else {}),
             "model": describe_model(self.model, settings),
         }
+
+    def about_table(self) -> dict[str, str]:
+        """How the table is written that names the images, if there is one."""
+        path, settings = self.settings.data, self.settings
+        if path is None or not path.is_file():
+            return {}
+        reads = Reads((settings.image_column, settings.label_column))
+        return {"format": str(table_format(path, settings.tables, reads))}
 
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [

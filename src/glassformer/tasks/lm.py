@@ -23,12 +23,14 @@ from glassformer.data.ngram import character_ngram
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.writing import complete
+from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.corpora import (
     Numbers,
     check_context,
     covering,
     cut,
     describe_corpora,
+    describe_forms,
     load_corpora,
     training_texts,
     window_starts,
@@ -181,24 +183,31 @@ class LanguageModel(Task):
                 f"the tokenizer does not know {corpus.num_unknown:,} of these bytes, so bits per byte is too good: "
                 "compare it with none, or take --tokenizer bytes"
             )
+        baselines, left_out = self.baselines()
         return Scores(
             metrics={name: measured[name] for name in REPORTED},
             count=count,
             unit=self.unit,
-            notes=notes,
-            baselines=self.baselines(),
+            notes=[*notes, *([self.corpora.shared] if self.corpora.shared else []), *left_out],
+            baselines=baselines,
             examples=self.sample(),
         )
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        """Character 5-grams, where the text is not too long to count, and can be had back from its tokens."""
+    def baselines(self) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """Character 5-grams, where the text is not too long to count, and can be had back from its tokens; and why they
+        are left out, if so."""
         train, scored = self.corpora.train, self.corpora.scored(self.split)
-        if train is None or train.num_bytes > COUNTED or scored.num_bytes > COUNTED:
-            return {}
+        if train is None:
+            return {}, [NO_TRAINING]
+        longest = max(train.num_bytes, scored.num_bytes)
+        if longest > COUNTED:
+            return {}, [
+                f"no 5-grams to compare with: {longest:,} bytes are more than {COUNTED:,}, and would take too long"
+            ]
         before, text = (self.tokenizer.decode(corpus.tokens.tolist()) for corpus in (train, scored))
         if (len(before.encode()), len(text.encode())) != (train.num_bytes, scored.num_bytes):
-            return {}
-        return {"character 5-grams (Kneser-Ney)": {"bits_per_byte": character_ngram(before, text)}}
+            return {}, ["no 5-grams to compare with: the tokenizer does not give back the text that it reads"]
+        return {"character 5-grams (Kneser-Ney)": {"bits_per_byte": character_ngram(before, text)}}, []
 
     def sample(self) -> list[dict[str, str]]:
         """A text that the model writes, after the beginning of the held-out one."""
@@ -221,6 +230,7 @@ class LanguageModel(Task):
         packed = f", packed with {documents:,} documents, none of which sees another" if documents > 1 else ""
         return {
             "data": describe_corpora(corpora, self.settings),
+            **describe_forms(corpora),
             "windows": f"{windows:,} of {self.settings.context} tokens in an epoch{packed}",
             "tokens": describe_tokenizer(self.tokenizer, self.settings),
             "model": describe_model(self.model, self.settings),

@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import tyro
 
@@ -21,6 +21,7 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     for flag, value in pairwise([*args, "--"]):
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
+    args = with_answers(takes, args)
     given = given_elsewhere(takes, args)
     return tyro.cli(
         takes,
@@ -29,6 +30,22 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
         default=tyro.MISSING_NONPROP if given is None else given,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+
+
+def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
+    """`--header` and `--no-header` as True and False, for what may also be left open."""
+    hints = get_type_hints(takes)
+    for entry in fields(takes):
+        if hints[entry.name] == bool | None:
+            flag = "--" + entry.name.replace("_", "-")
+            args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
+    return args
+
+
+def answered(arg: str, value: str, flag: str) -> list[str]:
+    if arg == f"--no-{flag[2:]}":
+        return [flag, "False"]
+    return [flag, "True"] if arg == flag and value not in ("True", "False", "None") else [arg]
 
 
 def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:

@@ -24,7 +24,7 @@ KOREAN = 4  # Hangul syllables that tell CP949 at least; fewer may be an acciden
 
 # What Western European texts are written with in CP1252. The letters of Czech, Polish, Turkish or Icelandic texts are
 # not among them: there other encodings give other letters to the same bytes.
-LETTERS = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüÿŒœ"
+LETTERS = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüŒœ"
 JOINS = "’–—…·"  # signs that may stand between two letters
 SIGNS = JOINS + "‘“”„‚‹›«»•€£¥§°©®™´¿¡ªº¹²³½¼¾×†‡‰µ\xa0"
 OUTSIDE = re.compile(rf"[^\x00-\x7f{LETTERS}{re.escape(SIGNS)}]")
@@ -34,7 +34,10 @@ INSIDE_A_WORD = re.compile(
 )
 BESIDE_A_LETTER = re.compile(rf"[°§©®™ªº¹²³½¼¾×µ£¥•†‡‰][{LETTERS}]|[{LETTERS}][°§©®ªº¹²³½¼¾×µ£¥¿¡]")
 WITHOUT_ASCII = re.compile(rf"(?<![A-Za-z{LETTERS}])[{LETTERS}]{{2,}}(?![A-Za-z{LETTERS}])")
-WESTERN = re.compile(rf"[{LETTERS}]|(?<=[A-Za-z])’(?=[A-Za-z])|“(?=[A-Za-z])|€(?=\d)|(?<=\d)[ \xa0]?€")
+WESTERN = re.compile(
+    rf"(?<=[A-Za-z])[{LETTERS}]|[{LETTERS}](?=[A-Za-z])|"
+    r"(?<=[A-Za-z])’(?=[A-Za-z])|“(?=[A-Za-z])|€(?=\d)|(?<=\d)[ \xa0]?€"
+)
 ODD = (OUTSIDE, CROWD, INSIDE_A_WORD, BESIDE_A_LETTER, WITHOUT_ASCII)
 TOLERATED = 0.005  # share of the characters outside ASCII that may be odd: a long text has a slip or two
 FOREIGN_WORD = re.compile(r"\w*[^\x00-\x7f]\w*")

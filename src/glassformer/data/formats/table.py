@@ -4,7 +4,7 @@ What a flag says settles it (`TableOptions`); what was found is carried to whoev
 told in one line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,7 @@ from glassformer.errors import InputError
 
 Kind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
 LOOKED_AT = 500  # rows by which a table is judged
+TOLD = 3  # files, and ways to write one, that are told by name
 SHOWN = 60  # characters of a row in a sentence
 
 
@@ -83,10 +84,10 @@ class TableFormat:
         return cells
 
     @property
-    def is_unusual(self) -> bool:
-        """Whether a person should hear of what was found, even if they did not ask."""
-        unusual = self.header is not None and self.header.unusual and not self.asked
-        return unusual or not self.usual or bool(self.text and self.text.encoding.word)
+    def is_worth_telling(self) -> bool:
+        """Whether something was decided that a person who did not ask should hear of."""
+        doubtful = self.header is not None and not self.asked and (self.header.unusual or not self.header.certain)
+        return doubtful or not self.usual or bool(self.text and self.text.encoding.word)
 
     def __str__(self) -> str:
         parts = [str(self.text)] if self.text else []
@@ -114,6 +115,20 @@ class TableFormat:
         if self.has_header:
             return f"header {row}{'; --no-header if it is an example' if self.header.unusual else ''}"
         return f"no header: the first row is {row}; --header if it names the columns"
+
+
+def describe_together(forms: Mapping[str, str]) -> str:
+    """How each of several files is written, those alike told together."""
+    alike: dict[str, list[str]] = {}
+    for name, form in forms.items():
+        alike.setdefault(form, []).append(name)
+    if len(forms) == 1:
+        return next(iter(alike))
+    several = (
+        names if len(names) <= TOLD else [*names[:TOLD], f"{len(names) - TOLD:,} more"] for names in alike.values()
+    )
+    told = [f"{', '.join(names)}: {form}" for names, form in zip(several, alike, strict=True)]
+    return "; ".join(told if len(told) <= TOLD else [*told[:TOLD], f"{len(told) - TOLD:,} other ways to write"])
 
 
 def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: TableOptions, reads: Reads) -> TableFormat:
