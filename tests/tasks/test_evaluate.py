@@ -163,7 +163,7 @@ def test_other_columns_and_beams(trained: Path, files: Path, monkeypatch: pytest
     assert (scores.count, scores.notes[0]) == (
         2,
         f"{files / 'columns.csv'} was read as UTF-8, separated by commas, header 'en | de'; --no-header if it is an "
-        "example, source 'en', target 'de'",
+        "example; source is 'en', target 'de'",
     )
     assert gf.evaluate(trained, [files / "columns.csv"], header=False).count == 3
     with pytest.raises(InputError, match="num_beams is 0: expected at least 1"):

@@ -115,7 +115,7 @@ class Translate(Task):
                     options=settings.tables,
                 )
                 self.columns = self.columns or found.columns
-                named = ", source {!r}, target {!r}".format(*found.columns) if found.columns else ""
+                named = "; source is {!r}, target {!r}".format(*found.columns) if found.columns else ""
                 self.forms[file.name] = found.written + named
                 if found.form is not None and found.form.is_worth_telling:
                     self.notes.append(f"{file} was read as {self.forms[file.name]}")

@@ -19,6 +19,7 @@ MARKS = {  # byte order marks; the longer first, for one begins with the other
     b"\xfe\xff": ("utf-16", "UTF-16"),
 }
 ZEROS = 0.1  # share of zero bytes above which a file is no text, or UTF-16 without its mark
+ESCAPES = re.compile(rb"\x1b\$[@B)]")  # by which ISO-2022 goes over to Japanese or Korean, all in ASCII
 SETTLE = "Name its encoding, such as --encoding cp949 (Korean) or --encoding cp1252 (Western European)"
 KOREAN = 4  # Hangul syllables that tell CP949 at least; fewer may be an accident
 
@@ -38,9 +39,11 @@ WESTERN = re.compile(
     rf"(?<=[A-Za-z])[{LETTERS}]|[{LETTERS}](?=[A-Za-z])|"
     r"(?<=[A-Za-z])’(?=[A-Za-z])|“(?=[A-Za-z])|€(?=\d)|(?<=\d)[ \xa0]?€"
 )
-ODD = (OUTSIDE, CROWD, INSIDE_A_WORD, BESIDE_A_LETTER, WITHOUT_ASCII)
+BEHIND_A_WORD = re.compile(rf"[A-Za-z{LETTERS}]{{3}}[¹²³]|[A-Za-z][¿¡]")
+ODD = (OUTSIDE, CROWD, INSIDE_A_WORD, BESIDE_A_LETTER, BEHIND_A_WORD, WITHOUT_ASCII)
+HUNGARIAN = ("õûÕÛ", "öüÖÜ", "áíóúÁÍÓÚ")  # some of each: no Western language has these together
 TOLERATED = 0.005  # share of the characters outside ASCII that may be odd: a long text has a slip or two
-FOREIGN_WORD = re.compile(r"\w*[^\x00-\x7f]\w*")
+FOREIGN_WORD, FOREIGN_SIGN = re.compile(r"\w*[^\W\x00-\x7f]\w*"), re.compile(r"\S*[^\x00-\x7f]\S*")
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def find_encoding(head: bytes, name: str, *, whole: bool, asked: str | None = No
             f"{name} has zero bytes, so it is no text, or UTF-16 without a byte order mark. If it is text, say "
             "--encoding utf-16-le or --encoding utf-16-be"
         )
+    if ESCAPES.search(head):
+        raise InputError(f"{name} has the escapes of ISO-2022. Say --encoding iso2022_jp or --encoding iso2022_kr")
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
     except UnicodeDecodeError as error:
@@ -128,7 +133,7 @@ def guess_encoding(head: bytes, name: str, whole: bool, error: UnicodeDecodeErro
     broken = head.decode("utf-8", "replace")
     bad = broken.count("\ufffd")
     good = outside_ascii(broken) - bad
-    if good > 3 * bad:
+    if good >= 3 * bad:
         raise InputError(
             f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8, and {good:,} other characters are. Repair the line, "
             "or name the encoding of the file with --encoding"
@@ -140,7 +145,7 @@ def guess_encoding(head: bytes, name: str, whole: bool, error: UnicodeDecodeErro
         except UnicodeDecodeError:
             continue
         if makes_sense(text):
-            word = FOREIGN_WORD.search(text)
+            word = FOREIGN_WORD.search(text) or FOREIGN_SIGN.search(text)
             found.append(Encoding(codec, codec.upper(), word[0][:20] if word else ""))
     if len(found) != 1:
         raise InputError(
@@ -153,7 +158,7 @@ def is_korean(text: str) -> bool:
     """Nearly all letters are Hangul, and nearly all syllables those that KS X 1001 has: the common ones."""
     letters = Counter({sign: count for sign, count in Counter(text).items() if not sign.isascii() and sign.isalpha()})
     syllables = Counter({sign: count for sign, count in letters.items() if "가" <= sign <= "힣"})
-    common = sum(count for sign, count in syllables.items() if is_in(sign, "euc_kr"))
+    common = sum(count for sign, count in syllables.items() if is_common(sign))
     single = sum(count for sign, count in letters.items() if "ㄱ" <= sign <= "ㆎ")  # as in ㅋㅋ and ㅠㅠ
     total, count = letters.total(), syllables.total()
     return count >= KOREAN and count + single >= 0.9 * total and count >= 0.6 * total and common >= 0.9 * count
@@ -163,6 +168,8 @@ def is_western(text: str) -> bool:
     """Letters with accents stand among plain ones, and signs where signs stand."""
     if not WESTERN.search(text):
         return False
+    if all(set(some) & set(text) for some in HUNGARIAN):
+        return False
     odd = sum(len(pattern.findall(text)) for pattern in ODD)
     return odd <= TOLERATED * outside_ascii(text)
 
@@ -171,12 +178,9 @@ def outside_ascii(text: str) -> int:
     return len(text) - len(text.encode("ascii", "ignore"))
 
 
-def is_in(sign: str, codec: str) -> bool:
-    try:
-        sign.encode(codec)
-    except UnicodeEncodeError:
-        return False
-    return True
+def is_common(syllable: str) -> bool:
+    """Whether KS X 1001 has it: CP949 added the others at bytes that were free."""
+    return min(syllable.encode("cp949")) >= 0xA1
 
 
 def wrong_byte(name: str, line: int, error: UnicodeDecodeError, encoding: Encoding) -> InputError:

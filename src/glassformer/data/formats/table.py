@@ -4,6 +4,7 @@ What a flag says settles it (`TableOptions`); what was found is carried to whoev
 told in one line.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -25,6 +26,7 @@ from glassformer.errors import InputError
 
 Kind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
 LOOKED_AT = 500  # rows by which a table is judged
+WEB_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
 TOLD = 3  # files, and ways to write one, that are told by name
 SHOWN = 60  # characters of a row in a sentence
 
@@ -135,6 +137,8 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
     """How a table of text that begins with `head` is written."""
     text = find_text_format(head, name, whole=whole, asked=options.encoding)
     start = decoded(head, text.encoding)
+    if WEB_PAGE.match(start):
+        raise InputError(f"{name} is a web page, not a table. Download the file itself")
     if kind == "jsonl":
         return TableFormat(kind, text, is_list=is_list(start))
     lines, cut = complete_lines(start, text, whole=whole)
