@@ -85,7 +85,7 @@ def stream_documents(
         name = find_column(path, text_column, tuple(row.cells), rows.form, "--text-column", row.line)
         text = as_text(path, row.line, name, row.cells[name])
         yield from pieces_of(text if text.strip() else "", size)
-    for _ in rows.blank:
+    for _ in range(rows.skipped.count):
         yield from pieces_of("", size)
 
 

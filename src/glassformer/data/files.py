@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import json
+import shutil
 import sys
 import zlib
 from collections import Counter
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import IO, Any, NamedTuple, TypeVar, overload
 
 from glassformer.data.formats.delimiter import LONGEST_CELL, SIGNS
@@ -41,6 +43,7 @@ BLOCK = 1 << 20  # bytes of a long text that are read at a time, and by which a 
 NULL = "\\N"  # an empty cell, as databases export it
 AS_FOUND = TableOptions()
 BY_NAME = Reads()
+PIPES: dict[tuple[int, int, int], Any] = {}  # what came through them
 Example = TypeVar("Example")
 
 
@@ -51,6 +54,13 @@ class Row(NamedTuple):
     cells: dict[str, Any]
 
 
+@dataclass
+class Skipped:
+    """How many rows of a table had nothing in them, so far."""
+
+    count: int = 0
+
+
 @dataclass(frozen=True)
 class Table:
     """All rows of a file, the columns that occur in them, and how the file is written."""
@@ -59,7 +69,7 @@ class Table:
     names: tuple[str, ...]
     rows: list[Row]
     form: TableFormat | None = None
-    blank: Sequence[int] = ()  # lines between them without anything
+    blank: int = 0  # rows between them without anything, which were skipped
 
     def column(self, name: str, flag: str = "") -> list[Any]:
         """The cells of one column, from top to bottom. `flag` is what chooses another column."""
@@ -83,17 +93,17 @@ class Examples(Sequence[Example]):
         lines: Sequence[int],
         left_out: Sequence[int] = (),
         form: TableFormat | None = None,
-        blank: Sequence[int] = (),
+        blank: int = 0,
     ) -> None:
         self.examples, self.path, self.lines, self.left_out = list(examples), path, list(lines), list(left_out)
-        self.form, self.blank = form, list(blank)  # how the file is written, and its lines without anything
+        self.form, self.blank = form, blank  # how the file is written, and how many rows have nothing in them
         if not self.examples:
             raise InputError(f"{path}: each of its {len(self.left_out)} examples is empty. Is it the right column?")
 
     @property
     def written(self) -> str:
         """How the file is written, in words, and what was passed over in it."""
-        return f"{self.form}{f', {len(self.blank):,} blank rows skipped' if self.blank else ''}"
+        return f"{self.form}{f', {self.blank:,} blank rows skipped' if self.blank else ''}"
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -130,7 +140,7 @@ def read_table(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_N
     rows = stream_rows(path, options, reads)
     every = list(rows)
     names = rows.names or tuple({name: None for row in every for name in row.cells})
-    return Table(path, names, every, rows.form, rows.blank)
+    return Table(path, names, every, rows.form, rows.skipped.count)
 
 
 def stream_rows(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> "Rows":
@@ -142,7 +152,7 @@ class Rows(Iterator[Row]):
     """The rows of a table, of which there is one at least: an iterator that knows how the table is written."""
 
     def __init__(self, path: Path, form: TableFormat, sheet: str | None = None, reads: Reads = BY_NAME) -> None:
-        self.path, self.form, self.blank = path, form, list[int]()
+        self.path, self.form, self.skipped = path, form, Skipped()
         self.names: tuple[str, ...] = ()  # of the columns; none where each row names its cells
         if form.kind == "jsonl":
             self.rows = stream_objects(path, form)
@@ -150,7 +160,7 @@ class Rows(Iterator[Row]):
             self.rows = (Row(number, cells) for number, cells in enumerate(parquet_rows(path), start=1))
         else:
             self.names = tuple(checked_names(path, form, reads))
-            self.rows = stream_cells(path, form, self.names, sheet, self.blank)
+            self.rows = stream_cells(path, form, self.names, sheet, self.skipped)
         first = next(self.rows, None)
         if first is None:
             raise InputError(f"{path} {'has a header and no rows' if form.has_header else 'is empty: expected rows'}")
@@ -255,10 +265,10 @@ def checked_object(path: Path, number: int, cells: dict[str, Any], text: str) ->
 
 
 def stream_cells(
-    path: Path, form: TableFormat, names: Sequence[str], sheet: str | None, blank: list[int]
+    path: Path, form: TableFormat, names: Sequence[str], sheet: str | None, skipped: Skipped
 ) -> Iterator[Row]:
     """The rows below the header. Cells beyond the last column must be empty, as a delimiter at the end makes them."""
-    rows = rows_with_lines(path, form, sheet, blank)
+    rows = rows_with_lines(path, form, sheet, skipped)
     if form.has_header:
         next(rows, None)
     for number, cells in rows:
@@ -273,23 +283,23 @@ def stream_cells(
 
 
 def rows_with_lines(
-    path: Path, form: TableFormat, sheet: str | None, blank: list[int]
+    path: Path, form: TableFormat, sheet: str | None, skipped: Skipped
 ) -> Iterator[tuple[int, list[str]]]:
-    """Every row, the header among them, with the line on which it begins. Those without anything go to `blank`, but for
-    the ones at the end, which are passed over; in a table of one column they are empty cells."""
-    passed: list[int] = []
+    """Every row, the header among them, with the line on which it begins. Those without anything are skipped and, but
+    for the first and the last, counted; below the header of a single column they are empty cells."""
     if not form.first:
         raise InputError(f"{path} is empty: expected rows of cells")
+    began, blank = False, 0
     for number, cells in excel_rows(path, sheet) if form.kind == "xlsx" else delimited_rows(path, form):
-        if any(cell and not cell.isspace() for cell in cells):
-            if len(form.first) == 1:
-                yield from ((line, [""]) for line in passed)
-            else:
-                blank += passed
-            passed.clear()
-            yield number, ["" if cell == NULL else cell for cell in cells] if NULL in cells else cells
+        if not any(cell and not cell.isspace() for cell in cells):
+            blank += began
+            continue
+        if len(form.first) == 1:
+            yield from ((line, [""]) for line in range(number - blank, number))
         else:
-            passed.append(number)
+            skipped.count += blank
+        began, blank = True, 0
+        yield number, ["" if cell == NULL else cell for cell in cells] if NULL in cells else cells
 
 
 def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
@@ -376,7 +386,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             with gzip.open(path) as packed, io.BufferedReader(packed, BLOCK) as stream:
                 yield stream
         else:
-            with path.open("rb") as stream:
+            with (kept(path) if path.is_fifo() else path).open("rb") as stream:
                 yield stream
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
@@ -386,6 +396,23 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{path} cannot be unpacked ({error}). Is the file whole, and made by gzip?") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def kept(pipe: Path) -> Path:
+    """What came through a pipe, in a file for as long as the program runs: a pipe can be read only once."""
+    if state_of(pipe) not in PIPES:
+        file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - it stays open, and goes with the program
+        with pipe.open("rb") as stream:
+            shutil.copyfileobj(stream, file)
+        file.flush()
+        PIPES[state_of(pipe)] = file
+    return Path(PIPES[state_of(pipe)].name)
+
+
+def state_of(pipe: Path) -> tuple[int, int, int]:
+    """Which pipe it is, and when somebody last wrote to it."""
+    state = pipe.stat()
+    return state.st_dev, state.st_ino, state.st_mtime_ns
 
 
 def find_column(

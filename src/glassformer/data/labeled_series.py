@@ -16,6 +16,7 @@ from typing import Any
 from glassformer.data.files import (
     AS_FOUND,
     Examples,
+    Skipped,
     cell_of,
     kind_of,
     rows_with_lines,
@@ -42,8 +43,8 @@ def read_labeled_series(
     """All rows of a table. Every row has as many values as the first."""
     reads = Reads((label_column,), header=False, numbers=True)
     form = table_format(path, options, reads)
-    blank: list[int] = []
-    names, rows = numbered_rows(path, form, options, reads, blank)
+    skipped = Skipped()
+    names, rows = numbered_rows(path, form, options, reads, skipped)
     place = label_place(path, names, label_column, form)
     found, lines = list[LabeledSeries](), list[int]()
     for line, cells in rows:
@@ -63,18 +64,18 @@ def read_labeled_series(
         lines.append(line)
     if not found:
         raise InputError(f"{path} has no rows: expected a label and its values in each")
-    return Examples(found, path=path, lines=lines, form=form, blank=blank)
+    return Examples(found, path=path, lines=lines, form=form, blank=skipped.count)
 
 
 def numbered_rows(
-    path: Path, form: TableFormat, options: TableOptions, reads: Reads, blank: list[int]
+    path: Path, form: TableFormat, options: TableOptions, reads: Reads, skipped: Skipped
 ) -> tuple[Sequence[str], Iterator[tuple[int, list[Any]]]]:
     """The names of the columns, none where there is no header, and the rows below it with their lines."""
     if kind_of(path) in ("jsonl", "parquet"):
         names = tuple(next(stream_rows(path, options, reads)).cells)
         rows = stream_rows(path, options, reads)
         return names, ((row.line, [cell_of(path, row, name) for name in names]) for row in rows)
-    cells = rows_with_lines(path, form, options.sheet, blank)
+    cells = rows_with_lines(path, form, options.sheet, skipped)
     if not form.has_header:
         return (), ((line, without_end(row, form.ends_open)) for line, row in cells)
     next(cells)

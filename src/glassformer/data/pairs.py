@@ -13,6 +13,7 @@ from pathlib import Path
 from glassformer.data.files import (
     AS_FOUND,
     Examples,
+    Skipped,
     Table,
     absent_column,
     as_text,
@@ -70,9 +71,9 @@ def read_pairs(
     reads = Reads(columns or (), header=False, delimiters=delimiters, kind="tsv")
     form = table_format(path, options, reads)
     if columns is None and form.header is not None and not form.has_header:
-        blank: list[int] = []
-        sides, lines = two_cells(path, form, options.sheet, blank)
-        return without_empty((path, path), sides, lines, skip_empty, form, blank)
+        skipped = Skipped()
+        sides, lines = two_cells(path, form, options.sheet, skipped)
+        return without_empty((path, path), sides, lines, skip_empty, form, skipped.count)
     table = read_table(path, options, reads)
     if NESTED in table.names and (columns is None or not set(columns) <= set(table.names)):
         columns, sides = two_languages(table, columns)
@@ -102,11 +103,11 @@ def aligned_lines(path: Path, targets: Path, encoding: str | None) -> list[tuple
 
 
 def two_cells(
-    path: Path, form: TableFormat, sheet: str | None, blank: list[int]
+    path: Path, form: TableFormat, sheet: str | None, skipped: Skipped
 ) -> tuple[list[tuple[str, str]], list[int]]:
     """The two cells of each row of a table without a header, and its line."""
     sides, lines = [], []
-    for line, cells in rows_with_lines(path, form, sheet, blank):
+    for line, cells in rows_with_lines(path, form, sheet, skipped):
         while len(cells) > 2 and not cells[-1]:
             cells = cells[:-1]
         if len(cells) != 2:
@@ -163,7 +164,7 @@ def without_empty(
     lines: Sequence[int] | None,
     skip_empty: bool,
     form: TableFormat | None = None,
-    blank: Sequence[int] = (),
+    blank: int = 0,
 ) -> Pairs:
     kept, where, left_out = [], [], []
     for line, (source, target) in zip(lines or range(1, len(sides) + 1), sides, strict=True):

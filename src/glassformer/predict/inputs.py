@@ -18,6 +18,7 @@ from glassformer.checkpoints.run import is_run, read_record
 from glassformer.data.files import (
     AS_FOUND,
     STDIN,
+    Skipped,
     Table,
     as_text,
     cell_of,
@@ -188,7 +189,7 @@ def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterat
     reads = Reads((memory.label_column,), header=False, numbers=True)
     form = table_format(file, memory.options, reads)
     tell_form(file, form, tell)
-    names, rows = numbered_rows(file, form, memory.options, reads, [])
+    names, rows = numbered_rows(file, form, memory.options, reads, Skipped())
     label = list(names).index(memory.label_column) if memory.label_column in names else None
     for line, cells in rows:
         values = []
