@@ -546,8 +546,8 @@ PAIRS = {
     "three columns": Case(
         "a.tsv",
         "Go.\tGeh.\tCC-BY 2.0\n",
-        error="{file}, line 1: 3 columns, expected source<TAB>target: 'Go. | Geh. | CC-BY 2.0'. Of several columns, "
-        "say which two are meant, as in --source-column 1 --target-column 2",
+        error="{file}, line 1: 3 columns, expected source<TAB>target: 'Go. | Geh. | CC-BY 2.0'. Say which two "
+        "columns are meant, as in --source-column 1 --target-column 2",
     ),
     "three columns, by number": Case(
         "a.tsv", "one\t하나\tx\ntwo\t둘\ty\n", TWO, flags={"source_column": "1", "target_column": "2"}
@@ -567,8 +567,8 @@ PAIRS = {
     "no tab anywhere": Case(
         "a.txt",
         "one, two\nthree, four\n",
-        error="{file}, line 1: 1 columns, expected source<TAB>target: 'one, two'. Of several columns, say which two "
-        "are meant, as in --source-column 1 --target-column 2",
+        error="{file}, line 1: 1 columns, expected source<TAB>target: 'one, two'. Complete the line, or say with "
+        "--delimiter what else stands between them",
     ),
 }
 

@@ -112,10 +112,12 @@ def two_cells(
             cells = cells[:-1]
         if len(cells) != 2:
             between = f"<{(form.delimiter or 'next cell').upper()}>"
+            hint = "Complete the line, or say with --delimiter what else stands between them"
+            if len(cells) > 2:
+                hint = f"Say which two columns are meant, as in {FLAGS[0]} 1 {FLAGS[1]} 2"
             raise InputError(
                 f"{path}, line {line}: {len(cells)} columns, expected source{between}target: "
-                f"{' | '.join(cells)[:60]!r}. Of several columns, say which two are meant, as in {FLAGS[0]} 1 "
-                f"{FLAGS[1]} 2"
+                f"{' | '.join(cells)[:60]!r}. {hint}"
             )
         sides.append((cells[0], cells[1]))
         lines.append(line)
