@@ -485,8 +485,7 @@ LABELED = {
     "a label column of another name": Case(
         "a.csv",
         "text,stars\ngood,5\nbad,1\n",
-        error="{file} has the columns text, stars, and none called 'label'; known are stars, text. Choose with "
-        "--label-column",
+        error="{file} has the columns text, stars, and none called 'label'. Choose with --label-column",
     ),
 }
 
@@ -635,8 +634,7 @@ TEXTS = {
     "no such column": Case(
         "a.csv",
         "id,body\n1,one\n",
-        error="{file}, line 2 has the columns id, body, and none called 'text'; known are body, id. Choose with "
-        "--text-column",
+        error="{file}, line 2 has the columns id, body, and none called 'text'. Choose with --text-column",
     ),
 }
 

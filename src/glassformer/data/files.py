@@ -15,9 +15,10 @@ import shutil
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, NamedTuple, TypeVar, overload
@@ -40,6 +41,7 @@ TABLES = {
 PACKED = ("parquet", "xlsx")  # tables that are no text
 STDIN = Path("standard input")  # stands for it wherever a file is read
 BLOCK = 1 << 20  # bytes of a long text that are read at a time, and by which a file is judged
+LISTED = 20  # columns that a sentence names
 NULL = "\\N"  # an empty cell, as databases export it
 AS_FOUND = TableOptions()
 BY_NAME = Reads()
@@ -276,7 +278,7 @@ def stream_cells(
             cells += [""] * (len(names) - len(cells))
         if len(cells) < len(names) or any(cells[len(names) :]):
             raise InputError(
-                f"{path}, line {number}: {len(cells)} cells, expected {len(names)} ({', '.join(names)}): "
+                f"{path}, line {number}: {len(cells)} cells, expected {len(names)} ({listed(names)}): "
                 f"{' | '.join(cells)[:60]!r}"
             )
         yield Row(number, dict(zip(names, cells, strict=False)))
@@ -331,9 +333,9 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
 def stream_lines(path: Path, form: TextFormat | None = None) -> Iterator[tuple[int, str]]:
     """Every line with its number, from 1, and with its line end."""
     form = form or text_format(path)
-    with opened(path) as stream:
-        lines = in_codec(stream, form) if form.returns or not form.encoding.is_plain else decoded_lines(stream, form)
-        number = 0
+    is_plain = form.encoding.is_plain and not form.returns
+    number = 0
+    with opened(path) as stream, closing((plain_lines if is_plain else other_lines)(stream, form)) as lines:
         try:
             for number, line in enumerate(lines, start=1):
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
@@ -341,12 +343,12 @@ def stream_lines(path: Path, form: TextFormat | None = None) -> Iterator[tuple[i
             raise wrong_byte(str(path), number + 1, error, form.encoding) from None
 
 
-def decoded_lines(stream: IO[bytes], form: TextFormat) -> Iterator[str]:
+def plain_lines(stream: IO[bytes], form: TextFormat) -> Generator[str, None, None]:
     codec = form.encoding.codec
     return (line.decode(codec) for line in stream)
 
 
-def in_codec(stream: IO[bytes], form: TextFormat) -> Iterator[str]:
+def other_lines(stream: IO[bytes], form: TextFormat) -> Generator[str, None, None]:
     """Lines of an encoding in which a newline is not one byte, or of a file in which it is another byte."""
     text = io.TextIOWrapper(stream, encoding=form.encoding.codec, newline="\r" if form.returns else "\n")
     try:
@@ -431,11 +433,18 @@ def find_column(
     raise absent_column(str(path) if line is None else f"{path}, line {line}", name, names, form, flag)
 
 
+def listed(names: Iterable[str]) -> str:
+    """The names of columns for a sentence: in one line, and the first of very many."""
+    first = [" ".join(name.split())[:40] for name in islice(names, LISTED + 1)]
+    return ", ".join(first if len(first) <= LISTED else [*first[:LISTED], "..."])
+
+
 def absent_column(
     place: str, name: str, names: Iterable[str], form: TableFormat | None = None, flag: str = ""
 ) -> InputError:
     names = list(names)
-    what = f"{place} has the columns {', '.join(names)}, and none called {name!r}{nearest(name, names)}"
+    near = nearest(name, names)
+    what = f"{place} has the columns {listed(names)}, and none called {name!r}{near if near.startswith(':') else ''}"
     return InputError(f"{what}{way_out(form, f'Choose with {flag}' if flag else '')}")
 
 
@@ -455,7 +464,7 @@ def cell_of(path: Path, row: Row, name: str) -> Any:
         return row.cells[name]
     except KeyError:
         raise InputError(
-            f"{path}, line {row.line} has no {name!r}; it has {', '.join(row.cells)}. Every line needs one"
+            f"{path}, line {row.line} has no {name!r}; it has {listed(row.cells)}. Every line needs one"
         ) from None
 
 

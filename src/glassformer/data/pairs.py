@@ -18,6 +18,7 @@ from glassformer.data.files import (
     absent_column,
     as_text,
     kind_of,
+    listed,
     read_lines,
     read_table,
     rows_with_lines,
@@ -132,7 +133,7 @@ def two_columns(table: Table) -> tuple[str, str]:
     if len(table.names) == 2:
         return table.names[0], table.names[1]
     raise InputError(
-        f"{table.path} has the columns {', '.join(table.names)}: expected source and target, or document and summary"
+        f"{table.path} has the columns {listed(table.names)}: expected source and target, or document and summary"
         f"{way_out(table.form, CHOOSE)}"
     )
 
@@ -149,7 +150,7 @@ def two_languages(
             )
         if columns is None:
             if len(texts) != 2:
-                raise InputError(f"{table.path}, line {line}: {NESTED} has the languages {', '.join(texts)}. {CHOOSE}")
+                raise InputError(f"{table.path}, line {line}: {NESTED} has the languages {listed(texts)}. {CHOOSE}")
             first, second = texts
             columns = first, second  # in their order; every other line must have the same two
         for name in columns:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.files import AS_FOUND, Examples, Table, read_table, way_out
+from glassformer.data.files import AS_FOUND, Examples, Table, listed, read_table, way_out
 from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.errors import InputError, nearest
 
@@ -78,7 +78,7 @@ def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[s
         if set(known) <= set(table.names):
             return known
     usual = ", ".join(" and ".join(known) for known in TEXT_COLUMNS)
-    columns, form = ", ".join(table.names), table.form
+    columns, form = listed(table.names), table.form
     if form is not None and form.header is not None and not form.has_header:
         if len(table.names) == 1:
             return table.names
