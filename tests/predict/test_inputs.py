@@ -78,6 +78,11 @@ def test_series_of_a_table_are_read_as_in_training(tmp_path: Path) -> None:
     assert inputs_of("series", file, memory=Memory(label_column="kind"))[0] == [[1.5, 2.0], [-0.5, 3.0]]
     file.write_text("1.5, 2\n-0.5, 3\n", encoding="utf-8")
     assert inputs_of("series", file)[0] == [[1.5, 2.0], [-0.5, 3.0]]
+    tabs = tmp_path / "a.tsv"
+    tabs.write_text("label\tt0\tt1\nup\t1,5\t2\n", encoding="utf-8")
+    assert inputs_of("series", tabs)[0] == [[1.5, 2.0]]
+    tabs.write_text("1.5 2\n", encoding="utf-8")
+    assert inputs_of("series", tabs)[0] == [[1.5, 2.0]], "a line with spaces"
     file.write_text("1.5, two\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"a\.csv, line 1: ' ?two' is not a number"):
         inputs_of("series", file)

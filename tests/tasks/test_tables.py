@@ -154,4 +154,6 @@ def test_a_folder_of_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "format  0.txt, 1.txt, 2.txt, 2 more: UTF-8 text; korean.md: CP949 (by which it has '안녕하세요'" in said
     assert "packed with 5 documents" in said
     assert run("eval", out, "--data", folder, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["count"] > 500
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["count"] > 500
+    assert any(note.startswith("read as 0.txt, 1.txt") and "CP949" in note for note in scored["notes"])

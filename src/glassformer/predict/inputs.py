@@ -96,7 +96,7 @@ def stream_inputs(
             yield as_input(task, text, f"{STDIN}, line {number}")
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
-    elif task == "series" and is_table(file):
+    elif task == "series" and (is_table(file) or has_tabs(file, memory)):
         yield from series_in(file, memory, tell)
     elif text_columns or (task != "series" and (is_table(file) or has_columns(file, memory, task))):
         yield from texts_in(file, text_columns, task, memory, tell)
@@ -112,10 +112,15 @@ def is_table(file: Path) -> bool:
 
 def has_columns(file: Path, memory: Memory, task: str) -> bool:
     """Whether a file with tabs has a header, or of a model that writes a text for a text is one of pairs."""
-    if kind_of(file) != "tsv":
+    if not has_tabs(file, memory):
         return False
     form = table_format(file, memory.options, reads_tabs(memory))
-    return len(form.first) > 1 and (form.has_header or (task == "translate" and len(form.first) == 2))
+    return form.has_header or (task == "translate" and len(form.first) == 2)
+
+
+def has_tabs(file: Path, memory: Memory) -> bool:
+    """Whether the lines of a file by name with tabs are cut by them."""
+    return kind_of(file) == "tsv" and len(table_format(file, memory.options, reads_tabs(memory)).first) > 1
 
 
 def reads_tabs(memory: Memory) -> Reads:

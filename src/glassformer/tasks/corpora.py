@@ -18,6 +18,7 @@ from glassformer.core.model import Transformer
 from glassformer.data.corpus import Corpus, corpus_from_texts, shared_documents, write_corpus
 from glassformer.data.documentation import documentation_split
 from glassformer.data.documents import BLANK_LINES, document_format, stream_documents, text_files
+from glassformer.data.formats.encoding import UTF8
 from glassformer.data.formats.table import describe_together
 from glassformer.errors import InputError
 from glassformer.tasks.settings import LanguageSettings
@@ -206,6 +207,15 @@ def describe_corpora(corpora: Corpora, settings: LanguageSettings) -> str:
     others = f"; {len(corpora.others):,} other files in the folder not read" if corpora.others else ""
     shared = f"; {corpora.shared}" if corpora.shared else ""
     return f"{origin}: {', '.join(parts)}{empty}{others}{shared}"
+
+
+def notes_of(corpora: Corpora) -> list[str]:
+    """What is to be said beside the scores: which documents are in several files, and how files to be scored were
+    read, if not as plain UTF-8."""
+    shared = [corpora.shared] if corpora.shared else []
+    if corpora.train is None and set(corpora.forms.values()) - {f"{UTF8} text"}:
+        return [*shared, f"read as {describe_together(corpora.forms)}"]
+    return shared
 
 
 def describe_forms(corpora: Corpora) -> dict[str, str]:

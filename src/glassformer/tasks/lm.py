@@ -32,6 +32,7 @@ from glassformer.tasks.corpora import (
     describe_corpora,
     describe_forms,
     load_corpora,
+    notes_of,
     training_texts,
     window_starts,
 )
@@ -188,7 +189,7 @@ class LanguageModel(Task):
             metrics={name: measured[name] for name in REPORTED},
             count=count,
             unit=self.unit,
-            notes=[*notes, *([self.corpora.shared] if self.corpora.shared else []), *left_out],
+            notes=[*notes, *notes_of(self.corpora), *left_out],
             baselines=baselines,
             examples=self.sample(),
         )

@@ -31,6 +31,7 @@ from glassformer.tasks.corpora import (
     describe_corpora,
     describe_forms,
     load_corpora,
+    notes_of,
     training_texts,
     window_starts,
 )
@@ -227,7 +228,7 @@ class MaskedLanguageModel(Task):
         judged = self.judge(self.corpora.scored(self.split))
         baselines = {}
         notes = [f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones"]
-        notes += [self.corpora.shared] if self.corpora.shared else []
+        notes += notes_of(self.corpora)
         if self.corpora.train is None:
             notes.append(NO_TRAINING)
         else:
