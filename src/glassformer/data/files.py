@@ -276,7 +276,7 @@ def stream_cells(
     for number, cells in rows:
         if form.kind == "xlsx":
             cells += [""] * (len(names) - len(cells))
-        if len(cells) < len(names) or any(cells[len(names) :]):
+        if len(cells) != len(names) and (len(cells) < len(names) or any(cells[len(names) :])):
             raise InputError(
                 f"{path}, line {number}: {len(cells)} cells, expected {len(names)} ({listed(names)}): "
                 f"{' | '.join(cells)[:60]!r}"
@@ -293,12 +293,12 @@ def rows_with_lines(
         raise InputError(f"{path} is empty: expected rows of cells")
     began, blank = False, 0
     for number, cells in excel_rows(path, sheet) if form.kind == "xlsx" else delimited_rows(path, form):
-        if not any(cell and not cell.isspace() for cell in cells):
+        if not (cells and cells[0].strip()) and not any(map(str.strip, cells)):
             blank += began
             continue
-        if len(form.first) == 1:
+        if blank and len(form.first) == 1:
             yield from ((line, [""]) for line in range(number - blank, number))
-        else:
+        elif blank:
             skipped.count += blank
         began, blank = True, 0
         yield number, ["" if cell == NULL else cell for cell in cells] if NULL in cells else cells
@@ -337,8 +337,9 @@ def stream_lines(path: Path, form: TextFormat | None = None) -> Iterator[tuple[i
     number = 0
     with opened(path) as stream, closing((plain_lines if is_plain else other_lines)(stream, form)) as lines:
         try:
-            for number, line in enumerate(lines, start=1):
-                yield number, line.removeprefix("\ufeff") if number == 1 else line
+            for line in lines:
+                number += 1
+                yield number, line if number > 1 else line.removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise wrong_byte(str(path), number + 1, error, form.encoding) from None
 
