@@ -217,6 +217,23 @@ TABLES = {
         ],
         says="separated by tabs, header",
     ),
+    "tabs, and a quote that is never closed": Case(
+        "a.tsv",
+        'text\tlabel\n"he said ""wow"""\t1\n"open\t0\n',
+        [{"text": '"he said ""wow"""', "label": "1"}, {"text": '"open', "label": "0"}],
+        says="separated by tabs, header",
+    ),
+    "pandas with tabs, a late quote": Case(
+        "a.tsv",
+        'text\tlabel\n"he said ""wow"""\t1\n' + "so\t1\n" * 600 + '"open\t0\nclose"\t0\n',
+        [
+            {"text": 'he said "wow"', "label": "1"},
+            *[{"text": "so", "label": "1"}] * 600,
+            {"text": '"open', "label": "0"},
+            {"text": 'close"', "label": "0"},
+        ],
+        says="separated by tabs, with quotes",
+    ),
     "tabs in a .csv": Case("a.csv", "text\tlabel\ngood\t1\nbad\t0\n", HEADER_AND_ROWS, says="separated by tabs"),
     "commas in a .tsv": Case("a.tsv", "text,label\ngood,1\nbad,0\n", HEADER_AND_ROWS, says="separated by commas"),
     "two delimiters": Case(

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, NamedTuple, TypeVar, overload
 
-from glassformer.data.formats.delimiter import LONGEST_CELL, SIGNS
+from glassformer.data.formats.delimiter import LONGEST_CELL, SIGNS, without_quotes
 from glassformer.data.formats.encoding import TextFormat, find_text_format, wrong_byte
 from glassformer.data.formats.foreign import check_beginning, check_ending
 from glassformer.data.formats.json_list import objects_in_list
@@ -310,9 +310,10 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
     skipped = 1 if form.tells_excel else 0
     for _ in range(skipped):
         next(lines)
-    if not form.quoted:
+    if form.quotes != "several lines":
         for number, line in lines:
-            yield number, line.removesuffix("\n").removesuffix("\r").split(sign)
+            cells = line.removesuffix("\n").removesuffix("\r").split(sign)
+            yield number, cells if form.quotes == "none" else list(map(without_quotes, cells))
         return
     csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader((line for _, line in lines), delimiter=sign, skipinitialspace=form.skips_spaces, strict=True)

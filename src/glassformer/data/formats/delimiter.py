@@ -9,6 +9,7 @@ from typing import Literal
 from glassformer.errors import InputError
 
 Delimiter = Literal["comma", "semicolon", "tab", "pipe"]
+Quotes = Literal["none", "one line", "several lines"]  # whether cells may be quoted, and then go over several lines
 DELIMITERS: tuple[Delimiter, ...] = ("comma", "semicolon", "tab", "pipe")
 SIGNS: dict[str, str] = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 ALIKE = 0.8  # share of the rows that have the same number of cells, where the delimiter is the right one
@@ -77,22 +78,28 @@ def has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
     return is_so and not any(map(DECIMAL_POINT.fullmatch, cells))
 
 
-def are_quoted(lines: Sequence[str], sign: str, *, cut: bool = False) -> bool:
-    """Whether cells between tabs may stand in quotes, as Excel and R write them; other programs have no quoting.
+def quotes_of(lines: Sequence[str], sign: str, *, cut: bool = False) -> Quotes:
+    """How cells between tabs are quoted: as Excel, pandas and R write them, over several lines or not, or not at all.
 
     It takes a sign of it: a quote doubled inside quotes, every name in quotes, or a cell over several lines; and no
-    cell with a quote in it may stand without quotes.
+    cell with a quote in it may stand without quotes. Where every line is a row, each is read by itself, so that a
+    single quote cannot swallow the lines that follow.
     """
     if not any('"' in line for line in lines):
-        return False
+        return "none"
     plain = [row for row in rows_of(lines, sign, quoted=False) if any(row)]
     if len({len(row) for row in plain}) > 1:
         widths = {len(row) for row in rows_of(lines, sign, cut=cut) if row}
-        return len(widths) == 1 and widths != {1}
+        return "several lines" if len(widths) == 1 and widths != {1} else "none"
     cells = [cell for row in plain for cell in row if '"' in cell]
     if not all(map(is_in_quotes, cells)):
-        return False
-    return all(map(is_in_quotes, plain[0])) or any('""' in cell[1:-1] for cell in cells)
+        return "none"
+    return "one line" if all(map(is_in_quotes, plain[0])) or any('""' in cell[1:-1] for cell in cells) else "none"
+
+
+def without_quotes(cell: str) -> str:
+    """What a cell says that may stand in quotes."""
+    return cell[1:-1].replace('""', '"') if is_in_quotes(cell) else cell
 
 
 def is_in_quotes(cell: str) -> bool:

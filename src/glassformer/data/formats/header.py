@@ -92,9 +92,7 @@ def are_known(cells: Sequence[str]) -> bool:
 def is_name(cell: str) -> bool:
     """Whether a cell may name a column: it is short, and neither a number nor a sentence."""
     short = len(cell) <= LONGEST_NAME and len(cell.split()) <= MOST_WORDS
-    return (
-        short and NAME_LIKE.fullmatch(cell) is not None and not cell.endswith(".") and not NUMBER_LIKE.fullmatch(cell)
-    )
+    return short and cell[:1].isalpha() and NAME_LIKE.fullmatch(cell) is not None and not cell.endswith(".")
 
 
 def is_numbering(cells: Sequence[str]) -> bool:
@@ -117,9 +115,9 @@ def speaks(cell: str, below: Sequence[str]) -> int:
 
 
 def are_longer(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether every column has texts that are much longer than its first cell."""
+    """Whether every column has only texts that are much longer than its first cell."""
     for place, cell in enumerate(first):
-        lengths = sorted(len(row[place]) for row in below if place < len(row))
-        if len(lengths) < MANY or lengths[len(lengths) // 10] < max(20, 3 * len(cell)):
+        lengths = [len(row[place]) for row in below if place < len(row)]
+        if len(lengths) < MANY or min(lengths) < max(20, 3 * len(cell)):
             return False
     return True

@@ -14,9 +14,10 @@ from glassformer.data.formats.delimiter import (
     EXCEL_LINE,
     SIGNS,
     Delimiter,
-    are_quoted,
+    Quotes,
     find_delimiter,
     has_decimal_commas,
+    quotes_of,
     rows_of,
 )
 from glassformer.data.formats.encoding import TextFormat, decoded, find_text_format
@@ -60,7 +61,7 @@ class TableFormat:
     text: TextFormat | None = None  # of a file of text
     delimiter: Delimiter | None = None  # of cells between delimiters
     usual: bool = True  # whether that delimiter is the usual one for the ending of the name
-    quoted: bool = True
+    quotes: Quotes = "several lines"
     skips_spaces: bool = False  # behind a delimiter
     tells_excel: bool = False  # a first line that says the delimiter
     is_list: bool = False  # of objects, in JSON
@@ -96,7 +97,7 @@ class TableFormat:
         if self.kind == "jsonl":
             parts.append("a JSON list" if self.is_list else "a JSON object per line")
         elif self.delimiter is not None:
-            in_quotes = ", with quotes" if self.quoted and self.delimiter == "tab" else ""
+            in_quotes = ", with quotes" if self.quotes != "none" and self.delimiter == "tab" else ""
             parts.append(f"separated by {self.delimiter}s{in_quotes}")
         elif self.kind == "parquet":
             parts.append("Parquet")
@@ -155,7 +156,8 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
             # A title may stand above the table: then the lines below say what it is separated by.
             delimiter = find_delimiter(lines[1:], usual, name, candidates=reads.delimiters, cut=cut)
     sign = SIGNS[delimiter]
-    quoted = delimiter != "tab" or are_quoted(lines, sign, cut=cut)
+    quotes: Quotes = quotes_of(lines, sign, cut=cut) if delimiter == "tab" else "several lines"
+    quoted = quotes != "none"
     rows = rows_of(lines, sign, quoted=quoted, cut=cut) or rows_of(lines, sign, quoted=False)
     rows = [row for row in rows if any(cell.strip() for cell in row)]
     skips_spaces = quoted and bool(rows) and len(rows[0]) > 1 and all(cell.startswith(" ") for cell in rows[0][1:])
@@ -167,7 +169,7 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
         text,
         delimiter,
         usual=delimiter == usual,
-        quoted=quoted,
+        quotes=quotes,
         skips_spaces=skips_spaces,
         tells_excel=told is not None,
         header=header,
