@@ -1,8 +1,11 @@
 """Encodings are found where they are certain, and refused where another language would be read as signs."""
 
+from pathlib import Path
+
 import pytest
 from helpers.shared import shared
 
+from glassformer.data.files import read_lines, stream_lines, stream_text
 from glassformer.data.formats.encoding import find_encoding
 from glassformer.errors import InputError
 
@@ -69,9 +72,17 @@ def test_what_is_not_certain_is_refused(text: str, codecs: list[str]) -> None:
         assert content.decode(named.codec) == text
 
 
-def test_a_late_wrong_byte_is_told_where_it_is_read() -> None:
+def test_a_late_wrong_byte_is_told_where_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the beginning decides may be wrong further on: then the line is named, and nothing is replaced."""
-    assert find_encoding("가나다 abc".encode()[:-7], "a.txt", whole=False).name == "UTF-8"
+    monkeypatch.setattr("glassformer.data.files.BLOCK", 16)
+    file = tmp_path / "a.txt"
+    beginnings = {"UTF-8": "only ascii here", "CP1252": "schön und müde "}
+    for name, text in beginnings.items():
+        codec = "ascii" if name == "UTF-8" else "cp1252"
+        file.write_bytes((text + "\n" + "more\n" * 9).encode(codec) + b"b\x81d\n")
+        for read in (stream_lines, stream_text, read_lines):
+            with pytest.raises(InputError, match=rf"a\.txt, line 11: byte 0x81 is not {name}\..*--encoding"):
+                list(read(file))  # type: ignore[operator]
 
 
 def test_real_texts() -> None:
