@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-
 LONGEST = 2000  # characters of a message
 MOST_NAMES = 40  # that are listed
 
