@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 import glassformer as gf
 from glassformer.config import MOST_LAYERS
 from glassformer.errors import LONGEST, InputError, nearest
+from glassformer.text.sentencepiece_file import read_sentencepiece
 
 GPT2 = {
     "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 8, "n_layer": 1, "n_head": 2,
@@ -104,3 +105,24 @@ def test_of_a_million_names_some_are_listed() -> None:
     said = nearest("q" * 10**6, (f"column {i}" for i in range(10**5)))
     assert len(said) < LONGEST
     assert "and 99,960 more" in said
+
+
+def test_json_that_is_nested_too_deeply_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000, encoding="utf-8")
+    with pytest.raises(InputError, match=r"config\.json is nested too deeply"):
+        gf.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x08" + b"\xff" * 2 * 2**20 + b"\x01", "a number of more than 70 bits"),
+        (b"\x0a\x85\x80\x80\x01\x0a\x80\x80\x80\x01" + b"a" * 2 * 2**20, "a piece of more than 4096 characters"),
+    ],
+)
+def test_a_damaged_sentencepiece_model_is_refused_at_once(content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "damaged.model").write_bytes(content)
+    start = time.monotonic()
+    with pytest.raises(InputError, match=says):
+        read_sentencepiece(tmp_path / "damaged.model")
+    assert time.monotonic() - start < SECONDS

@@ -22,6 +22,10 @@ def parse_json(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    except RecursionError:
+        raise InputError(
+            f"{file} is nested too deeply to be read: expected a few levels of objects and lists"
+        ) from None
 
 
 def read_json(file: Path, expected: str = "an object, as in {}") -> dict[str, Any]:
