@@ -6,6 +6,7 @@ sees half of it, and whatever stops the writer leaves what was there before.
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -110,9 +111,11 @@ def partial_name(place: Path) -> Path:
     return place.with_name(f".{place.name[:60]}.{os.getpid()}.partial")
 
 
-def remove_partial(folder: Path) -> None:
-    """Removes what a killed process left half-written in a folder."""
+def remove_partial(folder: Path, *, before: float = math.inf) -> None:
+    """Removes what a killed process left half-written in a folder; only what was last changed `before` a time."""
     for partial in folder.glob(".*.partial"):
+        if partial.lstat().st_mtime >= before:
+            continue
         if partial.is_dir():
             shutil.rmtree(partial, ignore_errors=True)
         else:
