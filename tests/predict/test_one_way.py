@@ -374,7 +374,7 @@ def test_a_model_of_pairs_reads_pairs(texts: int, tmp_path: Path, capsys: pytest
 
 def test_unknown_tokens_are_told_on_every_call(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
     folder, text = folder_of("encoder"), "The quick fox Ω"
-    said = "of {} tokens are unknown to the vocabulary: 'Ω'\n"
+    said = "1 of {} tokens is unknown to the vocabulary: 'Ω'\n"
     predict = gf.pipeline(folder)
     assert predict.tokenizer is not None
     said = said.format(len(predict.tokenizer.ids(text, add_special=False)))
@@ -383,7 +383,7 @@ def test_unknown_tokens_are_told_on_every_call(folder_of: FolderOf, capsys: pyte
         assert capsys.readouterr().err.endswith(said)
     assert run("predict", folder, text, "The fox", "--json") == 0
     shown = capsys.readouterr()
-    assert "in 1 of 2 texts are unknown to the vocabulary: 'Ω'" in shown.err
+    assert "in 1 of 2 texts is unknown to the vocabulary: 'Ω'" in shown.err
     assert [row.get("unknown") for row in map(json.loads, shown.out.splitlines())] == [["Ω"], None]
     reader_of(folder).prepare(text)
     assert capsys.readouterr().err.endswith(said)
@@ -396,7 +396,7 @@ def test_unknown_tokens_are_told_on_every_call(folder_of: FolderOf, capsys: pyte
 def test_unknown_tokens_are_noted_beside_scores(folder_of: FolderOf, tmp_path: Path) -> None:
     file = write(tmp_path / "rows.csv", "text,label", "The quick fox Ω,calm", "The fox,calm")
     notes = gf.evaluate(folder_of("encoder"), [file], task="classify").notes
-    assert any("in 1 of 2 texts are unknown to the vocabulary: 'Ω'" in note for note in notes)
+    assert any("in 1 of 2 texts is unknown to the vocabulary: 'Ω'" in note for note in notes)
     pairs = write(tmp_path / "pairs.tsv", "The Ω fox\tanything")
     notes = gf.evaluate(folder_of("encoder-decoder"), [pairs], task="translate").notes
     assert any("unknown to the vocabulary: 'Ω'" in note for note in notes)
@@ -408,6 +408,28 @@ def test_unknown_tokens_are_noted_beside_scores(folder_of: FolderOf, tmp_path: P
 def test_bytes_of_another_encoding_are_no_text(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
     folder, text = folder_of("encoder"), "caf\udce9"  # as the shell hands over Latin-1
     assert run("predict", folder, text) == 2
-    assert "is not UTF-8 text" in capsys.readouterr().err
+    assert "input 1 is not UTF-8 text" in capsys.readouterr().err
     with pytest.raises(InputError, match="the text is not UTF-8 text"):
         reader_of(folder).prepare(text)
+
+
+def test_a_training_of_pairs_is_remembered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the flags of the training to the answers of predict, which is told nothing but the run."""
+    rows = [f"{i},{'yes' if i % 2 else 'no'},claim {i % 7},{'premise ' * (i % 5 + 1)}{i % 3}" for i in range(60)]
+    file, folder = write(tmp_path / "rows.csv", "id,verdict,claim,premise", *rows), tmp_path / "run"
+    columns = ["--text-columns", "premise", "claim", "--label-column", "verdict"]
+    small = ["--steps", "2", "--d-model", "16", "--num-layers", "1", "--num-heads", "2", "--vocab-size", "100"]
+    limits = ["--max-len", "9", "--truncate"]
+    assert run("train", "classify", "--data", file, "--out", folder, *columns, *small, *limits) == 0
+    capsys.readouterr()
+    assert run("predict", folder, "--file", file, "--json") == 0
+    shown = capsys.readouterr()
+    assert "texts are longer than 9 tokens: only those were read" in shown.err
+    answers = [json.loads(line) for line in shown.out.splitlines()]
+    task: Any = task_to_score(folder, [file])
+    logits, _ = task.answer(task.judged)
+    scores = logits.softmax(dim=1).tolist()
+    assert [list(row["scores"].values()) for row in answers] == [pytest.approx(one, abs=1e-5) for one in scores]
+    assert answers[0]["input"] == ["premise 0", "claim 0"]
+    assert run("predict", folder, "premise 0") == 2
+    assert "input 1 is a single text, and this model was trained on pairs" in capsys.readouterr().err

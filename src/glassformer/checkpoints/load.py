@@ -27,6 +27,7 @@ from glassformer.core.model import About, Transformer, initialise
 from glassformer.errors import InputError
 from glassformer.families.table import Rule, assign, check
 from glassformer.hub import find_folder
+from glassformer.threads import exactly
 
 
 def load(
@@ -209,6 +210,7 @@ def fill(
 ) -> None:
     """Reads each tensor into its place; where the layout is the same, the parameter is the file itself, mapped."""
     values: dict[str, Tensor] = {}
+    stored: dict[str, Tensor] = {}
     rules = [rule for rule in rules if not rule.place.fixed]
     for rule in rules:
         if rule.file in tensors.shapes:
@@ -219,8 +221,10 @@ def fill(
                     "quantised, load the full ones"
                 )
             if finite:
-                check_finite(tensor, rule.file, folder)
+                stored[rule.file] = tensor
             values.update(zip(rule.names, rule.read(tensor), strict=True))
+    if finite:
+        check_finite(stored, folder)
     # One that holds all of them, where they differ: a model computes in one.
     dtype = dtype or functools.reduce(torch.promote_types, {value.dtype for value in values.values()})
     for rule in rules:
@@ -233,18 +237,19 @@ def fill(
     assign(model, converted)
 
 
-def check_finite(tensor: Tensor, name: str, folder: Path) -> None:
-    count = count_infinite(tensor)
-    if not count:
-        return
-    nans = int(tensor.isnan().sum())
-    kinds = [f"{number:,} {kind}" for number, kind in ((nans, "NaN"), (count - nans, "infinite")) if number]
-    raise InputError(
-        f"{folder}: {count:,} of {tensor.numel():,} weights of {name} are not finite ({', '.join(kinds)}), so its "
-        "answers mean nothing. Download or train it again; a training that diverged needs a lower --rate"
-    )
+@exactly(1)  # bound by memory; several threads would wait for each other
+def check_finite(tensors: dict[str, Tensor], folder: Path) -> None:
+    for name, tensor in tensors.items():
+        if count := count_infinite(tensor):
+            nans = int(tensor.isnan().sum())
+            kinds = [f"{number:,} {kind}" for number, kind in ((nans, "NaN"), (count - nans, "infinite")) if number]
+            raise InputError(
+                f"{folder}: {count:,} of {tensor.numel():,} weights of {name} are not finite ({', '.join(kinds)}), so "
+                "its answers mean nothing. Download or train it again; a training that diverged needs a lower --rate"
+            )
 
 
+@exactly(1)
 def check_range(converted: dict[str, Tensor], values: dict[str, Tensor], folder: Path) -> None:
     """A dtype of a smaller range than the weights' may turn some into infinity."""
     for name, value in converted.items():

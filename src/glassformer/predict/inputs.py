@@ -19,7 +19,7 @@ from glassformer.data.files import STDIN, Table, cell_of, check_text, kind_of, s
 from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
 from glassformer.data.texts import TEXT_COLUMNS, choose_text_columns
 from glassformer.errors import InputError
-from glassformer.predict.calls import split_pair
+from glassformer.predict.calls import check_characters, split_pair
 from glassformer.predict.images import Picture
 
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
@@ -84,6 +84,8 @@ def columns_of(task: str, rules: TextRules) -> tuple[tuple[str, ...], ...]:
 
 def as_input(task: str, text: str, place: str, rules: TextRules = NO_RULES) -> Any:
     """A line as what a model of this task reads. A decoder may go on from nothing; others need a text."""
+    if task != "images":  # a path may be of any bytes
+        check_characters(text, place)
     if task == "series":
         return as_numbers(text, place)
     if task not in ("lm", "images"):

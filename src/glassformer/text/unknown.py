@@ -102,7 +102,8 @@ class Tally:
         where = f" in {self.affected:,} of {self.texts:,} texts" if self.texts > 1 else ""
         named = ", ".join(f"{piece[:LONGEST]!r}" for piece, _ in self.pieces.most_common(NAMED))
         more = ", ..." if len(self.pieces) > NAMED else ""
-        said = f"{self.unknown:,} of {self.tokens:,} tokens{where} are unknown to the vocabulary: {named}{more}"
+        verb = "is" if self.unknown == 1 else "are"
+        said = f"{self.unknown:,} of {self.tokens:,} tokens{where} {verb} unknown to the vocabulary: {named}{more}"
         if not self.mostly:
             return said
         where = "That is" if self.texts == 1 else f"In {self.mostly:,} of them it is"
