@@ -360,6 +360,9 @@ def test_a_model_of_pairs_reads_pairs(texts: int, tmp_path: Path, capsys: pytest
     wrong: Any = PAIR.split("\t")[0] if texts == 2 else tuple(PAIR.split("\t"))
     with pytest.raises(InputError, match=r"this model was trained on (pairs|single texts)"):
         gf.pipeline(folder)([wrong])
+    if texts == 1:
+        assert run("predict", folder, "--file", write(tmp_path / "rows.tsv", PAIR)) == 2
+        assert "rows.tsv, line 1 has a tab, and this model reads one text" in capsys.readouterr().err
     right = tuple(PAIR.split("\t")) if texts == 2 else PAIR
     (predicted,) = gf.pipeline(folder)([right])
     shown = Session(folder).view({"text": PAIR}).shown

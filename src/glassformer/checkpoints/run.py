@@ -41,9 +41,9 @@ def read_record(path: str | Path) -> dict[str, Any]:
 
 def read_text_rules(folder: Path) -> TextRules:
     """How the training that wrote this folder treated its texts, if one did."""
-    if not is_run(folder):
-        return NO_RULES
-    record = read_record(folder)
+    record = parse_json(folder / RUN) if is_run(folder) else {}
+    if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
+        return NO_RULES  # no run of ours
     settings = record["settings"]
     named = settings.get("text_columns") or [settings.get("source_column") or settings.get("text_column")]
     columns = tuple(str(name) for name in named if name)

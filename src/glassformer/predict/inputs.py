@@ -58,10 +58,11 @@ def stream_inputs(
     else:
         for number, text in lines_of(file):
             place = f"{file}, line {number}"
-            if task == "translate" and "\t" in text and ".tsv" in file.suffixes:
+            reads_one = task == "translate" or rules.texts == 1
+            if reads_one and "\t" in text and ".tsv" in file.suffixes:
                 raise InputError(
-                    f"{place} has a tab, and this model reads one text: {text!r:.60}. Give the sources alone, or a "
-                    "table whose first line names its columns, with --text-columns"
+                    f"{place} has a tab, and this model reads one text: {text!r:.60}. Give the texts alone, or a table "
+                    "whose first line names its columns, with --text-columns"
                 )
             yield as_input(task, text, place, rules)
 

@@ -44,7 +44,8 @@ class PredictSettings(Settings):
     """A file with an input in each line, or a .csv or .jsonl with a column of texts; may be gzipped. Of images, also a
     folder or an idx file; of a series to forecast, a .csv with its dates."""
     text_columns: tuple[str, ...] = ()
-    """The column of the text in --file, or the two of a pair; text, or sentence1 and sentence2, if not given."""
+    """The column of the text in --file, or the two of a pair; if not given, those of the training, or text, or
+    sentence1 and sentence2."""
     truncate: bool = False
     """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
     with --truncate."""
