@@ -225,6 +225,214 @@ def test_one_limit_and_one_sentence(kind: str, tmp_path: Path) -> None:
     for ask in asked:
         with pytest.raises(InputError, match=r"text (0 )?has \d+ tokens: expected at most 16. Shorten it") as error:
             ask()
-        said.add(str(error.value).replace("text 0", "the text"))  # of several texts, the number of this one
+        # Of several texts the number of this one, and the flag of predict.
+        said.add(str(error.value).replace("text 0", "the text").removesuffix(", or cut it with --truncate"))
     assert len(said) == 1
     assert Session(folder).describe()["limit"] == 16
+
+
+def as_run(folder: Path, task: str, record: dict[str, Any] | None = None, **settings: Any) -> Path:
+    """The folder as a training with these settings leaves it."""
+    values = {"task": task, "settings": settings, **(record or {})}
+    (folder / "run.json").write_text(json.dumps(values), encoding="utf-8")
+    return folder
+
+
+def ids_of(folder: Path, task: str, file: Path) -> list[list[int]]:
+    """What eval has the model read of the examples of a file."""
+    made: Any = task_to_score(folder, [file])
+    if task == "translate":
+        return [source for source, _ in made.encode(made.test)]
+    return [ids for ids, _ in made.reader.encode(made.judged)]
+
+
+LONG = "The quick brown fox jumps over the lazy dog. " * 3
+
+
+def test_a_long_text_is_cut_as_in_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where positions have no end, so that the model itself would take all of it."""
+    folder = as_run(make(tmp_path / "model", "encoder", positions="rotary"), "classify", max_len=12, truncate=True)
+    row = write(tmp_path / "rows.csv", "text,label", f"{LONG},calm")
+    (expected,) = ids_of(folder, "classify", row)
+    assert len(expected) == 12
+    prepared = reader_of(folder).prepare(LONG)
+    assert prepared.arguments["input_ids"][0].tolist() == expected
+    assert "tokens: only 12 were read, as in training" in capsys.readouterr().err
+    view = Session(folder).view({"text": LONG})
+    assert view.prepared.arguments["input_ids"][0].tolist() == expected
+    assert view.shown["notes"] == list(prepared.notes)
+    (predicted,) = gf.pipeline(folder)([LONG])
+    assert "the text is longer than 12 tokens: only those were read" in capsys.readouterr().err
+    assert {entry["label"]: entry["score"] for entry in view.shown["answer"]["classes"]} == pytest.approx(
+        predicted.scores, rel=1e-4
+    )
+    assert gf.evaluate(folder, [row]).examples[0]["answer"] == predicted.label
+
+
+def test_a_long_text_is_refused_as_in_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = as_run(make(tmp_path / "model", "encoder", positions="rotary"), "classify", max_len=12)
+    row = write(tmp_path / "rows.csv", "text,label", f"{LONG},calm")
+    for ask in (
+        lambda: gf.pipeline(folder)([LONG]),
+        lambda: reader_of(folder).prepare(LONG),
+        lambda: Session(folder).view({"text": LONG}),
+    ):
+        with pytest.raises(InputError, match=r"has \d+ tokens: expected at most 12. Shorten it"):
+            ask()
+    with pytest.raises(InputError, match=r"has \d+ tokens, and the model takes 12"):
+        gf.evaluate(folder, [row])
+    assert run("predict", folder, LONG) == 2
+    assert "Shorten it, or cut it with --truncate" in capsys.readouterr().err
+    assert run("predict", folder, LONG, "--truncate", "--json") == 0
+    shown = capsys.readouterr()
+    assert "the text is longer than 12 tokens: only those were read" in shown.err
+    cut = gf.evaluate(folder, [row], truncate=True)
+    assert json.loads(shown.out)["label"] == cut.examples[0]["answer"]
+
+
+def test_a_long_source_is_cut_as_in_training(tmp_path: Path) -> None:
+    folder = as_run(make(tmp_path / "model", "encoder-decoder"), "translate", max_len=12, truncate=True)
+    pairs = write(tmp_path / "pairs.tsv", f"{LONG}\tanything")
+    (expected,) = ids_of(folder, "translate", pairs)
+    assert len(expected) == 12
+    assert reader_of(folder).prepare(LONG).arguments["input_ids"][0].tolist() == expected
+    (predicted,) = gf.pipeline(folder)([LONG])
+    assert predicted == Session(folder).view({"text": LONG}).shown["text"]
+    assert predicted == gf.evaluate(folder, [pairs]).examples[0]["translation"]
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder-decoder", "label", "span", "embed", "fill"])
+def test_an_empty_text_is_refused_everywhere(
+    kind: str, folder_of: FolderOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(kind)
+    options = {"question": QUESTION} if kind == "span" else {}
+    with pytest.raises(InputError, match="input 1 is empty"):
+        gf.pipeline(folder)([TEXT, " "], **options)
+    for ask in (lambda: Session(folder).view({"text": " "}), lambda: reader_of(folder).prepare(" ")):
+        with pytest.raises(InputError, match="the text is empty"):
+            ask()
+    flags = [f"--{name}={value}" for name, value in options.items()]
+    mask = "[MASK]" if kind == "fill" else ""
+    file = write(tmp_path / "lines.txt", f"one {mask}", "", f"three {mask}")
+    assert run("predict", folder, "--file", file, *flags) == 2
+    assert "lines.txt, line 2 is empty: expected a text. Fill it, or leave it out" in capsys.readouterr().err
+    table = write(tmp_path / "rows.csv", "text,other", f"one {mask},x", " ,y")
+    assert run("predict", folder, "--file", table, *flags) == 2
+    assert "rows.csv, line 3: text is empty" in capsys.readouterr().err
+
+
+def test_a_decoder_may_begin_with_nothing(folder_of: FolderOf) -> None:
+    (text,) = gf.pipeline(folder_of("decoder"))([""], do_sample=False, max_new_tokens=3)
+    assert isinstance(text, str)
+
+
+def test_columns_are_those_of_the_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"text_columns": ["premise", "claim"], "label_column": "verdict"}
+    folder = as_run(make(tmp_path / "model", "encoder"), "classify", **settings)
+    header, cells = ["claim", "verdict", "premise", "text"], ["says hello", "calm", "The quick fox", "other"]
+    for name, mark in (("rows.csv", ","), ("rows.tsv", "\t")):
+        file = write(tmp_path / name, mark.join(header), mark.join(cells))
+        assert run("predict", folder, "--file", file, "--json") == 0
+        (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert row["input"] == ["The quick fox", "says hello"]
+        assert gf.evaluate(folder, [file]).examples[0]["answer"] == row["label"]
+    other = write(tmp_path / "other.csv", "text,label", "one,calm")
+    assert run("predict", folder, "--file", other) == 2
+    assert "the training read premise and claim. Name the column of the text with --text-columns" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_translator_reads_its_source_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = as_run(make(tmp_path / "model", "encoder-decoder"), "translate", source_column="en", target_column="ko")
+    for name, rows in (("rows.csv", "en,ko\nThe fox,안녕"), ("rows.tsv", "ko\ten\n안녕\tThe fox")):
+        assert run("predict", folder, "--file", write(tmp_path / name, rows), "--json") == 0
+        assert json.loads(capsys.readouterr().out)["input"] == "The fox"
+    assert run("predict", folder, "--file", write(tmp_path / "pairs.tsv", "The fox\t안녕")) == 2
+    assert "pairs.tsv, line 1 has a tab, and this model reads one text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("texts", [1, 2])
+def test_a_model_of_pairs_reads_pairs(texts: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And to one of single texts a tab is a part of the text, as a cell of a table may have one."""
+    folder = as_run(make(tmp_path / "model", "encoder"), "classify", {"texts": texts})
+    wrong: Any = PAIR.split("\t")[0] if texts == 2 else tuple(PAIR.split("\t"))
+    with pytest.raises(InputError, match=r"this model was trained on (pairs|single texts)"):
+        gf.pipeline(folder)([wrong])
+    if texts == 1:
+        assert run("predict", folder, "--file", write(tmp_path / "rows.tsv", PAIR)) == 2
+        assert "rows.tsv, line 1 has a tab, and this model reads one text" in capsys.readouterr().err
+    right = tuple(PAIR.split("\t")) if texts == 2 else PAIR
+    (predicted,) = gf.pipeline(folder)([right])
+    shown = Session(folder).view({"text": PAIR}).shown
+    assert predicted.label == shown["answer"]["classes"][0]["label"]
+    assert run("predict", folder, PAIR, "--json") == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["scores"] == pytest.approx(predicted.scores, rel=1e-5)
+    parts = PAIR.split("\t") if texts == 2 else [PAIR]
+    encoded = reader_of(folder).tokenizer.encode(parts[:1], parts[1:] or None)
+    assert torch.equal(reader_of(folder).prepare(PAIR).arguments["input_ids"], encoded.input_ids)
+
+
+def test_unknown_tokens_are_told_on_every_call(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, text = folder_of("encoder"), "The quick fox Ω"
+    said = "1 of {} tokens is unknown to the vocabulary: 'Ω'\n"
+    predict = gf.pipeline(folder)
+    assert predict.tokenizer is not None
+    said = said.format(len(predict.tokenizer.ids(text, add_special=False)))
+    for _ in range(2):
+        predict([text])
+        assert capsys.readouterr().err.endswith(said)
+    assert run("predict", folder, text, "The fox", "--json") == 0
+    shown = capsys.readouterr()
+    assert "in 1 of 2 texts is unknown to the vocabulary: 'Ω'" in shown.err
+    assert [row.get("unknown") for row in map(json.loads, shown.out.splitlines())] == [["Ω"], None]
+    reader_of(folder).prepare(text)
+    assert capsys.readouterr().err.endswith(said)
+    view = Session(folder).view({"text": text})
+    assert view.shown["notes"][0].endswith(said.strip())
+    assert [token["text"] for token in view.shown["lines"]["encoder"]["tokens"] if token.get("unknown")] == ["Ω"]
+    assert not capsys.readouterr().err  # the page says it
+
+
+def test_unknown_tokens_are_noted_beside_scores(folder_of: FolderOf, tmp_path: Path) -> None:
+    file = write(tmp_path / "rows.csv", "text,label", "The quick fox Ω,calm", "The fox,calm")
+    notes = gf.evaluate(folder_of("encoder"), [file], task="classify").notes
+    assert any("in 1 of 2 texts is unknown to the vocabulary: 'Ω'" in note for note in notes)
+    pairs = write(tmp_path / "pairs.tsv", "The Ω fox\tanything")
+    notes = gf.evaluate(folder_of("encoder-decoder"), [pairs], task="translate").notes
+    assert any("unknown to the vocabulary: 'Ω'" in note for note in notes)
+    text = write(tmp_path / "text.txt", "The quick Ω fox jumps over the lazy dog. " * 9)
+    notes = gf.evaluate(folder_of("fill"), [text], task="mlm", context=32).notes
+    assert any("tokens are unknown to the vocabulary" in note for note in notes)
+
+
+def test_bytes_of_another_encoding_are_no_text(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, text = folder_of("encoder"), "caf\udce9"  # as the shell hands over Latin-1
+    assert run("predict", folder, text) == 2
+    assert "input 1 is not UTF-8 text" in capsys.readouterr().err
+    with pytest.raises(InputError, match="the text is not UTF-8 text"):
+        reader_of(folder).prepare(text)
+
+
+def test_a_training_of_pairs_is_remembered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the flags of the training to the answers of predict, which is told nothing but the run."""
+    rows = [f"{i},{'yes' if i % 2 else 'no'},claim {i % 7},{'premise ' * (i % 5 + 1)}{i % 3}" for i in range(60)]
+    file, folder = write(tmp_path / "rows.csv", "id,verdict,claim,premise", *rows), tmp_path / "run"
+    columns = ["--text-columns", "premise", "claim", "--label-column", "verdict"]
+    small = ["--steps", "2", "--d-model", "16", "--num-layers", "1", "--num-heads", "2", "--vocab-size", "100"]
+    limits = ["--max-len", "9", "--truncate"]
+    assert run("train", "classify", "--data", file, "--out", folder, *columns, *small, *limits) == 0
+    capsys.readouterr()
+    assert run("predict", folder, "--file", file, "--json") == 0
+    shown = capsys.readouterr()
+    assert "texts are longer than 9 tokens: only those were read" in shown.err
+    answers = [json.loads(line) for line in shown.out.splitlines()]
+    task: Any = task_to_score(folder, [file])
+    logits, _ = task.answer(task.judged)
+    scores = logits.softmax(dim=1).tolist()
+    assert [list(row["scores"].values()) for row in answers] == [pytest.approx(one, abs=1e-5) for one in scores]
+    assert answers[0]["input"] == ["premise 0", "claim 0"]
+    assert run("predict", folder, "premise 0") == 2
+    assert "input 1 is a single text, and this model was trained on pairs" in capsys.readouterr().err

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.data.files import STDIN, Table, cell_of, check_text, kind_of, stream_lines, stream_rows
 from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
-from glassformer.data.texts import choose_text_columns
+from glassformer.data.texts import TEXT_COLUMNS, choose_text_columns
 from glassformer.errors import InputError
-from glassformer.predict.calls import split_pair
+from glassformer.predict.calls import check_characters, split_pair
 from glassformer.predict.images import Picture
 
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
@@ -37,31 +38,68 @@ def check_source(texts: Sequence[str], file: Path | None, text_columns: Sequence
 
 
 def stream_inputs(
-    task: str, texts: Sequence[str] = (), file: Path | None = None, text_columns: tuple[str, ...] = ()
+    task: str,
+    texts: Sequence[str] = (),
+    file: Path | None = None,
+    text_columns: tuple[str, ...] = (),
+    rules: TextRules = NO_RULES,
 ) -> Iterator[Any]:
-    """The inputs as a pipeline of this task takes them."""
+    """The inputs as a pipeline of this task takes them, by the rules of the training."""
     if texts:
         for number, text in enumerate(texts, start=1):
-            yield as_input(task, text, f"input {number}")
+            yield as_input(task, text, f"input {number}", rules)
     elif file is None:
         for number, text in lines_of(STDIN):
-            yield as_input(task, text, f"{STDIN}, line {number}")
+            yield as_input(task, text, f"{STDIN}, line {number}", rules)
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
-    elif text_columns or (task != "series" and kind_of(file) in ("csv", "jsonl")):
-        yield from texts_in(file, text_columns, task)
+    elif text_columns or (task != "series" and is_table(file, task, rules)):
+        yield from texts_in(file, text_columns, task, rules)
     else:
         for number, text in lines_of(file):
-            yield as_input(task, text, f"{file}, line {number}")
+            place = f"{file}, line {number}"
+            reads_one = task == "translate" or rules.texts == 1
+            if reads_one and "\t" in text and ".tsv" in file.suffixes:
+                raise InputError(
+                    f"{place} has a tab, and this model reads one text: {text!r:.60}. Give the texts alone, or a table "
+                    "whose first line names its columns, with --text-columns"
+                )
+            yield as_input(task, text, place, rules)
 
 
-def as_input(task: str, text: str, place: str) -> Any:
-    """A line as what a model of this task reads."""
+def is_table(file: Path, task: str, rules: TextRules) -> bool:
+    """Whether a file is read by its columns: one with tabs, if its first line names those of the texts."""
+    if kind_of(file) != "tsv":
+        return kind_of(file) in ("csv", "jsonl")
+    first = next((line for _, line in stream_lines(file)), "")
+    names = set(first.rstrip("\r\n").split("\t"))
+    return len(names) > 1 and any(set(known) <= names for known in columns_of(task, rules))
+
+
+def columns_of(task: str, rules: TextRules) -> tuple[tuple[str, ...], ...]:
+    """The columns that texts may stand in: those of the training, or if it named none the usual ones."""
+    if rules.columns:
+        return (rules.columns,)
+    return (("source",), *TEXT_COLUMNS) if task == "translate" else TEXT_COLUMNS
+
+
+def as_input(task: str, text: str, place: str, rules: TextRules = NO_RULES) -> Any:
+    """A line as what a model of this task reads. A decoder may go on from nothing; others need a text."""
+    if task != "images":  # a path may be of any bytes
+        check_characters(text, place)
     if task == "series":
         return as_numbers(text, place)
-    if task != "classify" or "\t" not in text:
+    if task not in ("lm", "images"):
+        check_not_empty(text, place)
+    if task != "classify":
         return text
-    return tuple(split_pair(text, place))
+    parts = split_pair(text, place, rules)
+    return text if len(parts) == 1 else tuple(parts)
+
+
+def check_not_empty(text: str, place: str) -> None:
+    if not text.strip():
+        raise InputError(f"{place} is empty: expected a text. Fill it, or leave it out")
 
 
 def as_numbers(text: str, place: str) -> list[float]:
@@ -85,13 +123,19 @@ def lines_of(file: Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{file} is empty: expected one example per line")
 
 
-def texts_in(file: Path, columns: tuple[str, ...], task: str) -> Iterator[Any]:
+def texts_in(file: Path, columns: tuple[str, ...], task: str, rules: TextRules = NO_RULES) -> Iterator[Any]:
     """A cell of each row, or for a model that judges pairs the two of it."""
     names: tuple[str, ...] = columns
     for number, row in enumerate(stream_rows(file)):
         if number == 0:
             table = Table(file, tuple(row.cells), [row])
-            names = tuple(choose_text_columns(table, columns or None))
+            known = next((known for known in columns_of(task, rules) if set(known) <= set(table.names)), None)
+            if rules.columns and not columns and known is None:
+                raise InputError(
+                    f"{file} has the columns {', '.join(table.names)}, and the training read "
+                    f"{' and '.join(rules.columns)}. Name the column of the text with --text-columns"
+                )
+            names = tuple(choose_text_columns(table, columns or known))
             for name in names:
                 table.texts(name)
             if len(names) == 2 and task != "classify":
@@ -102,6 +146,8 @@ def texts_in(file: Path, columns: tuple[str, ...], task: str) -> Iterator[Any]:
         cells = [cell_of(file, row, name) for name in names]
         for name, cell in zip(names, cells, strict=True):
             check_text(file, row.line, name, cell)
+            if task not in ("lm", "images"):
+                check_not_empty(cell, f"{file}, line {row.line}: {name}")
         yield cells[0] if len(cells) == 1 else tuple(cells)
 
 

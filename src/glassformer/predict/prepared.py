@@ -63,6 +63,7 @@ class Prepared:
     window: Window | None = None
     unscale: Callable[[Any], Any] | None = None  # from what the model forecasts to the values of the input
     encodes: bool = False  # the answer is the encoder's: a decoder is not asked
+    notes: tuple[str, ...] = ()  # what a person must know of how the input was read: cut, or partly unknown
 
     def run(self, model: Transformer) -> Output:
         if self.encodes:

@@ -180,7 +180,8 @@ class Classify(ClassTask):
     def evaluate(self) -> Scores:
         examples = self.judged
         inputs = [self.reader.show(example) for example in examples]
-        return self.score(*self.answer(examples), inputs, *self.baselines(examples))
+        baselines, notes = self.baselines(examples)
+        return self.score(*self.answer(examples), inputs, baselines, [*self.reader.notes(examples), *notes])
 
     def baselines(self, examples: Examples[Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
         """What always the same class reaches, and a count of the words; and why there is none, if so."""
@@ -199,7 +200,8 @@ class Classify(ClassTask):
         return found, []
 
     def record(self) -> dict[str, Any]:
-        return {"classes": self.names}
+        texts = {"texts": len(self.train[0].texts)} if self.train and self.settings.reads == "text" else {}
+        return {"classes": self.names, **texts}
 
     def try_next(self, out: Path) -> list[list[str]]:
         example = next(iter(self.test or self.valid or ()))

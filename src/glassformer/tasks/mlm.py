@@ -31,6 +31,7 @@ from glassformer.tasks.corpora import (
     describe_corpora,
     load_corpora,
     training_texts,
+    unknown_tokens_note,
     window_starts,
 )
 from glassformer.tasks.lm import VALIDATED, summed_loss
@@ -235,7 +236,10 @@ class MaskedLanguageModel(Task):
             metrics=judged.metrics,
             count=len(judged.truths),
             unit=self.unit,
-            notes=[f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones"],
+            notes=[
+                f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones",
+                *unknown_tokens_note(self.tokenizer, self.corpora.scored(self.split)),
+            ],
             baselines=baselines,
             examples=judged.examples[:SHOWN],
         )

@@ -84,8 +84,9 @@ def make_model(
         raise InputError(f"--head {settings.head}: {settings.task} trains a model with head {head!r}")
     new = settings.head is not None
     model = load_folder(
-        settings.init_folder, head=head if new else None, num_classes=num_classes if new else None, dtype=torch.float32
-    )
+        settings.init_folder, head=head if new else None, num_classes=num_classes if new else None,
+        dtype=torch.float32, finite=True,
+    )  # fmt: skip
     if model.config.head != head or num_classes not in (None, model.config.num_classes):
         classes = f" of {num_classes} classes" if num_classes else ""
         has = f" of {model.config.num_classes} classes" if model.config.num_classes else ""

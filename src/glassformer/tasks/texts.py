@@ -11,6 +11,7 @@ from glassformer.tasks.settings import ExampleSettings, TextSettings
 from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer, read_tokenizer, train_tokenizer
 from glassformer.text.regularise import sample_ids
 from glassformer.text.train import Around
+from glassformer.text.unknown import Tally, check_mostly_known, find_unknown
 
 CHUNK = 1000  # texts that are encoded at a time
 KNOWN = 0.9  # of a model's table, what its own tokenizer knows at least: tables are rounded up
@@ -97,6 +98,14 @@ class Cutter:
         rng = random.Random(f"subwords {self.settings.seed} {epoch} {number}")
         sampled = sample_ids(self.tokenizer, text, rate=self.settings.subword_dropout, rng=rng)
         return sampled if len(sampled) <= self.limit else ids
+
+
+def unknown_note(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[str]:
+    """How much of scored texts the vocabulary lacks, if anything; texts that it mostly lacks tell a wrong tokenizer."""
+    found = find_unknown(tokenizer, texts, pairs)
+    check_mostly_known(tokenizer, found, [f"text {number + 1}" for number in range(len(texts))])
+    said = Tally(found).sentence()
+    return [said] if said else []
 
 
 def cut_note(cutter: Cutter) -> str:

@@ -20,14 +20,21 @@ from glassformer.data.pairs import Pair, read_pairs
 from glassformer.data.split import split_without_doubles
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
-from glassformer.predict.calls import BATCH, arguments_of_rows
+from glassformer.predict.calls import BATCH, Limit, arguments_of_rows
 from glassformer.predict.writing import translate
 from glassformer.tasks.baselines import nearest_source
 from glassformer.tasks.metrics import translation_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import TranslateSettings
-from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.tasks.texts import (
+    Cutter,
+    cut_note,
+    describe_tokenizer,
+    fit_tokenizer,
+    make_tokenizer,
+    unknown_note,
+)
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
 from glassformer.training.task import Batch, Scores, Task, spread
@@ -214,8 +221,9 @@ class Translate(Task):
 
         sources = [pair.source for pair in pairs]
         options = GenerationOptions(num_beams=num_beams)
+        limit = Limit(self.cutter.limit, self.settings.truncate, aloud=False)
         guesses = translate(
-            self.model, self.tokenizer, sources, generation=options, longest=longest, engine=self.engine
+            self.model, self.tokenizer, sources, generation=options, limit=limit, longest=longest, engine=self.engine
         )
         truths = [self.tokenizer.decode(target) for _, target in encoded]  # as it writes them
         return (*self.measure(guesses, pairs, truths), guesses)
@@ -260,7 +268,7 @@ class Translate(Task):
             metrics={**metrics, "perplexity": exp(min(700.0, loss))},
             count=len(pairs),
             unit=self.unit,
-            notes=notes,
+            notes=[*notes, *unknown_note(self.tokenizer, [pair.source for pair in pairs])],
             baselines=baselines,
             examples=rows,
         )

@@ -21,6 +21,7 @@ from glassformer.settings import Settings
 if TYPE_CHECKING:
     from glassformer.data.series import Series
     from glassformer.predict.pipeline import Pipeline
+    from glassformer.text.unknown import Unknown
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
 SHORT = 8  # tokens of a short input: enough of those are read to fill a batch
@@ -43,9 +44,14 @@ class PredictSettings(Settings):
     """A file with an input in each line, or a .csv or .jsonl with a column of texts; may be gzipped. Of images, also a
     folder or an idx file; of a series to forecast, a .csv with its dates."""
     text_columns: tuple[str, ...] = ()
-    """The column of the text in --file, or the two of a pair; text, or sentence1 and sentence2, if not given."""
+    """The column of the text in --file, or the two of a pair; if not given, those of the training, or text, or
+    sentence1 and sentence2."""
+    truncate: bool = False
+    """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
+    with --truncate."""
     json: bool = False
-    """Print one JSON object per line, with the input and what was made of it."""
+    """Print one JSON object per line, with the input and what was made of it; `unknown` lists what the vocabulary
+    lacks of the input, if anything."""
     device: str = "cpu"
     """Where to run, such as cpu or cuda."""
     engine: Literal["auto", "on", "off"] = "auto"
@@ -108,7 +114,11 @@ class PredictSettings(Settings):
     def options(self) -> dict[str, Any]:
         """What else a model can be told, of the flags that were given."""
         names = ("source_language", "target_language", "question", "fill", "batch_tokens", "guesses")
-        values = {"chat": self.chat or None, **{name: getattr(self, name) for name in names}}
+        values = {
+            "chat": self.chat or None,
+            "truncate": self.truncate or None,
+            **{name: getattr(self, name) for name in names},
+        }
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -116,6 +126,7 @@ def main(settings: PredictSettings) -> None:
     from glassformer.predict.inputs import check_source, stream_inputs
     from glassformer.predict.pipeline import pipeline
     from glassformer.predict.show import SHOW, as_json, as_text, as_values
+    from glassformer.text.unknown import Tally
 
     check_source(settings.texts, settings.file, settings.text_columns)
     options, generation = settings.options, settings.generation
@@ -136,16 +147,21 @@ def main(settings: PredictSettings) -> None:
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
-    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns)
-    told = settings.json
-    for inputs, outputs in answered(run, given, options, generation, size):
+    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns, run.rules)
+    told, tally = settings.json, Tally()
+    for inputs, outputs, unknown in answered(run, given, options, generation, size):
         told = told or tell_engine(run)
+        tally.add(unknown)
         if settings.json:
-            for given, output in zip(inputs, outputs, strict=True):
-                print(json.dumps({"input": as_json(given), **as_values(run.task, output)}, ensure_ascii=False))
+            lacks = [{"unknown": list(one.pieces)} if one.pieces else {} for one in unknown] or [{}] * len(inputs)
+            for given, output, lack in zip(inputs, outputs, lacks, strict=True):
+                said = {"input": as_json(given), **as_values(run.task, output), **lack}
+                print(json.dumps(said, ensure_ascii=False))
         else:
             SHOW[run.task]([as_text(given) for given in inputs], outputs)
         sys.stdout.flush()
+    if tally.unknown:
+        print(tally.sentence(), file=sys.stderr)
 
 
 def tell_engine(run: "Pipeline") -> bool:
@@ -158,20 +174,21 @@ def tell_engine(run: "Pipeline") -> bool:
 
 def answered(
     run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], generation: GenerationOptions, size: int
-) -> Iterator[tuple[list[Any], Any]]:
-    """Inputs and answers, `size` at a time: the first are there early, and memory holds no more than these."""
+) -> Iterator[tuple[list[Any], Any, "list[Unknown]"]]:
+    """Inputs, answers and unknown tokens, `size` at a time: the first are there early, and memory holds no more than
+    these."""
     done, seed = 0, generation.seed
     with counted() as tell:
         while chunk := list(islice(inputs, size)):
             if seed is not None:  # what is drawn for a text differs from chunk to chunk
                 generation = generation.replace(seed=seed + done)
             try:
-                outputs = run(chunk, generation=generation, **options)
+                outputs, unknown = run.answer(chunk, generation=generation, **options)
             except InputError as error:
                 if not done:
                     raise
                 raise InputError(f"among the inputs {done + 1} to {done + len(chunk)}, {error}") from None
-            yield chunk, outputs
+            yield chunk, outputs, unknown
             done += len(chunk)
             tell(done)
 
