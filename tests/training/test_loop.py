@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.fake_clock import FakeClock
 from helpers.tiny_runs import few, tiny, train, weights_of
 
 import glassformer as gf
@@ -151,12 +152,39 @@ def test_weights_that_are_no_numbers_are_never_the_best(tmp_path: Path, monkeypa
         train(settings, task)
 
 
-def test_with_a_budget_of_minutes_the_rate_arrives_and_evaluations_are_spread(tmp_path: Path) -> None:
-    train(tiny(tmp_path / "run", steps=None, minutes=0.05, schedule="linear", rate=0.001, warmup=2))
+def test_with_a_budget_of_minutes_the_rate_arrives_and_evaluations_are_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeClock(monkeypatch)
+    train(tiny(tmp_path / "run", steps=None, minutes=0.3, schedule="linear", rate=0.001, warmup=2))
     entries = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     validated = [entry["step"] for entry in entries if "valid_loss" in entry]
-    assert 2 <= len(validated) <= 11
-    assert [entry["rate"] for entry in entries if "rate" in entry][-1] < 0.0005
+    assert len(validated) == 10
+    assert [entry["rate"] for entry in entries if "rate" in entry][-1] < 0.0002
+
+
+def test_a_short_run_reaches_its_rate_although_its_warm_up_is_long(tmp_path: Path) -> None:
+    settings = tiny(tmp_path / "run", steps=12, schedule="cosine", rate=0.01, warmup=400)
+    train(settings.as_given([]))
+    entries = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rates = [entry["rate"] for entry in entries if "rate" in entry]
+    assert max(rates) == rates[2] == pytest.approx(0.01)
+    assert rates[-1] < 0.003
+    record = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    assert record["plan"]["warmup"] == 3
+    assert record["settings"]["warmup"] == 400
+
+
+def test_of_equal_scores_the_lower_loss_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tiny(tmp_path / "run", steps=6, eval_every=1, metric="exact_match", checkpoint_every=1)
+    losses = iter([3.0, 2.0, 2.5, 1.0, 1.5, 1.0])
+    task = few(Translate(settings))
+    monkeypatch.setattr(task, "validate", lambda _: {"loss": next(losses), "exact_match": 0.5})
+    train(settings, task)
+    record = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    assert record["kept"] == "the weights of step 4, the best on the validation set"
+    state = json.loads((tmp_path / "run" / "checkpoints" / "step-00000006" / "state.json").read_text())
+    assert (state["best"], state["best_loss"], state["best_step"], state["stale"]) == (0.5, 1.0, 4, 2)
 
 
 def test_what_was_trained_is_kept_when_scoring_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

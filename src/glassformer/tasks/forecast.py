@@ -173,14 +173,14 @@ class Forecast(Task):
 
     def evaluate(self, most: int | None = None) -> Scores:
         judged, numbers = self.judged, spread(len(self.judged), most)
-        which = f"every one of the {len(judged):,} windows is scored" if len(numbers) == len(judged) else "scored"
         metrics = self.errors(judged, numbers)
         baselines, notes = self.compared(self.methods(judged, numbers))
+        which = f"every one of the {len(judged):,} windows is" if len(numbers) == len(judged) else "windows are"
         return Scores(
             metrics=metrics,
             count=len(numbers),
             unit=self.unit,
-            notes=[f"{which}, on values scaled by the training rows", *notes],
+            notes=[f"{which} scored, on values scaled by the training rows", *notes],
             baselines=baselines,
             curves=self.curves(),
             sample=self.sample_of(len(judged), len(numbers)),

@@ -32,7 +32,8 @@ from glassformer.training.task import Batch, Task
 CHECKPOINT_SECONDS = 120.0
 ESTIMATE = 5  # steps after which it is told how long it will take; the first ones are slower
 REHEARSED = 20  # steps at most that are timed for a plan
-CHECKS = 20  # times in a training that the plan is compared with the clock
+CHECKS = 10  # times in a training that the plan is compared with the clock
+RECENT = 0.75  # how much less the steps before such a time count than those after it
 SHOWN_EXAMPLES = 8  # of a batch that went wrong
 
 
@@ -87,7 +88,8 @@ class Trainer:
                 self.report.estimate(self.progress, self.memory())
             if self.plan.is_evaluation_due(self.state.step):
                 self.evaluate()
-            if self.until is not None and self.updates % max(1, self.plan.steps // CHECKS) == 0:
+            is_checked = self.updates % max(1, self.plan.steps // CHECKS) == 0 and self.state.step < self.plan.steps
+            if self.until is not None and is_checked:
                 self.keep_time(self.until)
         if not stop and self.state.evaluated != self.state.step:
             self.evaluate()
@@ -131,7 +133,7 @@ class Trainer:
         plan = self.plan.refit(
             self.state.step,
             left=until - time.perf_counter(),
-            step_seconds=self.pace.taken(),
+            step_seconds=self.pace.mean(),
             evaluation_seconds=self.evaluation_seconds,
             most=self.settings.steps,
         )
@@ -382,10 +384,10 @@ class Trainer:
 
 
 class Pace:
-    """How long steps take: the mean since it was last asked for."""
+    """How long steps take: the mean, in which those since it was last asked for count most."""
 
     def __init__(self) -> None:
-        self.count, self.seconds = 0, 0.0
+        self.count = self.seconds = 0.0
 
     @contextmanager
     def measured(self) -> Iterator[None]:
@@ -393,9 +395,9 @@ class Pace:
         yield
         self.count, self.seconds = self.count + 1, self.seconds + time.perf_counter() - began
 
-    def taken(self) -> float:
+    def mean(self) -> float:
         mean = self.seconds / self.count
-        self.count, self.seconds = 0, 0.0
+        self.count, self.seconds = RECENT * self.count, RECENT * self.seconds
         return mean
 
 

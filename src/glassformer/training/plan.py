@@ -27,17 +27,19 @@ SCORING, VALIDATION, MARGIN = 0.25, 0.14, 0.04  # shares of the time
 OF_MODEL = 0.6  # of the scoring; the rest is for simple methods
 LEAST = 0.25  # of the budget, which a training takes even if reading took longer than all of it
 TIMED = 0.02  # of the budget, for each of the things that are timed
-LATE, EARLY = 0.03, 0.1  # by how much the steps that fit may differ from the plan before it is changed
+LATE, EARLY = 0.05, 0.15  # of the steps to come: how many too many or too few are planned before that is changed ...
+SLIGHT = 0.02  # ... and of all steps
 SMALLEST = 10  # examples of a sample
+FIRST = 2  # examples that are timed first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leg(Config):
-    """A stretch of a training: behind step `after` until step `until`, with evaluations evenly spread over it."""
+    """A stretch of a training, behind step `after` until step `until`."""
 
     after: int = 0
     until: int
-    evaluations: int = EVALUATIONS
+    evaluations: int = EVALUATIONS  # in the whole training, as far as this leg decides
 
     def part(self, step: int) -> float:
         return (step - self.after) / (self.until - self.after) if self.until > self.after else 1.0
@@ -81,17 +83,19 @@ class Plan(Config):
     def is_evaluation_due(self, step: int) -> bool:
         if self.eval_every is not None:
             return step % self.eval_every == 0
-        leg = self.leg_of(step)
-        span, count = leg.until - leg.after, leg.evaluations
-        return (step - leg.after) * count // span > (step - 1 - leg.after) * count // span
+        count = self.leg_of(step).evaluations
+        return self.evaluations_by(step, count) > self.evaluations_by(step - 1, count)
+
+    def evaluations_by(self, step: int, count: int) -> int:
+        """How many of `count` evaluations, spread evenly over the training, are done by this step."""
+        return int(round(self.progress(step) * count, 9))
 
     def evaluations_after(self, step: int) -> int:
         """How many are still to come; the last step is always followed by one."""
-        left = self.steps - step
         if self.eval_every is not None:
             return self.steps // self.eval_every - step // self.eval_every + bool(self.steps % self.eval_every)
-        leg = self.leg_of(step + 1)
-        return max(1, leg.evaluations - (step - leg.after) * leg.evaluations // (leg.until - leg.after)) if left else 0
+        count = self.leg_of(step + 1).evaluations
+        return max(1, count - self.evaluations_by(step, count)) if step < self.steps else 0
 
     def leg_of(self, step: int) -> Leg:
         return next(leg for leg in reversed(self.legs) if leg.after < step or leg is self.legs[0])
@@ -105,14 +109,16 @@ class Plan(Config):
         self, step: int, *, left: float, step_seconds: float, evaluation_seconds: float, most: int | None = None
     ) -> "Plan":
         """This plan, or where it does not fit into the seconds that are left, or leaves many of them, a changed one."""
-        planned, evaluations = self.steps - step, self.evaluations_after(step)
-        if self.eval_every is None and evaluations * evaluation_seconds > 2 * VALIDATION * left:
-            evaluations = max(1, min(evaluations, int(2 * VALIDATION * left / max(evaluation_seconds, 1e-9))))
-        more = max(0, int((left - evaluations * evaluation_seconds) / max(step_seconds, 1e-9)))
+        planned, to_come, count = self.steps - step, self.evaluations_after(step), self.legs[-1].evaluations
+        fitting = max(1, int(2 * VALIDATION * left / max(evaluation_seconds, 1e-9)))
+        if self.eval_every is None and to_come > fitting:
+            count, to_come = max(1, count * fitting // to_come), fitting
+        more = max(0, int((left - to_come * evaluation_seconds) / max(step_seconds, 1e-9)))
         more = more if most is None else min(more, max(0, most - step))
-        if (1 - LATE) * planned <= more <= (1 + EARLY) * planned:
+        late, early = max(LATE * planned, SLIGHT * self.steps), max(1, EARLY * planned, SLIGHT * self.steps)
+        if count == self.legs[-1].evaluations and -late <= more - planned <= early:
             return self
-        return self.changed(step, step + more, evaluations)
+        return self.changed(step, step + more, count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,15 +197,15 @@ def fitting_warmup(settings: TrainSettings, steps: int) -> int:
 
 
 def sample_size(fitting: float, count: int) -> int:
-    """How many of `count` examples to score where so many fit: all, or a round number of them, 1, 2 or 5 and noughts.
+    """How many of `count` examples to score where so many fit: all, or a round number of them, one digit and noughts.
 
-    Round, so that two runs on one machine score the same sample.
+    Round, so that two runs on one machine score the same sample, or nearly so.
     """
     if fitting >= count:
         return count
-    power = 10 ** floor(log10(max(1.0, fitting)))
-    rounded = next(times * power for times in (5, 2, 1) if times * power <= max(1.0, fitting))
-    return min(count, max(SMALLEST, rounded))
+    fitting = max(fitting, SMALLEST)
+    power = 10 ** floor(log10(fitting))
+    return min(count, int(fitting / power) * power)
 
 
 def as_sample(some: int, whole: int, unit: str) -> str:
@@ -208,7 +214,7 @@ def as_sample(some: int, whole: int, unit: str) -> str:
 
 def seconds_each(score: Callable[[int], object], count: int, limit: float) -> float:
     """How long an example takes to score, timed on more and more of them until the limit is near."""
-    some = min(count, SMALLEST)
+    some = min(count, FIRST)
     while True:
         began = time.perf_counter()
         score(some)
@@ -224,13 +230,10 @@ def describe_plan(plan: Plan, settings: TrainSettings, *, valid: int, test: int,
     lines = [
         f"{plan.steps:,} steps, {describe_warmup(plan, settings)}, {often:,} evaluation{'s' if often != 1 else ''}"
     ]
-    samples = [
-        f"{what} on {as_sample(some, whole, unit)}"
-        for what, some, whole in (("evaluations", plan.valid, valid), ("final score", plan.test, test))
-        if some is not None and some < whole
-    ]
-    if samples:
-        lines.append(", ".join(samples))
+    if plan.valid is not None and plan.valid < valid:
+        lines.append(f"evaluations are on {as_sample(plan.valid, valid, unit)}")
+    if plan.test is not None and plan.test < test:
+        lines.append(f"the final score is on a sample, of about {plan.test:,} of {test:,} {unit}")
     return lines
 
 

@@ -55,6 +55,7 @@ from glassformer.version import __version__
 METRICS, REPORT, LOG, TOKENS = "metrics.jsonl", "report.html", "tensorboard", "tokens"
 LENGTH = ("steps", "minutes")  # the settings that say how long a training is
 MODELS = ("init", "tokenizer_from")  # those that may name a folder
+CHANGED = 0.1  # of the steps that were told, by which a plan must differ to be told again
 SHOWN = 5  # files of which an error says that they have changed
 
 
@@ -161,6 +162,7 @@ class Run:
 
     task: Task
     plan: Plan
+    told = 0  # steps that a person was told of
     deadline: float | None = None  # when all must have ended, in the life of a run that planned by the clock
 
     def __init__(self, settings: TrainSettings, ranks: Ranks, console: Console, verb: str, began: float) -> None:
@@ -288,6 +290,7 @@ class Run:
         return plan
 
     def tell_plan(self) -> None:
+        self.told = self.plan.steps
         valid, test = self.task.count("valid"), self.task.count("test")
         unit = self.task.counts or self.task.unit
         for line in describe_plan(self.plan, self.settings, valid=valid, test=test, unit=unit):
@@ -303,8 +306,11 @@ class Run:
             )
 
     def change_plan(self, plan: Plan, report: Report) -> None:
-        how = "slower" if plan.steps < self.plan.steps else "faster"
-        self.console.print(f"{'plan':8}now {plan.steps:,} steps: they are {how} than those that were timed")
+        """Keeps a changed plan, and says so if it has become another."""
+        if abs(plan.steps - self.told) > CHANGED * self.told:
+            how = "slower" if plan.steps < self.told else "faster"
+            self.console.print(f"{'plan':8}now {plan.steps:,} steps, because they are {how} than planned")
+            self.told = plan.steps
         self.keep_plan(plan, report)
 
     def keep_plan(self, plan: Plan, report: Report) -> None:

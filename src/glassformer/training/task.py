@@ -4,6 +4,7 @@ Everything drawn at random is drawn from (seed, epoch, example), so that a batch
 killed, and in whichever process it is computed.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from glassformer.training.plan import as_sample
 from glassformer.training.settings import TrainSettings
 from glassformer.training.waiting import Follow, OutOfTime
 
+GRACE = 1.0  # seconds that a simple method has in any case
 Batch = dict[str, Tensor]  # the model's arguments by name, and `labels`
 
 
@@ -153,7 +155,8 @@ class Task(ABC):
         found, notes = {}, []
         for name, reach in methods.items():
             try:
-                with self.follow.limited(self.until), self.follow.named(name):
+                until = self.until and max(self.until, time.perf_counter() + GRACE)
+                with self.follow.limited(until), self.follow.named(name):
                     found[name] = reach()
             except OutOfTime as late:
                 notes.append(f"left out, {name}: {late}, more than --minutes leaves")
