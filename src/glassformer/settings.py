@@ -2,10 +2,10 @@
 kept beside the weights; the string under a field is its help text. Each verb has its own in `verbs/`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import get_annotations
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from glassformer.schema import Config
 
@@ -15,23 +15,6 @@ Kind = TypeVar("Kind", bound=type)
 @dataclass(frozen=True, kw_only=True)
 class Settings(Config):
     """The base: a value that does not fit is named as the flag that gave it."""
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The fields that a flag or a keyword of this call set: what the program must not adjust."""
-        given: frozenset[str] = self.__dict__.get("_given", frozenset())
-        return given
-
-    def as_given(self, names: Iterable[str]) -> Self:
-        """The same settings, with these fields marked as `given`."""
-        marked = super().replace()
-        object.__setattr__(marked, "_given", frozenset(names))
-        return marked
-
-    def replace(self, **changes: Any) -> Self:
-        changed = super().replace(**changes)
-        object.__setattr__(changed, "_given", self.given)
-        return changed
 
     def _name(self, field: str) -> str:
         return "--" + field.replace("_", "-")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.fake_clock import FakeClock
-from helpers.tiny_runs import few, tiny, train, weights_of
+from helpers.tiny_runs import FakeClock, few, tiny, train, weights_of
 
 import glassformer as gf
 from glassformer.errors import InputError

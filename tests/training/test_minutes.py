@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.fake_clock import FakeClock
-from helpers.tiny_runs import few, tiny, train, weights_of
+from helpers.tiny_runs import FakeClock, few, tiny, train, weights_of
 from rich.console import Console
 
 from glassformer.tasks.settings import TranslateSettings

@@ -3,9 +3,10 @@
 The tasks add their data and their model (`tasks/settings.py`). Nothing heavy is imported here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from glassformer.errors import InputError
 from glassformer.settings import Settings
@@ -129,3 +130,20 @@ class TrainSettings(Settings):
         """The files and folders of data that were given, by the name of their setting; none for built-in data."""
         given = {name: getattr(self, name, None) or () for name in DATA}
         return {name: [paths] if isinstance(paths, Path) else list(paths) for name, paths in given.items() if paths}
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The fields that a flag or a keyword of this call set: what the program must not adjust."""
+        given: frozenset[str] = self.__dict__.get("_given", frozenset())
+        return given
+
+    def as_given(self, names: Iterable[str]) -> Self:
+        """The same settings, with these fields marked as `given`."""
+        marked = super().replace()
+        object.__setattr__(marked, "_given", frozenset(names))
+        return marked
+
+    def replace(self, **changes: Any) -> Self:
+        changed = super().replace(**changes)
+        object.__setattr__(changed, "_given", self.given)
+        return changed

@@ -34,7 +34,7 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     given = names_in(args) & names_of(takes)
     if before is not None:  # what the file leaves open depends on the flags
         settings = settings.replace(**{name: None for name in before.left_open if name not in given})
-    return settings.as_given(given)
+    return settings.as_given(given) if isinstance(settings, TaskSettings) else settings
 
 
 def check_words(takes: type[Settings], args: list[str]) -> None:
