@@ -128,6 +128,25 @@ def checksum(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def fingerprint(path: Path) -> dict[str, Any] | None:
+    """What tells whether data has changed: of a file its content, of a folder the names, sizes and times of its files.
+
+    None where there is nothing to look at twice, such as a pipe.
+    """
+    if path.is_file():
+        return {"bytes": path.stat().st_size, "sha256": checksum(path)}
+    if not path.is_dir():
+        return None
+    digest, count = hashlib.sha256(), 0
+    for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
+        about = file.stat()
+        digest.update(
+            f"{file.relative_to(path)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode("utf-8", "surrogateescape")
+        )
+        count += 1
+    return {"files": count, "sha256": digest.hexdigest()}
+
+
 def sync(folder: Path) -> None:
     """Makes sure that the names in a folder are on the disk, too."""
     handle = os.open(folder, os.O_RDONLY)

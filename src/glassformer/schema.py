@@ -51,7 +51,13 @@ class Config:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed. What construction settled here, and nobody gave, is settled anew there."""
-        return replace(self, **{**dict.fromkeys(self.__dict__.get("_settled", ())), **changes})
+        return replace(self, **{**dict.fromkeys(self.left_open), **changes})
+
+    @property
+    def left_open(self) -> frozenset[str]:
+        """The fields that nobody gave, and construction settled."""
+        settled: frozenset[str] = self.__dict__.get("_settled", frozenset())
+        return settled
 
     def _settle(self, **values: Any) -> None:
         """Fills the fields among these that were left open; only a config's own construction may do this."""

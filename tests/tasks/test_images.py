@@ -157,7 +157,7 @@ def test_baselines_are_scikit_learns() -> None:
     task = made()
     assert task.test is not None
     known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float64) for x in (task.train, task.test))
-    found = task.baselines(task.test)
+    found, _ = task.baselines(task.test)
     nearest = NearestCentroid().fit(known, task.train.labels).score(asked, task.test.labels)
     assert found["nearest mean image"]["accuracy"] == pytest.approx(nearest)
     majority = DummyClassifier().fit(known, task.train.labels).score(asked, task.test.labels)

@@ -31,11 +31,12 @@ def translate(
     batch_size: int = BATCH,
     longest: Callable[[int], int] | None = None,
     engine: Engine | None = None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
     """What the decoder writes for each text.
 
     `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
-    An `engine` of the model generates in its place.
+    An `engine` of the model generates in its place. `tell` is called after each batch with the number of its texts.
     """
     check_batch(texts)
     languages = {"source_language": source_language, "target_language": target_language}
@@ -52,6 +53,7 @@ def translate(
         most = generation.max_new_tokens if longest is None else longest(encoded.input_ids.shape[1])
         options = generation.replace(max_new_tokens=most)
         rows = write(model, tokenizer, encoded, 1, generator, options, begin, engine)
+        tell(len(numbers))
         return tokenizer.decode_batch(rows)
 
     lengths = [length if cut is None else min(length, cut) for length in lengths]

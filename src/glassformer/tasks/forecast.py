@@ -4,7 +4,7 @@ Channels are forecast one by one, by the same weights (PatchTST: Nie et al., 202
 used. Scores are over every window of the held-out rows, on values scaled by the training rows, as is the custom.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -140,7 +140,7 @@ class Forecast(Task):
         """MSE and MAE over every window (or those of these numbers), every value and every channel."""
         squared = absolute = 0.0
         numbers = range(len(chosen)) if numbers is None else numbers
-        for start in range(0, len(numbers), JUDGED):
+        for start in self.follow(range(0, len(numbers), JUDGED)):
             batch = as_batch(chosen, numbers[start : start + JUDGED])
             apart = self.answer(batch["past_values"]) - batch["labels"]
             squared += float(apart.square().sum(dtype=torch.float64))
@@ -153,8 +153,11 @@ class Forecast(Task):
         forecast: Tensor = self.model(past_values=past.to(self.model.device)).logits.float().cpu()
         return forecast
 
-    def validate(self) -> dict[str, float]:
-        return self.errors(self.valid)
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len(self.valid if split == "valid" else self.test)
+
+    def validate(self, most: int | None = None) -> dict[str, float]:
+        return self.errors(self.valid, spread(len(self.valid), most))
 
     @property
     def judged(self) -> Windows:
@@ -168,19 +171,28 @@ class Forecast(Task):
         numbers = spread(len(self.judged), most)
         return Scores(metrics=self.errors(self.judged, numbers), count=len(numbers), unit=self.unit)
 
-    def evaluate(self) -> Scores:
-        judged = self.judged
-        reached = {f"seasonal naive, {self.settings.period}": seasonal_naive(judged, self.settings.period)}
-        if self.is_trained_on:
-            reached["linear"] = linear_forecast(self.train, judged)
+    def evaluate(self, most: int | None = None) -> Scores:
+        judged, numbers = self.judged, spread(len(self.judged), most)
+        metrics = self.errors(judged, numbers)
+        baselines, notes = self.compared(self.methods(judged, numbers))
+        which = f"every one of the {len(judged):,} windows is" if len(numbers) == len(judged) else "windows are"
         return Scores(
-            metrics=self.errors(judged),
-            count=len(judged),
+            metrics=metrics,
+            count=len(numbers),
             unit=self.unit,
-            notes=[f"every one of the {len(judged):,} windows is scored, on values scaled by the training rows"],
-            baselines={name: {"mse": score.mse, "mae": score.mae} for name, score in reached.items()},
+            notes=[f"{which} scored, on values scaled by the training rows", *notes],
+            baselines=baselines,
             curves=self.curves(),
+            sample=self.sample_of(len(judged), len(numbers)),
         )
+
+    def methods(self, judged: Windows, numbers: Sequence[int]) -> dict[str, Callable[[], dict[str, float]]]:
+        """What the model must beat, on the windows of these numbers."""
+        period, follow = self.settings.period, self.follow
+        found = {f"seasonal naive, {period}": lambda: seasonal_naive(judged, period, numbers, follow).metrics}
+        if self.is_trained_on:
+            found["linear"] = lambda: linear_forecast(self.train, judged, numbers=numbers, follow=follow).metrics
+        return found
 
     def curves(self) -> list[Curve]:
         """Forecasts to look at: channel by channel, at places spread over the test."""

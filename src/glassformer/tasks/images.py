@@ -1,13 +1,14 @@
 """Images: cut into patches that look at each other, and summed up in a token that names the class (ViT)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.checkpoints.labels import class_names, name_classes
@@ -181,14 +182,17 @@ class ImageClasses(ClassTask):
     def judge(self, images: Images) -> tuple[Tensor, Tensor]:
         """The logits and the true classes of these images."""
         logits = []
-        for start in range(0, len(images), JUDGED):
+        for start in self.follow(range(0, len(images), JUDGED)):
             chosen = range(start, min(start + JUDGED, len(images)))
             pixels = self.as_input(images.take(chosen)).to(self.model.device)
             logits.append(self.model(pixel_values=pixels).logits.float().cpu())
         return torch.cat(logits), torch.from_numpy(images.labels)
 
-    def validate(self) -> dict[str, float]:
-        return self.measure_quickly(*self.judge(self.valid))
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len(self.valid if self.test is None or split == "valid" else self.test)
+
+    def validate(self, most: int | None = None) -> dict[str, float]:
+        return self.measure_quickly(*self.judge(some_of(self.valid, most)))
 
     @property
     def judged(self) -> Images:
@@ -199,29 +203,47 @@ class ImageClasses(ClassTask):
         return Work(reads=len(self.judged) * self.model.config.image.num_tokens)
 
     def score_some(self, most: int) -> Scores:
-        some = self.judged.subset(spread(len(self.judged), most))
+        some = some_of(self.judged, most)
         return Scores(metrics=self.measure(*self.judge(some)), count=len(some), unit=self.unit)
 
-    def evaluate(self) -> Scores:
-        images = self.judged
-        names = [str(file) for file in images.files] or [f"image {i}" for i in range(len(images))]
-        return self.score(*self.judge(images), names, self.baselines(images))
+    def evaluate(self, most: int | None = None) -> Scores:
+        whole, images = self.judged, some_of(self.judged, most)
+        names = [str(file) for file in images.files] or [f"image {i}" for i in spread(len(whole), most)]
+        scores = self.score(*self.judge(images), names, *self.baselines(images))
+        return replace(scores, sample=self.sample_of(len(whole), len(images)))
 
-    def baselines(self, images: Images) -> dict[str, dict[str, float]]:
-        """Always the most frequent class; the class whose mean image is nearest."""
+    def baselines(self, images: Images) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """Always the most frequent class; the class whose mean image is nearest, unless that takes too long."""
         if not len(self.train):
-            return {}
-        some = self.train.subset(range(0, len(self.train), max(1, len(self.train) // MEANS)))
-        known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float32) for x in (some, images))
-        present = np.unique(some.labels)
-        means = np.stack([known[some.labels == label].mean(axis=0) for label in present])  # (classes, pixels)
-        distances = (means**2).sum(axis=1) - 2 * asked @ means.T  # (N, classes), up to what is the same for all
-        nearest = present[distances.argmin(axis=1)].tolist()
-        truths, count = images.labels.tolist(), len(self.names)
-        return {
-            "always the most frequent class": {"accuracy": majority_class(self.train.labels.tolist(), truths)},
-            "nearest mean image": classification_metrics(truths, nearest, count),
-        }
+            return {}, []
+        truths = images.labels.tolist()
+        always = {"accuracy": majority_class(self.train.labels.tolist(), truths)}
+        found, notes = self.compared(
+            {"nearest mean image": lambda: classification_metrics(truths, self.nearest_means(images), len(self.names))}
+        )
+        return {"always the most frequent class": always, **found}, notes
+
+    def nearest_means(self, images: Images) -> list[int]:
+        """Of each image the class whose mean image is nearest."""
+        known = self.train.subset(range(0, len(self.train), max(1, len(self.train) // MEANS)))
+        with self.follow.counted(len(known) + len(images)) as tell:
+
+            def rows(of: Images) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+                for start in range(0, len(of), JUDGED):
+                    numbers = range(start, min(start + JUDGED, len(of)))
+                    yield (
+                        of.labels[start : start + JUDGED],
+                        of.take(numbers).reshape(len(numbers), -1).astype(np.float32),
+                    )
+                    tell(len(numbers))
+
+            classes = np.eye(len(self.names), dtype=np.float64)
+            sums = np.sum([classes[labels].T @ x for labels, x in rows(known)], axis=0)  # (classes, pixels)
+            counts = np.bincount(known.labels, minlength=len(self.names))
+            present = np.flatnonzero(counts)
+            means = sums[present] / counts[present, None]
+            lengths = (means**2).sum(axis=1)  # distances are |m|^2 - 2 m x, up to what is the same for all classes
+            return [int(i) for _, x in rows(images) for i in present[(lengths - 2 * x @ means.T).argmin(axis=1)]]
 
     def describe(self) -> dict[str, str]:
         settings, size = self.settings, self.train.size
@@ -242,6 +264,10 @@ class ImageClasses(ClassTask):
 
     def write_beside(self, folder: Path) -> None:
         write_preparation(self.preparation, folder, self.model.config)
+
+
+def some_of(images: Images, most: int | None) -> Images:
+    return images if most is None or most >= len(images) else images.subset(spread(len(images), most))
 
 
 def built_in(held_out: bool) -> Images:

@@ -63,18 +63,21 @@ class EvalSettings(Settings):
 
 def main(settings: EvalSettings) -> None:
     from glassformer.tasks.evaluate import evaluate
+    from glassformer.training.waiting import Bars
     from glassformer.verbs.train import show_scores
 
-    scores = evaluate(
-        str(settings.run),
-        settings.data,
-        split=settings.split,
-        task=settings.task,
-        device=settings.device,
-        num_beams=settings.num_beams,
-        engine=settings.engine,
-        **settings.changes,
-    )
+    with Bars(make_console(stderr=True)) as bars:
+        scores = evaluate(
+            str(settings.run),
+            settings.data,
+            split=settings.split,
+            task=settings.task,
+            device=settings.device,
+            num_beams=settings.num_beams,
+            engine=settings.engine,
+            follow=bars,
+            **settings.changes,
+        )
     if not settings.json:
         if scores.engine:
             print(f"engine: {scores.engine}", file=sys.stderr)

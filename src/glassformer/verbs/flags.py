@@ -14,6 +14,7 @@ from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.errors import InputError, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.settings import TaskSettings
+from glassformer.verbs.elsewhere import flag_elsewhere, steps_of_an_epoch
 
 
 def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings:
@@ -21,14 +22,47 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     for flag, value in pairwise([*args, "--"]):
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
-    given = given_elsewhere(takes, args)
-    return tyro.cli(
+    check_words(takes, args)
+    before = given_elsewhere(takes, args)
+    settings: Settings = tyro.cli(
         takes,
         prog=f"glassformer {verb}",
         args=args,
-        default=tyro.MISSING_NONPROP if given is None else given,
+        default=tyro.MISSING_NONPROP if before is None else before,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+    given = names_in(args) & names_of(takes)
+    if before is not None:  # what the file leaves open depends on the flags
+        settings = settings.replace(**{name: None for name in before.left_open if name not in given})
+    return settings.as_given(given) if isinstance(settings, TaskSettings) else settings
+
+
+def check_words(takes: type[Settings], args: list[str]) -> None:
+    """Answers a flag that other tools have with ours."""
+
+    def epoch() -> int | None:
+        file, size = value_of(args, "--data"), value_of(args, "--batch-size") or str(getattr(takes, "batch_size", ""))
+        return steps_of_an_epoch(Path(file), int(size)) if file and size.isdigit() and int(size) else None
+
+    for arg in args:
+        if arg == "--":
+            return
+        if arg.startswith("--") and (said := flag_elsewhere(name_of(arg), {*names_of(takes), "config"}, epoch)):
+            raise InputError(said)
+
+
+def names_of(takes: type[Settings]) -> set[str]:
+    return {entry.name for entry in fields(takes)}
+
+
+def names_in(args: list[str]) -> set[str]:
+    """The settings that flags name."""
+    flags = args[: args.index("--")] if "--" in args else args
+    return {name_of(arg).removeprefix("no_") for arg in flags if arg.startswith("--")}
+
+
+def name_of(flag: str) -> str:
+    return flag.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
 def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
@@ -44,7 +78,10 @@ def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
     record = read_record(out)
     if record["task"] != takes.task:
         raise InputError(f"--resume: {out} was trained for {record['task']}, not {takes.task}")
-    return made_from(takes, {**record["settings"], **told, "out": str(out)}, str(path or out / RUN))
+    before = record["settings"]
+    if length := {"steps", "minutes"} & (names_in(args) | told.keys()):  # another length takes the place of the old one
+        before = {name: value for name, value in before.items() if name not in {"steps", "minutes"} - length}
+    return made_from(takes, {**before, **told, "out": str(out)}, str(path or out / RUN))
 
 
 def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
@@ -57,10 +94,13 @@ def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
         raise InputError(f"--config {path}: the file is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"--config {path}: not valid TOML, {error}") from None
-    known = {entry.name for entry in fields(takes)}
+    known = names_of(takes)
     for key in values:
         if key not in known:
+            said = flag_elsewhere(key, known)
             line = next((i for i, row in enumerate(text.splitlines(), start=1) if row.strip().startswith(key)), 1)
+            if said is not None:
+                raise InputError(f"--config {path}, line {line}: {said}")
             raise InputError(f"--config {path}, line {line}: there is no field {key!r}{nearest(key, known)}")
     return values
 

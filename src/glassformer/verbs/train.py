@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 def main(settings: TaskSettings) -> None:
+    began = time.perf_counter()  # a person waits for the imports, too
     from glassformer.tasks.registry import make_task
     from glassformer.training.run import REPORT, check_free, run
 
     console = make_console()
     check_free(settings)
-    check_brought(own_files(settings))
-    task, scores = run(make_task, settings, console, verb=f"train {settings.task}")
+    check_brought([file for files in settings.files.values() for file in files])
+    task, scores = run(make_task, settings, console, verb=f"train {settings.task}", began=began)
     if os.environ.get("RANK", "0") != "0":  # of several processes, the first speaks
         return
     show_scores(scores, console)
@@ -31,17 +32,11 @@ def main(settings: TaskSettings) -> None:
         console.print(f"  {shlex.join(words)}")
 
 
-def own_files(settings: TaskSettings) -> list[Path]:
-    """The files that a training is given: to train on, to validate and to test."""
-    given = [getattr(settings, name, None) or () for name in ("data", "valid", "test")]
-    return [path for paths in given for path in ([paths] if isinstance(paths, Path) else paths)]
-
-
 def show_scores(scores: "Scores", console: Console) -> None:
     """The scores, and what simple methods reach beside them."""
     from glassformer.training.report import as_number
 
-    console.print(f"\nscored on {scores.count:,} {scores.unit}")
+    console.print(f"\nscored on {scores.scored_on}")
     rows = {"this model": scores.metrics, **scores.baselines}
     width = max(map(len, rows)) + 2
     for name, metrics in rows.items():
