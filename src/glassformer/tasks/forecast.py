@@ -5,6 +5,7 @@ used. Scores are over every window of the held-out rows, on values scaled by the
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,10 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from glassformer.checkpoints.run import read_record
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
+from glassformer.data.columns.calendar import WEEKDAYS
 from glassformer.data.seasons import seasons
-from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
+from glassformer.data.series import Scaler, Series, SeriesFormat, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
 from glassformer.generation.choose_engine import Work
 from glassformer.io import write_json
@@ -68,14 +71,31 @@ class Forecast(Task):
     def read(self, path: Path | None) -> Series:
         settings = self.settings
         if path is None:
-            return seasons()
-        series = read_series(path, fill=None if settings.fill == "none" else settings.fill, cut=settings.cut)
-        for name in settings.columns:
-            if name not in series.names:
-                raise InputError(f"{path} has no column {name!r}{nearest(name, series.names)}")
-        chosen = [series.names.index(name) for name in settings.columns or series.names]
-        names = tuple(series.names[i] for i in chosen)
-        return Series(names, series.times, series.values[:, chosen], series.frequency, series.filled, series.cut)
+            return select(seasons(), settings.columns)
+        series = read_series(path, self.format())
+        is_new = series.frequency == WEEKDAYS and settings.calendar == "auto"
+        if is_new and settings.resume and "calendar" not in read_record(settings.out)["settings"]:
+            raise InputError(
+                f"--resume: {settings.out} was begun by a version that did not know trading days. Use --calendar "
+                "every-day to go on with it as it began"
+            )
+        return series
+
+    def format(self) -> SeriesFormat:
+        """How to read the file: as the settings ask; to score a run, as it read its own."""
+        settings = self.settings
+        asked = SeriesFormat(
+            columns=settings.columns,
+            fill=None if settings.fill == "none" else settings.fill,
+            cut=settings.cut,
+            date_format=settings.date_format,
+            decimal=settings.decimal,
+            calendar=settings.calendar,
+        )
+        scale = read_scale(settings.init_folder) if settings.init_folder is not None and settings.is_judged else None
+        if scale is None:
+            return asked
+        return replace(scale.format, fill=asked.fill, cut=asked.cut, date_format=asked.date_format)
 
     def config(self) -> TransformerConfig:
         settings = self.settings
@@ -177,7 +197,10 @@ class Forecast(Task):
             metrics=self.errors(judged),
             count=len(judged),
             unit=self.unit,
-            notes=[f"every one of the {len(judged):,} windows is scored, on values scaled by the training rows"],
+            notes=[
+                f"every one of the {len(judged):,} windows is scored, on values scaled by the training rows",
+                *self.series.notes,
+            ],
             baselines={name: {"mse": score.mse, "mae": score.mae} for name, score in reached.items()},
             curves=self.curves(),
         )
@@ -203,9 +226,11 @@ class Forecast(Task):
         unused = f", of which the last {len(series) - used:,} are not used (--splits)" if used < len(series) else ""
         cut = f"; {series.cut:,} values outside the common span cut off (--cut)" if series.cut else ""
         filled = f"{cut}; {series.filled:,} missing values filled (--fill {settings.fill})" if series.filled else cut
+        reading = {"reading": "; ".join(series.notes)} if series.notes else {}
         return {
             "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
             f"{series.frequency}{unused}{filled}",
+            **reading,
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "
             f"{len(self.valid):,} to validate, {len(self.test):,} to test",
             "model": describe_model(self.model, settings),
@@ -221,8 +246,18 @@ class Forecast(Task):
             "mean": self.scaler.mean.tolist(),
             "deviation": self.scaler.deviation.tolist(),
             "frequency": {"count": self.series.frequency.count, "unit": self.series.frequency.unit},
+            "format": self.series.format.to_dict(),
         }
         write_json(folder / SCALE, values)
+
+
+def select(series: Series, columns: Sequence[str]) -> Series:
+    """Some channels of the built-in series, by name."""
+    for name in columns:
+        if name not in series.names:
+            raise InputError(f"the built-in series has no channel {name!r}{nearest(name, series.names)}")
+    places = [series.names.index(name) for name in columns or series.names]
+    return replace(series, names=tuple(columns or series.names), values=series.values[:, places])
 
 
 def as_batch(chosen: Windows, examples: Sequence[int]) -> Batch:

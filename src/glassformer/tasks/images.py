@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.checkpoints.config import config_and_dtype
 from glassformer.checkpoints.labels import class_names, name_classes
 from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.digits import digits
-from glassformer.data.images import BICUBIC, CHANNELS, Images, Mode, Pixels, read_images
+from glassformer.data.images import CHANNELS, Images, left_out, read_images
+from glassformer.data.pixels import BICUBIC, WHITE, Mode, Pixels
 from glassformer.data.split import split
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
@@ -46,6 +48,9 @@ class ImageClasses(ClassTask):
             raise InputError(f"{len(files)} places with images to score: expected one")
         self.place = files[0] if files else settings.data
         self.knows_classes = settings.init is not None and settings.head is None
+        self.reads: ImageConfig | None = None  # what a loaded model does
+        if settings.init_folder is not None:
+            self.reads = config_and_dtype(settings.init_folder)[0].image
         if self.knows_classes:
             self.model = make_model(settings, self.config, head="class")
         self.train, self.valid, self.test = self.judged_only(files[0]) if files else self.load()
@@ -101,9 +106,8 @@ class ImageClasses(ClassTask):
         settings = self.settings
         mode: Mode | None = "grey" if settings.grey else None
         size, mode = (settings.size, mode) if like is None else (like.size, like.mode)
-        if self.knows_classes and self.model.config.image is not None:  # it also knows what it reads
-            image = self.model.config.image
-            size, mode = size or image.size, mode or ("grey" if image.channels == 1 else "rgb")
+        if self.reads is not None:
+            size, mode = size or self.reads.size, mode or ("grey" if self.reads.channels == 1 else "rgb")
         return read_images(
             path, size=size, mode=mode, skip=settings.skip_corrupt,
             image_column=settings.image_column, label_column=settings.label_column,
@@ -112,7 +116,9 @@ class ImageClasses(ClassTask):
     def config(self) -> TransformerConfig:
         """A small ViT."""
         settings, size = self.settings, self.train.size
-        patch = settings.patch or max(1, size // 4 if size <= 16 else size // 7 if size % 7 == 0 else size // 8)
+        patch = settings.patch or choose_patch(size)
+        if size % patch:
+            raise InputError(f"--patch {patch} must divide the size of the images, {size}: change it, or give --size")
         stack = StackConfig(
             **{"dropout": 0.1, "d_ff": 4 * sizes_of(settings)["d_model"], **sizes_of(settings)},
             positions="learned", activation="gelu", norm_eps=1e-12,
@@ -136,7 +142,8 @@ class ImageClasses(ClassTask):
                 "them there with --size and --grey"
             )
         if settings.init_folder is not None:
-            return read_preparation(settings.init_folder, self.model.config)
+            loaded = read_preparation(settings.init_folder, self.model.config)
+            return loaded if settings.is_judged else replace(loaded, upright=True, background=WHITE)
         some = self.train.take(range(0, len(self.train), max(1, len(self.train) // MEANS))) / 255.0  # (N, C, Y, X)
         deviation = np.maximum(some.std(axis=(0, 2, 3)), 1e-3)
         return Preparation(
@@ -146,6 +153,7 @@ class ImageClasses(ClassTask):
             scale=1 / 255,
             mean=tuple(round(float(value), 4) for value in some.mean(axis=(0, 2, 3))),
             deviation=tuple(round(float(value), 4) for value in deviation),
+            background=WHITE,
         )
 
     def batches(self, epoch: int) -> list[list[int]]:
@@ -205,7 +213,8 @@ class ImageClasses(ClassTask):
     def evaluate(self) -> Scores:
         images = self.judged
         names = [str(file) for file in images.files] or [f"image {i}" for i in range(len(images))]
-        return self.score(*self.judge(images), names, self.baselines(images))
+        notes = [left_out(images.skipped, len(images) + len(images.skipped))] if images.skipped else []
+        return self.score(*self.judge(images), names, self.baselines(images), notes)
 
     def baselines(self, images: Images) -> dict[str, dict[str, float]]:
         """Always the most frequent class; the class whose mean image is nearest."""
@@ -226,14 +235,39 @@ class ImageClasses(ClassTask):
     def describe(self) -> dict[str, str]:
         settings, size = self.settings, self.train.size
         tested = f", {len(self.test):,} to test" if self.test is not None else ""
-        skipped = {file for images in (self.train, self.valid, self.test) if images for file in images.skipped}
-        some = ", ".join(str(file) for file in sorted(skipped)[:3]) + (", ..." if len(skipped) > 3 else "")
-        left_out = f"; {len(skipped):,} that cannot be read were left out (--skip-corrupt): {some}" if skipped else ""
-        return {
+        said = {
             "data": f"{self.origin}: {len(self.train):,} images to train on, {len(self.valid):,} held out{tested}, of "
-            f"{size}x{size} pixels, {len(self.names)} classes{left_out}",
-            "model": describe_model(self.model, settings),
+            f"{size}x{size} pixels, {len(self.names)} classes",
         }
+        if notes := self.notes():
+            said["images"] = "; ".join(notes)
+        return said | {"model": describe_model(self.model, settings)}
+
+    def notes(self) -> list[str]:
+        """What was done to the files: how they came to one size and one mode, and what was left out."""
+        parts = [images for images in (self.train, self.valid, self.test) if images is not None]
+        notes = []
+        for found in {id(images.found): images.found for images in parts if images.found is not None}.values():
+            if not found.are_alike or self.train.size not in {look.width for look in found.looks}:
+                chosen = "" if self.settings.size or self.reads else " (--size chooses another size)"
+                notes.append(
+                    f"{found.sizes()} brought to {self.train.size}x{self.train.size}{chosen}, {self.resizing()}"
+                )
+            upright, background = self.preparation.upright, self.preparation.background
+            notes += found.notes(self.train.mode, upright=upright, background=background)
+        skipped = sorted({file for images in parts for file in images.skipped})
+        if skipped:
+            total = len(skipped) + sum(map(len, parts))
+            notes.append(left_out(skipped, total))
+        return notes
+
+    def resizing(self) -> str:
+        """How an image comes to the size of the model."""
+        if isinstance(self.preparation.resize, int):
+            return "by its shorter side, the ends of the longer one cut off"
+        return (
+            "both sides, whatever its shape" if self.preparation.crop is None else "both sides, then cut to its centre"
+        )
 
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [
@@ -242,6 +276,19 @@ class ImageClasses(ClassTask):
 
     def write_beside(self, folder: Path) -> None:
         write_preparation(self.preparation, folder, self.model.config)
+
+
+def choose_patch(size: int) -> int:
+    """A quarter of a small image, else a seventh or an eighth; where that does not divide it, what comes near."""
+    usual = max(1, size // 4 if size <= 16 else size // 7 if size % 7 == 0 else size // 8)
+    if size % usual == 0:
+        return usual
+    fitting = [patch for patch in range(1, size + 1) if size % patch == 0 and 4 <= size // patch <= 16]
+    if not fitting:
+        raise InputError(
+            f"images of {size} pixels a side cannot be cut into equal patches. Use --size {size - size % 8}"
+        )
+    return min(fitting, key=lambda patch: abs(size // patch - 8))
 
 
 def built_in(held_out: bool) -> Images:

@@ -53,6 +53,12 @@ class EvalSettings(Settings):
     """Tokens that a language model sees at a time."""
     truncate: bool = False
     """Cut longer texts; without it, they are an error."""
+    fill: Literal["previous", "interpolate"] | None = None
+    """What to put where values or dates of a series are missing."""
+    date_format: str | None = None
+    """How the dates of a series are written, such as %d/%m/%Y."""
+    skip_corrupt: bool = False
+    """Leave out files that cannot be read as images, and say which."""
 
     @property
     def changes(self) -> dict[str, Any]:
