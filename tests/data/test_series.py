@@ -85,8 +85,11 @@ def test_the_last_days_of_months_are_even_steps(tmp_path: Path) -> None:
         (("5.693", "inf"), r"line 3, column 'HUFL': 'inf' is not a number"),
         (("5.693", ""), r"line 3, column 'HUFL': no value\. Use --fill interpolate or --fill previous"),
         (("27.787", "nan"), r"line 3, column 'OT': no value, and 1 more values are missing\. Use --fill"),
-        (("2016-07-01 02:00:00", "01.07.2016"), r"line 4: '01.07.2016' is not a date, or not written as those before it"),
-        (("2016-07-01 02:00:00", "2016-07-32"), r"line 4: '2016-07-32' is not a date, .*\(year first, as in '2016-07-01"),
+        (
+            ("2016-07-01 02:00:00", "01.07.2016"),
+            r"line 4: '01.07.2016' is not a date, or not written as those before it",
+        ),
+        (("2016-07-01 02:00:00", "2016-07-32"), r"line 4: '2016-07-32' is not a date, .*\(ISO 8601, as in '2016-07-01"),
         (("2016-07-01 02", "2016-07-01 01"), r"line 4: 2016-07-01 01:00:00 is there twice, first on line 3"),
         (("2016-07-01 02", "2016-06-01 02"), r"line 4: 2016-06-01 02:00:00 comes after 2016-07-01 01:00:00 of line 3"),
         (("2016-07-01 03", "2016-07-01 07"), r"between lines 4 and 5: a gap from .*, 4 steps of 1 hour missing"),

@@ -34,10 +34,10 @@ MOST_NAMED = 10  # files of one sentence
 LARGEST_CHOSEN = 64  # pixels to a side that are chosen for pictures of different sizes
 ASK_FOR_SKIP = "use --skip-corrupt to leave out what cannot be read"
 FACTS: dict[Fact, str] = {
-    "rotated": "{} turned upright, as their EXIF data say",
-    "deep": "{} of 16 bits cut to the upper 8 (65535 becomes 255)",
-    "cmyk": "{} in CMYK turned into RGB without a colour profile",
-    "frames": "{} of several frames, of which the first is used",
+    "rotated": "{} are turned upright by their EXIF data",
+    "deep": "{} of 16 bits a channel are scaled to 8 (65535 becomes 255)",
+    "cmyk": "{} in CMYK are converted to RGB without a colour profile",
+    "frames": "{} have several frames: the first is used",
 }
 
 
@@ -68,16 +68,16 @@ class Found:
             del counts["rotated"]
         said = [text.format(f"{counts[fact]:,}") for fact, text in FACTS.items() if counts[fact]]
         if counts["transparent"]:
-            done = "dropped" if background is None else f"put on {background}"
-            said.append(f"the transparency of {counts['transparent']:,} {done}")
+            done = "lose their transparency" if background is None else f"are transparent: put on {background}"
+            said.append(f"{counts['transparent']:,} {done}")
         other = sum(count for look, count in self.looks.items() if look.mode != mode)
         if other and mode == "rgb":
-            said.append(f"{other:,} grey ones read as colour, as the others are (--grey reads all as grey)")
+            said.append(f"{other:,} grey ones are read as colour, like the others (--grey reads all as grey)")
         elif other:
-            said.append(f"{other:,} in colour read as grey")
+            said.append(f"{other:,} in colour are read as grey")
         if self.system:
             names = ", ".join(sorted(set(self.system))[:3])
-            said.append(f"{len(self.system):,} files of the system passed over ({names})")
+            said.append(f"{len(self.system):,} system files are skipped ({names})")
         return said
 
 
@@ -239,7 +239,7 @@ def some_of(names: Sequence[str]) -> str:
 def left_out(files: Sequence[Path], total: int) -> str:
     """A sentence about files that were skipped."""
     names = some_of([str(file) for file in files])
-    return f"{len(files):,} of {total:,} files cannot be read and were left out (--skip-corrupt): {names}"
+    return f"{len(files):,} of {total:,} files cannot be read and are left out (--skip-corrupt): {names}"
 
 
 def open_parts(

@@ -264,13 +264,10 @@ def decide_numbers(table: Cells, columns: Sequence[int], form: SeriesFormat) -> 
         decimal = form.decimal
     else:
         decimal = table.decide_decimal(columns, form.decimal)
-    if not any("," in row[i] for row in table.rows for i in columns):
-        return decimal, ("points stand between thousands, as in 1.234",) if decimal == "comma" else ()
-    return decimal, (
-        "commas are decimal marks, as in 1.234,5"
-        if decimal == "comma"
-        else "commas stand between thousands, as in 1,234.5",
-    )
+    marks = {mark for mark in ",." if any(mark in row[i] for row in table.rows for i in columns)}
+    if decimal == "comma" and marks:
+        return decimal, ("commas are decimal marks, as in 1.234,5",)
+    return decimal, ("commas stand between thousands, as in 1,234.5",) if "," in marks else ()
 
 
 def regular(
@@ -370,8 +367,8 @@ def check_gaps(table: Cells, times: list[datetime], lines: list[int], places: li
     elif frequency.unit == "second" and frequency.count < 86_400 and len(gaps) >= SESSIONS:
         if all(times[i].date() > times[i - 1].date() for i in gaps):
             advice = (
-                "All gaps are over nights or weekends, as with hours of trading, which cannot be forecast by the hour. "
-                f"Use one row a day, or fill the gaps: {ASK_FOR_FILL}"
+                "All gaps are over nights or weekends, as in trading hours, which cannot be forecast by the hour. Use "
+                "one row a day, or --fill previous to fill the gaps"
             )
     elif frequency == Frequency(86_400, "second") and are_weekdays(times):
         advice = "All rows are on weekdays: if the others are holidays, use --calendar weekdays. " + ASK_FOR_FILL

@@ -199,7 +199,7 @@ class Forecast(Task):
             unit=self.unit,
             notes=[
                 f"every one of the {len(judged):,} windows is scored, on values scaled by the training rows",
-                *self.series.notes,
+                *(self.notes() if self.settings.is_judged else ()),  # a training has said them before
             ],
             baselines={name: {"mse": score.mse, "mae": score.mae} for name, score in reached.items()},
             curves=self.curves(),
@@ -224,17 +224,25 @@ class Forecast(Task):
         origin = settings.data or "a simulated town's utilities, hour by hour (no --data was given)"
         used = sum(settings.splits) or len(series)
         unused = f", of which the last {len(series) - used:,} are not used (--splits)" if used < len(series) else ""
-        cut = f"; {series.cut:,} values outside the common span cut off (--cut)" if series.cut else ""
-        filled = f"{cut}; {series.filled:,} missing values filled (--fill {settings.fill})" if series.filled else cut
+        repaired = "".join(f"; {note}" for note in self.repairs())
         reading = {"reading": "; ".join(series.notes)} if series.notes else {}
         return {
             "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
-            f"{series.frequency}{unused}{filled}",
+            f"{series.frequency}{unused}{repaired}",
             **reading,
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "
             f"{len(self.valid):,} to validate, {len(self.test):,} to test",
             "model": describe_model(self.model, settings),
         }
+
+    def repairs(self) -> list[str]:
+        series, fill = self.series, self.series.format.fill
+        cut = [f"{series.cut:,} values outside the common span cut off (--cut)"] if series.cut else []
+        return cut + ([f"{series.filled:,} missing values filled (--fill {fill})"] if series.filled else [])
+
+    def notes(self) -> list[str]:
+        """What was decided and done in reading the file."""
+        return [*self.series.notes, *self.repairs()]
 
     def try_next(self, out: Path) -> list[list[str]]:
         file = str(self.settings.data or "yours.csv")

@@ -213,7 +213,7 @@ class ImageClasses(ClassTask):
     def evaluate(self) -> Scores:
         images = self.judged
         names = [str(file) for file in images.files] or [f"image {i}" for i in range(len(images))]
-        notes = [left_out(images.skipped, len(images) + len(images.skipped))] if images.skipped else []
+        notes = self.notes() if self.settings.is_judged else []  # a training has said them before
         return self.score(*self.judge(images), names, self.baselines(images), notes)
 
     def baselines(self, images: Images) -> dict[str, dict[str, float]]:
@@ -249,10 +249,9 @@ class ImageClasses(ClassTask):
         notes = []
         for found in {id(images.found): images.found for images in parts if images.found is not None}.values():
             if not found.are_alike or self.train.size not in {look.width for look in found.looks}:
-                chosen = "" if self.settings.size or self.reads else " (--size chooses another size)"
-                notes.append(
-                    f"{found.sizes()} brought to {self.train.size}x{self.train.size}{chosen}, {self.resizing()}"
-                )
+                chosen = "" if self.settings.size or self.reads else " (choose with --size)"
+                side = self.train.size
+                notes.append(f"{found.sizes()} pixels are brought to {side}x{side}{chosen}: {self.resizing()}")
             upright, background = self.preparation.upright, self.preparation.background
             notes += found.notes(self.train.mode, upright=upright, background=background)
         skipped = sorted({file for images in parts for file in images.skipped})
@@ -264,10 +263,8 @@ class ImageClasses(ClassTask):
     def resizing(self) -> str:
         """How an image comes to the size of the model."""
         if isinstance(self.preparation.resize, int):
-            return "by its shorter side, the ends of the longer one cut off"
-        return (
-            "both sides, whatever its shape" if self.preparation.crop is None else "both sides, then cut to its centre"
-        )
+            return "the shorter side is scaled, the longer one cut at both ends"
+        return "both sides are scaled" + ("" if self.preparation.crop is None else ", and the centre cut out")
 
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [

@@ -54,13 +54,14 @@ def are_weekdays(times: Sequence[datetime]) -> bool:
 
 
 def are_trading_days(times: Sequence[datetime]) -> bool:
-    """Whether a daily series has no weekends and most weekdays, over at least one weekend."""
+    """Whether a daily series has no weekends and, but for long gaps, most weekdays, over at least one weekend."""
     if len(times) < 2 or not are_weekdays(times):
         return False
-    possible = count_weekdays(times[0], times[-1]) + 1
-    has_weekend = (times[-1].date() - times[0].date()).days + 1 > possible
-    is_daily = 2 * sum(after - before == DAY for before, after in pairwise(times)) >= len(times) - 1
-    return has_weekend and is_daily and len(times) >= (1 - MOST_HOLIDAYS) * possible
+    steps = [(count_weekdays(before, after), (after - before).days) for before, after in pairwise(times)]
+    has_weekend = any(days > weekdays for weekdays, days in steps)
+    is_daily = 2 * sum(days == 1 for _, days in steps) >= len(steps)
+    possible = sum(weekdays for weekdays, _ in steps if weekdays <= LONGEST_HOLIDAY + 1)
+    return has_weekend and is_daily and len(steps) >= (1 - MOST_HOLIDAYS) * possible
 
 
 def count_weekdays(first: datetime, last: datetime) -> int:

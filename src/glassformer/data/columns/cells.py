@@ -144,7 +144,7 @@ class Cells:
         cells = {number: self.rows[row][number].strip() for number, row in texts.items()}
         number, row = next(iter(texts.items()))
         what = f"{self.place(row)}, column {self.names[number]!r}: {cells[number]!r} is not a number"
-        what += f" ({why_no_number(cells[number])}), and so is most of the column"
+        what += f" ({why_no_number(cells[number])}), nor is most of the column"
         if len(texts) > 1:
             said = (f"{self.names[i]!r} ({cell[:30]!r}: {why_no_number(cell)})" for i, cell in cells.items())
             what = f"{self.path}: these columns are not numbers: {', '.join(said)}"

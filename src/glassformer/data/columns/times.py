@@ -31,6 +31,7 @@ CLOCK = (
 )
 EPOCHS = {"seconds": (9, 10, 1), "milliseconds": (12, 13, 10**3), "microseconds": (15, 16, 10**6),
           "nanoseconds": (18, 19, 10**9)}  # fmt: skip
+ISO = "ISO 8601"
 FIRST_SHORT_YEAR = 69  # 69 is 1969 and 68 is 2068, as in POSIX
 UNKNOWN_ZONE = re.compile(r".*\d\s*([A-Z]{2,5})")
 EXCEL_DAY = re.compile(r"[2-5]\d{4}(?:\.\d+)?")
@@ -144,6 +145,8 @@ def read_times(
         return Column(times, "", notes)
     found, reached = {}, {}
     for name, read in READERS.items():
+        if ISO in found:  # which is never read otherwise
+            break
         times = []
         for cell in cells:
             time = read(cell)
@@ -171,7 +174,7 @@ def read_epoch(cell: str, unit: str) -> datetime | None:
 
 
 def read_iso(cell: str) -> datetime | None:
-    """What the standard library reads beyond these, such as weeks: 2024-W52-2."""
+    """What the standard library reads, and quickly: 2024-12-31T23:00:00+09:00, 20241231, 2024-W52-2."""
     try:
         return datetime.fromisoformat(cell)
     except ValueError:
@@ -213,9 +216,9 @@ def as_zone(text: str) -> timezone:
 
 
 READERS: dict[str, Callable[[str], datetime | None]] = {
+    ISO: read_iso,
     **{style.name: style.read for style in STYLES},
     **{f"{unit} since 1970": partial(read_epoch, unit=unit) for unit in EPOCHS},
-    "ISO 8601": read_iso,
 }
 
 
@@ -271,7 +274,7 @@ def settle_zones(times: list[datetime], place: Callable[[int], str]) -> tuple[li
 
 
 def say_style(name: str, cells: Sequence[str]) -> tuple[str, ...]:
-    usual = {style.name for style in STYLES if style.is_usual} | {"ISO 8601"}
+    usual = {style.name for style in STYLES if style.is_usual} | {ISO}
     return () if name in usual else (f"dates are read as {name} ({cells[0]} to {cells[-1]})",)
 
 
