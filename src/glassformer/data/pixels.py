@@ -89,6 +89,9 @@ def decode(
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise InputError("reading pictures needs pillow: pip install 'glassformer[vision]'") from None
+    if formats is not None:
+        Image.init()
+        formats = tuple(name for name in formats if name in Image.OPEN)  # what this Pillow can read of them
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(source, formats=formats) as image:
             check(*image.size)

@@ -189,8 +189,8 @@ class Forecast(Task):
         return Scores(metrics=self.errors(self.judged, numbers), count=len(numbers), unit=self.unit)
 
     def evaluate(self) -> Scores:
-        judged = self.judged
-        reached = {f"seasonal naive, {self.settings.period}": seasonal_naive(judged, self.settings.period)}
+        judged, period = self.judged, min(self.settings.period, self.settings.length)
+        reached = {f"seasonal naive, {period}": seasonal_naive(judged, period)}
         if self.is_trained_on:
             reached["linear"] = linear_forecast(self.train, judged)
         return Scores(

@@ -379,7 +379,7 @@ class ForecastSettings(TaskSettings):
     stride: int = 8
     """Values from the beginning of one patch to that of the next."""
     period: int = 24
-    """The season of the seasonal-naive baseline."""
+    """The season of the seasonal-naive baseline; --length if that is shorter."""
     instance_norm: bool = True
     """Bring each window to mean 0 and deviation 1, and its forecast back (Kim et al., 2022)."""
     loss: Literal["mse", "mae", "huber"] = "mse"

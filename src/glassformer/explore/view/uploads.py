@@ -23,7 +23,7 @@ from glassformer.predict.series import Scale, as_values, read_as_trained
 SIDE = 4096  # of the largest square image
 LONGEST = 20  # times as long as wide
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # or what it logs of an odd file goes to the terminal
-FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF")
 ADVICE = {ASK_FOR_FILL: "Complete the table", ASK_FOR_CUT: "Give all series the same span"}  # a page has no flags
 
 
