@@ -71,10 +71,13 @@ class Found:
             done = "lose their transparency" if background is None else f"are transparent: put on {background}"
             said.append(f"{counts['transparent']:,} {done}")
         other = sum(count for look, count in self.looks.items() if look.mode != mode)
-        if other and mode == "rgb":
-            said.append(f"{other:,} grey ones are read as colour, like the others (--grey reads all as grey)")
-        elif other:
-            said.append(f"{other:,} in colour are read as grey")
+        mixed = ", like the others (--grey reads all as grey)" if other < sum(self.looks.values()) else ""
+        if other:
+            said.append(
+                f"{other:,} grey ones are read as colour{mixed}"
+                if mode == "rgb"
+                else f"{other:,} in colour are read as grey"
+            )
         if self.system:
             names = ", ".join(sorted(set(self.system))[:3])
             said.append(f"{len(self.system):,} system files are skipped ({names})")

@@ -195,8 +195,7 @@ def read_series(path: Path, form: SeriesFormat = ANY, *, fill: Fill | None = Non
     """The series of a table; `fill` and `cut`, here or in its format, repair what would otherwise be an error."""
     form = replace(form, fill=fill or form.fill, cut=cut or form.cut)
     table = Cells.read(path)
-    series = read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
-    return replace(series, notes=(*table.notes, *series.notes))
+    return read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
 
 
 def read_wide(table: Cells, form: SeriesFormat) -> Series:

@@ -31,7 +31,6 @@ class Cells:
     names: list[str]
     rows: list[list[str]]
     lines: list[int]
-    notes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> "Cells":
@@ -49,8 +48,7 @@ class Cells:
                 lines.append(row.line)
         if not rows:
             raise InputError(f"{path} has a header and no rows")
-        blank = len(table.rows) - len(rows)
-        return cls(path, names, rows, lines, (f"{blank:,} empty rows were left out",) if blank else ())
+        return cls(path, names, rows, lines)
 
     def place(self, row: int) -> str:
         return f"{self.path}, line {self.lines[row]}"
