@@ -468,6 +468,16 @@ SERIES = {
         "{path}, line 3: 2024-01-01 00:00:00 is there twice, first on line 2. If the file has several series below "
         "each other, call its columns unique_id, ds, y",
     ),
+    "a year that means for ever": Case(
+        numbered(["2024-01-01", "2024-01-02", "9999-12-31"]),
+        "{path}, line 4: the year 9999 is out of reach. Correct it, or leave the row out",
+    ),
+    "a wrong year among seconds that are to be filled": Case(
+        numbered(["2024-01-01 00:00:00", "2024-01-01 00:00:01", "2924-01-01 00:00:02"]),
+        "{path}, line 4: 2924-01-01 00:00:02 is 28,401,235,201 steps of 1 second after 2024-01-01 00:00:01, too "
+        "many to fill. Correct the date, or leave the row out",
+        {"fill": "previous"},
+    ),
     "two shares below each other, one of them": Case(
         table(
             "unique_id,ds,y",
@@ -526,6 +536,8 @@ def test_what_one_file_decided_settles_another(tmp_path: Path) -> None:
         read_series(path)
     path.write_text(numbered(ISO), encoding="utf-8")  # with weekends, the year first
     check(read_series(path, kept), DAILY)
+    path.write_text(numbered(times(20, "%Y-%m-%d", step=timedelta(days=7))), encoding="utf-8")  # Mondays
+    assert str(read_series(path, kept).frequency) == "7 days"
 
 
 def test_dates_go_on_over_weekends_and_at_the_ends_of_months(tmp_path: Path) -> None:

@@ -237,6 +237,24 @@ def test_eval_says_how_it_read_and_takes_flags(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.splitlines()[1].startswith("2024-05-10,")
 
 
+def test_other_channels_are_told_without_flags_that_predict_lacks(tmp_path: Path) -> None:
+    file, out = write_days(tmp_path / "days.csv"), tmp_path / "run"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in {**SIZES, **WINDOWS}.items()]
+    flags += ["--steps=1", "--warmup=1", "--columns=Kurs", "--fill=previous"]
+    assert run("train", "forecast", "--data", file, "--out", out, *flags) == 0
+    file.write_text(file.read_text(encoding="utf-8").replace("Kurs", "Preis"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"'A' is not a number .* Give the file the columns of the training: Kurs$"):
+        gf.pipeline(out)(file)
+
+
+def test_values_that_prediction_refuses_training_refuses(table: Path, tmp_path: Path) -> None:
+    lines = table.read_text(encoding="utf-8").splitlines()
+    lines[7] = lines[7].rsplit(",", 1)[0] + ",1e39"
+    (tmp_path / "large.csv").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(InputError, match="row 7 of channel 2 is inf, which is too large to compute with"):
+        made(tmp_path / "large.csv")
+
+
 def test_a_format_without_a_year_is_refused() -> None:
     for text in ("%d/%m", "%Q", "day"):
         with pytest.raises(InputError, match=r"--date-format is .*: expected a format with a year, such as %d/%m/%Y"):

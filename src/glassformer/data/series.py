@@ -42,6 +42,8 @@ Values = NDArray[np.float32]
 LONG = ("unique_id", "ds", "y")
 ASK_FOR_FILL = "Use --fill interpolate or --fill previous, or complete the file"
 ASK_FOR_CUT = "Use --cut to keep the span that all series share"
+SAME_SPAN = "Give all series the same span"  # where a file is read as another was, there are no flags
+MOST_FILLED = 100  # times as many rows as there are; more of them come of a wrong date
 SESSIONS = 3  # gaps over midnight that look like hours of trading
 
 
@@ -214,7 +216,9 @@ def read_wide(table: Cells, form: SeriesFormat) -> Series:
         cells, table.place, column=table.names[when[0]], date_format=form.date_format, remembered=form.dates
     )
     decimal, written = decide_numbers(table, columns, form)
-    values = table.numbers(columns, decimal)  # (T, C)
+    trained = f"Give the file the columns of the training: {', '.join(form.columns)}" if form.columns else ""
+    advice = trained or "Leave it out of the file"
+    values = table.numbers(columns, decimal, advice if form.remembered else "")  # (T, C)
     names = [table.names[i] for i in columns]
     form = replace(form, dates=column.style or None, decimal=decimal if written else form.decimal)
     series = regular(table, names, column.times, values, table.lines, form)
@@ -248,7 +252,7 @@ def read_long(table: Cells, form: SeriesFormat) -> Series:
         )
         for name, rows in groups.items()
     ]  # fmt: skip
-    joined = side_by_side(table.path, series, form.cut)
+    joined = side_by_side(table.path, series, form)
     said = dict.fromkeys(note for one in series for note in one.notes)
     return replace(joined, notes=(*column.notes, *written, *said))
 
@@ -296,7 +300,13 @@ def regular(
             f"after {times[0]} of line {lines[0]}, and most rows are. Correct it, or leave the row out"
         )
     if form.fill is None:
-        check_gaps(table, times, lines, places, frequency)
+        check_gaps(table, times, lines, places, frequency, form)
+    elif places[-1] >= MOST_FILLED * len(places) + MOST_FILLED:
+        row = max(range(1, len(places)), key=lambda row: places[row] - places[row - 1])
+        raise InputError(
+            f"{table.path}, line {lines[row]}: {times[row]} is {places[row] - places[row - 1]:,} steps of {frequency} "
+            f"after {times[row - 1]}, too many to fill. Correct the date, or leave the row out"
+        )
     whole = np.full((places[-1] + 1, len(names)), np.nan)
     whole[places] = values
     filled = int(np.isnan(whole).sum())
@@ -311,7 +321,9 @@ def regular(
         )
     kept = replace(form, columns=(), remembered=True, calendar="weekdays" if frequency == WEEKDAYS else "every-day")
     even = even_times(times, places, frequency)
-    return Series(tuple(names), even, whole.astype(np.float32), frequency, filled, format=kept, notes=tuple(notes))
+    with np.errstate(over="ignore"):  # what is too large is refused where it is computed with
+        rows = whole.astype(np.float32)
+    return Series(tuple(names), even, rows, frequency, filled, format=kept, notes=tuple(notes))
 
 
 def calendar_of(table: Cells, times: list[datetime], lines: list[int], form: SeriesFormat) -> Calendar:
@@ -352,7 +364,9 @@ def check_missing(
         raise InputError(f"{table.path}, line {lines[row]}, column {names[column]!r}: no value{more}. {ASK_FOR_FILL}")
 
 
-def check_gaps(table: Cells, times: list[datetime], lines: list[int], places: list[int], frequency: Frequency) -> None:
+def check_gaps(
+    table: Cells, times: list[datetime], lines: list[int], places: list[int], frequency: Frequency, form: SeriesFormat
+) -> None:
     """Steps without a row are an error: which is the first, how many there are, and what may be the reason."""
     gaps = [row for row in range(1, len(places)) if places[row] > places[row - 1] + 1]
     if not gaps:
@@ -369,7 +383,7 @@ def check_gaps(table: Cells, times: list[datetime], lines: list[int], places: li
                 "All gaps are over nights or weekends, as in trading hours, which cannot be forecast by the hour. Use "
                 "one row a day, or --fill previous to fill the gaps"
             )
-    elif frequency == Frequency(86_400, "second") and are_weekdays(times):
+    elif frequency == Frequency(86_400, "second") and are_weekdays(times) and not form.remembered:
         advice = "All rows are on weekdays: if the others are holidays, use --calendar weekdays. " + ASK_FOR_FILL
     raise InputError(
         f"{table.path}, between lines {lines[row - 1]} and {lines[row]}: a gap from {times[row - 1]} to "
@@ -393,7 +407,7 @@ def fill_column(column: NDArray[np.float64], fill: Fill | None, where: str) -> N
     return column[known[np.searchsorted(known, np.arange(len(column)), side="right") - 1]]
 
 
-def side_by_side(path: Path, columns: list[Series], cut: bool) -> Series:
+def side_by_side(path: Path, columns: list[Series], form: SeriesFormat) -> Series:
     """Series of one span as the columns of one; those of unequal spans are cut to what they share, if asked for."""
     first = columns[0]
     for other in columns[1:]:
@@ -402,10 +416,10 @@ def side_by_side(path: Path, columns: list[Series], cut: bool) -> Series:
                 f"{path}: {first.names[0]!r} has steps of {first.frequency} and {other.names[0]!r} of "
                 f"{other.frequency}. Read series of different steps from different files"
             )
-        if not cut and (other.times[0] != first.times[0] or other.times[-1] != first.times[-1]):
+        if not form.cut and (other.times[0] != first.times[0] or other.times[-1] != first.times[-1]):
             raise InputError(
                 f"{path}: {first.names[0]!r} goes from {first.times[0]} to {first.times[-1]}, {other.names[0]!r} "
-                f"from {other.times[0]} to {other.times[-1]}. {ASK_FOR_CUT}"
+                f"from {other.times[0]} to {other.times[-1]}. {SAME_SPAN if form.remembered else ASK_FOR_CUT}"
             )
     start, end = max(column.times[0] for column in columns), min(column.times[-1] for column in columns)
     kept = [(column.times >= start) & (column.times <= end) for column in columns]

@@ -20,6 +20,7 @@ from glassformer.checkpoints.run import is_run, read_record
 from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.data.columns.calendar import Frequency, times_after
+from glassformer.data.columns.numbers import Decimal
 from glassformer.data.series import ANY, Fill, Scaler, Series, SeriesFormat, Values, read_series
 from glassformer.errors import InputError
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
@@ -79,18 +80,22 @@ def frequency_in(values: Mapping[str, Any]) -> Frequency | None:
 
 
 def read_as_trained(
-    path: Path, scale: Scale | None, *, fill: Fill | None = None, date_format: str | None = None
+    path: Path,
+    scale: Scale | None,
+    *,
+    fill: Fill | None = None,
+    date_format: str | None = None,
+    decimal: Decimal | None = None,
 ) -> Series:
     """A file as the training read its own: its channels, dates, numbers and calendar, its gaps filled alike."""
-    if scale is None:
-        return read_series(path, SeriesFormat(date_format=date_format), fill=fill)
-    form = scale.format if date_format is None else replace(scale.format, date_format=date_format)
+    form = SeriesFormat(remembered=True) if scale is None else scale.format
+    form = replace(form, date_format=date_format or form.date_format, decimal=decimal or form.decimal)
     series = of_training(read_series(path, form, fill=fill), scale)
     notes = [*series.notes]
     if series.filled:
         told = "" if fill else ", as in training"
         notes.append(f"{series.filled:,} missing values were filled (--fill {fill or form.fill}{told})")
-    if scale.frequency not in (None, series.frequency):
+    if scale is not None and scale.frequency not in (None, series.frequency):
         notes.append(f"the rows are {series.frequency} apart, and those of the training {scale.frequency}")
     return replace(series, notes=tuple(notes))
 
@@ -109,6 +114,7 @@ class SeriesPreparer:
         *,
         fill: Fill | None = None,
         date_format: str | None = None,
+        decimal: Decimal | None = None,
         name: str | None = None,
     ) -> Prepared:
         """The last window of a file, of a `Series`, or of values (time, channels) or (time)."""
@@ -116,7 +122,7 @@ class SeriesPreparer:
         assert config is not None
         if isinstance(given, str | Path):
             name = Path(given).name if name is None else name
-            given = read_as_trained(Path(given), self.scale, fill=fill, date_format=date_format)
+            given = read_as_trained(Path(given), self.scale, fill=fill, date_format=date_format, decimal=decimal)
         elif fill is not None:
             raise InputError("fill is for a file: values that are given as they are have nothing missing")
         values, names, times = self.read(given)
@@ -176,9 +182,10 @@ def forecast(
     *,
     fill: Fill | None = None,
     date_format: str | None = None,
+    decimal: Decimal | None = None,
 ) -> Values:
     """How a series goes on: (horizon, channels). It is a file, a `Series`, or values (time, channels) or (time)."""
-    prepared = SeriesPreparer(model, scale).prepare(given, fill=fill, date_format=date_format)
+    prepared = SeriesPreparer(model, scale).prepare(given, fill=fill, date_format=date_format, decimal=decimal)
     logits = prepared.run(model).logits
     assert logits is not None
     return future_of(prepared, logits)
@@ -231,9 +238,14 @@ def check_values(model: Transformer, values: Values) -> None:
         )
     if config.channels not in (None, values.shape[1]):
         raise InputError(f"the series has {values.shape[1]} channels: expected {config.channels}")
-    wrong = np.argwhere(~(np.abs(values[-config.length :]) <= LARGEST))
+    check_numbers(values, start=len(values) - config.length)
+
+
+def check_numbers(values: Values, *, start: int = 0) -> None:
+    """Refuses what a model cannot compute with, from a row on."""
+    wrong = np.argwhere(~(np.abs(values[start:]) <= LARGEST))
     if len(wrong):
-        row, channel = len(values) - config.length + int(wrong[0][0]), int(wrong[0][1])
+        row, channel = start + int(wrong[0][0]), int(wrong[0][1])
         value = values[row, channel]
         if np.isnan(value):
             raise InputError(f"the series has {value} at row {row}: expected numbers only")

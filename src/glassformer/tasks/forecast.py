@@ -23,7 +23,7 @@ from glassformer.data.series import Scaler, Series, SeriesFormat, Windows, read_
 from glassformer.errors import InputError, nearest
 from glassformer.generation.choose_engine import Work
 from glassformer.io import write_json
-from glassformer.predict.series import SCALE, read_scale
+from glassformer.predict.series import SCALE, check_numbers, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.registry import TASKS
@@ -51,6 +51,7 @@ class Forecast(Task):
         path = files[0] if files else settings.data
         self.series = self.read(path)
         rows = self.series.values
+        check_numbers(rows)
         if files:
             assert settings.init_folder is not None  # what is scored is loaded
             self.scaler = self.scaler_of(settings.init_folder)
@@ -95,7 +96,8 @@ class Forecast(Task):
         scale = read_scale(settings.init_folder) if settings.init_folder is not None and settings.is_judged else None
         if scale is None:
             return asked
-        return replace(scale.format, fill=asked.fill, cut=asked.cut, date_format=asked.date_format)
+        decimal = asked.decimal or scale.format.decimal
+        return replace(scale.format, fill=asked.fill, cut=asked.cut, date_format=asked.date_format, decimal=decimal)
 
     def config(self) -> TransformerConfig:
         settings = self.settings

@@ -57,6 +57,8 @@ class EvalSettings(Settings):
     """What to put where values or dates of a series are missing."""
     date_format: str | None = None
     """How the dates of a series are written, such as %d/%m/%Y."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
     skip_corrupt: bool = False
     """Leave out files that cannot be read as images, and say which."""
 

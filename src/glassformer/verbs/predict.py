@@ -70,6 +70,8 @@ class PredictSettings(Settings):
     """What to put where a series to forecast has no value or no row; as in training, if not given."""
     date_format: str | None = None
     """How the dates of a series to forecast are written, such as %d/%m/%Y; found from the column, if not given."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether the numbers of a series to forecast are written 1,234.5 or 1.234,5; found, if not given."""
     batch_tokens: int | None = None
     """Tokens computed together, padding included; 4,096 if not given. Lower it if memory runs out."""
     guesses: int | None = None
@@ -110,7 +112,16 @@ class PredictSettings(Settings):
     @property
     def options(self) -> dict[str, Any]:
         """What else a model can be told, of the flags that were given."""
-        names = ("source_language", "target_language", "question", "fill", "date_format", "batch_tokens", "guesses")
+        names = (
+            "source_language",
+            "target_language",
+            "question",
+            "fill",
+            "date_format",
+            "decimal",
+            "batch_tokens",
+            "guesses",
+        )
         values = {"chat": self.chat or None, **{name: getattr(self, name) for name in names}}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -231,4 +242,7 @@ def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Ser
             f"{len(settings.texts)} files were given: this model forecasts one at a time. Give one CSV file"
         )
     file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
-    return read_as_trained(file, scale, fill=settings.fill, date_format=settings.date_format), str(file)
+    series = read_as_trained(
+        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal
+    )
+    return series, str(file)

@@ -49,8 +49,9 @@ def lay_out(times: Sequence[datetime], calendar: Calendar) -> tuple[Frequency, l
 
 
 def are_weekdays(times: Sequence[datetime]) -> bool:
-    """Whether all times are at one time of day, and none on a Saturday or Sunday."""
-    return all(time.weekday() < 5 and time.time() == times[0].time() for time in times)
+    """Whether most rows are a day apart, at one time of day, and none is on a Saturday or Sunday."""
+    is_daily = 2 * sum(after - before == DAY for before, after in pairwise(times)) >= len(times) - 1
+    return is_daily and all(time.weekday() < 5 and time.time() == times[0].time() for time in times)
 
 
 def are_trading_days(times: Sequence[datetime]) -> bool:
@@ -59,9 +60,8 @@ def are_trading_days(times: Sequence[datetime]) -> bool:
         return False
     steps = [(count_weekdays(before, after), (after - before).days) for before, after in pairwise(times)]
     has_weekend = any(days > weekdays for weekdays, days in steps)
-    is_daily = 2 * sum(days == 1 for _, days in steps) >= len(steps)
     possible = sum(weekdays for weekdays, _ in steps if weekdays <= LONGEST_HOLIDAY + 1)
-    return has_weekend and is_daily and len(steps) >= (1 - MOST_HOLIDAYS) * possible
+    return has_weekend and len(steps) >= (1 - MOST_HOLIDAYS) * possible
 
 
 def count_weekdays(first: datetime, last: datetime) -> int:

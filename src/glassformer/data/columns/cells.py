@@ -112,8 +112,8 @@ class Cells:
             f"--decimal point if it is {cell.replace(',', '')}, or --decimal comma if it is {cell.replace(',', '.')}"
         )
 
-    def numbers(self, columns: Sequence[int], decimal: Decimal) -> NDArray[np.float64]:
-        """Columns as numbers (T, C), nan where there is no value."""
+    def numbers(self, columns: Sequence[int], decimal: Decimal, advice: str = "") -> NDArray[np.float64]:
+        """Columns as numbers (T, C), nan where there is no value. Without `advice`, a flag is to choose others."""
         values = np.full((len(self.rows), len(columns)), np.nan)
         texts: dict[int, int] = {}  # the columns that are no numbers, each with a row that shows it
         first: InputError | None = None
@@ -132,12 +132,12 @@ class Cells:
                     "it, or empty the cell and use --fill"
                 )
         if texts:
-            raise self.not_numbers(texts, [number for number in columns if number not in texts])
+            raise self.not_numbers(texts, [number for number in columns if number not in texts], advice)
         if first is not None:
             raise first
         return values
 
-    def not_numbers(self, texts: dict[int, int], others: Sequence[int]) -> InputError:
+    def not_numbers(self, texts: dict[int, int], others: Sequence[int], advice: str) -> InputError:
         """Which columns cannot be series, and which can."""
         cells = {number: self.rows[row][number].strip() for number, row in texts.items()}
         number, row = next(iter(texts.items()))
@@ -146,8 +146,8 @@ class Cells:
         if len(texts) > 1:
             said = (f"{self.names[i]!r} ({cell[:30]!r}: {why_no_number(cell)})" for i, cell in cells.items())
             what = f"{self.path}: these columns are not numbers: {', '.join(said)}"
-        if not others:
-            return InputError(f"{what}. Write plain numbers such as 1234.5")
+        if advice or not others:
+            return InputError(f"{what}. {advice or 'Write plain numbers such as 1234.5'}")
         names = " ".join(shlex.quote(self.names[i]) for i in others[:MOST_SUGGESTED])
         more = " ..." if len(others) > MOST_SUGGESTED else ""
         return InputError(f"{what}. Use the others only: --columns {names}{more}")

@@ -32,6 +32,7 @@ CLOCK = (
 EPOCHS = {"seconds": (9, 10, 1), "milliseconds": (12, 13, 10**3), "microseconds": (15, 16, 10**6),
           "nanoseconds": (18, 19, 10**9)}  # fmt: skip
 ISO = "ISO 8601"
+FIRST_YEAR, LAST_YEAR = 100, 9000  # beyond, later and earlier times could not be computed
 FIRST_SHORT_YEAR = 69  # 69 is 1969 and 68 is 2068, as in POSIX
 UNKNOWN_ZONE = re.compile(r".*\d\s*([A-Z]{2,5})")
 EXCEL_DAY = re.compile(r"[2-5]\d{4}(?:\.\d+)?")
@@ -255,6 +256,9 @@ def decide(found: dict[str, list[datetime]], cells: Sequence[str], place: str, g
 def settle_zones(times: list[datetime], place: Callable[[int], str]) -> tuple[list[datetime], tuple[str, ...]]:
     """Times without zone: as they are written where one offset holds for all, or where all are at one time of day, as
     days are; else in UTC."""
+    for row, time in enumerate(times):
+        if not FIRST_YEAR <= time.year <= LAST_YEAR:
+            raise InputError(f"{place(row)}: the year {time.year} is out of reach. Correct it, or leave the row out")
     odd = next((row for row, time in enumerate(times) if (time.tzinfo is None) != (times[0].tzinfo is None)), None)
     if odd is not None:
         raise InputError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from glassformer.checkpoints.preparation import Preparation
 from glassformer.data.pixels import load_image
-from glassformer.data.series import ASK_FOR_CUT, ASK_FOR_FILL, Series, Values
+from glassformer.data.series import ASK_FOR_FILL, Series, Values
 from glassformer.errors import InputError
 from glassformer.predict.images import as_read
 from glassformer.predict.inputs import as_numbers
@@ -24,7 +24,6 @@ SIDE = 4096  # of the largest square image
 LONGEST = 20  # times as long as wide
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # or what it logs of an odd file goes to the terminal
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF")
-ADVICE = {ASK_FOR_FILL: "Complete the table", ASK_FOR_CUT: "Give all series the same span"}  # a page has no flags
 
 
 def open_image(url: Any, preparation: Preparation) -> NDArray[np.uint8]:
@@ -72,9 +71,7 @@ def read_dated(text: str, scale: Scale | None) -> Series:
             with np.errstate(over="ignore"):
                 return read_as_trained(file, scale)
         except InputError as error:
-            sentence = str(error).replace(str(file), "the table")
-            for flags, words in ADVICE.items():
-                sentence = sentence.replace(flags, words)
+            sentence = str(error).replace(str(file), "the table").replace(ASK_FOR_FILL, "Complete the table")
             said = sentence.split(". ")
-            kept = [part for part in said if "--" not in part]
+            kept = [part for part in said if "--" not in part]  # a page has no flags
             raise InputError(". ".join(kept if kept == said else [*kept, "Change the table"])) from None
