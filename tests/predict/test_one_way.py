@@ -1,8 +1,10 @@
 """The same input, asked of predict, eval, inspect and explore: the same tokens, the same call, the same answer."""
 
 import base64
+import io
 import json
 from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ import pytest
 import torch
 from helpers.command import run
 from helpers.tiny_models import TEXT, make
+from PIL import Image
 
 import glassformer as gf
+from glassformer.checkpoints.preparation import read_preparation
 from glassformer.data.seasons import seasons
+from glassformer.data.series import SeriesFormat, read_series
 from glassformer.errors import InputError
 from glassformer.explore.view.session import Session
 from glassformer.figures.png import as_png
@@ -23,10 +28,17 @@ from glassformer.predict.prepare import preparer_of
 from glassformer.predict.series import SeriesPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.tasks.evaluate import task_to_score
+from glassformer.tasks.forecast import Forecast
+from glassformer.tasks.images import ImageClasses
+from glassformer.tasks.settings import ForecastSettings, ImagesSettings
 from glassformer.text.token_texts import name_of
 
 FolderOf = Callable[[str], Path]
 PAIR = "The quick fox\tsays hello"
+HOURS = [datetime(2024, 1, 1) + timedelta(hours=i) for i in range(150)]
+DAYS = [date(2024, 1, 1) + timedelta(days=i) for i in range(210) if i % 7 < 5 and i != 14]  # one Monday is a holiday
+SMALL = ("--d-model=16", "--num-layers=1", "--num-heads=2", "--d-ff=16", "--warmup=1")
+EVERY_DAY = SeriesFormat(calendar="every-day", fill="interpolate")
 QUESTION, PASSAGE = "Who says?", "The quick fox says hello."
 
 
@@ -200,6 +212,215 @@ def test_a_forecast(tmp_path: Path) -> None:
     apart = (predicted - town.values[length : length + horizon]) / deviation
     assert scores.count == 1
     assert scores.metrics["mse"] == pytest.approx(float((apart**2).mean()), rel=1e-3)
+
+
+SERIES_FILES: dict[str, tuple[str, list[str]]] = {
+    "gaps that are filled": (
+        "\n".join(["date,load", *(f"{hour},{hour.hour}" for hour in HOURS if hour.hour % 9)]),
+        ["--fill=interpolate"],
+    ),
+    "trading days, newest first, with a column of text": (
+        "\n".join(['"Date","Price","Vol."', *(f'"{day:%m/%d/%Y}","{1000 + day.day:,}.5","2M"' for day in DAYS[::-1])]),
+        ["--columns=Price"],
+    ),
+    "decimal commas, the day first": (
+        "\n".join(["Datum,Kurs", *(f'{day:%d.%m.%Y},"{day.day},25"' for day in DAYS)]),
+        [],
+    ),
+    "a format of its own": (
+        "\n".join(["date,load", *(f"{hour:%d/%m/%Y %Hh},{hour.hour}" for hour in HOURS)]),
+        ["--date-format=%d/%m/%Y %Hh"],
+    ),
+    "long series, cut to what they share": (
+        "\n".join(
+            ["unique_id,ds,y", *(f"{name},{hour},{hour.hour}" for name in "ab" for hour in HOURS[ord(name) - 97 :])]
+        ),
+        ["--cut"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERIES_FILES)
+def test_a_series_is_prepared_as_in_training(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file that a run was trained on, given again without a flag: the same values everywhere."""
+    text, flags = SERIES_FILES[name]
+    file, folder = tmp_path / "series.csv", tmp_path / "run"
+    file.write_text(text + "\n", encoding="utf-8")
+    flags = [*flags, "--length=16", "--horizon=4", "--patch=4", "--stride=4", "--steps=1", *SMALL]
+    assert run("train", "forecast", "--data", file, "--out", folder, *flags) == 0
+    own, scored = task_to_score(folder), task_to_score(folder, [file])
+    assert isinstance(own, Forecast)
+    assert isinstance(scored, Forecast)
+    np.testing.assert_array_equal(scored.series.values, own.series.values)
+    assert scored.series.notes == own.series.notes
+    np.testing.assert_array_equal(scored.series.times, own.series.times)
+    expected = torch.from_numpy(
+        own.scaler.scale(own.series.values)[None, -16:]
+    )  # what the last window of training holds
+    preparer = preparer_of(gf.load(folder), folder)
+    assert isinstance(preparer, SeriesPreparer)
+    assert torch.equal(preparer.prepare(file).arguments["past_values"], expected)
+    view = Session(folder).view({"csv": file.read_text(encoding="utf-8")})
+    assert torch.equal(view.prepared.arguments["past_values"], expected)
+    future = gf.pipeline(folder)(file)
+    assert view.shown["curve"]["future"] == pytest.approx(future[:, 0].tolist(), rel=1e-4)
+    capsys.readouterr()
+    assert run("predict", folder, "--file", file) == 0  # as the training suggests
+    printed = capsys.readouterr()
+    assert float(printed.out.splitlines()[1].split(",")[1]) == pytest.approx(float(future[0, 0]), rel=1e-4)
+    for note in own.series.notes:
+        assert note in printed.err
+    assert run("inspect", "attention", folder, file, "--picture", tmp_path / "seen.png") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda lines: lines[:30] + lines[33:], "3 steps of 1 hour missing"),
+        (lambda lines: [*lines[:30], lines[30].split(",")[0] + ",", *lines[31:]], "no value"),
+        (lambda lines: [*lines[:30], lines[30].split(",")[0] + ",much", *lines[31:]], "'much' is not a number"),
+        (lambda lines: [*lines[:30], lines[29], *lines[31:]], "is there twice"),
+        (lambda lines: [line.replace("2024-01-0", "1/") for line in lines], "is not a date in a known format"),
+    ],
+    ids=["gap", "empty", "text", "twice", "dates"],
+)
+def test_what_training_refuses_of_a_series_so_do_all(
+    change: Callable[[list[str]], list[str]], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = make(tmp_path / "model", "series"), tmp_path / "series.csv"
+    whole = ["date,load", *(f"{hour},{hour.hour}" for hour in HOURS)]
+    scale = {"names": ["load"], "mean": [0.0], "deviation": [1.0], "format": {"calendar": "every-day"}}
+    (folder / "series.json").write_text(json.dumps(scale), encoding="utf-8")
+    write(file, *change(whole))
+    asked: list[Callable[[], Any]] = [
+        lambda: Forecast(ForecastSettings(data=file, out=tmp_path / "run")),
+        lambda: gf.pipeline(folder)(file),
+        lambda: gf.evaluate(folder, [file], task="forecast", length=48, horizon=12),
+        lambda: Session(folder).view({"csv": file.read_text(encoding="utf-8")}),
+    ]
+    for ask in asked:
+        with pytest.raises(InputError, match=says):
+            ask()
+    for verb in (("predict", folder, file), ("inspect", "attention", folder, file)):
+        assert run(*verb) == 2
+        assert says in capsys.readouterr().err
+
+
+def turned(colours: Image.Image) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return saved(colours, "JPEG", exif=exif)
+
+
+def clear(colours: Image.Image, mode: str) -> bytes:
+    alpha = Image.linear_gradient("L").resize(colours.size)
+    colours.putalpha(alpha)
+    return saved(colours.convert(mode), "PNG")
+
+
+def saved(image: Image.Image, form: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form, **options)
+    return stream.getvalue()
+
+
+IMAGE_FILES: dict[str, Callable[[Image.Image], bytes]] = {
+    "wide.png": lambda image: saved(image, "PNG"),
+    "turned.jpg": turned,
+    "deep.png": lambda image: saved(Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 256), "PNG"),
+    "cmyk.jpg": lambda image: saved(image.convert("CMYK"), "JPEG"),
+    "palette.gif": lambda image: saved(image.quantize(16), "GIF", transparency=3),
+    "clear.png": lambda image: clear(image, "RGBA"),
+    "grey_and_clear.png": lambda image: clear(image, "LA"),
+    "ink.png": lambda image: saved(image.convert("1"), "PNG"),
+}
+
+
+@pytest.mark.parametrize("flags", [(), ("--grey", "--size=16")], ids=["chosen", "grey"])
+def test_images_of_all_kinds_are_prepared_as_in_training(flags: tuple[str, ...], tmp_path: Path) -> None:
+    photos, folder = tmp_path / "photos", tmp_path / "run"
+    rng = np.random.default_rng(0)
+    for label in ("a", "b"):
+        (photos / label).mkdir(parents=True)
+        for name, content in IMAGE_FILES.items():
+            colours = Image.fromarray(rng.integers(0, 256, (21, 34, 3), dtype=np.uint8))
+            (photos / label / name).write_bytes(content(colours))
+    assert (
+        run("train", "images", "--data", photos, "--out", folder, "--valid-fraction=0.2", "--steps=1", *SMALL, *flags)
+        == 0
+    )
+    own, scored = task_to_score(folder), task_to_score(folder, [photos])
+    preparer, session, predict = preparer_of(gf.load(folder), folder), Session(folder), gf.pipeline(folder)
+    trained = ImageClasses(ImagesSettings(data=photos, out=tmp_path / "again", size=16, grey="--grey" in flags))
+    assert isinstance(own, ImageClasses)
+    assert isinstance(scored, ImageClasses)
+    assert isinstance(preparer, ImagePreparer)
+    for number, file in enumerate(scored.judged.files):
+        prepared = preparer.prepare(file)
+        expected = prepared.arguments["pixel_values"]
+        assert torch.equal(scored.as_input(scored.judged.take([number])), expected), file.name
+        url = "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
+        view = session.view({"image": url})
+        assert torch.equal(view.prepared.arguments["pixel_values"], expected), file.name
+        (predicted,) = predict([str(file)])
+        assert view.shown["answer"]["classes"][0]["label"] == predicted.label
+        assert prepared.pixels is not None
+        for part in (own.train, own.valid, trained.train):  # read as the model says, and as a new training reads
+            if file in part.files:
+                seen = part.take([part.files.index(file)])[0].transpose(1, 2, 0)  # (Y, X, C)
+                np.testing.assert_array_equal(seen.squeeze(), prepared.pixels, err_msg=file.name)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (saved(Image.new("I", (8, 8), 1 << 20), "TIFF"), "has pixels of 32 bits"),
+        (saved(Image.new("L", (8, 8)), "PNG")[:45], "cannot be read as a picture"),
+        (b"", "is empty: expected a picture"),
+    ],
+    ids=["32 bits", "half", "empty"],
+)
+def test_what_training_refuses_of_an_image_so_do_all(
+    content: bytes, says: str, folder_of: FolderOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = folder_of("image"), tmp_path / "photos" / "LABEL_1" / "one.png"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    url = "data:image/png;base64," + base64.b64encode(content).decode()
+    asked: list[Callable[[], Any]] = [
+        lambda: ImageClasses(ImagesSettings(data=tmp_path / "photos", out=tmp_path / "run")),
+        lambda: gf.pipeline(folder)([str(file)]),
+        lambda: gf.evaluate(folder, [tmp_path / "photos"], task="images"),
+        lambda: Session(folder).view({"image": url}),
+    ]
+    for ask in asked:
+        with pytest.raises(InputError, match=says):
+            ask()
+    assert run("inspect", "attention", folder, file) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_run_of_an_older_version_is_prepared_as_it_was(tmp_path: Path) -> None:
+    """It kept only what it was told: gaps filled day by day, and pictures as they are stored."""
+    folder = make(tmp_path / "series", "series")
+    scale = {"names": ["load"], "mean": [0.0], "deviation": [1.0], "frequency": {"count": 86400, "unit": "second"}}
+    (folder / "series.json").write_text(json.dumps(scale), encoding="utf-8")
+    told = {"task": "forecast", "settings": {"fill": "interpolate", "cut": False}}
+    (folder / "run.json").write_text(json.dumps(told), encoding="utf-8")
+    file = write(tmp_path / "days.csv", "date,load", *(f"{day},{day.day}" for day in DAYS))
+    preparer = preparer_of(gf.load(folder), folder)
+    assert isinstance(preparer, SeriesPreparer)
+    past = preparer.prepare(file).arguments["past_values"]
+    assert torch.equal(past[0, :, 0], torch.from_numpy(read_series(file, EVERY_DAY).values[-48:, 0]))
+    folder = make(tmp_path / "image", "image")
+    settings = folder / "preprocessor_config.json"
+    values = json.loads(settings.read_text(encoding="utf-8"))
+    del values["exif_rotation"], values["background"]
+    settings.write_text(json.dumps(values), encoding="utf-8")
+    config = gf.load(folder).config
+    assert read_preparation(folder, config).upright, "as other libraries do"
+    (folder / "run.json").write_text(json.dumps({"task": "images", "settings": {}}), encoding="utf-8")
+    assert not read_preparation(folder, config).upright
 
 
 def test_three_texts_are_no_pair(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:

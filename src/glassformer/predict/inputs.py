@@ -16,7 +16,7 @@ from typing import Any
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.data.files import STDIN, Table, cell_of, check_text, kind_of, stream_lines, stream_rows
-from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
+from glassformer.data.images import IDX_PIXELS, list_pictures, read_idx, some_of
 from glassformer.data.texts import TEXT_COLUMNS, choose_text_columns
 from glassformer.errors import InputError
 from glassformer.predict.calls import check_characters, split_pair
@@ -154,7 +154,10 @@ def texts_in(file: Path, columns: tuple[str, ...], task: str, rules: TextRules =
 def pictures_in(place: Path) -> Iterator[Any]:
     """The files of a folder and of those in it, by name; or the images of an idx file, by number."""
     if place.is_dir():
-        files = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES)
+        files, others, _ = list_pictures(place)
+        if others:
+            names = some_of([str(file) for file in others])
+            raise InputError(f"{place} has files that are no pictures: {names}. Move them elsewhere")
         if not files:
             raise InputError(f"{place} has no image in it: expected files such as .png or .jpg")
         yield from map(str, files)

@@ -66,7 +66,7 @@ ABILITIES = {
     "images": Ability(
         "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
     ),
-    "forecast": Ability("says how a series goes on", forecast, ("fill",), reads=None),
+    "forecast": Ability("says how a series goes on", forecast, ("fill", "date_format", "decimal"), reads=None),
     "series": Ability("names the class of a series", classify_series, reads=None),
 }
 

@@ -47,6 +47,7 @@ class Window:
     names: tuple[str, ...]  # of the channels
     times: tuple[str, str]  # of the first value and of the last
     patches: list[tuple[int, int]]  # the values of each token, from and to (not included)
+    notes: tuple[str, ...] = ()  # what was decided in reading it
 
 
 @dataclass(frozen=True)

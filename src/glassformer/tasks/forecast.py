@@ -5,6 +5,7 @@ used. Scores are over every window of the held-out rows, on values scaled by the
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,14 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from glassformer.checkpoints.run import read_record
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
+from glassformer.data.columns.calendar import WEEKDAYS
 from glassformer.data.seasons import seasons
-from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
+from glassformer.data.series import Scaler, Series, SeriesFormat, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
 from glassformer.generation.choose_engine import Work
 from glassformer.io import write_json
-from glassformer.predict.series import SCALE, read_scale
+from glassformer.predict.series import SCALE, check_numbers, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.registry import TASKS
@@ -48,6 +51,7 @@ class Forecast(Task):
         path = files[0] if files else settings.data
         self.series = self.read(path)
         rows = self.series.values
+        check_numbers(rows)
         if files:
             assert settings.init_folder is not None  # what is scored is loaded
             self.scaler = self.scaler_of(settings.init_folder)
@@ -68,14 +72,32 @@ class Forecast(Task):
     def read(self, path: Path | None) -> Series:
         settings = self.settings
         if path is None:
-            return seasons()
-        series = read_series(path, fill=None if settings.fill == "none" else settings.fill, cut=settings.cut)
-        for name in settings.columns:
-            if name not in series.names:
-                raise InputError(f"{path} has no column {name!r}{nearest(name, series.names)}")
-        chosen = [series.names.index(name) for name in settings.columns or series.names]
-        names = tuple(series.names[i] for i in chosen)
-        return Series(names, series.times, series.values[:, chosen], series.frequency, series.filled, series.cut)
+            return select(seasons(), settings.columns)
+        series = read_series(path, self.format())
+        is_new = series.frequency == WEEKDAYS and settings.calendar == "auto"
+        if is_new and settings.resume and "calendar" not in read_record(settings.out)["settings"]:
+            raise InputError(
+                f"--resume: {settings.out} was begun by a version that did not know trading days. Use --calendar "
+                "every-day to go on with it as it began"
+            )
+        return series
+
+    def format(self) -> SeriesFormat:
+        """How to read the file: as the settings ask; to score a run, as it read its own."""
+        settings = self.settings
+        asked = SeriesFormat(
+            columns=settings.columns,
+            fill=None if settings.fill == "none" else settings.fill,
+            cut=settings.cut,
+            date_format=settings.date_format,
+            decimal=settings.decimal,
+            calendar=settings.calendar,
+        )
+        scale = read_scale(settings.init_folder) if settings.init_folder is not None and settings.is_judged else None
+        if scale is None:
+            return asked
+        decimal = asked.decimal or scale.format.decimal
+        return replace(scale.format, fill=asked.fill, cut=asked.cut, date_format=asked.date_format, decimal=decimal)
 
     def config(self) -> TransformerConfig:
         settings = self.settings
@@ -176,6 +198,8 @@ class Forecast(Task):
         metrics = self.errors(judged, numbers)
         baselines, notes = self.compared(self.methods(judged, numbers))
         which = f"every one of the {len(judged):,} windows is" if len(numbers) == len(judged) else "windows are"
+        if self.settings.is_judged:  # a training has said them before
+            notes = [*self.notes(), *notes]
         return Scores(
             metrics=metrics,
             count=len(numbers),
@@ -188,7 +212,7 @@ class Forecast(Task):
 
     def methods(self, judged: Windows, numbers: Sequence[int]) -> dict[str, Callable[[], dict[str, float]]]:
         """What the model must beat, on the windows of these numbers."""
-        period, follow = self.settings.period, self.follow
+        period, follow = min(self.settings.period, self.settings.length), self.follow
         found = {f"seasonal naive, {period}": lambda: seasonal_naive(judged, period, numbers, follow).metrics}
         if self.is_trained_on:
             found["linear"] = lambda: linear_forecast(self.train, judged, numbers=numbers, follow=follow).metrics
@@ -213,15 +237,25 @@ class Forecast(Task):
         origin = settings.data or "a simulated town's utilities, hour by hour (no --data was given)"
         used = sum(settings.splits) or len(series)
         unused = f", of which the last {len(series) - used:,} are not used (--splits)" if used < len(series) else ""
-        cut = f"; {series.cut:,} values outside the common span cut off (--cut)" if series.cut else ""
-        filled = f"{cut}; {series.filled:,} missing values filled (--fill {settings.fill})" if series.filled else cut
+        repaired = "".join(f"; {note}" for note in self.repairs())
+        reading = {"reading": "; ".join(series.notes)} if series.notes else {}
         return {
             "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
-            f"{series.frequency}{unused}{filled}",
+            f"{series.frequency}{unused}{repaired}",
+            **reading,
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "
             f"{len(self.valid):,} to validate, {len(self.test):,} to test",
             "model": describe_model(self.model, settings),
         }
+
+    def repairs(self) -> list[str]:
+        series, fill = self.series, self.series.format.fill
+        cut = [f"{series.cut:,} values outside the common span cut off (--cut)"] if series.cut else []
+        return cut + ([f"{series.filled:,} missing values filled (--fill {fill})"] if series.filled else [])
+
+    def notes(self) -> list[str]:
+        """What was decided and done in reading the file."""
+        return [*self.series.notes, *self.repairs()]
 
     def try_next(self, out: Path) -> list[list[str]]:
         file = str(self.settings.data or "yours.csv")
@@ -233,8 +267,18 @@ class Forecast(Task):
             "mean": self.scaler.mean.tolist(),
             "deviation": self.scaler.deviation.tolist(),
             "frequency": {"count": self.series.frequency.count, "unit": self.series.frequency.unit},
+            "format": self.series.format.to_dict(),
         }
         write_json(folder / SCALE, values)
+
+
+def select(series: Series, columns: Sequence[str]) -> Series:
+    """Some channels of the built-in series, by name."""
+    for name in columns:
+        if name not in series.names:
+            raise InputError(f"the built-in series has no channel {name!r}{nearest(name, series.names)}")
+    places = [series.names.index(name) for name in columns or series.names]
+    return replace(series, names=tuple(columns or series.names), values=series.values[:, places])
 
 
 def as_batch(chosen: Windows, examples: Sequence[int]) -> Batch:

@@ -53,6 +53,14 @@ class EvalSettings(Settings):
     """Tokens that a language model sees at a time."""
     truncate: bool = False
     """Cut longer texts; without it, they are an error."""
+    fill: Literal["previous", "interpolate"] | None = None
+    """What to put where values or dates of a series are missing."""
+    date_format: str | None = None
+    """How the dates of a series are written, such as %d/%m/%Y."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
+    skip_corrupt: bool = False
+    """Leave out files that cannot be read as images, and say which."""
 
     @property
     def changes(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from glassformer.settings import Settings
 if TYPE_CHECKING:
     from glassformer.data.series import Series
     from glassformer.predict.pipeline import Pipeline
+    from glassformer.predict.series import Scale
     from glassformer.text.unknown import Unknown
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
@@ -72,7 +73,11 @@ class PredictSettings(Settings):
     picture: Path | None = None
     """Draw the forecast behind its past, to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
-    """What to put where a series to forecast has no value or no row; without it, that is an error."""
+    """What to put where a series to forecast has no value or no row; as in training, if not given."""
+    date_format: str | None = None
+    """How the dates of a series to forecast are written, such as %d/%m/%Y; found from the column, if not given."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether the numbers of a series to forecast are written 1,234.5 or 1.234,5; found, if not given."""
     batch_tokens: int | None = None
     """Tokens computed together, padding included; 4,096 if not given. Lower it if memory runs out."""
     guesses: int | None = None
@@ -113,7 +118,10 @@ class PredictSettings(Settings):
     @property
     def options(self) -> dict[str, Any]:
         """What else a model can be told, of the flags that were given."""
-        names = ("source_language", "target_language", "question", "fill", "batch_tokens", "guesses")
+        names = (
+            *("source_language", "target_language", "question", "fill", "date_format", "decimal"),
+            *("batch_tokens", "guesses"),
+        )
         values = {
             "chat": self.chat or None,
             "truncate": self.truncate or None,
@@ -209,10 +217,11 @@ def counted() -> Iterator[Callable[[int], None]]:
 def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     """`predict` with a model that forecasts: a CSV file in, a CSV file out, with the dates that follow."""
     from glassformer.figures.plots import draw_forecast
-    from glassformer.predict.series import as_csv, following_times, of_training, read_scale
+    from glassformer.predict.series import as_csv, following_times
 
-    series, name = given_series(settings)
-    series = of_training(series, read_scale(run.folder))
+    series, name = given_series(settings, run.beside)
+    for note in series.notes:
+        print(note, file=sys.stderr)
     future = run(series)
     if not settings.json:
         tell_engine(run)
@@ -235,15 +244,16 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
         print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
 
 
-def given_series(settings: PredictSettings) -> "tuple[Series, str]":
+def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Series, str]":
     from glassformer.data.files import STDIN
-    from glassformer.data.series import read_series
+    from glassformer.predict.series import read_as_trained
 
     if len(settings.texts) > 1:
         raise InputError(
             f"{len(settings.texts)} files were given: this model forecasts one at a time. Give one CSV file"
         )
-    file = settings.file or (Path(settings.texts[0]) if settings.texts else None)
-    if file is None:
-        return read_series(STDIN, fill=settings.fill), str(STDIN)
-    return read_series(file, fill=settings.fill), str(file)
+    file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
+    series = read_as_trained(
+        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal
+    )
+    return series, str(file)
