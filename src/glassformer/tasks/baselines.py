@@ -23,6 +23,7 @@ from glassformer.data.series import Windows
 from glassformer.errors import InputError
 from glassformer.training.waiting import Follow
 
+NO_TRAINING = "no baseline: it needs the training examples, and only what is to be scored was read"
 CHUNK = 512  # windows at a time, so that memory does not grow with their number
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of a regression's regularisation, the inverse
 SILENT = Follow()

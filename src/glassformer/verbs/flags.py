@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import tyro
 
@@ -23,6 +23,7 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
     check_words(takes, args)
+    args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
     settings: Settings = tyro.cli(
         takes,
@@ -63,6 +64,22 @@ def names_in(args: list[str]) -> set[str]:
 
 def name_of(flag: str) -> str:
     return flag.removeprefix("--").partition("=")[0].replace("-", "_")
+
+
+def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
+    """`--header` and `--no-header` as True and False, for what may also be left open."""
+    hints = get_type_hints(takes)
+    for entry in fields(takes):
+        if hints[entry.name] == bool | None:
+            flag = "--" + entry.name.replace("_", "-")
+            args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
+    return args
+
+
+def answered(arg: str, value: str, flag: str) -> list[str]:
+    if arg == f"--no-{flag[2:]}":
+        return [flag, "False"]
+    return [flag, "True"] if arg == flag and value not in ("True", "False", "None") else [arg]
 
 
 def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
