@@ -14,13 +14,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.files import STDIN, Table, cell_of, check_text, kind_of, stream_lines, stream_rows
+from glassformer.data.files import (
+    STDIN,
+    Row,
+    Table,
+    absent_column,
+    cell_of,
+    check_text,
+    kind_of,
+    stream_lines,
+    stream_rows,
+)
 from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
 from glassformer.data.texts import choose_text_columns
 from glassformer.errors import InputError
 from glassformer.predict.calls import split_pair
 from glassformer.predict.images import Picture
 
+IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
 
 
@@ -49,7 +60,8 @@ def stream_inputs(
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
     elif text_columns or (task != "series" and kind_of(file) in ("csv", "jsonl")):
-        yield from texts_in(file, text_columns, task)
+        for _, given in rows_in(file, text_columns, task):
+            yield given
     else:
         for number, text in lines_of(file):
             yield as_input(task, text, f"{file}, line {number}")
@@ -85,24 +97,48 @@ def lines_of(file: Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{file} is empty: expected one example per line")
 
 
-def texts_in(file: Path, columns: tuple[str, ...], task: str) -> Iterator[Any]:
-    """A cell of each row, or for a model that judges pairs the two of it."""
+def rows_in(file: Path, columns: tuple[str, ...], task: str, *, nulls: bool = False) -> Iterator[tuple[Row, Any]]:
+    """The rows of a table, each with what the model reads of it: a cell, or for a model that judges pairs the two. With
+    `nulls`, a cell may be None."""
     names: tuple[str, ...] = columns
     for number, row in enumerate(stream_rows(file)):
         if number == 0:
-            table = Table(file, tuple(row.cells), [row])
-            names = tuple(choose_text_columns(table, columns or None))
-            for name in names:
-                table.texts(name)
-            if len(names) == 2 and task != "classify":
-                raise InputError(
-                    f"{file} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
-                    f"{names[0]}"
-                )
+            names = chosen_columns(Table(file, tuple(row.cells), [row]), columns, task)
         cells = [cell_of(file, row, name) for name in names]
         for name, cell in zip(names, cells, strict=True):
-            check_text(file, row.line, name, cell)
-        yield cells[0] if len(cells) == 1 else tuple(cells)
+            if not (nulls and cell is None):
+                check_text(file, row.line, name, cell)
+        if task == "images" and cells[0] is not None:
+            cells = [path_from(file, cells[0])]
+        yield row, cells[0] if len(cells) == 1 else tuple(cells)
+
+
+def chosen_columns(table: Table, columns: tuple[str, ...], task: str) -> tuple[str, ...]:
+    """Those that were named, or that are usual for what the model reads."""
+    if task == "images" and not columns:
+        usual = next((name for name in IMAGE_COLUMNS if name in table.names), None)
+        if usual is None:
+            raise InputError(
+                f"{table.path} has the columns {', '.join(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
+                "Name the column of the image files: --text-columns NAME"
+            )
+        return (usual,)
+    names = tuple(choose_text_columns(table, columns or None))
+    for name in names:
+        if name not in table.names:
+            raise absent_column(str(table.path), name, table.names)
+    if len(names) == 2 and task != "classify":
+        raise InputError(
+            f"{table.path} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
+            f"{names[0]}"
+        )
+    return names
+
+
+def path_from(table: Path, cell: str) -> str:
+    """An image that a table names: from the table's own folder, as in training, or else from where we are."""
+    beside = table.parent / cell.strip()
+    return str(beside) if beside.is_file() or not Path(cell.strip()).is_file() else cell.strip()
 
 
 def pictures_in(place: Path) -> Iterator[Any]:

@@ -84,14 +84,22 @@ def check_metric(task: Task, settings: TrainSettings) -> None:
 
 
 def run(
-    make_task: Callable[[TrainSettings], Task], settings: TrainSettings, console: Console, *, verb: str
+    make_task: Callable[[TrainSettings], Task],
+    settings: TrainSettings,
+    console: Console,
+    *,
+    verb: str,
+    command: str | None = None,
 ) -> tuple[Task, Scores]:
-    """Trains, writes the model, and scores: in that order, so that what was trained is kept in any case."""
+    """Trains, writes the model, and scores: in that order, so that what was trained is kept in any case.
+
+    `command` is what a person wrote for it; what was typed, if not given.
+    """
     ranks = Ranks(settings.device)
     if not ranks.is_first:
         console = Console(quiet=True)
     try:
-        current = Run(settings, ranks, console, verb)
+        current = Run(settings, ranks, console, verb, command)
         try:
             return current.go(make_task)
         except BaseException:
@@ -106,7 +114,9 @@ class Run:
 
     task: Task
 
-    def __init__(self, settings: TrainSettings, ranks: Ranks, console: Console, verb: str) -> None:
+    def __init__(
+        self, settings: TrainSettings, ranks: Ranks, console: Console, verb: str, command: str | None = None
+    ) -> None:
         self.settings, self.ranks, self.console, self.out = settings, ranks, console, settings.out
         self.load = Load()
         check_free(settings)
@@ -115,7 +125,7 @@ class Run:
         self.record: dict[str, Any] = {
             "task": settings.task,
             "verb": verb,
-            "command": shlex.join(["glassformer", *sys.argv[1:]]),
+            "command": command or shlex.join(["glassformer", *sys.argv[1:]]),
             "glassformer_version": __version__,
             "settings": {**settings.to_dict(), "resume": False, "overwrite": False},
         }

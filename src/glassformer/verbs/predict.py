@@ -20,6 +20,7 @@ from glassformer.settings import Settings
 
 if TYPE_CHECKING:
     from glassformer.data.series import Series
+    from glassformer.predict.bulk.job import Asked
     from glassformer.predict.pipeline import Pipeline
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
@@ -62,7 +63,13 @@ class PredictSettings(Settings):
     question: str | None = None
     """The question that a question-answering model finds the answer to, in each text."""
     out: Path | None = None
-    """Where to write a forecast; to standard output if not given."""
+    """Write the rows of --file here with the answers as further columns: .csv, .tsv, .jsonl (or these with .gz) or
+    .parquet. If it is killed, the same command goes on where it was. Of a model that forecasts, the forecast as .csv;
+    to standard output if not given."""
+    id_column: str | None = None
+    """With --out: of the columns of --file, write only this one beside the answers."""
+    overwrite: bool = False
+    """With --out: replace what is there, and start anew."""
     picture: Path | None = None
     """Draw the forecast behind its past, to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
@@ -118,6 +125,7 @@ def main(settings: PredictSettings) -> None:
     from glassformer.predict.show import SHOW, as_json, as_text, as_values
 
     check_source(settings.texts, settings.file, settings.text_columns)
+    check_out(settings)
     options, generation = settings.options, settings.generation
     run = pipeline(str(settings.run), device=settings.device, revision=settings.revision, engine=settings.engine)
     if run.note and not settings.json:
@@ -125,14 +133,19 @@ def main(settings: PredictSettings) -> None:
     if settings.text_columns and run.task in ("forecast", "series"):
         raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
     if run.task == "forecast":
+        if settings.id_column:
+            raise InputError(f"--id-column is for a model that answers row by row; this one {run.does}: leave it out")
         run.check_options({**options, **generation.given()})
         predict_series(run, settings)
         return
-    for flag in ("out", "picture"):
-        if getattr(settings, flag) is not None:
-            raise InputError(
-                f"--{flag} is for a model that says how a series goes on; this one {run.does}: leave it out"
-            )
+    if settings.picture is not None:
+        raise InputError(f"--picture is for a model that says how a series goes on; this one {run.does}: leave it out")
+    if settings.out is not None:
+        from glassformer.verbs.predict_file import predict_file
+
+        predict_file(run, file_asked(settings))
+        tell_engine(run)
+        return
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
@@ -146,6 +159,33 @@ def main(settings: PredictSettings) -> None:
         else:
             SHOW[run.task]([as_text(given) for given in inputs], outputs)
         sys.stdout.flush()
+
+
+def check_out(settings: PredictSettings) -> None:
+    """Refuses flags that go with --out where it is not given."""
+    for flag, given in (("id-column", settings.id_column), ("overwrite", settings.overwrite)):
+        if given and settings.out is None:
+            raise InputError(f"--{flag} says how to write --out: give it, too")
+
+
+def file_asked(settings: PredictSettings) -> "Asked":
+    """What --out asks for; refuses what does not go with it."""
+    from glassformer.predict.bulk.job import Asked
+
+    assert settings.out is not None
+    if settings.file is None:
+        raise InputError("--out writes the rows of a file with their answers: give the file with --file")
+    if settings.json:
+        raise InputError("--json prints to standard output; for a file of JSON lines, end the name of --out in .jsonl")
+    return Asked(
+        file=settings.file,
+        out=settings.out,
+        text_columns=settings.text_columns,
+        id_column=settings.id_column,
+        overwrite=settings.overwrite,
+        options=settings.options,
+        generation=settings.generation,
+    )
 
 
 def tell_engine(run: "Pipeline") -> bool:
