@@ -1,6 +1,6 @@
 """A file of short texts through a small classifier: `glassformer predict --file --out` beside the bare encoding loop.
 
-    python benchmarks/bulk.py                # 100,000 rows
+    python benchmarks/bulk.py                # 100,000 rows; --rows N for others
     python benchmarks/bulk.py --memory       # also the peak memory of a process, with 10,000 and with 1,000,000 rows
 
 The bare loop has the texts in memory, cuts them into tokens, and calls the model on batches of similar length
@@ -26,6 +26,7 @@ import glassformer as gf
 from glassformer.checkpoints.labels import name_classes
 from glassformer.cli import main as command
 from glassformer.generation.encode import answer
+from glassformer.generation.pace import paced
 from glassformer.tasks.models import encoder_config
 from glassformer.tasks.settings import ClassifySettings
 
@@ -40,7 +41,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        texts = make_texts(ROWS)
+        rows = int(sys.argv[sys.argv.index("--rows") + 1]) if "--rows" in sys.argv else ROWS
+        texts = make_texts(rows)
         model = make_classifier(folder / "model", texts)
         write_table(folder / "in.csv", texts)
         rates = compare(model, folder, texts)
@@ -90,6 +92,7 @@ def compare(model: Path, folder: Path, texts: list[str]) -> dict[str, float]:
         begin = time.perf_counter()
         predict(model, folder / "in.csv", folder / "out.csv")
         seconds["verb"].append(time.perf_counter() - begin)
+        print("  ".join(f"{side} {taken[-1]:.1f} s" for side, taken in seconds.items()), flush=True)
         with (folder / "out.csv").open(encoding="utf-8", newline="") as opened:
             found = [row["label"] for row in csv.DictReader(opened)]
         differ = sum(one != other for one, other in zip(labels, found, strict=True))
@@ -98,7 +101,9 @@ def compare(model: Path, folder: Path, texts: list[str]) -> dict[str, float]:
 
 
 def bare_loop(model: gf.Transformer, tokenizer: gf.Tokenizer, texts: list[str]) -> list[str]:
-    outputs = answer(model, [torch.tensor(row) for row in tokenizer.rows(texts)])
+    rows = [torch.tensor(row) for row in tokenizer.rows(texts)]
+    with paced(model, sum(map(len, rows))):
+        outputs = answer(model, rows)
     logits = torch.stack([output.logits for output in outputs if output.logits is not None])
     return [("bad", "good")[i] for i in logits.argmax(dim=1).tolist()]
 

@@ -86,9 +86,17 @@ def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> Outcome:
     with Journal(asked.out) as journal:
         check_free(journal, asked)
         job = Job(run, asked, journal, teller)
-        with held(job.begin(load)):
+        threads = job.begin(load)
+        wake_tokenizer(run)
+        with held(threads):
             job.work()
         return job.end()
+
+
+def wake_tokenizer(run: Pipeline) -> None:
+    """Starts the tokenizer's threads, which keep to the cores of the thread that starts them: while those are all."""
+    if run.tokenizer is not None:
+        run.tokenizer.ids_batch(["a", "b"])
 
 
 def check_place(asked: Asked) -> None:
