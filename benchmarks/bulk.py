@@ -66,7 +66,7 @@ def make_classifier(folder: Path, texts: list[str]) -> Path:
     """The model that `train classify` makes, untrained: how fast it is does not depend on its weights."""
     torch.manual_seed(0)
     tokenizer = gf.train_tokenizer(texts[:5000], 2000, "bpe", around="segments")
-    settings = ClassifySettings()
+    settings = ClassifySettings.from_dict({})
     config = encoder_config(settings, tokenizer, max_len=settings.max_len, head="class", num_classes=2, pooling="mean")
     model = gf.Transformer(config).eval()
     name_classes(model, ["bad", "good"])
