@@ -18,6 +18,7 @@ from glassformer.checkpoints.run import NO_RULES, TextRules, is_run, read_record
 from glassformer.data.files import (
     AS_FOUND,
     STDIN,
+    Row,
     Skipped,
     Table,
     as_text,
@@ -37,6 +38,7 @@ from glassformer.errors import InputError, listed
 from glassformer.predict.calls import check_characters, split_pair
 from glassformer.predict.images import Picture
 
+IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
 
 
@@ -101,7 +103,11 @@ def stream_inputs(
     elif task == "series" and (is_table(file) or has_tabs(file, memory)):
         yield from series_in(file, memory, tell)
     elif text_columns or (task != "series" and (is_table(file) or has_columns(file, memory, task))):
-        yield from texts_in(file, text_columns, task, memory, tell)
+        for row, given in rows_in(file, text_columns, task, memory, tell=tell):
+            if task not in ("lm", "images"):
+                for text in given if isinstance(given, tuple) else (given,):
+                    check_not_empty(text, f"{file}, line {row.line}")
+            yield given
     else:
         for number, text in lines_of(file, options.encoding):
             place = f"{file}, line {number}"
@@ -177,10 +183,17 @@ def lines_of(file: Path, encoding: str | None = None) -> Iterator[tuple[int, str
         raise InputError(f"{file} is empty: expected one example per line")
 
 
-def texts_in(
-    file: Path, columns: tuple[str, ...], task: str, memory: Memory, tell: Callable[[str], None]
-) -> Iterator[Any]:
-    """A cell of each row, or for a model that judges pairs the two of it."""
+def rows_in(
+    file: Path,
+    columns: tuple[str, ...],
+    task: str,
+    memory: Memory = AS_FLAGS_SAY,
+    *,
+    nulls: bool = False,
+    tell: Callable[[str], None] = lambda said: None,
+) -> Iterator[tuple[Row, Any]]:
+    """The rows of a table, each with what the model reads of it: a cell, or for a model that judges pairs the two. With
+    `nulls`, a cell may be None."""
     reads = reads_texts(columns or memory.columns or None)
     rows = stream_rows(file, memory.options, reads_tabs(memory) if kind_of(file) == "tsv" else reads)
     names: tuple[str, ...] = ()
@@ -195,15 +208,25 @@ def texts_in(
                     f"{file} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
                     f"{names[0]}"
                 )
-        cells = tuple(as_text(file, row.line, name, cell_of(file, row, name)) for name in names)
-        if task not in ("lm", "images"):
-            for name, cell in zip(names, cells, strict=True):
-                check_not_empty(cell, f"{file}, line {row.line}: {name}")
-        yield cells[0] if len(cells) == 1 else cells
+        cells = [cell_of(file, row, name) for name in names]
+        for place, (name, cell) in enumerate(zip(names, cells, strict=True)):
+            if not (nulls and cell is None):
+                cells[place] = as_text(file, row.line, name, cell)
+        if task == "images" and cells[0] is not None:
+            cells = [path_from(file, cells[0])]
+        yield row, cells[0] if len(cells) == 1 else tuple(cells)
 
 
 def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
     """Which columns are the texts: those that were named, those of the training, or the usual ones."""
+    if not columns and task == "images":
+        usual = next((name for name in IMAGE_COLUMNS if name in table.names), None)
+        if usual is None:
+            raise InputError(
+                f"{table.path} has the columns {listed(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
+                "Name the column of the image files: --text-columns NAME"
+            )
+        return (usual,)
     if not columns and memory.columns and set(memory.columns) <= set(table.names):
         return memory.columns
     if not columns and task == "translate" and table.names == ("1", "2"):
@@ -214,6 +237,12 @@ def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) ->
             f"{' and '.join(memory.columns)}. Name the column of the text with --text-columns"
         )
     return choose_text_columns(table, columns or None)
+
+
+def path_from(table: Path, cell: str) -> str:
+    """An image that a table names: from the table's own folder, as in training, or else from where we are."""
+    beside = table.parent / cell.strip()
+    return str(beside) if beside.is_file() or not Path(cell.strip()).is_file() else cell.strip()
 
 
 def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterator[list[float]]:

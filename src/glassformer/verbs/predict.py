@@ -22,6 +22,7 @@ from glassformer.settings import Settings
 
 if TYPE_CHECKING:
     from glassformer.data.series import Series
+    from glassformer.predict.bulk.job import Asked
     from glassformer.predict.pipeline import Pipeline
     from glassformer.predict.series import Scale
     from glassformer.text.unknown import Unknown
@@ -80,7 +81,13 @@ class PredictSettings(Settings):
     question: str | None = None
     """The question that a question-answering model finds the answer to, in each text."""
     out: Path | None = None
-    """Where to write a forecast; to standard output if not given."""
+    """Write the rows of --file here with the answers as further columns: .csv, .tsv, .jsonl (or these with .gz) or
+    .parquet. If it is killed, the same command goes on where it was. Of a model that forecasts, the forecast as .csv;
+    to standard output if not given."""
+    id_column: str | None = None
+    """With --out: of the columns of --file, write only this one beside the answers."""
+    overwrite: bool = False
+    """With --out: replace what is there, and start anew."""
     picture: Path | None = None
     """Draw the forecast behind its past, to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
@@ -153,6 +160,7 @@ def main(settings: PredictSettings) -> None:
     from glassformer.text.unknown import Tally
 
     check_source(settings.texts, settings.file, settings.text_columns)
+    check_out(settings)
     options, generation = settings.options, settings.generation
     run = pipeline(str(settings.run), device=settings.device, revision=settings.revision, engine=settings.engine)
     if run.note and not settings.json:
@@ -160,14 +168,19 @@ def main(settings: PredictSettings) -> None:
     if settings.text_columns and run.task in ("forecast", "series"):
         raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
     if run.task == "forecast":
+        if settings.id_column:
+            raise InputError(f"--id-column is for a model that answers row by row; this one {run.does}: leave it out")
         run.check_options({**options, **generation.given()})
         predict_series(run, settings)
         return
-    for flag in ("out", "picture"):
-        if getattr(settings, flag) is not None:
-            raise InputError(
-                f"--{flag} is for a model that says how a series goes on; this one {run.does}: leave it out"
-            )
+    if settings.picture is not None:
+        raise InputError(f"--picture is for a model that says how a series goes on; this one {run.does}: leave it out")
+    if settings.out is not None:
+        from glassformer.verbs.predict_file import predict_file
+
+        predict_file(run, file_asked(settings))
+        tell_engine(run)
+        return
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
@@ -194,6 +207,34 @@ def main(settings: PredictSettings) -> None:
 def tell_format(said: str) -> None:
     """Says how a table was read, where that was not certain."""
     print(said, file=sys.stderr)
+
+
+def check_out(settings: PredictSettings) -> None:
+    """Refuses flags that go with --out where it is not given."""
+    for flag, given in (("id-column", settings.id_column), ("overwrite", settings.overwrite)):
+        if given and settings.out is None:
+            raise InputError(f"--{flag} says how to write --out: give it, too")
+
+
+def file_asked(settings: PredictSettings) -> "Asked":
+    """What --out asks for; refuses what does not go with it."""
+    from glassformer.predict.bulk.job import Asked
+
+    assert settings.out is not None
+    if settings.file is None:
+        raise InputError("--out writes the rows of a file with their answers: give the file with --file")
+    if settings.json:
+        raise InputError("--json prints to standard output; for a file of JSON lines, end the name of --out in .jsonl")
+    return Asked(
+        file=settings.file,
+        out=settings.out,
+        text_columns=settings.text_columns,
+        id_column=settings.id_column,
+        overwrite=settings.overwrite,
+        tables=settings.tables,
+        options=settings.options,
+        generation=settings.generation,
+    )
 
 
 def tell_engine(run: "Pipeline") -> bool:
