@@ -168,7 +168,7 @@ def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], v
 def nearest_source(train: Sequence[Pair], test: Sequence[Pair], follow: Follow = SILENT) -> list[str]:
     """The translation of the training source that is most alike: 2 |A and B| / (|A| + |B|) of their letter triples."""
     found: dict[str, list[int]] = defaultdict(list)
-    for index, pair in enumerate(train):
+    for index, pair in enumerate(follow(train)):
         for triple in triples(pair.source):
             found[triple].append(index)
     places = {triple: np.array(indices) for triple, indices in found.items()}
