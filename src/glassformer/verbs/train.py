@@ -51,7 +51,7 @@ def as_code(value: Any) -> str:
 
 
 class Curve(NamedTuple):
-    """One number over the steps of a training: `plt.plot(*run.curves["loss"])`."""
+    """One number over the steps of a training: `steps, losses = run.curves["loss"]`."""
 
     steps: list[int]
     values: list[float]
