@@ -11,6 +11,7 @@ from helpers.tiny_models import flat
 
 import glassformer as gf
 from glassformer.errors import InputError
+from glassformer.predict.judging import fill_masks
 
 FolderOf = Callable[[str], Path]
 LINE = "The quick brown fox jumps over the lazy dog and once upon a time there was a small model"
@@ -73,7 +74,7 @@ def test_a_text_that_cannot_be_read_is_named_by_its_number(folder_of: FolderOf) 
     with pytest.raises(InputError, match=r"input 1 is empty: expected at least a word. Leave it out"):
         gf.pipeline(folder_of("embed"))([TEXTS[0], " ", TEXTS[1]])
     with pytest.raises(InputError, match=r"a single text 'a \[MASK\]' was given: expected a list of texts"):
-        gf.pipeline(folder_of("fill"))("a [MASK]")
+        fill_masks(gf.load(folder_of("fill")), gf.load_tokenizer(folder_of("fill")), "a [MASK]")
 
 
 def test_a_budget_on_the_command_line(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,8 +62,8 @@ def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.Cap
     assert "input 1 has 2 tabs: expected a text, or two with one tab" in capsys.readouterr().err
     assert run("predict", classifier, "a", "--text-columns", "text") == 2
     assert "--text-columns names columns of a table" in capsys.readouterr().err
-    assert run("predict", classifier, "a", "--out", tmp_path / "out.csv") == 2
-    assert "--out is for a model that says how a series goes on" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "--picture", tmp_path / "out.png") == 2
+    assert "--picture is for a model that says how a series goes on" in capsys.readouterr().err
     assert run("predict", classifier, "a", "b\tc") == 2
     assert "input 1 is ('b', 'c'), and the first is 'a'" in capsys.readouterr().err
 
@@ -83,6 +83,7 @@ def test_answers_come_early_in_order_and_in_bounded_memory(
 
     monkeypatch.setattr(judging, "in_batches", in_batches)
     monkeypatch.setattr(predict, "CHUNK", 3)
+    monkeypatch.setattr("glassformer.data.files.BLOCK", 64)  # what is wrong in the beginning is told at once
     texts = [f"{'word ' * (7 - i)}{i}" for i in range(7)]
     (tmp_path / "many.txt").write_bytes("\r\n".join(texts).encode() + b"\r\n\xff\r\n")
     assert run("predict", classifier, "--file", tmp_path / "many.txt", "--json") == 2

@@ -1,4 +1,4 @@
-"""A model as a function: `predict = gf.pipeline("runs/demo"); predict(["Nov 15 2026"])`.
+"""A model as a function: `predict = gf.pipeline("runs/demo"); predict("Nov 15 2026")`.
 
 What it does with a text is known from the model: which stacks it has, and which head. Long work is done by the engine
 (`generation/choose_engine.py`), with the same answers.
@@ -6,7 +6,8 @@ What it does with a text is known from the model: which stacks it has, and which
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +74,8 @@ ABILITIES = {
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A function from texts (of a model of images: files; of series: rows of numbers) to answers in the same order.
+    """A function from texts (of a model of images: files; of series: rows of numbers) to answers in the same order, and
+    from one text alone to its answer.
 
     Texts for a model that writes, a `Label`, `Labels`, `Answer`, or lists of `Guess` and `TokenLabel` for one that
     judges (`answers.py`), and a tensor (texts, width) for one that embeds. One that forecasts takes a single series
@@ -91,11 +93,14 @@ class Pipeline:
     note: str = ""  # what was assumed, if anything
 
     def __call__(self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any) -> Any:
-        """`options` are what the ability takes. Those of generation may come as one value instead.
+        """One answer for one text or picture, and a list for a list. `options` are what the ability takes; those of
+        generation may come as one value instead.
 
         Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
         Tokens that the vocabulary lacks are told on standard error.
         """
+        if isinstance(inputs, str | Picture) and self.task not in ("forecast", "series"):
+            return self([inputs], generation=generation, **options)[0]
         outputs, unknown = self.answer(inputs, generation=generation, **options)
         if said := Tally(unknown).sentence():
             print(said, file=sys.stderr)
@@ -105,16 +110,12 @@ class Pipeline:
         self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any
     ) -> tuple[Any, list[Unknown]]:
         """The answers, and what the vocabulary lacks of each input: for a caller who tells it in another way."""
-        options = {**(generation.given() if generation else {}), **options}
-        self.check_options(options)
-        if told := {name: options.pop(name) for name in GENERATION if name in options}:
-            options["generation"] = GenerationOptions.from_dict(told)
+        options = self.gathered(generation, options)
+        check_inputs(inputs, self.task)
         unknown: list[Unknown] = []
-        if not isinstance(inputs, str):  # one text alone is told of where it is read
-            check_inputs(inputs, self.task)
-            if isinstance(self.preparer, TextPreparer):
-                check_texts(inputs, self.task, self.rules)
-                unknown = self.preparer.unknown(inputs)
+        if isinstance(self.preparer, TextPreparer):
+            check_texts(inputs, self.task, self.rules)
+            unknown = self.preparer.unknown(inputs)
         ability = ABILITIES[self.task]
         if "truncate" in ability.takes:
             options["limit"] = limit_of(self.model, self.rules, truncate=options.pop("truncate", False))
@@ -127,10 +128,30 @@ class Pipeline:
         """How the training treated its texts."""
         return self.preparer.rules if isinstance(self.preparer, TextPreparer) else NO_RULES
 
+    def gathered(self, generation: GenerationOptions | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, checked, and those of generation among them as one value."""
+        options = {**(generation.given() if generation else {}), **options}
+        self.check_options(options)
+        if told := {name: options.pop(name) for name in GENERATION if name in options}:
+            options["generation"] = GenerationOptions.from_dict(told)
+        return options
+
+    def settle_engine(
+        self, sample: Sequence[Any], times: float, *, generation: GenerationOptions | None = None, **options: Any
+    ) -> Use:
+        """Decides whether the engine runs the model, for many calls that have `times` as much to do as this sample."""
+        work = work_of(self.task, self.model, sample, self.gathered(generation, options))
+        return self.choice.settle(replace(work, reads=int(work.reads * times), writes=int(work.writes * times)))
+
     @property
     def engine(self) -> str | None:
         """How the engine has run the model, such as "compiled (float32)"; None as long as it has not."""
         return self.choice.used
+
+    @property
+    def writes(self) -> bool:
+        """Whether the answers are texts that the model writes, token by token."""
+        return ABILITIES[self.task].writes
 
     @property
     def does(self) -> str:
@@ -150,14 +171,15 @@ class Pipeline:
 
 
 def pipeline(
-    path: str | Path,
+    path: str | PathLike[str],
     *,
     device: str | torch.device | None = None,
     revision: str | None = None,
     token: str | None = None,
     engine: Use = "auto",
 ) -> Pipeline:
-    """What the model of a run, a Hugging Face folder or a hub id is for, as a function.
+    """What the model of a run, a Hugging Face folder or a hub id is for, as a function; a run is its folder, or what
+    `gf.train` returned.
 
     `engine` says whether to compile the model: "on", "off", or "auto", which compiles it once that saves time overall.
     """

@@ -17,13 +17,16 @@ from glassformer.checkpoints.preparation import Preparation, read_preparation, w
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.digits import digits
+from glassformer.data.files import table_format
+from glassformer.data.formats.table import Reads
 from glassformer.data.images import CHANNELS, Images, left_out, read_images
 from glassformer.data.pixels import BICUBIC, WHITE, Mode, Pixels
 from glassformer.data.split import split
+from glassformer.data.texts import label_hints
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.images import normalised, read_colours
-from glassformer.tasks.baselines import majority_class
+from glassformer.tasks.baselines import NO_TRAINING, majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
@@ -111,7 +114,7 @@ class ImageClasses(ClassTask):
             size, mode = size or self.reads.size, mode or ("grey" if self.reads.channels == 1 else "rgb")
         return read_images(
             path, size=size, mode=mode, skip=settings.skip_corrupt,
-            image_column=settings.image_column, label_column=settings.label_column,
+            image_column=settings.image_column, label_column=settings.label_column, options=settings.tables,
         )  # fmt: skip
 
     def config(self) -> TransformerConfig:
@@ -220,8 +223,17 @@ class ImageClasses(ClassTask):
         baselines, notes = self.baselines(images)
         if self.settings.is_judged:  # a training has said them before
             notes = [*self.notes(), *notes]
-        scores = self.score(*self.judge(images), names, baselines, notes)
+        scores = self.score(*self.judge(images), names, baselines, [*notes, *self.about_baselines()])
         return replace(scores, sample=self.sample_of(len(whole), len(images)))
+
+    def about_baselines(self) -> list[str]:
+        """Why there are none, or what they were made from."""
+        if not len(self.train):
+            return [NO_TRAINING]
+        few = len(self.train) >= 2 * MEANS
+        return (
+            [f"the nearest mean image is by about {MEANS:,} of the {len(self.train):,} training images"] if few else []
+        )
 
     def baselines(self, images: Images) -> tuple[dict[str, dict[str, float]], list[str]]:
         """Always the most frequent class; the class whose mean image is nearest, unless that takes too long."""
@@ -259,9 +271,12 @@ class ImageClasses(ClassTask):
     def describe(self) -> dict[str, str]:
         settings, size = self.settings, self.train.size
         tested = f", {len(self.test):,} to test" if self.test is not None else ""
+        hints = label_hints(self.names[i] for i in self.train.labels.tolist()) if settings.data is not None else []
         said = {
             "data": f"{self.origin}: {len(self.train):,} images to train on, {len(self.valid):,} held out{tested}, of "
             f"{size}x{size} pixels, {len(self.names)} classes",
+            **self.about_table(),
+            **({"labels": "; ".join(hints)} if hints else {}),
         }
         if notes := self.notes():
             said["images"] = "; ".join(notes)
@@ -289,6 +304,14 @@ class ImageClasses(ClassTask):
         if isinstance(self.preparation.resize, int):
             return "the shorter side is scaled, the longer one cut at both ends"
         return "both sides are scaled" + ("" if self.preparation.crop is None else ", and the centre cut out")
+
+    def about_table(self) -> dict[str, str]:
+        """How the table is written that names the images, if there is one."""
+        path, settings = self.settings.data, self.settings
+        if path is None or not path.is_file():
+            return {}
+        reads = Reads((settings.image_column, settings.label_column))
+        return {"format": str(table_format(path, settings.tables, reads))}
 
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [

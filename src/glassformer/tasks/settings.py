@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from glassformer.data.formats.delimiter import Delimiter
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
 from glassformer.schema import OPEN
@@ -89,7 +91,26 @@ class TaskSettings(TrainSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextSettings(TaskSettings):
+class TableSettings(TaskSettings):
+    """How the files of a task are written that reads tables; each is found in the file if not given."""
+
+    header: bool | None = None
+    """--header: the first row of a table names its columns; --no-header: it is an example. Found if not given."""
+    delimiter: Delimiter | None = None
+    """What stands between the cells of a table; found if not given."""
+    encoding: str | None = None
+    """Encoding of files of text, such as cp949; found if not given."""
+    sheet: str | None = None
+    """Which sheet of an .xlsx file; the first if not given."""
+
+    @property
+    def tables(self) -> TableOptions:
+        """These, as the readers take them."""
+        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSettings(TableSettings):
     """Tokens and batches of a task that reads text."""
 
     tokenizer: Literal["bpe", "unigram", "wordpiece", "characters", "bytes"] = "bpe"
@@ -152,8 +173,8 @@ class TranslateSettings(ExampleSettings):
     task: ClassVar[str] = "translate"
 
     data: tuple[Path, ...] = ()
-    """Pairs to train on: a file with source<TAB>target in each line, a .csv, .tsv or .jsonl with columns, or two files
-    aligned line by line. Any of them may be gzipped."""
+    """Pairs to train on: a file with source<TAB>target in each line, a table with columns (.csv, .tsv, .jsonl, .json,
+    .parquet, .xlsx), or two files aligned line by line. Files of text may be gzipped."""
     valid: tuple[Path, ...] = ()
     """Pairs to choose the best weights by, in the same way; without any, a fraction of the data."""
     test: tuple[Path, ...] = ()
@@ -198,7 +219,8 @@ class ClassifySettings(ExampleSettings):
     task: ClassVar[str] = "classify"
 
     data: Path | None = None
-    """A .csv, .tsv or .jsonl file with a text and a label in each row; may be gzipped."""
+    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with a text and a label in each row; one of text may be
+    gzipped."""
     valid: Path | None = None
     """Rows to choose the best weights by; without any, a fraction of the data, with each class in its proportion."""
     test: Path | None = None
@@ -242,7 +264,8 @@ class LanguageSettings(TextSettings):
     """What training on running text has, of both kinds."""
 
     data: tuple[Path, ...] = ()
-    """Text files, or .jsonl, .csv and .tsv with a column of texts; may be gzipped. Larger than memory is fine."""
+    """Text files, folders of them (.txt, .md), or tables with a column of texts (.csv, .tsv, .jsonl, .json, .parquet,
+    .xlsx); files of text may be gzipped. Larger than memory is fine."""
     valid: tuple[Path, ...] = ()
     """Text to choose the best weights by; without any, the last part of the data."""
     test: tuple[Path, ...] = ()
@@ -298,7 +321,7 @@ class MlmSettings(LanguageSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/images"), weight_decay=0.05)
-class ImagesSettings(TaskSettings):
+class ImagesSettings(TableSettings):
     """Train an encoder on patches of images to name their class. With no data given, on scikit-learn's digits."""
 
     task: ClassVar[str] = "images"
@@ -348,7 +371,7 @@ class ImagesSettings(TaskSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/forecast"))
-class ForecastSettings(TaskSettings):
+class ForecastSettings(TableSettings):
     """Train an encoder on patches of a series to say how it goes on, each channel by itself. With no data given, on a
     made-up series of several seasons."""
 

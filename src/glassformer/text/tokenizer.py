@@ -6,7 +6,8 @@ tokenizer comes from is on the other pages: `load` reads a folder, `convert` oth
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -36,17 +37,25 @@ TIDY = {f" {sign}": sign for sign in (".", "?", "!", ",", "n't", "'m", "'s", "'v
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of token ids with its mask, named as the model takes them.
-
-    `offsets` are where each token stands in its text, in characters, and `sequence_ids` say in which: 0 the text, 1 its
-    pair, -1 neither (a special token or padding, whose offsets are 0).
-    """
+    """A batch of token ids with its mask, named as the model takes them."""
 
     input_ids: Tensor  # (B, T)
     attention_mask: Tensor  # (B, T)
     token_type_ids: Tensor | None  # (B, T), for models that tell the segments apart
-    offsets: Tensor  # (B, T, 2)
-    sequence_ids: Tensor  # (B, T)
+    rows: Sequence[Any] = field(repr=False)  # the texts as `tokenizers` encoded them
+    left: bool  # where the padding is
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """Where each token stands in its text, in characters; 0 for special tokens and padding. (B, T, 2)"""
+        both = [pad([[place[end] for place in row.offsets] for row in self.rows], 0, left=self.left) for end in (0, 1)]
+        return torch.stack(both, dim=-1)
+
+    @cached_property
+    def sequence_ids(self) -> Tensor:
+        """In which text it stands: 0 the text, 1 its pair, -1 neither (a special token, or padding). (B, T)"""
+        parts = [[-1 if part is None else part for part in row.sequence_ids] for row in self.rows]
+        return pad(parts, -1, left=self.left)
 
 
 class Tokenizer:
@@ -162,21 +171,16 @@ class Tokenizer:
         with self.set_up(backend, max_length, languages[target], pairs is not None, add_special):
             rows = backend.encode_batch(inputs, add_special_tokens=add_special)
         left = self.settings.get("padding_side") == "left" if pad_left is None else pad_left
-        padded = (
-            [row.ids for row in rows],
-            [row.type_ids for row in rows],
-            [[-1 if part is None else part for part in row.sequence_ids] for row in rows],
-            [[start for start, _ in row.offsets] for row in rows],
-            [[end for _, end in row.offsets] for row in rows],
-        )
-        fills = (self.padding_id, 0, -1, 0, 0)
-        ids, types, parts, starts, ends = (pad(x, fill, left=left) for x, fill in zip(padded, fills, strict=True))
+        ids = pad([row.ids for row in rows], self.padding_id, left=left)  # (B, T)
+        lengths = torch.tensor([len(row) for row in rows])[:, None]  # (B, 1)
+        places = torch.arange(ids.shape[1])
+        has_types = "token_type_ids" in self.settings.get("model_input_names", ())
         return Encoded(
             input_ids=ids,
-            attention_mask=pad([[1] * len(row.ids) for row in rows], 0, left=left).bool(),
-            token_type_ids=types if "token_type_ids" in self.settings.get("model_input_names", ()) else None,
-            offsets=torch.stack([starts, ends], dim=-1),
-            sequence_ids=parts,
+            attention_mask=places >= ids.shape[1] - lengths if left else places < lengths,
+            token_type_ids=pad([row.type_ids for row in rows], 0, left=left) if has_types else None,
+            rows=rows,
+            left=left,
         )
 
     def rows(

@@ -137,17 +137,19 @@ def run(
     *,
     verb: str,
     began: float | None = None,
+    command: str | None = None,
 ) -> tuple[Task, Scores]:
     """Trains, writes the model, and scores: in that order, so that what was trained is kept in any case.
 
-    `began` is when a person began to wait, as `time.perf_counter` counts; now, if it is not given.
+    `began` is when a person began to wait, as `time.perf_counter` counts; now, if it is not given. `command` is what
+    they wrote for it; what was typed, if not given.
     """
     began = time.perf_counter() if began is None else began
     ranks = Ranks(settings.device)
     if not ranks.is_first:
         console = Console(quiet=True)
     try:
-        current = Run(settings, ranks, console, verb, began)
+        current = Run(settings, ranks, console, verb, began, command)
         try:
             return current.go(make_task)
         except BaseException:
@@ -165,7 +167,15 @@ class Run:
     told = 0  # steps that a person was told of
     deadline: float | None = None  # when all must have ended, in the life of a run that planned by the clock
 
-    def __init__(self, settings: TrainSettings, ranks: Ranks, console: Console, verb: str, began: float) -> None:
+    def __init__(
+        self,
+        settings: TrainSettings,
+        ranks: Ranks,
+        console: Console,
+        verb: str,
+        began: float,
+        command: str | None = None,
+    ) -> None:
         self.settings, self.ranks, self.console, self.out = settings, ranks, console, settings.out
         self.began = began
         self.load = Load()
@@ -175,7 +185,7 @@ class Run:
         self.record: dict[str, Any] = {
             "task": settings.task,
             "verb": verb,
-            "command": shlex.join(["glassformer", *sys.argv[1:]]),
+            "command": command or shlex.join(["glassformer", *sys.argv[1:]]),
             "glassformer_version": __version__,
             "settings": with_whole_paths({**settings.to_dict(), **dict.fromkeys(OF_THE_CALL, False)}),
         }

@@ -5,8 +5,9 @@
 import tomllib
 from dataclasses import fields
 from itertools import pairwise
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import tyro
 
@@ -23,6 +24,7 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
     check_words(takes, args)
+    args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
     settings: Settings = tyro.cli(
         takes,
@@ -65,6 +67,22 @@ def name_of(flag: str) -> str:
     return flag.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
+def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
+    """`--header` and `--no-header` as True and False, for what may also be left open."""
+    hints = get_type_hints(takes)
+    for entry in fields(takes):
+        if hints[entry.name] == bool | None:
+            flag = "--" + entry.name.replace("_", "-")
+            args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
+    return args
+
+
+def answered(arg: str, value: str, flag: str) -> list[str]:
+    if arg == f"--no-{flag[2:]}":
+        return [flag, "False"]
+    return [flag, "True"] if arg == flag and value not in ("True", "False", "None") else [arg]
+
+
 def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
     """The settings of the run that `--resume` goes on with and of `--config FILE`, which is taken out of the arguments;
     a flag goes before the file, and the file before the run."""
@@ -75,13 +93,44 @@ def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
     out = Path(value_of(args, "--out") or told.get("out") or takes.out)
     if not is_run(out):
         return made_from(takes, told, path) if told else None
+    before = settings_of_run(takes, out, names_in(args) | told.keys())
+    return made_from(takes, {**before, **told, "out": str(out)}, str(path or out / RUN))
+
+
+def settings_of_run(takes: type[TaskSettings], out: Path, told: set[str]) -> dict[str, Any]:
+    """Those that the run in this folder was begun with, without what those that are told now replace."""
     record = read_record(out)
     if record["task"] != takes.task:
         raise InputError(f"--resume: {out} was trained for {record['task']}, not {takes.task}")
-    before = record["settings"]
-    if length := {"steps", "minutes"} & (names_in(args) | told.keys()):  # another length takes the place of the old one
-        before = {name: value for name, value in before.items() if name not in {"steps", "minutes"} - length}
-    return made_from(takes, {**before, **told, "out": str(out)}, str(path or out / RUN))
+    settings: dict[str, Any] = record["settings"]
+    if length := {"steps", "minutes"} & told:  # another length takes the place of the old one
+        settings = {name: value for name, value in settings.items() if name not in {"steps", "minutes"} - length}
+    return settings
+
+
+def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> TaskSettings:
+    """The settings that the keywords of a function say, which are the flags with underscores: `minutes=5`. `config` is
+    a TOML file, as for the command line."""
+    values, kinds = dict(given), get_type_hints(takes)
+    config = values.pop("config", None)
+    for name in values:
+        if name not in kinds or name not in takes.__dataclass_fields__:
+            known = nearest(name, [*takes.__dataclass_fields__, "config"])
+            raise InputError(f"gf.train: there is no setting {name!r} for {takes.task}{known}")
+    told = {} if config is None else read_toml(takes, Path(config))
+    told |= {name: as_written(value, kinds[name]) for name, value in values.items()}
+    out = Path(told.get("out") or takes.out)
+    if told.get("resume") and is_run(out):
+        told = {**settings_of_run(takes, out, {*told}), **told, "out": str(out)}
+    return takes.from_dict(told).as_given({*values})
+
+
+def as_written(value: Any, kind: Any) -> Any:
+    """A value as a TOML file has it: where several may stand, one alone is a list of one."""
+    if get_origin(kind) is tuple:
+        value = [value] if isinstance(value, str | PathLike | int) else list(value)
+        return [fspath(part) if isinstance(part, PathLike) else part for part in value]
+    return fspath(value) if isinstance(value, PathLike) else value
 
 
 def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tyro.conf import Positional
 
 from glassformer.config import GenerationOptions
+from glassformer.data.formats.delimiter import Delimiter
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 from glassformer.io import write_whole
 from glassformer.settings import Settings
 
 if TYPE_CHECKING:
     from glassformer.data.series import Series
+    from glassformer.predict.bulk.job import Asked
     from glassformer.predict.pipeline import Pipeline
     from glassformer.predict.series import Scale
     from glassformer.text.unknown import Unknown
@@ -42,11 +45,20 @@ class PredictSettings(Settings):
     """The texts, or the image files, or the .csv of a series to forecast; without any, those of --file or of standard
     input."""
     file: Path | None = None
-    """A file with an input in each line, or a .csv or .jsonl with a column of texts; may be gzipped. Of images, also a
-    folder or an idx file; of a series to forecast, a .csv with its dates."""
+    """A file with an input in each line, or a table with a column of texts (.csv, .tsv, .jsonl, .json, .parquet or
+    .xlsx); one of text may be gzipped. Of images, also a folder or an idx file; of a series to forecast, a .csv with
+    its dates."""
     text_columns: tuple[str, ...] = ()
     """The column of the text in --file, or the two of a pair; if not given, those of the training, or text, or
     sentence1 and sentence2."""
+    header: bool | None = None
+    """--header: the first row of --file names its columns; --no-header: it is an input. As in training, or found."""
+    delimiter: Delimiter | None = None
+    """What stands between the cells of --file; found if not given."""
+    encoding: str | None = None
+    """Encoding of --file, such as cp949; found if not given."""
+    sheet: str | None = None
+    """Which sheet of an .xlsx file; the first if not given."""
     truncate: bool = False
     """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
     with --truncate."""
@@ -69,7 +81,13 @@ class PredictSettings(Settings):
     question: str | None = None
     """The question that a question-answering model finds the answer to, in each text."""
     out: Path | None = None
-    """Where to write a forecast; to standard output if not given."""
+    """Write the rows of --file here with the answers as further columns: .csv, .tsv, .jsonl (or these with .gz) or
+    .parquet. If it is killed, the same command goes on where it was. Of a model that forecasts, the forecast as .csv;
+    to standard output if not given."""
+    id_column: str | None = None
+    """With --out: of the columns of --file, write only this one beside the answers."""
+    overwrite: bool = False
+    """With --out: replace what is there, and start anew."""
     picture: Path | None = None
     """Draw the forecast behind its past, to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
@@ -99,6 +117,11 @@ class PredictSettings(Settings):
     """Draw from the likeliest tokens that have this probability together."""
     seed: int | None = None
     """Decides what is drawn."""
+
+    @property
+    def tables(self) -> TableOptions:
+        """How --file is written, as far as flags say it."""
+        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet)
 
     @property
     def generation(self) -> GenerationOptions:
@@ -131,12 +154,13 @@ class PredictSettings(Settings):
 
 
 def main(settings: PredictSettings) -> None:
-    from glassformer.predict.inputs import check_source, stream_inputs
+    from glassformer.predict.inputs import check_source, remembered, stream_inputs
     from glassformer.predict.pipeline import pipeline
     from glassformer.predict.show import SHOW, as_json, as_text, as_values
     from glassformer.text.unknown import Tally
 
     check_source(settings.texts, settings.file, settings.text_columns)
+    check_out(settings)
     options, generation = settings.options, settings.generation
     run = pipeline(str(settings.run), device=settings.device, revision=settings.revision, engine=settings.engine)
     if run.note and not settings.json:
@@ -144,18 +168,26 @@ def main(settings: PredictSettings) -> None:
     if settings.text_columns and run.task in ("forecast", "series"):
         raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
     if run.task == "forecast":
+        if settings.id_column:
+            raise InputError(f"--id-column is for a model that answers row by row; this one {run.does}: leave it out")
         run.check_options({**options, **generation.given()})
         predict_series(run, settings)
         return
-    for flag in ("out", "picture"):
-        if getattr(settings, flag) is not None:
-            raise InputError(
-                f"--{flag} is for a model that says how a series goes on; this one {run.does}: leave it out"
-            )
+    if settings.picture is not None:
+        raise InputError(f"--picture is for a model that says how a series goes on; this one {run.does}: leave it out")
+    if settings.out is not None:
+        from glassformer.verbs.predict_file import predict_file
+
+        predict_file(run, file_asked(settings))
+        tell_engine(run)
+        return
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
-    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns, run.rules)
+    memory = remembered(run.folder, settings.tables)
+    given = stream_inputs(
+        run.task, settings.texts, settings.file, settings.text_columns, memory, run.rules, tell=tell_format
+    )
     told, tally = settings.json, Tally()
     for inputs, outputs, unknown in answered(run, given, options, generation, size):
         told = told or tell_engine(run)
@@ -170,6 +202,39 @@ def main(settings: PredictSettings) -> None:
         sys.stdout.flush()
     if tally.unknown:
         print(tally.sentence(), file=sys.stderr)
+
+
+def tell_format(said: str) -> None:
+    """Says how a table was read, where that was not certain."""
+    print(said, file=sys.stderr)
+
+
+def check_out(settings: PredictSettings) -> None:
+    """Refuses flags that go with --out where it is not given."""
+    for flag, given in (("id-column", settings.id_column), ("overwrite", settings.overwrite)):
+        if given and settings.out is None:
+            raise InputError(f"--{flag} says how to write --out: give it, too")
+
+
+def file_asked(settings: PredictSettings) -> "Asked":
+    """What --out asks for; refuses what does not go with it."""
+    from glassformer.predict.bulk.job import Asked
+
+    assert settings.out is not None
+    if settings.file is None:
+        raise InputError("--out writes the rows of a file with their answers: give the file with --file")
+    if settings.json:
+        raise InputError("--json prints to standard output; for a file of JSON lines, end the name of --out in .jsonl")
+    return Asked(
+        file=settings.file,
+        out=settings.out,
+        text_columns=settings.text_columns,
+        id_column=settings.id_column,
+        overwrite=settings.overwrite,
+        tables=settings.tables,
+        options=settings.options,
+        generation=settings.generation,
+    )
 
 
 def tell_engine(run: "Pipeline") -> bool:
@@ -254,6 +319,7 @@ def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Ser
         )
     file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
     series = read_as_trained(
-        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal
-    )
+        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
+        options=settings.tables,
+    )  # fmt: skip
     return series, str(file)
