@@ -45,6 +45,9 @@ const WORDS = {
   notInLink: ["too large for the link", "링크에 담기에는 큽니다"],
   loading: ["Loading the model", "모델을 불러오고 있습니다"],
   noModel: ["The model could not be reached", "모델에 연결하지 못했습니다"],
+  failed: ["A part of this page failed: {why}", "이 화면의 한 부분에서 오류가 났습니다: {why}"],
+  reload: ["Reload this view", "이 화면 다시 열기"],
+  afresh: ["Start from the first example", "첫 예시부터 시작하기"],
   // output
   output: ["Output", "출력"],
   stepOf: ["word {n} of {all}", "{all}개 중 {n}번째 말"],

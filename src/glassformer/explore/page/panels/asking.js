@@ -1,7 +1,7 @@
 // The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
 
 import { button, make, refill } from "../drawing/dom.js";
-import { chooseInput, contents, inputOfState, isLive, openInput } from "../state/load.js";
+import { contents, inputOfState, isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
 import { say } from "../words.js";
@@ -78,8 +78,7 @@ function textInput() {
   const submit = (event) => {
     event.preventDefault();
     const forced = target?.querySelector("input").value.trim();
-    chooseInput(forced ? { text: area.value, target: forced } : { text: area.value });
-    openInput(inputOfState());
+    showInput(forced ? { text: area.value, target: forced } : { text: area.value });
   };
   const run = make("button", { type: "submit", class: "main", text: say("run") });
   const foot = make("div", { class: "form-foot" }, hint(hints.join(" · ")), run);
@@ -119,8 +118,7 @@ function pictureInput() {
 
 function tableInput() {
   const choose = make("select", { name: "channel", "aria-label": say("channel"), on: { change: (event) => {
-    set({ channel: Number(event.target.value), hover: null });
-    openInput(inputOfState());
+    showInput({ ...state.view.input, channel: Number(event.target.value) });
   } } });
   choose.append(...channelOptions());
   const channel = make("label", { class: "field" }, make("span", { text: say("channel") }), choose);
@@ -154,8 +152,7 @@ function readAs(file, way, wrap) {
   if (file.size > MOST_BYTES) return set({ error: say("tooLarge", { n: MOST_BYTES / 1e6 }) });
   const reader = new FileReader();
   reader.addEventListener("load", () => {
-    chooseInput(wrap(reader.result));
-    openInput(inputOfState());
+    showInput(wrap(reader.result));
   });
   return reader[way](file);
 }
@@ -164,8 +161,7 @@ function examples() {
   const all = state.model.examples;
   if (all.length === 0) return null;
   const choose = (example) => {
-    chooseInput(example.input);
-    openInput(inputOfState());
+    showInput(example.input);
   };
   const items = all.map((example, i) =>
     example.picture

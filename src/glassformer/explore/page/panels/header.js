@@ -56,7 +56,7 @@ function choose(key, value) {
 
 // The file opens as the page is now. The input itself is inside anyway.
 function save() {
-  const shown = fragment(["text", "target", "continued", "example", "csv", "channel"]);
+  const shown = fragment(["text", "target", "continued", "example", "csv", "channel", "without"]);
   const asked = new URLSearchParams({ id: state.view.id, layer: chosenMap()?.layer ?? 0, state: shown });
   make("a", { href: `api/export?${asked}`, download: `${state.model.name}.html` }).click();
 }

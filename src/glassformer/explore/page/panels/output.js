@@ -4,7 +4,7 @@ import { barRow } from "../drawing/bars.js";
 import { chosenMap, lineOf, rowTokens, shownSteps, tokenText, tokensOf } from "../state/choice.js";
 import { button, make, prefersStillness, refill } from "../drawing/dom.js";
 import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
-import { chooseInput, inputOfState, isLive, openInput } from "../state/load.js";
+import { isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { showSampling } from "./sampling.js";
 import { on, set, state } from "../state/state.js";
@@ -56,8 +56,7 @@ function masks(answer) {
 function noMask() {
   const mask = state.model.mask_token;
   const put = () => {
-    chooseInput({ text: (state.text ?? "").trimEnd().replace(/[.!?。]*$/, (end) => ` ${mask}${end}`) });
-    openInput(inputOfState());
+    showInput({ text: (state.text ?? "").trimEnd().replace(/[.!?。]*$/, (end) => ` ${mask}${end}`) });
   };
   return [hint(say("noMask", { mask })), isLive() && mask ? button(say("putMask", { mask }), put) : null];
 }

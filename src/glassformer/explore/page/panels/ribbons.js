@@ -77,7 +77,7 @@ function sideBySide(width, lines, target) {
     columns: false,
     height: 2 * (WORD + EDGE) + BETWEEN,
     encoder: row(above, 0),
-    decoder: row(below, WORD + BETWEEN),
+    decoder: row(below, WORD + BETWEEN).slice(0, lines.decoder.length),
   };
 }
 

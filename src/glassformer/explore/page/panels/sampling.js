@@ -3,7 +3,7 @@
 import { barRow } from "../drawing/bars.js";
 import { chosenMap, litRow, lineOf, stacks, tokenText } from "../state/choice.js";
 import { button, make, refill } from "../drawing/dom.js";
-import { chooseInput, inputOfState, isLive, openInput, read } from "../state/load.js";
+import { isLive, read, showInput } from "../state/load.js";
 import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
 
@@ -157,7 +157,6 @@ const write = (id) => again([...(state.continued ?? []), id]);
 // The text stays; only what was written after it changes.
 function again(continued) {
   if (state.busy) return; // what is shown belongs to the text before
-  chooseInput({ text: state.text, continued: continued.length ? continued : null });
-  openInput(inputOfState());
+  showInput({ text: state.text, ...(continued.length ? { continued } : {}) });
 }
 

@@ -13,7 +13,7 @@ import {
   tokenIn,
 } from "./choice.js";
 import { readHeads, readMap } from "./slices.js";
-import { on, set, state } from "./state.js";
+import { NO_INPUT, NO_PLACE, on, set, state } from "./state.js";
 import { rowUnderCursor } from "./weights.js";
 
 let source = null;
@@ -38,30 +38,31 @@ export const read = (path) => source.get(path);
 
 // The input as the server wants it, from what the address holds.
 export function inputOfState() {
-  const { text, target, continued, example, csv, channel, image } = state;
-  const more = channel === null ? {} : { channel };
-  if (image !== null) return { image };
-  if (csv !== null) return { csv, ...more };
-  if (example !== null) return { example, ...more };
-  if (text === null) return null;
-  if (target !== null) return { text, target };
-  return continued === null ? { text } : { text, continued };
+  const { text, target, continued, example, csv, channel, image, without } = state;
+  const given = () => {
+    const more = channel === null ? {} : { channel };
+    if (image !== null) return { image };
+    if (csv !== null) return { csv, ...more };
+    if (example !== null) return { example, ...more };
+    if (text === null) return null;
+    if (target !== null) return { text, target };
+    return continued === null ? { text } : { text, continued };
+  };
+  return given() && (without === null ? given() : { ...given(), without });
 }
 
-// Sets the address to an input of the server's kind, forgetting what belonged to the one before.
-export function chooseInput(input) {
-  const none = { text: null, target: null, continued: null, example: null, csv: null, channel: null, image: null };
-  set({ ...none, ...input, hover: null, token: null, step: null });
-}
+// Runs the model on another input. What is shown, and the address with it, stays until the answer is here.
+export const showInput = (input) => openInput(input, { ...NO_PLACE, hover: null });
 
-export async function openInput(input) {
+export async function openInput(input, moved = {}) {
   const mine = ++latest;
   set({ busy: true, error: null });
   try {
     const view = await source.open(input);
-    const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled"];
+    const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled", "lens", "worked"];
     const unknown = Object.fromEntries(loaded.map((key) => [key, null]));
-    if (mine === latest) set({ ...unknown, view, busy: false });
+    const asked = isLive() ? { ...NO_INPUT, ...view.input } : {};
+    if (mine === latest) set({ ...unknown, ...asked, ...moved, view, busy: false });
   } catch (error) {
     if (mine === latest) set({ busy: false, error: error.message });
   }
