@@ -5,15 +5,17 @@ import { showBlock } from "./panels/block.js";
 import { button, make } from "./drawing/dom.js";
 import { showFlow, showSteps } from "./panels/flow.js";
 import { showHeader } from "./panels/header.js";
+import { showLens } from "./panels/lens.js";
 import { listenToKeys } from "./state/keys.js";
 import { connect, contents, inputOfState, isLive, openInput, read } from "./state/load.js";
 import { showOutput } from "./panels/output.js";
 import { showReading } from "./panels/reading.js";
 import { showSide } from "./panels/side.js";
+import { showSilenced } from "./panels/silenced.js";
 import { findSource } from "./state/source.js";
 import { adopt, fail, NO_INPUT, on, readAddress, recall, set, state } from "./state/state.js";
 import { listenToWalk } from "./panels/walk.js";
-import { say, speak } from "./words.js";
+import { refusal, say, speak } from "./words.js";
 
 const part = (parent, id, kind = "panel") => {
   const element = make("section", { id, class: kind });
@@ -24,7 +26,9 @@ const part = (parent, id, kind = "panel") => {
 function build() {
   const empty = part("middle", "empty", "panel empty");
   const panels = {
+    silenced: part("middle", "silenced"),
     flow: part("middle", "flow"),
+    lens: part("middle", "lens"),
     reading: part("middle", "reading"),
     block: part("middle", "block"),
     steps: part("middle", "steps"),
@@ -35,12 +39,16 @@ function build() {
   const output = part("left", "output");
   showOutput(output);
   showFlow(panels.flow);
+  showLens(panels.lens);
+  showSilenced(panels.silenced);
   showReading(panels.reading);
   showBlock(panels.block);
   showSteps(panels.steps);
   showSide(side);
   on(["view", "model", "error", "lang", "busy"], () => {
-    for (const one of [...Object.values(panels), side, output]) one.hidden = !state.view;
+    const { lens, silenced, ...always } = panels; // these two know by themselves when they have something to say
+    for (const one of [...Object.values(always), side, output]) one.hidden = !state.view;
+    for (const one of state.view ? [] : [lens, silenced]) one.hidden = true;
     empty.hidden = Boolean(state.view);
     empty.replaceChildren(...(state.view ? [] : emptiness()));
   });
@@ -52,7 +60,7 @@ function build() {
 function emptiness() {
   if (!state.model) return [
     make("h2", { text: state.error ? say("noModel") : `${say("loading")}…` }),
-    make("p", { text: state.error ?? "" }),
+    make("p", { text: state.error ? refusal(state.error) : "" }),
   ];
   if (state.busy) return [make("h2", { text: `${say("working")}…` })];
   const text = { image: "emptyImage", series: "emptySeries" }[state.model.kind] ?? "emptyText";

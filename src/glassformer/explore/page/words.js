@@ -41,23 +41,23 @@ const WORDS = {
   mapsAbsent: ["the large maps", "큰 지도"],
   vectorsElsewhere: ["the vectors of layers other than {n}", "{n}층이 아닌 층의 벡터"],
   vectorsAbsent: ["the vectors", "벡터"],
-  tooLarge: ["The file is larger than {n} MB.", "파일이 {n} MB보다 큽니다."],
   notInLink: ["too large for the link", "링크에 담기에는 큽니다"],
   loading: ["Loading the model", "모델을 불러오고 있습니다"],
   noModel: ["The model could not be reached", "모델에 연결하지 못했습니다"],
   failed: ["A part of this page failed: {why}", "이 화면의 한 부분에서 오류가 났습니다: {why}"],
   reload: ["Reload this view", "이 화면 다시 열기"],
   afresh: ["Start from the first example", "첫 예시부터 시작하기"],
+  unrun: ["Changed, not run yet: the page still shows the text before.", "바꾼 글을 아직 실행하지 않았습니다. 화면은 바꾸기 전의 글을 보여 줍니다."],
   // output
   output: ["Output", "출력"],
-  stepOf: ["word {n} of {all}", "{all}개 중 {n}번째 말"],
+  stepOf: ["{n} of {all} words", "{all}개 중 {n}개"],
   back: ["Back", "뒤로"],
   forward: ["Forward", "앞으로"],
   play: ["Play", "재생"],
   pause: ["Pause", "멈춤"],
   classes: ["What the model says it is", "모델의 판단"],
   masks: ["What fits the gap", "빈칸에 들어갈 말"],
-  position: ["at token {n}", "{n}번째 토큰"],
+  position: ["token {n}", "토큰 {n}"],
   noMask: ["There is no gap to fill. Write {mask} in the text where the model should guess.", "채울 빈칸이 없습니다. 모델이 맞힐 자리에 {mask} 를 쓰세요."],
   putMask: ["Put {mask} at the end", "끝에 {mask} 넣기"],
   vector: ["The vector of the whole input", "입력 전체의 벡터"],
@@ -78,6 +78,7 @@ const WORDS = {
   draw: ["Draw one", "하나 뽑기"],
   redraw: ["Another seed", "다른 씨앗값"],
   undo: ["Undo", "되돌리기"],
+  ownAgain: ["The model's own", "모델의 번역으로"],
   addHint: ["click one to write it", "누르면 그 말을 씁니다"],
   ended: ["this draw ends the text", "이번 뽑기는 글을 끝냅니다"],
   goToLast: ["To write, go to the last token.", "글을 이어 쓰려면 마지막 토큰으로 가세요."],
@@ -138,6 +139,39 @@ const WORDS = {
   noMapNumbers: ["The weights of this layer are not in the saved page: it would have become too large to mail.", "이 층의 가중치는 저장된 화면에 없습니다. 넣으면 메일로 보내기에 너무 커집니다."],
   noVectors: ["The vectors of this layer are not in the saved page.", "이 층의 벡터는 저장된 화면에 없습니다."],
   noMaps: ["This model has no attention to show.", "이 모델에는 보여 줄 어텐션이 없습니다."],
+  // what a head does
+  headOf: ["Layer {layer}, head {head}:", "층 {layer}, 헤드 {head}:"],
+  mostLook: ["most tokens look at {where}.", "대부분의 토큰이 {where} 봅니다."],
+  themselves: ["themselves", "자기 자신을"],
+  theOneBefore: ["the one before", "바로 앞을"],
+  theNext: ["the next one", "바로 다음을"],
+  before_n: ["the one {n} before", "{n}칸 앞을"],
+  after_n: ["the one {n} after", "{n}칸 뒤를"],
+  itself: ["itself", "자기 자신"],
+  looksAt: ["“{query}” looks at {key}, {weight}.", "“{query}” → {key}, {weight}."],
+  mostTelling: ["Of {n} heads this one tells most.", "헤드 {n}개 가운데 가장 뚜렷합니다."],
+  tells: ["tells {n}", "뚜렷함 {n}"],
+  // the worked sum
+  workedTitle: ["How {token} attends, in numbers: head {head}", "{token} 조각의 어텐션 계산: 헤드 {head}"],
+  workedHint: ["q · k, scaled, is the score; softmax makes weights of the scores; mixed is the sum of v times weight.", "q · k에 배율을 곱하면 점수이고, 소프트맥스가 점수를 가중치로 바꿉니다. 섞임은 가중치를 곱한 v의 합입니다."],
+  andOthers: ["and {n} more keys, together {weight}", "그 밖의 키 {n}개, 모두 {weight}"],
+  // the lens
+  lensNext: ["The next word, if the model stopped after each layer", "층마다 멈춘다면 다음에 올 말"],
+  lensHere: ["The word at each place, if the model stopped after each layer", "층마다 멈춘다면 각 자리에 올 말"],
+  lensHint: ["Logit lens: the darker, the likelier. A cell opens its block.", "로짓 렌즈: 진할수록 확률이 큽니다. 칸을 누르면 그 블록이 열립니다."],
+  lensInput: ["input", "입력"],
+  lensLayer: ["layer {n}", "층 {n}"],
+  lensPart: ["Tokens {from} to {to} of {n}.", "토큰 {from}에서 {to}까지, 끝은 {n}."],
+  // heads left out
+  silence: ["Run without this head", "이 헤드 없이 실행"],
+  unsilence: ["Take this head back", "이 헤드 되돌리기"],
+  silenced: ["Without these heads", "이 헤드들 없이"],
+  withHeads: ["all heads", "모든 헤드"],
+  withoutHeads: ["without", "없을 때"],
+  nothingChanged: ["The answer has nothing to compare in a table.", "표로 견줄 답이 없습니다."],
+  mapsMoved: ["These heads look elsewhere now:", "이제 다른 곳을 보는 헤드:"],
+  noMapMoved: ["No other head looks elsewhere.", "다른 곳을 보게 된 헤드는 없습니다."],
+  mapsDiffer: ["The output has other words now, so the maps cannot be compared.", "출력이 달라져 지도를 견줄 수 없습니다."],
   // the side
   whatThisIs: ["What this is", "이것은 무엇인가"],
   row: ["looks at", "이(가) 보는 곳"],
@@ -145,8 +179,10 @@ const WORDS = {
   writes: ["writes", "쓰는 말"],
   numbers: ["numbers of", "숫자, 토큰"],
   length: ["length", "길이"],
+  numbersOf: ["[{from}] to [{to}] of [{n}]", "[{from}]에서 [{to}]까지, 끝은 [{n}]"],
+  readBy: ["Who reads {token}: the decoder's cross-attention", "{token} 조각을 읽는 곳: 디코더의 교차 어텐션"],
+  countFrom: ["Tokens, layers and heads are counted from 0.", "토큰, 층, 헤드는 0부터 셉니다."],
   code: ["the line that computes it", "이것을 계산하는 줄"],
-  noSource: ["The file {file} is not in the saved page.", "{file} 파일은 저장된 화면에 없습니다."],
   valuesNeedModel: ["The numbers of this step need the live model: run glassformer explore.", "이 단계의 숫자는 실행 중인 모델이 있어야 보입니다. glassformer explore 를 실행하세요."],
   scoresNeedModel: ["scores need the live model", "점수는 실행 중인 모델이 필요합니다"],
   close: ["Close", "닫기"],
@@ -155,14 +191,59 @@ const WORDS = {
   scaleWord: ["scale", "배율"],
   score: ["score", "점수"],
   keyToken: ["token", "토큰"],
+  keyKey: ["key", "키"],
   keyLayer: ["layer", "층"],
   keyHead: ["head", "헤드"],
   keyMean: ["average", "평균"],
   // the walk
+  walkLook: ["Attention decides what each piece of the input looks at.", "어텐션은 입력의 조각마다 어디를 볼지 정합니다."],
+  walkGuess: ["Guess first: which of these does “{query}” look at most?", "먼저 맞혀 보세요. “{query}” 조각이 가장 많이 보는 것은 무엇일까요?"],
+  walkRight: ["Right.", "맞았습니다."],
+  walkWrong: ["Not quite.", "아깝습니다."],
+  walkFound: ["“{query}” looks most at “{key}”, {weight}.", "“{query}” 조각은 “{key}” 조각을 가장 많이 봅니다, {weight}."],
+  walkRow: ["A row of the map holds all its weights; they sum to 1.", "지도의 한 행에 그 가중치가 모두 있고, 합은 1입니다."],
+  walkScore: ["The query of “{query}” times the key of “{key}” gives the score {score}; softmax turns it into the weight {weight}.", "“{query}” 조각의 쿼리와 “{key}” 조각의 키를 곱하면 점수 {score}가 되고, 소프트맥스가 이를 가중치 {weight}로 바꿉니다."],
+  walkWeight: ["The query of “{query}” and the key of “{key}” give the weight {weight}.", "“{query}” 조각의 쿼리와 “{key}” 조각의 키에서 가중치 {weight}가 나옵니다."],
+  walkMix: ["The values of all keys are added up by their weights.", "모든 키의 값을 가중치대로 더합니다."],
+  walkStream: ["Every block adds something to the vector of “{query}”: its length goes from {from} to {to}.", "블록마다 “{query}” 조각의 벡터에 무언가를 더합니다. 벡터의 길이는 {from}에서 {to}로 바뀝니다."],
+  walkLens: ["Layer by layer the model makes up its mind: at “{query}” the input alone would say “{first}” ({some}), the last layer says “{last}” ({more}).", "모델은 층을 지나며 답을 정합니다. “{query}” 자리에서 입력만으로는 “{first}” ({some}), 마지막 층에서는 “{last}” ({more})입니다."],
+  walkHeads: ["{n} heads do this side by side. The bar below each small map says how telling it is: head {best} is the first.", "헤드 {n}개가 나란히 이 일을 합니다. 작은 지도 아래의 막대는 얼마나 뚜렷한지 보여 줍니다. 으뜸은 헤드 {best}입니다."],
+  walkAnswer: ["At the end the head reads the answer off these vectors: {answer}.", "끝에서 헤드가 이 벡터들로부터 답을 읽습니다: {answer}."],
+  walkVector: ["a vector of {n} numbers", "숫자 {n}개의 벡터"],
   stop: ["{n} of {all}", "{n} / {all}"],
   next: ["Next", "다음"],
   leave: ["Leave", "그만 보기"],
 };
+
+// What the server refuses, and what it asks for: it speaks English, and these are its sentences in Korean.
+const REFUSALS = [
+  [/^the (?:text|target) is empty/, "글이 비어 있습니다. 한 단어 이상 쓰세요."],
+  [/^the .* has ([\d,]+) tokens: expected at most ([\d,]+)/, "글이 $1토큰입니다. 이 모델은 최대 $2토큰까지 읽습니다. 줄여 주세요."],
+  [/^the .* has ([\d,]+) characters: expected at most ([\d,]+)/, "글이 $1자입니다. 최대 $2자까지 쓸 수 있습니다. 줄여 주세요."],
+  [/has no token in this vocabulary/, "이 어휘로 읽을 수 있는 토큰이 없는 글입니다. 한 단어 이상 쓰세요."],
+  [/^a question alone has no answer/, "질문만으로는 답을 찾을 수 없습니다. 첫 줄에 질문을, 그 아래에 글을 쓰세요."],
+  [/^the file is larger than ([\d.]+) MB/, "파일이 $1 MB보다 큽니다. 더 작은 파일을 고르세요."],
+  [/^the file (.+) is not in the saved page/, "$1 파일은 저장된 화면에 없습니다."],
+  [/^the image .*(?:cannot be read|is no data URL|not valid base64)/, "그림을 읽을 수 없습니다. PNG나 JPEG 파일을 고르세요."],
+  [/^the image has (\d+) x (\d+) pixels/, "그림이 $1 x $2 픽셀로 너무 크거나 너무 깁니다. 줄이거나 잘라 주세요."],
+  [/^the table is empty/, "표가 비어 있습니다. 숫자로 된 줄이나 첫 열이 날짜인 CSV를 넣으세요."],
+  [/^the lines have different numbers/, "줄마다 값의 개수가 다릅니다. 모든 줄에 채널 수만큼 값을 쓰세요."],
+  [/^the series has (\d+) values/, "시계열의 값이 $1개로 모자랍니다. 더 긴 표를 넣으세요."],
+  [/^the series has (\d+) channels: expected (\d+)/, "시계열의 채널이 $1개입니다. 이 모델은 $2개를 읽습니다."],
+  [/^this took longer than ([\d.]+) seconds/, "$1초 안에 끝나지 않았습니다. 더 짧은 입력을 넣으세요."],
+  [/^the model is busy/, "모델이 다른 입력을 계산하고 있습니다. 잠시 뒤에 다시 해 보세요."],
+  [/^the server does not answer/, "서버가 답하지 않습니다. glassformer explore 가 실행 중인지 확인하세요."],
+  [/^the input is too large/, "입력이 너무 큽니다. 더 작은 입력을 넣으세요."],
+];
+
+// An error in the page's language; one that is not known here is named as the server's, and not hidden.
+export function refusal(message) {
+  if (language === 0) return message.charAt(0).toUpperCase() + message.slice(1);
+  const known = REFUSALS.find(([pattern]) => pattern.test(message));
+  if (!known) return `서버가 거절했습니다: ${message}`;
+  const [found] = message.match(known[0]);
+  return found.replace(known[0], known[1]);
+}
 
 let language = 0;
 

@@ -39,7 +39,7 @@ function tools() {
     button(label, () => choose("lang", code), { "aria-pressed": String(state.lang === code), lang: code }));
   const theme = state.theme === "dark" ? "light" : "dark";
   return make("div", { class: "tools" },
-    button(say("walk"), startWalk, { "data-needs-view": true, disabled: !state.view }),
+    button(say("walk"), startWalk, { name: "walk", "data-needs-view": true, disabled: !state.view }),
     make("div", { class: "segments", role: "group", "aria-label": say("language") }, ...languages),
     button(say(theme), () => choose("theme", theme), { name: "theme", "aria-label": `${say("theme")}: ${say(theme)}` }),
     isLive() ? button(
