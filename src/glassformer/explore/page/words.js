@@ -186,6 +186,7 @@ const WORDS = {
   valuesNeedModel: ["The numbers of this step need the live model: run glassformer explore.", "이 단계의 숫자는 실행 중인 모델이 있어야 보입니다. glassformer explore 를 실행하세요."],
   scoresNeedModel: ["scores need the live model", "점수는 실행 중인 모델이 필요합니다"],
   close: ["Close", "닫기"],
+  moved: ["Layer {layer}, head {head}: {query} looks at {key}, {weight}", "층 {layer}, 헤드 {head}: {query} → {key}, {weight}"],
   tokensEnglish: ["The text cut into pieces the model has a number for.", "글을 모델이 번호를 아는 조각으로 자른 것입니다."],
   id: ["number in the vocabulary", "어휘 번호"],
   scaleWord: ["scale", "배율"],

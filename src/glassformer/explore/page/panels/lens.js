@@ -42,7 +42,7 @@ function grid({ stack, first, layers }) {
 function cellOf(cell, stack, layer, token, label) {
   const open = () => openMap({ stack, layer: Math.max(0, layer), token, ...(state.kind === null ? {} : { kind: state.kind }) });
   const one = make("button", {
-    type: "button", class: "lens-cell", title: `${label}: ${tokenText(cell)} ${percent(cell.score)}`, on: { click: open },
+    type: "button", class: "lens-cell", tabindex: -1, title: `${label}: ${tokenText(cell)} ${percent(cell.score)}`, on: { click: open },
   }, make("bdi", { text: tokenText(cell) }));
   Object.assign(one.style, { backgroundColor: weightColour(cell.score, 1), color: inkOn(cell.score, 1) });
   return one;

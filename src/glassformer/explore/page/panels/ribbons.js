@@ -19,7 +19,7 @@ const [LINE, COLUMN, TALLEST] = [28, 132, 420]; // of the two columns
 export function ribbonsView() {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const words = make("div", { class: "words" });
-  const stage = make("div", { class: "ribbons" }, make("div", { class: "holder" }, canvas), words);
+  const stage = make("div", { class: "ribbons", tabindex: 0, role: "group", "aria-label": say("ribbons") }, make("div", { class: "holder" }, canvas), words);
   const drawing = { canvas, words, stage, chips: new Map() };
   const refresh = () => draw(drawing);
   words.addEventListener("pointerover", (event) => point(event));

@@ -102,7 +102,7 @@ function draw(parts) {
     make("bdi", { class: "hint cut", text: say("after", { token: after }) }),
   );
   const canWrite = canWriteAt(next.row);
-  refill(parts.bars, ...next.candidates.slice(0, SHOWN).map((one) => candidate(one, canWrite)));
+  refill(parts.bars, ...next.candidates.slice(0, SHOWN).map((one) => candidate(one, next, canWrite)));
   const notes = [
     isLive() ? null : say("needsModel"),
     next.kept === null ? null : say("keptOf", { n: next.kept.toLocaleString("en") }),
@@ -114,14 +114,13 @@ function draw(parts) {
   refill(parts.foot, ...(isLive() ? writing(next, canWrite) : []));
 }
 
-function candidate(one, canWrite) {
-  const row = lineOf("decoder");
-  const isWritten = row.writes?.[state.next.row]?.id === one.id && (isTranslation() || !isLastRow(state.next.row));
+function candidate(one, { row, drawn }, canWrite) {
+  const isWritten = lineOf("decoder").writes?.[row]?.id === one.id && (isTranslation() || !isLastRow(row));
   const kinds = [
     "choice",
     one.kept === false && "dropped",
     isWritten && "first",
-    state.next.drawn?.id === one.id && canWrite && "drawn",
+    drawn?.id === one.id && canWrite && "drawn",
   ];
   const properties = {
     class: kinds.filter(Boolean).join(" "),
@@ -131,7 +130,7 @@ function candidate(one, canWrite) {
   return barRow(
     tokenText(one),
     one.score,
-    { ...properties, type: "button", on: { click: () => write(one.id) } },
+    { ...properties, type: "button", on: { click: () => write(row, one.id) } },
     "button",
   );
 }
@@ -141,7 +140,7 @@ function writing(next, canWrite) {
   return [
     button(
       next.drawn ? `${say("draw")}: ${tokenText(next.drawn)}` : say("draw"),
-      () => write(next.drawn.id),
+      () => write(next.row, next.drawn.id),
       { class: "main", disabled: !canWrite || !next.drawn, title: canWrite ? null : say("goToLast") },
     ),
     button(
@@ -155,9 +154,9 @@ function writing(next, canWrite) {
   ];
 }
 
-const write = (id) => again([...before(), id]);
-const before = () => (isTranslation()
-  ? lineOf("decoder").writes.slice(0, state.next.row).map((token) => token.id) : (state.continued ?? []));
+const write = (row, id) => again([...before(row), id]);
+const before = (row) => (isTranslation()
+  ? lineOf("decoder").writes.slice(0, row).map((token) => token.id) : (state.continued ?? []));
 
 // The text stays; only what was written after it changes.
 function again(continued) {

@@ -53,6 +53,17 @@ export function showSide(root) {
   ];
   on(keys, () => state.view && refill(root, ...side()));
   showJump(root);
+  const said = document.getElementById("said");
+  on(["token", "key", "row", "layer", "head", "lang"], () => state.view && !state.hover && (said.textContent = saying()));
+}
+
+// What a move of the kept place came to, for those who hear the page.
+function saying() {
+  const [map, weights] = [chosenMap(), rowUnderCursor()];
+  if (!map || !weights) return "";
+  const [row, key] = [litRow(map), litKey()];
+  const pair = { query: nameAt(rowTokens(map.rows), row), key: nameAt(tokensOf(map.columns), key) };
+  return say("moved", { layer: map.layer, head: chosenHead() === "mean" ? say("keyMean") : chosenHead(), ...pair, weight: number(weights[key]) });
 }
 
 // On a narrow screen this panel is far below the tensor that was tapped: a link leads to it.

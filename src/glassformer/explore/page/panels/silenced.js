@@ -38,7 +38,7 @@ function changes({ input, changed, answer, text, curve }) {
   return [
     heading(say("silenced"), make("span", { class: "silenced-heads" }, ...chips)),
     rows.length ? make("div", { class: "wide" }, make("table", {},
-      make("thead", {}, make("tr", {}, ...["", say("withHeads"), say("withoutHeads")].map((one) => make("th", { scope: "col", text: one })))),
+      make("thead", {}, make("tr", {}, make("td"), ...[say("withHeads"), say("withoutHeads")].map((one) => make("th", { scope: "col", text: one })))),
       make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((one) => make("td", {}, make("bdi", { text: one })))))))) : hint(say("nothingChanged")),
     ...moved(changed.maps, heads),
   ];

@@ -129,5 +129,5 @@ function stream(map, token) {
       make("span", { class: "number", text: number(value) }),
     );
   });
-  return make("div", { class: "stream" }, make("h4", { text: say("stream") }), ...rows);
+  return make("div", { class: "stream" }, make("h3", { text: say("stream") }), ...rows);
 }

@@ -2,9 +2,10 @@
 // numbers and a highlight. One asks for a guess before it tells.
 
 import {
-  argmax, chosenHead, chosenMap, nameAt, rowsShown, rowTokens, stacks, tellingOf, tokensOf, tokenText,
+  argmax, chosenMap, nameAt, rowsShown, rowTokens, stacks, tellingOf, tokensOf, tokenText,
 } from "../state/choice.js";
 import { button, make, number, percent, prefersStillness } from "../drawing/dom.js";
+import { oneHead } from "../state/load.js";
 import { rowWeights } from "../state/slices.js";
 import { NO_PLACE, on, set, state } from "../state/state.js";
 import { strongest } from "../state/weights.js";
@@ -16,7 +17,7 @@ const PLACE = { ...NO_PLACE, stack: null, layer: null, kind: null, head: null, f
 
 // where: what is lit; tell: its sentence; guess: what may be answered first.
 const STOPS = [
-  { where: "#reading", tell: () => `${say("walkLook")} ${sentenceOf(chosenMap(), chosenHead())}` },
+  { where: "#reading", tell: () => `${say("walkLook")} ${sentenceOf(chosenMap(), oneHead())}` },
   { where: ".block-map", tell: tellGuess, guess: question },
   { where: ".block-worked", tell: tellSum },
   { where: ".bars", tell: tellStream },
@@ -24,12 +25,12 @@ const STOPS = [
   { where: "#output", tell: () => say("walkAnswer", { answer: answerOf(state.view) }) },
 ];
 
-const told = () => tellingOf(chosenMap())[chosenHead()]; // the row and key that the walk is about
+const told = () => tellingOf(chosenMap())[oneHead()]; // the row and key that the walk is about
 
 // Another row than the one that was just told of, and three keys: the one it looks at most is to be found.
 function question() {
   const map = chosenMap();
-  if (state.map?.name !== map.name || state.map.head !== chosenHead()) return null;
+  if (state.map?.name !== map.name || state.map.head !== oneHead()) return null;
   const tokens = rowTokens(map.rows);
   const rows = tokens.map((_, row) => row).filter((row) => row < rowsShown(map) && row !== told().row && !tokens[row].special);
   const asked = rows.map((row) => ({ row, keys: strongest(rowWeights(state.map, row), Infinity) }))
