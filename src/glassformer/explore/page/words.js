@@ -217,6 +217,7 @@ const WORDS = {
 };
 
 // What the server refuses, and what it asks for: it speaks English, and these are its sentences in Korean.
+/** @type {[RegExp, string][]} */
 const REFUSALS = [
   [/^the (?:text|target) is empty/, "글이 비어 있습니다. 한 단어 이상 쓰세요."],
   [/^the .* has ([\d,]+) tokens: expected at most ([\d,]+)/, "글이 $1토큰입니다. 이 모델은 최대 $2토큰까지 읽습니다. 줄여 주세요."],

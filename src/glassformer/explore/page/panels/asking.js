@@ -28,7 +28,7 @@ function keepDraft(root, rewrite) {
 function tell(note, foot) {
   note.hidden = !state.error;
   note.textContent = state.error ? refusal(state.error) : "";
-  const samples = document.querySelector(".samples");
+  const samples = /** @type {HTMLDetailsElement} */ (document.querySelector(".samples"));
   if (state.error && !state.view && samples) samples.open = true; // what would work
   const view = state.view;
   const counts = view ? Object.values(view.lines).map((line) => line.tokens.length).join(" + ") : "";

@@ -58,6 +58,7 @@ async function load() {
   const [row, { view }] = [rowShown(), state];
   const known = { row, candidates: view.answer.candidates?.[row] ?? [], kept: null, drawn: null, end: false };
   if (!isLive()) return set({ next: known });
+  /** @type {Record<string, any>} */
   const choices = {
     row,
     temperature: state.temperature ?? 1,

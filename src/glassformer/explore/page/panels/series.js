@@ -21,6 +21,7 @@ export function seriesView() {
     make("span", { class: "of-future", text: `— ${say("future")}` }),
   );
   const holder = make("div", { class: "curve" }, canvas);
+  /** @type {any} */
   const drawing = { canvas, holder, scale, lanes: lanesOf(state.view.curve.patches) };
   const refresh = () => paint(drawing);
   canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && set({ hover: patchAt(event, drawing) }));

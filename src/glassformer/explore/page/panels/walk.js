@@ -173,5 +173,5 @@ function leave() {
   guessed = null;
   set({ ...(state.before ?? {}), before: null, walk: null });
   window.scrollTo({ top: scroll });
-  document.querySelector("[name=walk]")?.focus({ preventScroll: true });
+  /** @type {HTMLElement} */ (document.querySelector("[name=walk]"))?.focus({ preventScroll: true });
 }

@@ -11,6 +11,8 @@ class Absent extends Error {
 
 export class Frozen {
   live = false;
+  /** @type {Uint8Array} */
+  bytes;
 
   constructor(index, data) {
     this.index = JSON.parse(index.textContent);

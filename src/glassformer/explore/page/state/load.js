@@ -206,6 +206,7 @@ async function loadValues() {
   const [asked, { view }] = [state.view && valuesAsked(), state];
   if (!asked) return set({ values: null });
   const { name, token, head, first } = asked;
+  /** @type {Record<string, any>} */
   const choices = { name, first, ...(token === null ? {} : { token }), ...(head === null ? {} : { head }) };
   const found = await attempt(`view/${view.id}/values?${new URLSearchParams(choices)}`);
   const now = state.view === view && valuesAsked();

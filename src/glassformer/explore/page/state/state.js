@@ -29,6 +29,7 @@ const ADDRESS = {
 const LONGEST = 8000; // characters of a text or table in an address; a longer one is not part of the link
 const MOMENT = 1000; // milliseconds within which changes of the same kind are one entry of the browser's history
 
+/** @type {Record<string, any>} */
 export const state = {
   ...Object.fromEntries(Object.keys(ADDRESS).map((key) => [key, null])),
   image: null, // a picture of the user's own: too large for an address
