@@ -64,7 +64,9 @@ def act(page: Any, chance: random.Random) -> None:
     elif way < 0.6:
         place = page.locator(".overlay").bounding_box()
         if place:
-            page.mouse.move(place["x"] + chance.random() * place["width"], place["y"] + chance.random() * place["height"])
+            page.mouse.move(
+                place["x"] + chance.random() * place["width"], place["y"] + chance.random() * place["height"]
+            )
             if chance.random() < 0.5:
                 page.mouse.down()
                 page.mouse.up()

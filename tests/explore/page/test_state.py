@@ -67,9 +67,7 @@ def test_an_input_too_large_for_the_address_survives_reload(open_server: Open, v
     page = visit(f"{open_server('series').address}#lang=en")
     page.wait_for_selector(EXACT)
     table = "\n".join(f"{at % 7}.123456789,{at % 5}.123456789,{at % 3}.123456789" for at in range(400))
-    page.set_input_files(
-        "input[type=file]", {"name": "a.csv", "mimeType": "text/csv", "buffer": table.encode()}
-    )
+    page.set_input_files("input[type=file]", {"name": "a.csv", "mimeType": "text/csv", "buffer": table.encode()})
     until(page, "document.querySelector('[name=channel]').options.length === 3")
     page.reload()
     page.wait_for_selector(EXACT)

@@ -189,7 +189,9 @@ def test_a_button_that_cannot_be_used_says_why(open_server: Open, visit: Any) ->
 
 def test_the_walk_asks_once_and_restores_what_was_shown(open_server: Open, visit: Any) -> None:
     place = "stack=encoder&layer=0&head=3&token=2"
-    page = visit(f"{open_server('encoder-decoder').address}#text=The+quick+fox&lang=en&{place}", reduced_motion="reduce")
+    page = visit(
+        f"{open_server('encoder-decoder').address}#text=The+quick+fox&lang=en&{place}", reduced_motion="reduce"
+    )
     page.wait_for_selector('.map[data-name="encoder.blocks.0.attn"][data-head="3"][data-row="2"]')
     page.click("[name=walk]")
     asked = 0
