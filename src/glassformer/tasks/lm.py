@@ -159,21 +159,26 @@ class LanguageModel(Task):
         return {"loss": loss, "perplexity": exp(min(700.0, loss)), "bits_per_byte": bits}
 
     def work(self) -> Work:
-        return Work(reads=2 * len(self.corpora.scored(self.split)))  # windows overlap by half
+        return Work(reads=len(self.corpora.scored(self.split)) * self.settings.context // self.stride)
+
+    @property
+    def stride(self) -> int:
+        """How far a window begins behind the one before, where a text is scored."""
+        return max(1, self.settings.context - int(self.settings.context * self.settings.overlap))
 
     def score_some(self, most: int) -> Scores:
         corpus, context = self.corpora.scored(self.split), self.settings.context
-        windows = covering(corpus, context, max(1, context // 2))
+        windows = covering(corpus, context, self.stride)
         total, count = self.cross_entropy(corpus, windows[spread(len(windows), most)])
         measured = self.measured(corpus, total, count)
         return Scores(metrics={name: measured[name] for name in REPORTED}, count=count, unit=self.unit)
 
     def evaluate(self) -> Scores:
         corpus, context = self.corpora.scored(self.split), self.settings.context
-        total, count = self.cross_entropy(corpus, covering(corpus, context, max(1, context // 2)))
+        total, count = self.cross_entropy(corpus, covering(corpus, context, self.stride))
         measured = self.measured(corpus, total, count)
         notes = [
-            f"every token is predicted once, with {context - max(1, context // 2)} to {context} tokens before it where "
+            f"every token is predicted once, with {context - self.stride} to {context} tokens before it where "
             f"its document has them; {corpus.num_bytes:,} bytes of text in UTF-8"
         ]
         if corpus.num_unknown:
