@@ -163,8 +163,8 @@ class ImageClasses(ClassTask):
         """An image changed at random, as `augment` says: a function of (seed, epoch, example)."""
         rng = np.random.default_rng((self.settings.seed, epoch, example))
         if self.settings.augment == "affine":
-            sides, shift = 1 + rng.uniform(-STRETCH, STRETCH, size=2), rng.uniform(-SHIFT, SHIFT, size=2)
-            return moved_by(pixels, rng.uniform(-TURN, TURN), sides.tolist(), shift.tolist())
+            sides, way = 1 + rng.uniform(-STRETCH, STRETCH, 2), rng.uniform(-SHIFT, SHIFT, 2)
+            return moved_by(pixels, rng.uniform(-TURN, TURN), sides.tolist(), way.tolist())
         most = max(1, pixels.shape[-1] // 8)
         shift = rng.integers(-most, most, size=2, endpoint=True)
         padded = np.pad(pixels, ((0, 0), (most, most), (most, most)), mode="edge")  # (C, Y+2m, X+2m)
