@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -36,6 +37,7 @@ from glassformer.training.task import Batch, Scores, spread
 
 JUDGED = 256  # images that are looked at together
 MEANS = 5000  # training images that the nearest-mean baseline looks at
+TURN, STRETCH, SHIFT = np.pi / 18, 0.1, 1 / 16  # the most that affine changes: an angle, a part of the side, another
 
 
 class ImageClasses(ClassTask):
@@ -170,8 +172,11 @@ class ImageClasses(ClassTask):
         return {"pixel_values": self.as_input(pixels), "labels": torch.from_numpy(self.train.labels[list(examples)])}
 
     def changed(self, pixels: Pixels, epoch: int, example: int) -> Pixels:
-        """An image shifted at random, and mirrored if that is asked for: a function of (seed, epoch, example)."""
+        """An image changed at random, as `augment` says: a function of (seed, epoch, example)."""
         rng = np.random.default_rng((self.settings.seed, epoch, example))
+        if self.settings.augment == "affine":
+            sides, way = 1 + rng.uniform(-STRETCH, STRETCH, 2), rng.uniform(-SHIFT, SHIFT, 2)
+            return moved_by(pixels, rng.uniform(-TURN, TURN), sides.tolist(), way.tolist())
         most = max(1, pixels.shape[-1] // 8)
         shift = rng.integers(-most, most, size=2, endpoint=True)
         padded = np.pad(pixels, ((0, 0), (most, most), (most, most)), mode="edge")  # (C, Y+2m, X+2m)
@@ -337,6 +342,20 @@ def choose_patch(size: int) -> int:
             f"images of {size} pixels a side cannot be cut into equal patches. Use --size {size - size % 8}"
         )
     return min(fitting, key=lambda patch: abs(size // patch - 8))
+
+
+def moved_by(pixels: Pixels, angle: float, sides: Sequence[float], shift: Sequence[float]) -> Pixels:
+    """An image (C, Y, X) that was turned, stretched and shifted about its middle, black where nothing was.
+
+    A pixel of the result is read at R(angle) S(sides) p + shift: between four pixels, by how near they are.
+    """
+    (x, y), (right, down) = sides, (2 * part for part in shift)  # coordinates go from -1 to 1
+    cos, sin = np.cos(angle), np.sin(angle)
+    matrix = torch.tensor([[[cos * x, -sin * y, right], [sin * x, cos * y, down]]], dtype=torch.float32)  # (1, 2, 3)
+    image = torch.from_numpy(pixels[None].astype(np.float32))  # (1, C, Y, X)
+    places = F.affine_grid(matrix, list(image.shape), align_corners=False)  # (1, Y, X, 2)
+    moved: Pixels = F.grid_sample(image, places, align_corners=False)[0].round().byte().numpy()  # (C, Y, X)
+    return moved
 
 
 def built_in(held_out: bool) -> Images:

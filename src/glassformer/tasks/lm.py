@@ -155,7 +155,7 @@ class LanguageModel(Task):
         context = self.settings.context
         if split == "valid":
             return covering(self.corpora.scored("valid"), context, context)
-        return covering(self.corpora.scored(self.split), context, max(1, context // 2))
+        return covering(self.corpora.scored(self.split), context, self.stride)
 
     def count(self, split: Literal["test", "valid"]) -> int:
         return len(self.windows(split))
@@ -173,7 +173,12 @@ class LanguageModel(Task):
         return {"loss": loss, "perplexity": exp(min(700.0, loss)), "bits_per_byte": bits}
 
     def work(self) -> Work:
-        return Work(reads=2 * len(self.corpora.scored(self.split)))  # windows overlap by half
+        return Work(reads=len(self.corpora.scored(self.split)) * self.settings.context // self.stride)
+
+    @property
+    def stride(self) -> int:
+        """How far a window begins behind the one before, where a text is scored."""
+        return max(1, self.settings.context - int(self.settings.context * self.settings.overlap))
 
     def score_some(self, most: int) -> Scores:
         corpus, windows = self.corpora.scored(self.split), self.windows("test")
@@ -189,7 +194,7 @@ class LanguageModel(Task):
         measured = self.measured(corpus, total, count)
         every = "every token" if len(chosen) == len(windows) else "every token of the sample"
         notes = [
-            f"{every} is predicted once, with {context - max(1, context // 2)} to {context} tokens before it where "
+            f"{every} is predicted once, with {context - self.stride} to {context} tokens before it where "
             f"its document has them; {corpus.num_bytes:,} bytes of text in UTF-8"
         ]
         if corpus.num_unknown:

@@ -19,7 +19,8 @@ from glassformer.training.settings import TrainSettings
 
 Preset = Literal["tiny", "small", "base"]
 MODEL = (
-    *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "norm_order", "pooling"),
+    *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm"),
+    *("norm_order", "pooling"),
     *("tokenizer", "tokenizer_from", "vocab_size", "patch", "stride", "instance_norm"),
 )
 
@@ -46,6 +47,8 @@ class TaskSettings(TrainSettings):
     """Dropout on residual branches and embeddings, as in the paper."""
     drop_path: float = 0.0
     """How often a whole residual branch is left out in the last layer; less in those before."""
+    qk_norm: bool = False
+    """Norm the queries and keys of every head (Henry et al., 2020); an lm is then saved as Qwen3 instead of LLaMA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,7 +85,7 @@ class TaskSettings(TrainSettings):
     @property
     def sizes(self) -> dict[str, Any]:
         """The sizes that were given, by the names of `StackConfig`."""
-        names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path")
+        names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def _check_fraction(self, name: str) -> None:
@@ -300,6 +303,13 @@ class LmSettings(LanguageSettings):
 
     sample: int = 200
     """Tokens of a text that the model writes for the report, as far as its context goes; 0 for none."""
+    overlap: float = 0.5
+    """Part of a window that the next one repeats, for its past, in the score at the end; 0 as most papers count."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.overlap < 1:
+            raise self._refuse("overlap", "expected a fraction from 0 up to, not including, 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,8 +359,9 @@ class ImagesSettings(TableSettings):
     """Read colour images as grey ones; without it, images are read in colour unless all are grey."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: errors on rare classes count for more, in inverse proportion to their number."""
-    augment: Literal["none", "shift", "flip"] = "none"
-    """Change training images at random: shift by up to an eighth of their side; flip also mirrors left and right."""
+    augment: Literal["none", "shift", "flip", "affine"] = "none"
+    """Change training images at random: shift by up to an eighth of their side; flip also mirrors left and right;
+    affine turns by up to 10 degrees, stretches by up to a tenth and shifts by up to a sixteenth."""
     label_smoothing: float = 0.1
     """Part of the truth's probability that is spread over all classes."""
     batch_size: int = 64

@@ -1,4 +1,4 @@
-"""The page tells what is true: strips of the pair whose number is shown, unknown tokens, drafts, refusals, long vectors;
+"""The page tells what is true: strips of the pair whose number is shown, unknown tokens, drafts, refusals, vectors;
 and the deeper views: ranking, worked sum, lens, heads left out."""
 
 import re
