@@ -13,6 +13,7 @@ spec.loader.exec_module(docs_run)
 
 PAGES = sorted(DOCS.glob("*.md"))
 KOREAN = [page for page in PAGES if page.name.endswith(".ko.md")]
+WITHOUT_CODE = ("not-here.ko.md",)
 
 
 def english_of(page: Path) -> Path:
@@ -38,5 +39,5 @@ def test_a_page_that_lies_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", KOREAN, ids=lambda page: page.name)
 def test_english_and_korean_hold_the_same_code_and_output(page: Path) -> None:
     """So that the Korean page need not run: what is true of one is true of the other."""
-    assert len(blocks(page)) > 3
+    assert len(blocks(page)) > 3 or page.name in WITHOUT_CODE
     assert blocks(page) == blocks(english_of(page))

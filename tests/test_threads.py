@@ -11,7 +11,7 @@ from helpers.oracle import writer
 
 from glassformer import threads
 from glassformer.generation.pace import Pace
-from glassformer.threads import Load, Reading, exactly, reading, threads_of_training
+from glassformer.threads import Load, Reading, exactly, held, reading, threads_of_training
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +125,20 @@ def test_a_run_records_its_threads_and_keeps_them(tmp_path: Path, monkeypatch: p
     assert run("train", "images", "--out", again, "--steps=2", *small) == 0
     assert json.loads((again / "run.json").read_text())["threads"] == 2
     assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize("variable", [None, "2"])
+def test_held_threads_do_not_depend_on_what_else_runs(variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    small = writer()
+    for free in (1, 2):
+        monkeypatch.setattr(Pace.load, "free_cores", lambda free=free: free)
+        with held(2), Pace(small) as pace:
+            pace.set(10**7)
+            assert torch.get_num_threads() == 2
+            pace.set(1)
+            assert torch.get_num_threads() == 1
+    assert not threads.are_held()

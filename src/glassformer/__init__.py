@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from glassformer.text import Tokenizer as Tokenizer
     from glassformer.text import load_tokenizer as load_tokenizer
     from glassformer.text import train_tokenizer as train_tokenizer
+    from glassformer.verbs.train import train as train
     from glassformer.watch.ablate import ablate as ablate
     from glassformer.watch.record import record as record
 
@@ -66,6 +67,7 @@ _HOME = {
     "glassformer.tasks.evaluate": ("evaluate",),
     "glassformer.predict.pipeline": ("pipeline",),
     "glassformer.text": ("Tokenizer", "load_tokenizer", "train_tokenizer"),
+    "glassformer.verbs.train": ("train",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]

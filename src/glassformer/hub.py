@@ -18,7 +18,7 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def find_folder(
-    path: str | Path, *, revision: str | None = None, token: str | None = None, weights: bool = True
+    path: str | PathLike[str], *, revision: str | None = None, token: str | None = None, weights: bool = True
 ) -> Path:
     """The folder of a model: the path itself, or the hub's copy in the cache of this machine."""
     if not isinstance(path, str | PathLike):

@@ -24,6 +24,8 @@ PLACES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 WINDOW = 0.1  # seconds: the kernel counts in hundredths
 SLACK = 0.3  # of a core that others may use before it counts as taken
 
+_holders = 0  # calls of `held` that have not ended
+
 
 class Reading(NamedTuple):
     """What the machine and this process had computed at a moment, in seconds."""
@@ -132,6 +134,23 @@ def exactly(number: int) -> Iterator[None]:
         yield
     finally:
         threads.put_back()
+
+
+@contextmanager
+def held(number: int) -> Iterator[None]:
+    """As `exactly`, and what other programs use is not looked at: the same call uses the same threads every time, so
+    that it gives the same bits."""
+    global _holders
+    _holders += 1
+    try:
+        with exactly(number):
+            yield
+    finally:
+        _holders -= 1
+
+
+def are_held() -> bool:
+    return _holders > 0
 
 
 def allowed_cores() -> list[int]:

@@ -1,7 +1,9 @@
 """`gf.pipeline` whatever the model is for: its weights, its tokenizer, and input that it refuses."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -12,9 +14,11 @@ from helpers.head_checkpoints import (
     llama,
     make_tokenizer,
 )
+from helpers.tiny_models import rounded
 
 import glassformer as gf
 from glassformer.errors import InputError
+from glassformer.predict.images import Picture
 
 
 def test_a_tokenizer_that_does_not_fit_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,10 +45,17 @@ def test_weights_are_float32_on_the_cpu(tmp_path: Path) -> None:
     assert gf.pipeline(folder).model.head.out.weight.dtype == torch.float32
 
 
+def test_one_input_has_one_answer(folder_of: Callable[[str], Path]) -> None:
+    for kind, text in (("encoder", "fox"), ("encoder-decoder", "fox"), ("fill", "a [MASK]"), ("embed", "fox")):
+        predict = gf.pipeline(folder_of(kind))
+        assert rounded(predict(text)) == rounded(predict([text])[0])
+    picture = Picture("one", np.full((8, 8), 7, dtype=np.uint8))
+    predict = gf.pipeline(folder_of("image"))
+    assert rounded(predict(picture)) == rounded(predict([picture])[0])
+
+
 def test_bad_input_in_python(tmp_path: Path) -> None:
     predict = gf.pipeline(bert(tmp_path, "ForSequenceClassification"))
-    with pytest.raises(InputError, match="a single text 'hello' was given: expected a list"):
-        predict("hello")
     with pytest.raises(InputError, match="max_tokens is not known"):
         predict(["hello"], max_tokens=3)
     with pytest.raises(InputError, match="input 1 is 3: expected a text"):

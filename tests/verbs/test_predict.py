@@ -17,12 +17,12 @@ from helpers.tiny_models import make
 
 def bad_options() -> dict[str, tuple[list[str], str]]:
     return {
-        "chat": (["--chat"], "chat is for a model that continues a text; this one names the class of a text"),
-        "question": (["--question", "why?"], "question is for a model that finds the answer"),
-        "sampling": (["--top-k", "3"], "top_k is for a model that writes a text for a text or continues a text"),
-        "language": (["--target-language", "ko"], "target_language is for a model that writes a text for a text"),
+        "chat": (["--chat"], "--chat is for a model that continues a text; this one names the class of a text"),
+        "question": (["--question", "why?"], "--question is for a model that finds the answer"),
+        "sampling": (["--top-k", "3"], "--top-k is for a model that writes a text for a text or continues a text"),
+        "language": (["--target-language", "ko"], "--target-language is for a model that writes a text for a text"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
-        "device": (["--device", "abacus"], "device is 'abacus'"),
+        "device": (["--device", "abacus"], "--device abacus cannot be used here"),
         "long": (["word " * 100], "tokens: expected at most 64. Shorten it"),
     }
 
@@ -62,8 +62,8 @@ def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.Cap
     assert "input 1 has 2 tabs: expected a text, or two with one tab" in capsys.readouterr().err
     assert run("predict", classifier, "a", "--text-columns", "text") == 2
     assert "--text-columns names columns of a table" in capsys.readouterr().err
-    assert run("predict", classifier, "a", "--out", tmp_path / "out.csv") == 2
-    assert "--out is for a model that says how a series goes on" in capsys.readouterr().err
+    assert run("predict", classifier, "a", "--picture", tmp_path / "out.png") == 2
+    assert "--picture is for a model that says how a series goes on" in capsys.readouterr().err
     assert run("predict", classifier, "a", "b\tc") == 2
     assert "input 1 is ('b', 'c'), and the first is 'a'" in capsys.readouterr().err
 

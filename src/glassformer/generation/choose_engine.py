@@ -134,6 +134,12 @@ class EngineChoice:
                 self.engine = make_engine(self.model)
         return self.engine
 
+    def settle(self, work: Work) -> Use:
+        """Decides now, for all of this work, which many calls will do: none of them runs in another way."""
+        if self.use == "auto":
+            self.use = "on" if self.is_worth_it(work) else "off"
+        return self.use
+
     def is_worth_it(self, work: Work) -> bool:
         """Looks at the machine only where the work is long enough for a machine that has everything compiled."""
         size = size_of(self.model)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Self
 
 from glassformer.core.model import Transformer
-from glassformer.threads import Load, Threads, is_set_by_user
+from glassformer.threads import Load, Threads, are_held, is_set_by_user
 
 READS, COMPUTES, WAIT = 50e9, 250e9, 4e-6  # bytes and operations a second of a core; seconds. Their order counts
 PRODUCTS = 6  # of a layer, with its attention
@@ -25,7 +25,7 @@ class Pace:
     def __init__(self, model: Transformer) -> None:
         self.size = sum(x.numel() for x in chain(model.parameters(), model.buffers()))
         self.waiting = (PRODUCTS * model.config.last_stack.num_layers + 2) * WAIT  # seconds
-        self.is_free = not is_set_by_user() and model.device.type == "cpu"
+        self.is_free = (are_held() or not is_set_by_user()) and model.device.type == "cpu"
 
     def __enter__(self) -> Self:
         self.threads = Threads()
@@ -42,7 +42,7 @@ class Pace:
         if not self.is_free or most == 1:
             return
         seconds = max(4 * self.size / READS, 2 * self.size * tokens / COMPUTES)  # on one thread
-        free = min(most, Pace.load.free_cores() // max(1, Pace.calls))
+        free = most if are_held() else min(most, Pace.load.free_cores() // max(1, Pace.calls))
         self.threads.set(max(1, min(int(seconds / self.waiting), free)))
 
 

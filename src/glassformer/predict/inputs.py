@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoints.run import is_run, read_record
+from glassformer.checkpoints.run import NO_RULES, TextRules, is_run, read_record
 from glassformer.data.files import (
     AS_FOUND,
     STDIN,
+    Row,
     Skipped,
     Table,
     as_text,
@@ -30,13 +31,14 @@ from glassformer.data.files import (
     text_format,
 )
 from glassformer.data.formats.table import Reads, TableFormat, TableOptions
-from glassformer.data.images import IDX_PIXELS, SUFFIXES, read_idx
+from glassformer.data.images import IDX_PIXELS, list_pictures, read_idx, some_of
 from glassformer.data.labeled_series import as_number, numbered_rows
 from glassformer.data.texts import choose_text_columns, reads_texts
-from glassformer.errors import InputError
-from glassformer.predict.calls import split_pair
+from glassformer.errors import InputError, listed
+from glassformer.predict.calls import check_characters, split_pair
 from glassformer.predict.images import Picture
 
+IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
 
 
@@ -83,26 +85,39 @@ def stream_inputs(
     file: Path | None = None,
     text_columns: tuple[str, ...] = (),
     memory: Memory = AS_FLAGS_SAY,
+    rules: TextRules = NO_RULES,
     *,
     tell: Callable[[str], None] = lambda said: None,
 ) -> Iterator[Any]:
-    """The inputs as a pipeline of this task takes them. `tell` hears how a table was read, if that is not certain."""
+    """The inputs as a pipeline of this task takes them, by the rules of the training. `tell` hears how a table was
+    read, if that is not certain."""
     options = memory.options
     if texts:
         for number, text in enumerate(texts, start=1):
-            yield as_input(task, text, f"input {number}")
+            yield as_input(task, text, f"input {number}", rules)
     elif file is None:
         for number, text in lines_of(STDIN, options.encoding):
-            yield as_input(task, text, f"{STDIN}, line {number}")
+            yield as_input(task, text, f"{STDIN}, line {number}", rules)
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
     elif task == "series" and (is_table(file) or has_tabs(file, memory)):
         yield from series_in(file, memory, tell)
     elif text_columns or (task != "series" and (is_table(file) or has_columns(file, memory, task))):
-        yield from texts_in(file, text_columns, task, memory, tell)
+        for row, given in rows_in(file, text_columns, task, memory, tell=tell):
+            if task not in ("lm", "images"):
+                for text in given if isinstance(given, tuple) else (given,):
+                    check_not_empty(text, f"{file}, line {row.line}")
+            yield given
     else:
         for number, text in lines_of(file, options.encoding):
-            yield as_input(task, text, f"{file}, line {number}")
+            place = f"{file}, line {number}"
+            reads_one = task == "translate" or rules.texts == 1
+            if reads_one and "\t" in text and ".tsv" in file.suffixes:
+                raise InputError(
+                    f"{place} has a tab, and this model reads one text: {text!r:.60}. Give the texts alone, or a table "
+                    "whose first line names its columns, with --text-columns"
+                )
+            yield as_input(task, text, place, rules)
 
 
 def is_table(file: Path) -> bool:
@@ -127,13 +142,23 @@ def reads_tabs(memory: Memory) -> Reads:
     return replace(reads_texts(memory.columns or None), header=False, delimiters=("tab",))
 
 
-def as_input(task: str, text: str, place: str) -> Any:
-    """A line as what a model of this task reads."""
+def as_input(task: str, text: str, place: str, rules: TextRules = NO_RULES) -> Any:
+    """A line as what a model of this task reads. A decoder may go on from nothing; others need a text."""
+    if task != "images":  # a path may be of any bytes
+        check_characters(text, place)
     if task == "series":
         return as_numbers(text, place)
-    if task != "classify" or "\t" not in text:
+    if task not in ("lm", "images"):
+        check_not_empty(text, place)
+    if task != "classify":
         return text
-    return tuple(split_pair(text, place))
+    parts = split_pair(text, place, rules)
+    return text if len(parts) == 1 else tuple(parts)
+
+
+def check_not_empty(text: str, place: str) -> None:
+    if not text.strip():
+        raise InputError(f"{place} is empty: expected a text. Fill it, or leave it out")
 
 
 def as_numbers(text: str, place: str) -> list[float]:
@@ -158,10 +183,17 @@ def lines_of(file: Path, encoding: str | None = None) -> Iterator[tuple[int, str
         raise InputError(f"{file} is empty: expected one example per line")
 
 
-def texts_in(
-    file: Path, columns: tuple[str, ...], task: str, memory: Memory, tell: Callable[[str], None]
-) -> Iterator[Any]:
-    """A cell of each row, or for a model that judges pairs the two of it."""
+def rows_in(
+    file: Path,
+    columns: tuple[str, ...],
+    task: str,
+    memory: Memory = AS_FLAGS_SAY,
+    *,
+    nulls: bool = False,
+    tell: Callable[[str], None] = lambda said: None,
+) -> Iterator[tuple[Row, Any]]:
+    """The rows of a table, each with what the model reads of it: a cell, or for a model that judges pairs the two. With
+    `nulls`, a cell may be None."""
     reads = reads_texts(columns or memory.columns or None)
     rows = stream_rows(file, memory.options, reads_tabs(memory) if kind_of(file) == "tsv" else reads)
     names: tuple[str, ...] = ()
@@ -176,17 +208,41 @@ def texts_in(
                     f"{file} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
                     f"{names[0]}"
                 )
-        cells = tuple(as_text(file, row.line, name, cell_of(file, row, name)) for name in names)
-        yield cells[0] if len(cells) == 1 else cells
+        cells = [cell_of(file, row, name) for name in names]
+        for place, (name, cell) in enumerate(zip(names, cells, strict=True)):
+            if not (nulls and cell is None):
+                cells[place] = as_text(file, row.line, name, cell)
+        if task == "images" and cells[0] is not None:
+            cells = [path_from(file, cells[0])]
+        yield row, cells[0] if len(cells) == 1 else tuple(cells)
 
 
 def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
     """Which columns are the texts: those that were named, those of the training, or the usual ones."""
+    if not columns and task == "images":
+        usual = next((name for name in IMAGE_COLUMNS if name in table.names), None)
+        if usual is None:
+            raise InputError(
+                f"{table.path} has the columns {listed(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
+                "Name the column of the image files: --text-columns NAME"
+            )
+        return (usual,)
     if not columns and memory.columns and set(memory.columns) <= set(table.names):
         return memory.columns
     if not columns and task == "translate" and table.names == ("1", "2"):
         return table.names[:1]  # pairs, as in training: the source stands first
+    if not columns and memory.columns and task != "translate":
+        raise InputError(
+            f"{table.path} has the columns {listed(table.names)}, and the training read "
+            f"{' and '.join(memory.columns)}. Name the column of the text with --text-columns"
+        )
     return choose_text_columns(table, columns or None)
+
+
+def path_from(table: Path, cell: str) -> str:
+    """An image that a table names: from the table's own folder, as in training, or else from where we are."""
+    beside = table.parent / cell.strip()
+    return str(beside) if beside.is_file() or not Path(cell.strip()).is_file() else cell.strip()
 
 
 def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterator[list[float]]:
@@ -215,7 +271,10 @@ def tell_form(file: Path, form: TableFormat, tell: Callable[[str], None], more: 
 def pictures_in(place: Path) -> Iterator[Any]:
     """The files of a folder and of those in it, by name; or the images of an idx file, by number."""
     if place.is_dir():
-        files = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES)
+        files, others, _ = list_pictures(place)
+        if others:
+            names = some_of([str(file) for file in others])
+            raise InputError(f"{place} has files that are no pictures: {names}. Move them elsewhere")
         if not files:
             raise InputError(f"{place} has no image in it: expected files such as .png or .jpg")
         yield from map(str, files)

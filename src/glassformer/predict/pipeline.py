@@ -1,17 +1,20 @@
-"""A model as a function: `predict = gf.pipeline("runs/demo"); predict(["Nov 15 2026"])`.
+"""A model as a function: `predict = gf.pipeline("runs/demo"); predict("Nov 15 2026")`.
 
 What it does with a text is known from the model: which stacks it has, and which head. Long work is done by the engine
 (`generation/choose_engine.py`), with the same answers.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from glassformer.checkpoints.load import load_folder, usable_device
+from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
@@ -19,12 +22,15 @@ from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.generation.encode import check_size
 from glassformer.hub import find_folder
 from glassformer.predict import judging, writing
+from glassformer.predict.calls import check_characters, check_parts, limit_of
 from glassformer.predict.embed import embed, read_recipe
 from glassformer.predict.images import ImagePreparer, Picture, classify_images
 from glassformer.predict.prepare import Preparer, ability_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
+from glassformer.predict.texts import TextPreparer
 from glassformer.predict.work import work_of
 from glassformer.text import Tokenizer
+from glassformer.text.unknown import Tally, Unknown
 
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
@@ -42,13 +48,17 @@ class Ability(NamedTuple):
 
 ABILITIES = {
     "translate": Ability(
-        "writes a text for a text", writing.translate, ("source_language", "target_language", *GENERATION), writes=True
+        "writes a text for a text",
+        writing.translate,
+        ("source_language", "target_language", "truncate", *GENERATION),
+        writes=True,
     ),
     "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION), writes=True),
     "mlm": Ability("fills in masked words", judging.fill_masks, ("guesses",)),
     "classify": Ability(
         "names the class of a text",
         judging.classify,
+        ("truncate",),
         reads=("a text, or a pair of texts", "texts, or of pairs of texts"),
     ),
     "tokens": Ability("names the class of each token", judging.label_tokens),
@@ -57,14 +67,15 @@ ABILITIES = {
     "images": Ability(
         "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
     ),
-    "forecast": Ability("says how a series goes on", forecast, ("fill",), reads=None),
+    "forecast": Ability("says how a series goes on", forecast, ("fill", "date_format", "decimal"), reads=None),
     "series": Ability("names the class of a series", classify_series, reads=None),
 }
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A function from texts (of a model of images: files; of series: rows of numbers) to answers in the same order.
+    """A function from texts (of a model of images: files; of series: rows of numbers) to answers in the same order, and
+    from one text alone to its answer.
 
     Texts for a model that writes, a `Label`, `Labels`, `Answer`, or lists of `Guess` and `TokenLabel` for one that
     judges (`answers.py`), and a tensor (texts, width) for one that embeds. One that forecasts takes a single series
@@ -82,25 +93,65 @@ class Pipeline:
     note: str = ""  # what was assumed, if anything
 
     def __call__(self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any) -> Any:
-        """`options` are what the ability takes. Those of generation may come as one value instead.
+        """One answer for one text or picture, and a list for a list. `options` are what the ability takes; those of
+        generation may come as one value instead.
 
         Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
+        Tokens that the vocabulary lacks are told on standard error.
         """
+        if isinstance(inputs, str | Picture) and self.task not in ("forecast", "series"):
+            return self([inputs], generation=generation, **options)[0]
+        outputs, unknown = self.answer(inputs, generation=generation, **options)
+        if said := Tally(unknown).sentence():
+            print(said, file=sys.stderr)
+        return outputs
+
+    def answer(
+        self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any
+    ) -> tuple[Any, list[Unknown]]:
+        """The answers, and what the vocabulary lacks of each input: for a caller who tells it in another way."""
+        options = self.gathered(generation, options)
+        check_inputs(inputs, self.task)
+        unknown: list[Unknown] = []
+        if isinstance(self.preparer, TextPreparer):
+            check_texts(inputs, self.task, self.rules)
+            unknown = self.preparer.unknown(inputs)
+        ability = ABILITIES[self.task]
+        if "truncate" in ability.takes:
+            options["limit"] = limit_of(self.model, self.rules, truncate=options.pop("truncate", False))
+        with self.choice.running(work_of(self.task, self.model, inputs, options)) as (model, engine):
+            options |= {**self.settled, **({"engine": engine} if ability.writes else {})}
+            return ability.runs(model, self.beside, inputs, **options), unknown
+
+    @property
+    def rules(self) -> TextRules:
+        """How the training treated its texts."""
+        return self.preparer.rules if isinstance(self.preparer, TextPreparer) else NO_RULES
+
+    def gathered(self, generation: GenerationOptions | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, checked, and those of generation among them as one value."""
         options = {**(generation.given() if generation else {}), **options}
         self.check_options(options)
         if told := {name: options.pop(name) for name in GENERATION if name in options}:
             options["generation"] = GenerationOptions.from_dict(told)
-        if not isinstance(inputs, str):  # one text alone is told of where it is read
-            check_inputs(inputs, self.task)
-        ability = ABILITIES[self.task]
-        with self.choice.running(work_of(self.task, self.model, inputs, options)) as (model, engine):
-            options |= {**self.settled, **({"engine": engine} if ability.writes else {})}
-            return ability.runs(model, self.beside, inputs, **options)
+        return options
+
+    def settle_engine(
+        self, sample: Sequence[Any], times: float, *, generation: GenerationOptions | None = None, **options: Any
+    ) -> Use:
+        """Decides whether the engine runs the model, for many calls that have `times` as much to do as this sample."""
+        work = work_of(self.task, self.model, sample, self.gathered(generation, options))
+        return self.choice.settle(replace(work, reads=int(work.reads * times), writes=int(work.writes * times)))
 
     @property
     def engine(self) -> str | None:
         """How the engine has run the model, such as "compiled (float32)"; None as long as it has not."""
         return self.choice.used
+
+    @property
+    def writes(self) -> bool:
+        """Whether the answers are texts that the model writes, token by token."""
+        return ABILITIES[self.task].writes
 
     @property
     def does(self) -> str:
@@ -113,20 +164,22 @@ class Pipeline:
             if name not in (*ability.takes, *(() if self.task == "forecast" else BATCHES)):
                 able = [other.does for other in ABILITIES.values() if name in other.takes]
                 use = f"is for a model that {' or '.join(able)}" if able else "is not known"
-                raise InputError(f"{name} {use}; this one {ability.does}: leave it out")
-        for name in BATCHES:
-            check_size(name, options.get(name, 1))
+                said = f"--{name.replace('_', '-')}" if able else name  # as it is typed
+                raise InputError(f"{said} {use}; this one {ability.does}: leave it out")
+        for name, said in zip(BATCHES, ("--batch-tokens", "batch_size"), strict=True):
+            check_size(said, options.get(name, 1))
 
 
 def pipeline(
-    path: str | Path,
+    path: str | PathLike[str],
     *,
     device: str | torch.device | None = None,
     revision: str | None = None,
     token: str | None = None,
     engine: Use = "auto",
 ) -> Pipeline:
-    """What the model of a run, a Hugging Face folder or a hub id is for, as a function.
+    """What the model of a run, a Hugging Face folder or a hub id is for, as a function; a run is its folder, or what
+    `gf.train` returned.
 
     `engine` says whether to compile the model: "on", "off", or "auto", which compiles it once that saves time overall.
     """
@@ -136,7 +189,7 @@ def pipeline(
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
-    model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device)
+    model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
     task, preparer = ability_of(model, str(folder)), preparer_of(model, folder)
     choice, note = EngineChoice(model, engine), ""
     if isinstance(preparer, ImagePreparer):
@@ -169,3 +222,15 @@ def check_inputs(inputs: Any, task: str) -> None:
         )
         if not fits:
             raise InputError(f"input {i} is {given!r:.60}: expected {one}")
+
+
+def check_texts(inputs: Sequence[str | tuple[str, str]], task: str, rules: TextRules) -> None:
+    """What the training refuses: an empty text, a pair where it had single texts. A decoder may begin with nothing."""
+    for number, given in enumerate(inputs):
+        parts = (given,) if isinstance(given, str) else given
+        for part in parts:
+            check_characters(part, f"input {number}")
+        if task != "lm" and not all(part.strip() for part in parts):
+            raise InputError(f"input {number} is empty: expected at least a word. Leave it out")
+        if task == "classify":
+            check_parts(len(parts), f"input {number}", rules)

@@ -4,6 +4,7 @@ Nothing heavy is imported here. The string under a field is its help text.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -18,7 +19,8 @@ from glassformer.training.settings import TrainSettings
 
 Preset = Literal["tiny", "small", "base"]
 MODEL = (
-    *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "norm_order", "pooling"),
+    *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm"),
+    *("norm_order", "pooling"),
     *("tokenizer", "tokenizer_from", "vocab_size", "patch", "stride", "instance_norm"),
 )
 
@@ -45,6 +47,8 @@ class TaskSettings(TrainSettings):
     """Dropout on residual branches and embeddings, as in the paper."""
     drop_path: float = 0.0
     """How often a whole residual branch is left out in the last layer; less in those before."""
+    qk_norm: bool = False
+    """Norm the queries and keys of every head (Henry et al., 2020); an lm is then saved as Qwen3 instead of LLaMA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,6 +72,11 @@ class TaskSettings(TrainSettings):
         """The fields that say what a new model is like: one that is loaded has its own."""
         return [name for name in MODEL if name in cls.__dataclass_fields__]
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a finished run is to be scored (`tasks/registry.py`), not a new one to start from it."""
+        return self.init is not None and Path(self.init) == self.out
+
     @cached_property
     def init_folder(self) -> Path | None:
         """The folder of `init`, found once: a hub id is looked up on the hub."""
@@ -76,7 +85,7 @@ class TaskSettings(TrainSettings):
     @property
     def sizes(self) -> dict[str, Any]:
         """The sizes that were given, by the names of `StackConfig`."""
-        names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path")
+        names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def _check_fraction(self, name: str) -> None:
@@ -294,6 +303,13 @@ class LmSettings(LanguageSettings):
 
     sample: int = 200
     """Tokens of a text that the model writes for the report, as far as its context goes; 0 for none."""
+    overlap: float = 0.5
+    """Part of a window that the next one repeats, for its past, in the score at the end; 0 as most papers count."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.overlap < 1:
+            raise self._refuse("overlap", "expected a fraction from 0 up to, not including, 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,17 +350,18 @@ class ImagesSettings(TableSettings):
     valid_fraction: float = 0.1
     """Fraction of your images kept from training, if there is no --valid."""
     skip_corrupt: bool = False
-    """Leave out images that cannot be read, and say how many; without it, they are an error."""
+    """Leave out files that cannot be read as images, and say which; without it, they are an error."""
     size: int | None = None
-    """Pixels to a side that all images are brought to; as they are, if all are alike."""
+    """Pixels to a side that all images are brought to; as they are if all are alike, and else chosen, up to 64."""
     patch: int | None = None
     """Pixels to a side of a patch; a quarter of the image, if not given."""
     grey: bool = False
-    """Read colour images as grey ones."""
+    """Read colour images as grey ones; without it, images are read in colour unless all are grey."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: errors on rare classes count for more, in inverse proportion to their number."""
-    augment: Literal["none", "shift", "flip"] = "none"
-    """Change training images at random: shift by up to an eighth of their side; flip also mirrors left and right."""
+    augment: Literal["none", "shift", "flip", "affine"] = "none"
+    """Change training images at random: shift by up to an eighth of their side; flip also mirrors left and right;
+    affine turns by up to 10 degrees, stretches by up to a tenth and shifts by up to a sixteenth."""
     label_smoothing: float = 0.1
     """Part of the truth's probability that is spread over all classes."""
     batch_size: int = 64
@@ -374,11 +391,17 @@ class ForecastSettings(TableSettings):
     data: Path | None = None
     """A .csv with a date and a column for each channel, or a long one with unique_id, ds and y; may be gzipped."""
     columns: tuple[str, ...] = ()
-    """The channels to use; all if not given."""
+    """The channels to use; all columns but that of the dates, if not given."""
     splits: tuple[int, ...] = ()
     """Rows to train on, to choose the best weights by, and to score at the end; 70, 10 and 20 % if not given."""
     fill: Literal["none", "previous", "interpolate"] = "none"
     """What to put where values or dates are missing; without it, they are an error."""
+    date_format: str | None = None
+    """How dates are written, as Python's strptime has it, such as %d/%m/%Y; found from the column, if not given."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether numbers are written 1,234.5 or 1.234,5; found from the table, if not given."""
+    calendar: Literal["auto", "every-day", "weekdays"] = "auto"
+    """Which days a daily series has: auto finds those of trading, without weekends; every-day takes them for gaps."""
     cut: bool = False
     """Cut series of different spans to the one they share; without it, they are an error."""
     length: int = 168
@@ -390,7 +413,7 @@ class ForecastSettings(TableSettings):
     stride: int = 8
     """Values from the beginning of one patch to that of the next."""
     period: int = 24
-    """The season of the seasonal-naive baseline."""
+    """The season of the seasonal-naive baseline; --length if that is shorter."""
     instance_norm: bool = True
     """Bring each window to mean 0 and deviation 1, and its forecast back (Kim et al., 2022)."""
     loss: Literal["mse", "mae", "huber"] = "mse"
@@ -405,7 +428,18 @@ class ForecastSettings(TableSettings):
         for name in ("length", "horizon", "patch", "stride", "period", "batch_size"):
             if getattr(self, name) < 1:
                 raise self._refuse(name, "expected at least 1")
+        if self.date_format is not None and not is_date_format(self.date_format):
+            raise self._refuse("date_format", "expected a format with a year, such as %d/%m/%Y or %Y-%m-%d %H:%M")
         if self.splits and (len(self.splits) != 3 or min(self.splits) < 1):
             raise self._refuse("splits", "expected three numbers of rows: to train, to validate, to test")
         if self.patch > self.length:
             raise self._refuse("patch", f"is longer than --length {self.length}")
+
+
+def is_date_format(text: str) -> bool:
+    """Whether `strptime` knows this format, and finds a year with it: without one, all years would be 1900."""
+    try:
+        datetime.strptime(datetime(2024, 12, 31).strftime(text), text)
+    except ValueError:
+        return False
+    return any(directive in text for directive in ("%Y", "%y", "%G", "%c", "%x"))

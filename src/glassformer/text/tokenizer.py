@@ -6,14 +6,15 @@ tokenizer comes from is on the other pages: `load` reads a folder, `convert` oth
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import tokenizers
 import torch
-from tokenizers import decoders
+from tokenizers import decoders, models
 from torch import Tensor
 
 from glassformer.errors import InputError, nearest
@@ -36,24 +37,32 @@ TIDY = {f" {sign}": sign for sign in (".", "?", "!", ",", "n't", "'m", "'s", "'v
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of token ids with its mask, named as the model takes them.
-
-    `offsets` are where each token stands in its text, in characters, and `sequence_ids` say in which: 0 the text, 1 its
-    pair, -1 neither (a special token or padding, whose offsets are 0).
-    """
+    """A batch of token ids with its mask, named as the model takes them."""
 
     input_ids: Tensor  # (B, T)
     attention_mask: Tensor  # (B, T)
     token_type_ids: Tensor | None  # (B, T), for models that tell the segments apart
-    offsets: Tensor  # (B, T, 2)
-    sequence_ids: Tensor  # (B, T)
+    rows: Sequence[Any] = field(repr=False)  # the texts as `tokenizers` encoded them
+    left: bool  # where the padding is
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """Where each token stands in its text, in characters; 0 for special tokens and padding. (B, T, 2)"""
+        both = [pad([[place[end] for place in row.offsets] for row in self.rows], 0, left=self.left) for end in (0, 1)]
+        return torch.stack(both, dim=-1)
+
+    @cached_property
+    def sequence_ids(self) -> Tensor:
+        """In which text it stands: 0 the text, 1 its pair, -1 neither (a special token, or padding). (B, T)"""
+        parts = [[-1 if part is None else part for part in row.sequence_ids] for row in self.rows]
+        return pad(parts, -1, left=self.left)
 
 
 class Tokenizer:
     """Text to ids and back, with the ids of its special tokens.
 
     `settings` are those of `tokenizer_config.json`; `target` is a second tokenizer for what is translated into, of a
-    model that cuts its two languages in different ways (Marian).
+    model that cuts its two languages in different ways (Marian). `assumed` says what no file says; mostly it is empty.
     """
 
     def __init__(
@@ -64,8 +73,9 @@ class Tokenizer:
         target: tokenizers.Tokenizer | None = None,
         chat_template: str | None = None,
         chat_templates: Mapping[str, str] | None = None,
+        assumed: str = "",
     ) -> None:
-        self.backend, self.target, self.chat_template = backend, target, chat_template
+        self.backend, self.target, self.chat_template, self.assumed = backend, target, chat_template, assumed
         self.chat_templates = dict(chat_templates or {})  # further ones, by name
         self.special = {name: str(settings[name]) for name in SPECIAL if settings.get(name) is not None}
         self.settings = {name: value for name, value in settings.items() if name not in SPECIAL}
@@ -90,6 +100,13 @@ class Tokenizer:
         known = (i for i in (self.pad_token_id, self.eos_token_id) if i is not None)
         return next(known, 0)
 
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of whatever the vocabulary lacks; None where nothing is unknown, as with bytes."""
+        is_unigram = isinstance(self.backend.model, models.Unigram)
+        token = self.special.get("unk_token") if is_unigram else getattr(self.backend.model, "unk_token", None)
+        return self.backend.token_to_id(token) if token else None
+
     def special_id(self, name: str) -> int | None:
         return self.id_of(self.special[name]) if name in self.special else None
 
@@ -107,7 +124,10 @@ class Tokenizer:
         if name in self.languages:
             return self.languages[name]
         if not self.languages:
-            raise InputError(f"language {name!r}: this tokenizer has no languages. Leave the language out")
+            raise InputError(
+                f"language {name!r}: this model has no languages to choose from. Leave --source-language and "
+                "--target-language out"
+            )
         raise InputError(f"unknown language {name!r}{nearest(name, self.languages)}")
 
     def ids(self, text: str, *, add_special: bool = True) -> list[int]:
@@ -143,7 +163,7 @@ class Tokenizer:
             self.language_token(name)
         if self.settings.get("language_position") is None:
             if source_language:
-                raise InputError(f"source_language {source_language!r}: this tokenizer writes none. Leave it out")
+                raise InputError(f"--source-language {source_language}: this model is not told it. Leave it out")
             if target_language and not target:
                 texts = [f"{self.language_token(target_language)} {text}" for text in texts]  # Marian: `>>fra<< text`
         backend = self.target if target and self.target is not None else self.backend
@@ -151,21 +171,16 @@ class Tokenizer:
         with self.set_up(backend, max_length, languages[target], pairs is not None, add_special):
             rows = backend.encode_batch(inputs, add_special_tokens=add_special)
         left = self.settings.get("padding_side") == "left" if pad_left is None else pad_left
-        padded = (
-            [row.ids for row in rows],
-            [row.type_ids for row in rows],
-            [[-1 if part is None else part for part in row.sequence_ids] for row in rows],
-            [[start for start, _ in row.offsets] for row in rows],
-            [[end for _, end in row.offsets] for row in rows],
-        )
-        fills = (self.padding_id, 0, -1, 0, 0)
-        ids, types, parts, starts, ends = (pad(x, fill, left=left) for x, fill in zip(padded, fills, strict=True))
+        ids = pad([row.ids for row in rows], self.padding_id, left=left)  # (B, T)
+        lengths = torch.tensor([len(row) for row in rows])[:, None]  # (B, 1)
+        places = torch.arange(ids.shape[1])
+        has_types = "token_type_ids" in self.settings.get("model_input_names", ())
         return Encoded(
             input_ids=ids,
-            attention_mask=pad([[1] * len(row.ids) for row in rows], 0, left=left).bool(),
-            token_type_ids=types if "token_type_ids" in self.settings.get("model_input_names", ()) else None,
-            offsets=torch.stack([starts, ends], dim=-1),
-            sequence_ids=parts,
+            attention_mask=places >= ids.shape[1] - lengths if left else places < lengths,
+            token_type_ids=pad([row.type_ids for row in rows], 0, left=left) if has_types else None,
+            rows=rows,
+            left=left,
         )
 
     def rows(

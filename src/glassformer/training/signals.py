@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM end a training between two steps, so that it can be saved; a second one ends it at once."""
 
 import signal
+import threading
 import time
 from types import FrameType
 from typing import Self
@@ -16,7 +17,8 @@ class Signals:
     came = 0.0
 
     def __enter__(self) -> Self:
-        self.old = {number: signal.signal(number, self.take) for number in WATCHED}
+        watches = threading.current_thread() is threading.main_thread()  # Python lets no other thread do so
+        self.old = {number: signal.signal(number, self.take) for number in WATCHED if watches}
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -22,7 +22,10 @@ from glassformer.settings import Settings
 
 if TYPE_CHECKING:
     from glassformer.data.series import Series
+    from glassformer.predict.bulk.job import Asked
     from glassformer.predict.pipeline import Pipeline
+    from glassformer.predict.series import Scale
+    from glassformer.text.unknown import Unknown
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
 SHORT = 8  # tokens of a short input: enough of those are read to fill a batch
@@ -46,7 +49,8 @@ class PredictSettings(Settings):
     .xlsx); one of text may be gzipped. Of images, also a folder or an idx file; of a series to forecast, a .csv with
     its dates."""
     text_columns: tuple[str, ...] = ()
-    """The column of the text in --file, or the two of a pair; text, or sentence1 and sentence2, if not given."""
+    """The column of the text in --file, or the two of a pair; if not given, those of the training, or text, or
+    sentence1 and sentence2."""
     header: bool | None = None
     """--header: the first row of --file names its columns; --no-header: it is an input. As in training, or found."""
     delimiter: Delimiter | None = None
@@ -55,8 +59,12 @@ class PredictSettings(Settings):
     """Encoding of --file, such as cp949; found if not given."""
     sheet: str | None = None
     """Which sheet of an .xlsx file; the first if not given."""
+    truncate: bool = False
+    """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
+    with --truncate."""
     json: bool = False
-    """Print one JSON object per line, with the input and what was made of it."""
+    """Print one JSON object per line, with the input and what was made of it; `unknown` lists what the vocabulary
+    lacks of the input, if anything."""
     device: str = "cpu"
     """Where to run, such as cpu or cuda."""
     engine: Literal["auto", "on", "off"] = "auto"
@@ -73,11 +81,21 @@ class PredictSettings(Settings):
     question: str | None = None
     """The question that a question-answering model finds the answer to, in each text."""
     out: Path | None = None
-    """Where to write a forecast; to standard output if not given."""
+    """Write the rows of --file here with the answers as further columns: .csv, .tsv, .jsonl (or these with .gz) or
+    .parquet. If it is killed, the same command goes on where it was. Of a model that forecasts, the forecast as .csv;
+    to standard output if not given."""
+    id_column: str | None = None
+    """With --out: of the columns of --file, write only this one beside the answers."""
+    overwrite: bool = False
+    """With --out: replace what is there, and start anew."""
     picture: Path | None = None
     """Draw the forecast behind its past, to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
-    """What to put where a series to forecast has no value or no row; without it, that is an error."""
+    """What to put where a series to forecast has no value or no row; as in training, if not given."""
+    date_format: str | None = None
+    """How the dates of a series to forecast are written, such as %d/%m/%Y; found from the column, if not given."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether the numbers of a series to forecast are written 1,234.5 or 1.234,5; found, if not given."""
     batch_tokens: int | None = None
     """Tokens computed together, padding included; 4,096 if not given. Lower it if memory runs out."""
     guesses: int | None = None
@@ -123,8 +141,15 @@ class PredictSettings(Settings):
     @property
     def options(self) -> dict[str, Any]:
         """What else a model can be told, of the flags that were given."""
-        names = ("source_language", "target_language", "question", "fill", "batch_tokens", "guesses")
-        values = {"chat": self.chat or None, **{name: getattr(self, name) for name in names}}
+        names = (
+            *("source_language", "target_language", "question", "fill", "date_format", "decimal"),
+            *("batch_tokens", "guesses"),
+        )
+        values = {
+            "chat": self.chat or None,
+            "truncate": self.truncate or None,
+            **{name: getattr(self, name) for name in names},
+        }
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -132,8 +157,10 @@ def main(settings: PredictSettings) -> None:
     from glassformer.predict.inputs import check_source, remembered, stream_inputs
     from glassformer.predict.pipeline import pipeline
     from glassformer.predict.show import SHOW, as_json, as_text, as_values
+    from glassformer.text.unknown import Tally
 
     check_source(settings.texts, settings.file, settings.text_columns)
+    check_out(settings)
     options, generation = settings.options, settings.generation
     run = pipeline(str(settings.run), device=settings.device, revision=settings.revision, engine=settings.engine)
     if run.note and not settings.json:
@@ -141,33 +168,73 @@ def main(settings: PredictSettings) -> None:
     if settings.text_columns and run.task in ("forecast", "series"):
         raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
     if run.task == "forecast":
+        if settings.id_column:
+            raise InputError(f"--id-column is for a model that answers row by row; this one {run.does}: leave it out")
         run.check_options({**options, **generation.given()})
         predict_series(run, settings)
         return
-    for flag in ("out", "picture"):
-        if getattr(settings, flag) is not None:
-            raise InputError(
-                f"--{flag} is for a model that says how a series goes on; this one {run.does}: leave it out"
-            )
+    if settings.picture is not None:
+        raise InputError(f"--picture is for a model that says how a series goes on; this one {run.does}: leave it out")
+    if settings.out is not None:
+        from glassformer.verbs.predict_file import predict_file
+
+        predict_file(run, file_asked(settings))
+        tell_engine(run)
+        return
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
     memory = remembered(run.folder, settings.tables)
-    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns, memory, tell=tell_format)
-    told = settings.json
-    for inputs, outputs in answered(run, given, options, generation, size):
+    given = stream_inputs(
+        run.task, settings.texts, settings.file, settings.text_columns, memory, run.rules, tell=tell_format
+    )
+    told, tally = settings.json, Tally()
+    for inputs, outputs, unknown in answered(run, given, options, generation, size):
         told = told or tell_engine(run)
+        tally.add(unknown)
         if settings.json:
-            for given, output in zip(inputs, outputs, strict=True):
-                print(json.dumps({"input": as_json(given), **as_values(run.task, output)}, ensure_ascii=False))
+            lacks = [{"unknown": list(one.pieces)} if one.pieces else {} for one in unknown] or [{}] * len(inputs)
+            for given, output, lack in zip(inputs, outputs, lacks, strict=True):
+                said = {"input": as_json(given), **as_values(run.task, output), **lack}
+                print(json.dumps(said, ensure_ascii=False))
         else:
             SHOW[run.task]([as_text(given) for given in inputs], outputs)
         sys.stdout.flush()
+    if tally.unknown:
+        print(tally.sentence(), file=sys.stderr)
 
 
 def tell_format(said: str) -> None:
     """Says how a table was read, where that was not certain."""
     print(said, file=sys.stderr)
+
+
+def check_out(settings: PredictSettings) -> None:
+    """Refuses flags that go with --out where it is not given."""
+    for flag, given in (("id-column", settings.id_column), ("overwrite", settings.overwrite)):
+        if given and settings.out is None:
+            raise InputError(f"--{flag} says how to write --out: give it, too")
+
+
+def file_asked(settings: PredictSettings) -> "Asked":
+    """What --out asks for; refuses what does not go with it."""
+    from glassformer.predict.bulk.job import Asked
+
+    assert settings.out is not None
+    if settings.file is None:
+        raise InputError("--out writes the rows of a file with their answers: give the file with --file")
+    if settings.json:
+        raise InputError("--json prints to standard output; for a file of JSON lines, end the name of --out in .jsonl")
+    return Asked(
+        file=settings.file,
+        out=settings.out,
+        text_columns=settings.text_columns,
+        id_column=settings.id_column,
+        overwrite=settings.overwrite,
+        tables=settings.tables,
+        options=settings.options,
+        generation=settings.generation,
+    )
 
 
 def tell_engine(run: "Pipeline") -> bool:
@@ -180,20 +247,21 @@ def tell_engine(run: "Pipeline") -> bool:
 
 def answered(
     run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], generation: GenerationOptions, size: int
-) -> Iterator[tuple[list[Any], Any]]:
-    """Inputs and answers, `size` at a time: the first are there early, and memory holds no more than these."""
+) -> Iterator[tuple[list[Any], Any, "list[Unknown]"]]:
+    """Inputs, answers and unknown tokens, `size` at a time: the first are there early, and memory holds no more than
+    these."""
     done, seed = 0, generation.seed
     with counted() as tell:
         while chunk := list(islice(inputs, size)):
             if seed is not None:  # what is drawn for a text differs from chunk to chunk
                 generation = generation.replace(seed=seed + done)
             try:
-                outputs = run(chunk, generation=generation, **options)
+                outputs, unknown = run.answer(chunk, generation=generation, **options)
             except InputError as error:
                 if not done:
                     raise
                 raise InputError(f"among the inputs {done + 1} to {done + len(chunk)}, {error}") from None
-            yield chunk, outputs
+            yield chunk, outputs, unknown
             done += len(chunk)
             tell(done)
 
@@ -214,10 +282,11 @@ def counted() -> Iterator[Callable[[int], None]]:
 def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     """`predict` with a model that forecasts: a CSV file in, a CSV file out, with the dates that follow."""
     from glassformer.figures.plots import draw_forecast
-    from glassformer.predict.series import as_csv, following_times, of_training, read_scale
+    from glassformer.predict.series import as_csv, following_times
 
-    series, name = given_series(settings)
-    series = of_training(series, read_scale(run.folder))
+    series, name = given_series(settings, run.beside)
+    for note in series.notes:
+        print(note, file=sys.stderr)
     future = run(series)
     if not settings.json:
         tell_engine(run)
@@ -240,15 +309,17 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
         print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
 
 
-def given_series(settings: PredictSettings) -> "tuple[Series, str]":
+def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Series, str]":
     from glassformer.data.files import STDIN
-    from glassformer.data.series import read_series
+    from glassformer.predict.series import read_as_trained
 
     if len(settings.texts) > 1:
         raise InputError(
             f"{len(settings.texts)} files were given: this model forecasts one at a time. Give one CSV file"
         )
-    file = settings.file or (Path(settings.texts[0]) if settings.texts else None)
-    if file is None:
-        return read_series(STDIN, fill=settings.fill, options=settings.tables), str(STDIN)
-    return read_series(file, fill=settings.fill, options=settings.tables), str(file)
+    file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
+    series = read_as_trained(
+        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
+        options=settings.tables,
+    )  # fmt: skip
+    return series, str(file)

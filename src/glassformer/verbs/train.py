@@ -1,29 +1,135 @@
-"""The verb `train`: one function for all tasks, whose settings are in `tasks/settings.py`."""
+"""The verb `train` and `gf.train`: one function for all tasks, whose settings are in `tasks/settings.py`."""
 
+import json
 import os
 import shlex
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
+from glassformer.checkpoints.run import read_record
 from glassformer.data.known import check_brought
+from glassformer.errors import InputError, nearest
+from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import TaskSettings
 from glassformer.terminal import make_console
 
 if TYPE_CHECKING:
-    from glassformer.training.task import Scores
+    from glassformer.core.model import Transformer
+    from glassformer.text import Tokenizer
+    from glassformer.training.task import Scores, Task
+
+
+def train(task: str, **settings: Any) -> "TrainedRun":
+    """What `glassformer train TASK` does: `gf.train("classify", data="reviews.csv", minutes=5)`.
+
+    The settings are the flags of the command with underscores, and have its defaults; `config` names a TOML file of
+    them. Bad input raises `gf.InputError`, and nothing is written then.
+    """
+    from glassformer.verbs.flags import settings_in_python
+
+    began = time.perf_counter()
+    if task not in TASKS:
+        raise InputError(f"gf.train: there is no task {task!r}{nearest(str(task), TASKS)}")
+    told = settings_in_python(TASKS[task].settings, settings)
+    written = ", ".join([repr(task), *(f"{name}={as_code(value)}" for name, value in settings.items())])
+    console = make_console()
+    _, scores = trained(told, console, began, f"gf.train({written})")
+    if is_first():
+        show_scores(scores, console)
+        console.print(f"\nSaved to {told.out}")
+    return TrainedRun(task=task, folder=told.out, scores=scores)
+
+
+def as_code(value: Any) -> str:
+    return repr(fspath(value)) if isinstance(value, PathLike) else repr(value)
+
+
+class Curve(NamedTuple):
+    """One number over the steps of a training: `steps, losses = run.curves["loss"]`."""
+
+    steps: list[int]
+    values: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRun:
+    """A finished training. It stands for its folder wherever one is asked for: `gf.pipeline(run)`."""
+
+    task: str
+    folder: Path
+    scores: "Scores"
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        from glassformer.training.report import as_number
+
+        said = ", ".join(f"{name} {as_number(name, value)}" for name, value in self.metrics.items())
+        return f"TrainedRun({self.task} in {self.folder}: {said} on {self.scores.count:,} {self.scores.unit})"
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The scores at the end, by name."""
+        return self.scores.metrics
+
+    @property
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """What simple methods reach on the same examples."""
+        return self.scores.baselines
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """As `run.json` has them: the metrics, how many examples were scored, and the seconds of training."""
+        results: dict[str, Any] = read_record(self.folder)["results"]
+        return results
+
+    @cached_property
+    def curves(self) -> dict[str, Curve]:
+        """What was measured during training, by name: `loss`, `rate`, `valid_loss` and the like."""
+        from glassformer.training.run import METRICS
+
+        found: dict[str, Curve] = {}
+        for line in (self.folder / METRICS).read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            for name, value in entry.items():
+                if name != "step":
+                    curve = found.setdefault(name, Curve([], []))
+                    curve.steps.append(entry["step"])
+                    curve.values.append(value)
+        return found
+
+    @cached_property
+    def model(self) -> "Transformer":
+        """With the weights that were kept, read from the folder."""
+        from glassformer.checkpoints.load import load
+
+        return load(self.folder)
+
+    @cached_property
+    def tokenizer(self) -> "Tokenizer | None":
+        """None for a model that reads no text."""
+        from glassformer.text import load_tokenizer
+
+        return None if self.model.config.patches is not None else load_tokenizer(self.folder)
 
 
 def main(settings: TaskSettings) -> None:
-    from glassformer.tasks.registry import make_task
-    from glassformer.training.run import REPORT, check_free, run
+    began = time.perf_counter()  # a person waits for the imports, too
+    from glassformer.training.run import REPORT
 
     console = make_console()
-    check_free(settings)
-    check_brought(own_files(settings))
-    task, scores = run(make_task, settings, console, verb=f"train {settings.task}")
-    if os.environ.get("RANK", "0") != "0":  # of several processes, the first speaks
+    task, scores = trained(settings, console, began)
+    if not is_first():
         return
     show_scores(scores, console)
     console.print(f"\nthe run is in {settings.out}, and what became of it in {settings.out / REPORT}; try")
@@ -31,17 +137,28 @@ def main(settings: TaskSettings) -> None:
         console.print(f"  {shlex.join(words)}")
 
 
-def own_files(settings: TaskSettings) -> list[Path]:
-    """The files that a training is given: to train on, to validate and to test."""
-    given = [getattr(settings, name, None) or () for name in ("data", "valid", "test")]
-    return [path for paths in given for path in ([paths] if isinstance(paths, Path) else paths)]
+def trained(
+    settings: TaskSettings, console: Console, began: float, command: str | None = None
+) -> "tuple[Task, Scores]":
+    """Trains, once it is clear that the folder is free and the files are there."""
+    from glassformer.tasks.registry import make_task
+    from glassformer.training.run import check_free, run
+
+    check_free(settings)
+    check_brought([file for files in settings.files.values() for file in files])
+    return run(make_task, settings, console, verb=f"train {settings.task}", began=began, command=command)
+
+
+def is_first() -> bool:
+    """Of several processes, the first speaks."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def show_scores(scores: "Scores", console: Console) -> None:
     """The scores, and what simple methods reach beside them."""
     from glassformer.training.report import as_number
 
-    console.print(f"\nscored on {scores.count:,} {scores.unit}")
+    console.print(f"\nscored on {scores.scored_on}")
     rows = {"this model": scores.metrics, **scores.baselines}
     width = max(map(len, rows)) + 2
     for name, metrics in rows.items():

@@ -1,0 +1,1 @@
+"""A whole file through a model, to a file: start with `job.py`."""

@@ -1,0 +1,63 @@
+"""Answers as columns beside those of the input: what they are called, and what stands in them."""
+
+from collections.abc import Collection
+from typing import Any
+
+from glassformer.checkpoints.labels import problem_of
+from glassformer.core.model import Transformer
+from glassformer.predict.answers import Label, Labels
+from glassformer.predict.bulk.formats import Kind
+from glassformer.predict.show import as_values
+
+WRITTEN: dict[str, Kind] = {"output": "text"}
+JUDGED: dict[str, Kind] = {"label": "text", "score": "number"}
+SEVERAL: dict[str, Kind] = {"labels": "texts", "scores": "numbers"}
+COLUMNS: dict[str, dict[str, Kind]] = {
+    "translate": WRITTEN,
+    "lm": WRITTEN,
+    "mlm": {"masks": "json"},
+    "classify": JUDGED,
+    "tokens": {"tokens": "json"},
+    "answer": {"answer": "text", "score": "number"},
+    "embed": {"vector": "vector"},
+    "images": JUDGED,
+    "series": JUDGED,
+}
+
+
+def answer_columns(task: str, model: Transformer, taken: Collection[str]) -> dict[str, Kind]:
+    """The columns of this model's answers, under names that no column of the input has."""
+    several = COLUMNS[task] is JUDGED and problem_of(model) == "multi_label_classification"
+    return {free_name(name, taken): kind for name, kind in (SEVERAL if several else COLUMNS[task]).items()}
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """label, or where that is taken predicted_label, predicted_label_2, ..."""
+    number, free = 1, name
+    while free in taken:
+        free = f"predicted_{name}" if number == 1 else f"predicted_{name}_{number}"
+        number += 1
+    return free
+
+
+def answer_cells(task: str, output: Any) -> list[Any]:
+    """One answer as the cells of its columns. Numbers have six digits: more of them are rounding."""
+    if isinstance(output, str):
+        return [output]
+    if isinstance(output, Label):
+        return [output.label, rounded(output.score)]
+    if isinstance(output, Labels):
+        return [list(output.labels), [rounded(score) for score in output.labels.values()]]
+    if task == "embed":
+        return [output.double().round(decimals=6).tolist()]
+    values = as_values(task, output)
+    return [rounded(values[name]) for name in COLUMNS[task]]
+
+
+def rounded(value: Any) -> Any:
+    """Six digits of every number that is no whole one, also in lists and objects."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return {name: rounded(part) for name, part in value.items()} if isinstance(value, dict) else value

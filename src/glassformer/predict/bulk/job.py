@@ -1,0 +1,282 @@
+"""A whole file through a model, to a file: `glassformer predict RUN --file big.csv --out scored.csv`.
+
+The columns of the input stay as they are, the answers stand beside them, and the rows keep their order. Rows are
+answered a chunk at a time, so that memory holds no more than that. A job that was killed goes on at the chunk where it
+was, and ends with the same bytes: a chunk always has the same rows, is cut into the same batches, and is computed by
+the same engine with as many threads (`journal.py`, `facts.py`).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from glassformer.config import GenerationOptions
+from glassformer.data.files import AS_FOUND, absent_column
+from glassformer.data.formats.table import TableOptions
+from glassformer.errors import InputError
+from glassformer.io import sync
+from glassformer.predict.bulk.columns import answer_cells, answer_columns
+from glassformer.predict.bulk.facts import check_same, facts_of
+from glassformer.predict.bulk.formats import Cells, Format, ending_of, make_format
+from glassformer.predict.bulk.journal import Journal
+from glassformer.predict.bulk.rows import Given, Source, Survey, survey
+from glassformer.predict.inputs import remembered
+from glassformer.predict.pipeline import Pipeline
+from glassformer.text.unknown import Tally
+from glassformer.threads import Load, held, threads_of_training
+
+CHUNK, CHUNK_TO_WRITE = 4096, 256  # rows; fewer for a model that writes, which takes longer for each
+CHARACTERS = 1 << 23  # of a chunk, whatever its rows: a file of long texts must not fill the memory
+SHORT = 8  # tokens of a short text: enough of those are in a chunk to fill a batch
+SAMPLE = 256  # rows by which the work of all is estimated
+NAMED = 5  # rows without an answer that are named at the end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a person wants of a job."""
+
+    file: Path
+    out: Path
+    text_columns: tuple[str, ...] = ()
+    id_column: str | None = None  # of the input's columns, only this one is written
+    overwrite: bool = False
+    tables: TableOptions = AS_FOUND
+    options: dict[str, Any] = field(default_factory=dict)  # as a pipeline takes them
+    generation: GenerationOptions = field(default_factory=GenerationOptions)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the answers, by the names of the flags."""
+        chosen = {"text_columns": self.text_columns or None, "id_column": self.id_column, **vars(self.tables)}
+        return {
+            name: value
+            for name, value in {**chosen, **self.options, **self.generation.given()}.items()
+            if value is not None
+        }
+
+
+class Teller(Protocol):
+    """Who tells a person how far a job is."""
+
+    def say(self, line: str) -> None: ...
+    def at(self, rows: int, total: int) -> None: ...
+
+
+class Refused(NamedTuple):
+    """Stands for an answer that the model does not give, such as for a text that is too long."""
+
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What has become of a job."""
+
+    rows: int
+    columns: list[str]  # of the answers
+    empty: int = 0  # rows without a text
+    refused: int = 0  # rows that the model cannot answer
+    named: list[str] = field(default_factory=list)  # the first of both, in words
+    spaced: int = 0  # cells of a .tsv whose tabs and line breaks became spaces
+
+
+def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> Outcome:
+    """Answers every row of a file, or goes on with that."""
+    load = Load()
+    check_place(asked)
+    with Journal(asked.out) as journal:
+        check_free(journal, asked)
+        job = Job(run, asked, journal, teller)
+        threads = job.begin(load)
+        wake_tokenizer(run)
+        with held(threads):
+            job.work()
+        return job.end()
+
+
+def wake_tokenizer(run: Pipeline) -> None:
+    """Starts the tokenizer's threads, which keep to the cores of the thread that starts them: while those are all."""
+    if run.tokenizer is not None:
+        run.tokenizer.ids_batch(["a", "b"])
+
+
+def check_place(asked: Asked) -> None:
+    """Refuses an output that cannot be one, before any work is done."""
+    ending_of(asked.out)
+    if asked.out.is_dir():
+        raise InputError(f"--out {asked.out} is a folder: expected a file to write")
+    if asked.out.exists() and asked.out.samefile(asked.file):
+        raise InputError(f"--out {asked.out} is the input itself: choose another name")
+
+
+def check_free(journal: Journal, asked: Asked) -> None:
+    if asked.out.exists() and journal.facts is None and not asked.overwrite:
+        raise InputError(f"--out {asked.out} is there already: choose another name, or replace it with --overwrite")
+
+
+class Job:
+    """One input on its way to its output."""
+
+    def __init__(self, run: Pipeline, asked: Asked, journal: Journal, teller: Teller) -> None:
+        self.run, self.asked, self.journal, self.teller = run, asked, journal, teller
+        self.unknown = Tally()
+        run.check_options({**asked.options, **asked.generation.given()})
+        self.source = Source(run.task, asked.file, asked.text_columns, remembered(run.folder, asked.tables), run.rules)
+        self.found: Survey = survey(self.source)
+        columns = kept_columns(self.found.columns, asked)
+        self.kept = list(columns)
+        self.answers = answer_columns(run.task, run.model, columns)
+        self.format: Format = make_format(asked.out, asked.file, columns, self.answers)
+        self.empty_cells: list[Any] = [None] * len(self.answers)
+        most = CHUNK_TO_WRITE if run.writes else CHUNK
+        self.chunk_rows = max(most, asked.options.get("batch_tokens", 0) // SHORT)
+
+    def begin(self, load: Load) -> int:
+        """Starts anew, or goes on with what is there; the number of threads to compute with."""
+        asked, journal, settings = self.asked, self.journal, self.asked.settings
+        if self.run.choice.use != "auto":
+            settings["engine"] = self.run.choice.use
+        settings["device"] = str(self.run.model.device)
+        chunk = (self.chunk_rows, CHARACTERS)
+        facts = facts_of(self.run.folder, self.found.checksum, self.found.count, settings, chunk)
+        if journal.facts is None or asked.overwrite:
+            threads = threads_of_training(load, None)
+            journal.begin({**facts, "threads": threads, "engine": self.settle_engine()})
+            return threads
+        check_same(journal.facts, facts, asked.out, asked.file, self.run.folder)
+        if not self.is_in_place:
+            journal.go_on()
+        done = journal.state["rows"]
+        self.teller.say(f"{asked.out} was begun: going on behind row {done:,} of {self.found.count:,}")
+        self.run.choice.use = journal.facts["engine"]
+        self.format.spaced = journal.state.get("spaced", 0)
+        return int(journal.facts["threads"])
+
+    def settle_engine(self) -> str:
+        sample = list(islice((row.input for row in self.source.rows() if row.input is not None), SAMPLE))
+        if not sample:
+            return self.run.choice.use
+        times = self.found.count / len(sample)
+        return self.run.settle_engine(sample, times, generation=self.asked.generation, **self.asked.options)
+
+    def work(self) -> None:
+        """Answers the rows that are left, chunk by chunk."""
+        state = self.journal.state
+        done, total = state["rows"], self.found.count
+        self.teller.at(done, total)
+        if done == total:
+            return
+        empty, refused, named = state.get("empty", 0), state.get("refused", 0), list(state.get("named", ()))
+        engine = state.get("engine")  # that has run, if any row had something to read
+        for chunk in self.chunks(islice(self.source.rows(), done, None)):
+            answers = self.answer([row.input for row in chunk], done)
+            if any(answer is not None for answer in answers):
+                engine = self.check_engine(engine)
+            if not done and all(isinstance(answer, Refused) for answer in answers if answer is not None):
+                self.check_first(chunk, answers)
+            for row, answer in zip(chunk, answers, strict=True):
+                empty, refused = empty + (answer is None), refused + isinstance(answer, Refused)
+                if (answer is None or isinstance(answer, Refused)) and len(named) < NAMED:
+                    named.append(f"{self.source.row_name} {row.line}: {answer.why if answer else 'it is empty'}")
+            data = self.format.chunk([self.written(*pair) for pair in zip(chunk, answers, strict=True)])
+            data, done = (data if done else self.format.head() + data), done + len(chunk)
+            counts = {"empty": empty, "refused": refused, "named": named, "spaced": self.format.spaced}
+            self.journal.add(data, rows=done, engine=engine, **counts)
+            self.teller.at(done, total)
+
+    def chunks(self, rows: Iterable[Given]) -> Iterator[list[Given]]:
+        """Rows that are answered together: which ones depends on the input alone."""
+        chunk: list[Given] = []
+        size = 0
+        for row in rows:
+            chunk.append(row)
+            size += sum(len(cell) for cell in row.cells.values() if isinstance(cell, str))
+            if len(chunk) == self.chunk_rows or size >= CHARACTERS:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
+
+    def answer(self, inputs: list[Any], number: int) -> list[Any]:
+        """The answer to each input; None for an empty one, and `Refused` where the model gives none."""
+        generation = self.asked.generation
+        if self.run.writes:  # what is drawn differs from chunk to chunk, and is the same in every run
+            generation = generation.replace(seed=(generation.seed or 0) + number)
+
+        def solve(some: list[Any]) -> list[Any]:
+            try:
+                answers, unknown = self.run.answer(some, generation=generation, **self.asked.options)
+                self.unknown.add(unknown)
+                return list(answers)
+            except InputError as error:
+                if len(some) == 1:
+                    return [Refused(of_one(str(error)))]
+                half = len(some) // 2
+                return solve(some[:half]) + solve(some[half:])
+
+        given = [some for some in inputs if some is not None]
+        answers = iter(solve(given) if given else ())
+        return [None if some is None else next(answers) for some in inputs]
+
+    def check_engine(self, before: str | None) -> str:
+        """What has run the model; a job that was begun with another engine would end with other bytes."""
+        now = self.run.engine or "off"
+        if before not in (None, now):
+            raise InputError(
+                f"--out {self.asked.out} was begun with the engine {before}, and here it is {now}: go on where it was "
+                "begun, or start anew with --overwrite"
+            )
+        return now
+
+    def check_first(self, chunk: list[Given], answers: list[Any]) -> None:
+        """Where the model answers none of the first rows, the fault is hardly theirs."""
+        for row, answer in zip(chunk, answers, strict=True):
+            if isinstance(answer, Refused):
+                raise InputError(
+                    f"{self.asked.file}: none of the first {len(chunk):,} rows has an answer; {self.source.row_name} "
+                    f"{row.line}: {answer.why}"
+                )
+
+    def written(self, row: Given, answer: Any) -> Cells:
+        """A row of the output."""
+        has_one = answer is not None and not isinstance(answer, Refused)
+        cells = answer_cells(self.run.task, answer) if has_one else self.empty_cells
+        kept = row.cells if self.asked.id_column is None else {name: row.cells.get(name) for name in self.kept}
+        return {**kept, **dict(zip(self.answers, cells, strict=True))}
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the output was whole and in its place when the job before this one was killed."""
+        journal = self.journal
+        return journal.state["rows"] == self.found.count and journal.place.is_file() and not journal.partial.exists()
+
+    def end(self) -> Outcome:
+        """The output takes its place."""
+        journal, state = self.journal, self.journal.state
+        if not self.is_in_place:
+            self.format.finish(journal.partial, journal.place)
+            sync(journal.place.parent)
+        journal.end()
+        if said := self.unknown.sentence():
+            self.teller.say(said)
+        counts = {name: state.get(name, 0) for name in ("rows", "empty", "refused", "spaced")}
+        return Outcome(columns=list(self.answers), named=state.get("named", []), **counts)
+
+
+def kept_columns(columns: dict[str, set[type]], asked: Asked) -> dict[str, set[type]]:
+    if asked.id_column is None:
+        return columns
+    if asked.id_column not in columns:
+        raise absent_column(str(asked.file), asked.id_column, columns)
+    return {asked.id_column: columns[asked.id_column]}
+
+
+def of_one(why: str) -> str:
+    """An error about the first of one input, without its number."""
+    for name in ("text", "series", "input"):
+        if why.startswith(f"{name} 0 "):
+            return why.replace(f"{name} 0", f"the {name}", 1)
+    return why

@@ -1,0 +1,113 @@
+"""The rows of an input file: their cells as they are, and what the model reads of each."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glassformer.checkpoints.run import NO_RULES, TextRules
+from glassformer.data.files import kind_of
+from glassformer.errors import InputError
+from glassformer.io import checksum
+from glassformer.predict.inputs import AS_FLAGS_SAY, Memory, as_input, lines_of, pictures_in, rows_in
+from glassformer.predict.show import as_json
+
+COLUMN_OF_LINES = {"images": "image", "series": "series"}  # what a file without columns holds, if not texts
+
+
+class Given(NamedTuple):
+    """One row of the input."""
+
+    line: int  # on which it begins; of the pictures in a folder, which one
+    cells: dict[str, Any]
+    input: Any  # as a pipeline takes it; None if there is nothing to read
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file whose rows can be read again and again."""
+
+    task: str  # of the model that reads it
+    file: Path
+    text_columns: tuple[str, ...] = ()
+    memory: Memory = AS_FLAGS_SAY
+    rules: TextRules = NO_RULES
+
+    def rows(self) -> Iterator[Given]:
+        """All rows in their order."""
+        first: type | None = None
+        for row in self.stream():
+            if is_empty(row.input):
+                yield row._replace(input=None)
+                continue
+            first = first or type(row.input)
+            if type(row.input) is not first:
+                one, other = ("a pair", "a text") if first is str else ("a text", "a pair")
+                raise InputError(f"{self.file}, line {row.line} is {one}, and the first is {other}: expected one kind")
+            yield row
+
+    def stream(self) -> Iterator[Given]:
+        file, task = self.file, self.task
+        if task == "images" and self.is_pictures:
+            for number, picture in enumerate(pictures_in(file), start=1):
+                yield Given(number, {"image": as_json(picture)}, picture)
+        elif self.is_table:
+            for row, given in rows_in(file, self.text_columns, task, self.memory, nulls=True):
+                yield Given(row.line, row.cells, given)
+        else:
+            column = COLUMN_OF_LINES.get(task, "text")
+            for number, text in lines_of(file, self.memory.options.encoding):
+                given = as_input(task, text, f"{file}, line {number}", self.rules) if text.strip() else None
+                yield Given(number, {column: text}, given)
+
+    @property
+    def is_pictures(self) -> bool:
+        return self.file.is_dir() or "idx3-ubyte" in self.file.name
+
+    @property
+    def row_name(self) -> str:
+        """What a row is called before its number."""
+        return "image" if self.is_pictures else "line"
+
+    @property
+    def is_table(self) -> bool:
+        is_text = self.file.name.removesuffix(".gz").lower().endswith(".txt")
+        return bool(self.text_columns) or (self.task != "series" and kind_of(self.file) is not None and not is_text)
+
+
+def is_empty(given: Any) -> bool:
+    """Whether there is nothing to read: no text, a blank one, or a pair with one of these in it."""
+    if isinstance(given, tuple):
+        return any(map(is_empty, given))
+    return given is None or (isinstance(given, str) and not given.strip())
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over an input finds, before anything is computed: whatever cannot be read is refused here."""
+
+    columns: dict[str, set[type]]  # with the types of their cells
+    count: int  # rows
+    checksum: str
+
+
+def survey(source: Source) -> Survey:
+    columns: dict[str, set[type]] = {}
+    count = 0
+    for row in source.rows():
+        for name, cell in row.cells.items():
+            columns.setdefault(name, set()).add(type(cell))
+        count += 1
+    return Survey(columns, count, checksum_of(source.file))
+
+
+def checksum_of(place: Path) -> str:
+    """Of a file its content; of a folder the names, sizes and times of its pictures."""
+    if not place.is_dir():
+        return checksum(place)
+    found = hashlib.sha256()
+    for file in map(Path, pictures_in(place)):
+        state = file.stat()
+        found.update(f"{file.relative_to(place)}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    return found.hexdigest()

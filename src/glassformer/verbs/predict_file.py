@@ -1,0 +1,88 @@
+"""The verb `predict` with --out: every row of a file in, every row out, with the answers beside it."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from glassformer.errors import Stopped
+from glassformer.predict.bulk.job import Asked, Outcome, answer_file
+from glassformer.predict.pipeline import Pipeline
+from glassformer.terminal import make_console
+from glassformer.training.report import as_time
+
+
+def predict_file(run: Pipeline, asked: Asked) -> None:
+    with RowProgress() as progress:
+        try:
+            outcome = answer_file(run, asked, progress)
+        except KeyboardInterrupt:
+            kept = f"{progress.done:,} rows are kept" if progress.done else "no row is kept yet"
+            raise Stopped(signal.SIGINT, f"stopped: {kept}. The same command goes on from there") from None
+    for line in told_of(outcome, asked.out):
+        print(line, file=sys.stderr)
+
+
+def told_of(outcome: Outcome, out: Path) -> list[str]:
+    """What has become of a file, in words."""
+    said = [f"{outcome.rows:,} rows are in {out}, with the answers in {' and '.join(outcome.columns)}"]
+    if outcome.empty or outcome.refused:
+        reasons = ((outcome.empty, "empty"), (outcome.refused, "refused by the model"))
+        counted = ", ".join(f"{count:,} {why}" for count, why in reasons if count)
+        said.append(f"{outcome.empty + outcome.refused:,} rows have no answer ({counted}); the first are")
+        said += [f"  {row}" for row in outcome.named]
+    if outcome.spaced:
+        said.append(
+            f"{outcome.spaced:,} cells had tabs or line breaks, which a .tsv cannot hold: they are spaces there"
+        )
+    return said
+
+
+class RowProgress:
+    """How far a file is: a bar with the time that is left on a terminal, and a line now and then elsewhere."""
+
+    LINES = 10  # in all, where there is no terminal ...
+    QUIET = 20.0  # ... and more, so that there are not many seconds without one
+
+    def __init__(self) -> None:
+        self.console = make_console(stderr=True)
+        self.done = self.first = self.lines = 0
+        self.began = self.told = time.monotonic()
+        columns = (
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[speed]:,.0f} rows/s"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+        )
+        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal, transient=True)
+        self.line: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def say(self, line: str) -> None:
+        self.console.print(line)
+
+    def at(self, rows: int, total: int) -> None:
+        now = time.monotonic()
+        self.done = rows
+        if self.line is None:
+            self.first, self.began, self.told, self.lines = rows, now, now, int(self.LINES * rows / total)
+            self.line = self.bar.add_task("predict", total=total, completed=rows, speed=0.0)
+            return
+        speed = (rows - self.first) / max(now - self.began, 1e-9)
+        self.bar.update(self.line, completed=rows, speed=speed)
+        due = int(self.LINES * rows / total) > self.lines or now - self.told > self.QUIET
+        if not self.bar.disable or not due or rows == total:
+            return
+        left = as_time((total - rows) / speed)
+        self.console.print(f"{rows:,} of {total:,} rows, {speed:,.0f} rows/s, {left} left")
+        self.told, self.lines = now, int(self.LINES * rows / total)
