@@ -83,7 +83,7 @@ def main() -> None:
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=2.0, help="to wait for each recipe, reading and scoring included")
+    parser.add_argument("--minutes", type=float, default=2.0, help="for all of each recipe")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds NAME/ of each set")
     parser.add_argument("--only", action="append", choices=[recipe.name for recipe in RECIPES], help="this recipe")
     parser.add_argument("--dry", action="store_true", help="write nothing into the README")  # read in readme.py
