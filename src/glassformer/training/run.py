@@ -440,9 +440,8 @@ class Run:
         }
         write_json(self.out / RUN, self.record, durable=True)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
-        self.console.print(
-            f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training, {as_time(now - self.began)} in all"
-        )
+        whole = "" if self.settings.resume else f", {as_time(now - self.began)} in all"
+        self.console.print(f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
         return scores
 
     def sample(self) -> int | None:
