@@ -139,7 +139,9 @@ def test_a_score_that_does_not_fit_is_of_a_sample_and_says_so(tmp_path: Path, mo
     assert record["sample"] == sample
     assert record["results"]["count"] == plan["test"] < 500
     assert any(sample in note and "glassformer eval" in note for note in record["notes"])
-    assert sample in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"On {sample} that it was not trained on." in page
+    assert f"Validation scores are on a sample of {plan['valid']} of 500 pairs." in page
 
 
 def test_simple_methods_that_do_not_fit_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +180,22 @@ def test_a_longer_budget_makes_a_run_longer(tmp_path: Path, monkeypatch: pytest.
     assert longer["steps"] > 1.5 * first["steps"]
     assert longer["plan"]["warmup"] == first["plan"]["warmup"]
     assert longer["settings"]["minutes"] == 1
+
+
+def test_a_run_that_becomes_longer_by_the_clock_forgets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It times steps, and its optimiser remembers those before all the same."""
+    same = {"schedule": "constant", "rate": 0.001, "warmup": 2, "eval_every": 1, "dropout": 0.1}
+    train(tiny(tmp_path / "run", steps=5, **same))
+    with monkeypatch.context() as patch:
+        clock = FakeClock(patch)
+        longer, _ = train(tiny(tmp_path / "run", steps=None, minutes=0.2, **same, resume=True))
+        assert clock.rehearsed
+    steps = record_of(tmp_path / "run")["steps"]
+    assert steps > 8
+    whole, _ = train(tiny(tmp_path / "whole", steps=steps, **same))
+    assert torch.equal(weights_of(longer), weights_of(whole))
 
 
 def test_a_run_of_an_earlier_version_that_was_counted_in_minutes_goes_on(

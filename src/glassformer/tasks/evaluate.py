@@ -120,8 +120,9 @@ def check_own_files(settings: TaskSettings, run: str) -> None:
     for name, files in settings.files.items():
         for file in files:
             if not file.exists():
+                put_back = "Put it back" if file.is_absolute() else "Call eval where the training was called"
                 raise InputError(
-                    f"{file}, which {run} was trained with as --{name}, is not there. Put it back, or give files with "
+                    f"{file}, which {run} was trained with as --{name}, is not there. {put_back}, or give files with "
                     "--data"
                 )
 

@@ -33,7 +33,7 @@ CHECKPOINT_SECONDS = 120.0
 ESTIMATE = 5  # steps after which it is told how long it will take; the first ones are slower
 REHEARSED = 20  # steps at most that are timed for a plan
 CHECKS = 10  # times in a training that the plan is compared with the clock
-RECENT = 0.75  # how much less the steps before such a time count than those after it
+RECENT = 0.75  # how much the steps before such a time still count after it
 SHOWN_EXAMPLES = 8  # of a batch that went wrong
 
 
@@ -143,7 +143,8 @@ class Trainer:
             self.plan = plan
 
     def costs(self, limit: float) -> Costs:
-        """What a step and a score take, each timed for about so many seconds. Nothing is learned by it."""
+        """What a step and a score take, each timed for about so many seconds. Nothing is learned by it, but what the
+        optimiser remembers is lost: time first, then `restore`."""
         step = self.time_steps(limit)
         valid = test = 1.0
         with self.whole_model():

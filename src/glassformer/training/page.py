@@ -15,6 +15,7 @@ from typing import Any
 from glassformer.figures.charts import Line, Point, draw_lines
 from glassformer.figures.page import framed
 from glassformer.io import write_whole
+from glassformer.training.plan import as_sample
 from glassformer.training.report import as_number, as_time
 from glassformer.training.settings import OF_THE_CALL
 from glassformer.training.task import Curve, Scores, Task
@@ -39,7 +40,7 @@ def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores
 
 def sections(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> Iterator[str]:
     yield from section("Scores", score_table(scores, task.falling))
-    yield from section("Training", training_charts(metrics))
+    yield from section("Training", [*training_charts(metrics), *validation_note(record, task)])
     yield from section("Forecasts", map(forecast_chart, scores.curves), kind="charts")
     yield from section("Examples", example_table(scores.examples))
     yield from section("Which class for which", confusion_table(scores.classes, scores.confusion))
@@ -112,6 +113,14 @@ def training_charts(metrics: Path) -> Iterator[str]:
     yield "\n".join(['<div class="charts">', *charts, "</div>"])
     if unread:
         yield f'<p class="aside">{unread} lines of {escape(metrics.name)} cannot be read and are not drawn.</p>'
+
+
+def validation_note(record: Mapping[str, Any], task: Task) -> Iterator[str]:
+    """Says if the evaluations during the training were of a sample."""
+    some, whole = record.get("plan", {}).get("valid"), task.count("valid")
+    if some is not None and some < whole:
+        sample = as_sample(some, whole, task.counts or task.unit)
+        yield f'<p class="aside">Validation scores are on {escape(sample)}.</p>'
 
 
 def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:

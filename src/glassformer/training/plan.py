@@ -247,8 +247,8 @@ def describe_shares(shares: Shares) -> str:
 
 def describe_warmup(plan: Plan, settings: TrainSettings) -> str:
     if plan.warmup != settings.warmup:
-        return f"warm-up {plan.warmup} ({settings.warmup} is too long for so few steps; --warmup sets it)"
+        return f"warm-up {plan.warmup:,} ({settings.warmup:,} is too long for so few steps; --warmup sets it)"
     if plan.warmup >= plan.steps:
         reached = f"{plan.steps / plan.warmup:.0%}"
-        return f"warm-up {plan.warmup} (it does not fit: the rate ends at {reached} of its highest; lower --warmup)"
-    return f"warm-up {plan.warmup}"
+        return f"warm-up {plan.warmup:,} (it does not fit: the rate ends at {reached} of its highest; lower --warmup)"
+    return f"warm-up {plan.warmup:,}"

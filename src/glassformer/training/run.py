@@ -36,6 +36,7 @@ from glassformer.training.plan import (
     MARGIN,
     OF_MODEL,
     TIMED,
+    Costs,
     Plan,
     describe_plan,
     describe_shares,
@@ -223,10 +224,11 @@ class Run:
         unit = "tokens" if self.task.tokenizer is not None else self.task.unit
         with Report(metrics, self.console, unit=unit, steps=None, log=log) as report, self.following(report.bars):
             trainer = Trainer(self.task, self.settings, self.ranks, checkpoints, report)
+            with report.bars.named("timing"):
+                costs = self.time_costs(trainer)
             if self.settings.resume:
                 self.go_back(trainer, report)
-            with report.bars.named("timing"):
-                self.keep_plan(self.make_plan(trainer), report)
+            self.keep_plan(self.make_plan(trainer, costs), report)
             trainer.plan = self.plan
             trainer.tell_plan = lambda plan: self.change_plan(plan, report)
             self.tell_plan()
@@ -263,25 +265,32 @@ class Run:
         if changes:
             self.record["changed_data"] = list(dict.fromkeys(changes))
 
-    def make_plan(self, trainer: Trainer) -> Plan:
+    @property
+    def has_plan(self) -> bool:
+        """Whether the run goes on, and is to be as long as when it began."""
+        before = self.before.get("settings", {})
+        return "plan" in self.before and all(before.get(name) == getattr(self.settings, name) for name in LENGTH)
+
+    def time_costs(self, trainer: Trainer) -> Costs | None:
+        """What a step and a score take, if the plan is to be made by the clock."""
+        if self.settings.minutes is None or self.has_plan:
+            return None
+        return trainer.costs(TIMED * 60 * self.settings.minutes)
+
+    def make_plan(self, trainer: Trainer, costs: Costs | None) -> Plan:
         """The plan that the run began with, or a new one where it has none or is told to be longer or shorter."""
         settings, task, step = self.settings, self.task, trainer.state.step
-        warmup = None
-        if "plan" in self.before:
-            plan = Plan.from_dict(self.before["plan"])
-            if all(self.before["settings"].get(name) == getattr(settings, name) for name in LENGTH):
-                return plan
-            warmup = plan.warmup
-        elif step:
-            warmup = settings.warmup
-        if settings.minutes is None:
+        before = Plan.from_dict(self.before["plan"]) if "plan" in self.before else None
+        if before is not None and self.has_plan:
+            return before
+        warmup = before.warmup if before is not None else settings.warmup if step else None
+        if costs is None or settings.minutes is None:
             steps = task.budget(settings)
             assert steps is not None
             return plan_steps(settings, steps, task.validated, warmup)
         budget, earlier = 60 * settings.minutes, trainer.state.seconds
         if step and earlier >= budget:
             return plan_steps(settings, step, task.validated, warmup)
-        costs = trainer.costs(TIMED * budget)
         plan = plan_minutes(
             settings,
             costs,
@@ -441,9 +450,8 @@ class Run:
         }
         write_json(self.out / RUN, self.record, durable=True)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
-        self.console.print(
-            f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training, {as_time(now - self.began)} in all"
-        )
+        whole = "" if self.settings.resume else f", {as_time(now - self.began)} in all"
+        self.console.print(f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
         return scores
 
     def sample(self) -> int | None:
