@@ -18,9 +18,10 @@ ACTIONS, CHECKS = 300, 6
 KEYS = ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "[", "]", ",", ".", "m", "Escape")
 TEXTS = ("The quick [MASK] fox", "Once upon a time 🦊", "안녕 small model", "a")
 CLICKED = (
-    ".head", ".silencer", ".bar", ".stage", "[data-kind]", ".token", ".strip", ".lens-cell", ".stepper button", ".choice",
-    "[data-example]", "[name=theme]", "[name=walk]", ".walk button", "[name=readBy]", ".pages button", "#steps summary",
-    "#steps .name", "#silenced button", "[name=rollout]", "[name=mean]", ".segments button", ".sum-row .token",
+    ".head", ".silencer", ".bar", ".stage", "[data-kind]", ".token", ".strip", ".lens-cell", ".stepper button",
+    ".choice", "[data-example]", "[name=theme]", "[name=walk]", ".walk button", "[name=readBy]", ".pages button",
+    "#steps summary", "#steps .name", "#silenced button", "[name=rollout]", "[name=mean]", ".segments button",
+    ".sum-row .token",
 )  # fmt: skip
 SHOWN = """() => {
   const all = (selector, read) => [...document.querySelectorAll(selector)].filter((one) => one.offsetParent).map(read);
