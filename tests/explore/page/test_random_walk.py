@@ -29,7 +29,7 @@ SHOWN = """() => {
   return JSON.stringify({
     map: [name, head, row, column],
     tensor: all(".tensor", (one) => one.textContent),
-    words: all(".words .token, .line .token", (one) => one.className + one.textContent),
+    words: all(".words .token, .line .token", (one) => [...one.classList].sort().join() + one.textContent),
     numbers: all("#side .values span, #side .keys-list .number", (one) => one.textContent),
     strips: all(".strip .readout", (one) => one.textContent.replace(/[^0-9.]/g, "")),
     heads: all(".one-head", (one) => one.className),
