@@ -31,7 +31,7 @@ check: $(VENV)/.installed-dev
 
 # The explorer's modules: names, imports and calls, checked as they stand.
 check-js:
-	@if command -v node >/dev/null && command -v tsc >/dev/null; then tsc -p src/glassformer/explore/page/jsconfig.json; \
+	@if command -v node >/dev/null && command -v tsc >/dev/null; then tsc -p src/glassformer/explore/jsconfig.json; \
 	else echo "The page's JavaScript was not checked: node or tsc is missing. Install them with: npm install --global typescript"; fi
 
 # Branch coverage of the fast tests, workers and other processes included, in coverage.json.

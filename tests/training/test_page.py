@@ -3,16 +3,20 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+import torch
 from helpers.command import run
 
+import glassformer as gf
 from glassformer.figures.charts import HEIGHT, WIDTH
 from glassformer.generation.choose_engine import Work
 from glassformer.tasks.settings import ClassifySettings
-from glassformer.training.page import write_page
+from glassformer.training.page import attention_table, write_page
 from glassformer.training.task import Batch, Curve, Scores, Task
 
 NASTY = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </table>"
@@ -247,3 +251,38 @@ def test_a_report_of_a_run_that_wrote_nothing_down(tmp_path: Path) -> None:
     assert read.count("svg") == 1
     assert "the forecast" in page
     assert "what came" not in page
+
+
+class Smoothed(Pretended):
+    @property
+    def label_smoothing(self) -> float:
+        return 0.1
+
+
+def test_a_report_says_why_the_losses_differ_and_how_to_look_inside(tmp_path: Path) -> None:
+    page, _ = write(tmp_path, full_scores(), entries())
+    assert "label smoothing" not in page
+    assert "glassformer explore" in page
+    write_page(
+        tmp_path / "report.html", record_of(tmp_path / "mine"), Smoothed(), full_scores(), tmp_path / "metrics.jsonl"
+    )
+    assert "label smoothing 0.1" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill"])
+def test_a_report_shows_attention_as_record_sees_it(kind: str, folder_of: Callable[[str], Path]) -> None:
+    folder = folder_of(kind)
+    task = Pretended()
+    task.model, task.tokenizer = gf.load(folder), gf.load_tokenizer(folder)
+    text, answer = "The quick fox", "Once upon"
+    page = "".join(attention_table(task, [{"text": "long " * 90, "answer": "a"}, {"text": text, "answer": answer}]))
+    shown = [float(x) for x in re.findall(r": (\d\.\d+)\"></td>", page)]
+    arguments = {"input_ids": task.tokenizer.encode([text]).input_ids}
+    if kind == "encoder-decoder":
+        labels = task.tokenizer.encode([answer], target=True).input_ids
+        arguments["decoder_input_ids"] = task.model.shift_right(labels)
+    with torch.no_grad(), gf.record(task.model.eval(), attention=True) as seen:
+        task.model(**arguments)
+    weights = list(seen.values())[-1][0]
+    assert any(shown == pytest.approx(head.flatten().tolist(), abs=6e-4) for head in weights)
+    assert f"layer {task.model.config.last_stack.num_layers - 1}" in page

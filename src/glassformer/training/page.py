@@ -12,16 +12,24 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from glassformer.core.model import Transformer
 from glassformer.figures.charts import Line, Point, draw_lines
 from glassformer.figures.page import framed
 from glassformer.io import write_whole
+from glassformer.text import Tokenizer
+from glassformer.text.token_texts import TokenTexts, name_of
 from glassformer.training.plan import as_sample
 from glassformer.training.report import as_number, as_time
 from glassformer.training.settings import OF_THE_CALL
 from glassformer.training.task import Curve, Scores, Task
+from glassformer.watch.record import record
 
 MOST_CLASSES = 30  # of a confusion matrix that is open at once
 MOST_CONFUSIONS = 10
+MOST_TOKENS = 40  # of a text whose attention is shown
 TITLES = {"rate": "learning rate", "gradient_norm": "norm of the gradient"}
 
 
@@ -40,9 +48,11 @@ def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores
 
 def sections(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> Iterator[str]:
     yield from section("Scores", score_table(scores, task.falling))
-    yield from section("Training", [*training_charts(metrics), *validation_note(record, task)])
+    notes = [*validation_note(record, task), *loss_note(task, metrics)]
+    yield from section("Training", [*training_charts(metrics), *notes])
     yield from section("Forecasts", map(forecast_chart, scores.curves), kind="charts")
     yield from section("Examples", example_table(scores.examples))
+    yield from section("Attention", attention_table(task, scores.examples))
     yield from section("Which class for which", confusion_table(scores.classes, scores.confusion))
     yield from section("How to use it", commands(record, task, Path(record["settings"]["out"])))
     yield from section("Settings", setting_tables(record["settings"], task))
@@ -123,6 +133,16 @@ def validation_note(record: Mapping[str, Any], task: Task) -> Iterator[str]:
         yield f'<p class="aside">Validation scores are on {escape(sample)}.</p>'
 
 
+def loss_note(task: Task, metrics: Path) -> Iterator[str]:
+    """Why the two losses of the chart differ, where that is not the model's doing."""
+    if task.label_smoothing and "valid_loss" in read_metrics(metrics)[0]:
+        yield (
+            '<p class="aside">The training loss is measured with dropout and against smoothed labels (label smoothing '
+            f"{task.label_smoothing:g}), the validation loss without dropout and against the labels themselves: "
+            "the training loss can stay above it.</p>"
+        )
+
+
 def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:
     """Every quantity by name as points (step, value), and how many lines are not of this form."""
     curves: dict[str, list[Point]] = defaultdict(list)
@@ -172,6 +192,63 @@ def example_table(examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
     )
 
 
+def attention_table(task: Task, examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """What the sharpest head of the last layer looks at in the first example that is short enough: a row sums to 1.
+
+    A translator's rows are the words it wrote; any other model of texts looks at its own input.
+    """
+    if task.tokenizer is None or not examples:
+        return
+    maps = (attention_of(task.model, task.tokenizer, *row.values()) for row in examples if len(row) > 1)
+    found = next((one for one in maps if one is not None), None)
+    if found is None:
+        return
+    weights, rows, columns, name = found
+    head = int(weights.max(dim=-1).values.mean(dim=-1).argmax())
+    titles = "".join(f'<th scope="col"><span>{escape(column)}</span></th>' for column in columns)
+    body = []
+    for row, values in zip(rows, weights[head].tolist(), strict=True):
+        hints = [escape(f"{row} looks at {column}: {x:.3f}") for column, x in zip(columns, values, strict=True)]
+        cells = [f'<td style="--share:{x:.2f}" title="{hint}"></td>' for x, hint in zip(values, hints, strict=True)]
+        body.append(f'<tr><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
+    yield f'<p class="aside">{name}, head {head}: a row shows where one token looks. Hover a cell for its weight.</p>'
+    yield (
+        f'<div class="wide"><table class="confusion"><thead><tr><th></th>{titles}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+@torch.no_grad()
+def attention_of(
+    model: Transformer, tokenizer: Tokenizer, text: str, *answers: str
+) -> tuple[Tensor, list[str], list[str], str] | None:
+    """The weights (H, T, S) of the last layer, the names of rows and columns, and what it is; None of a long text."""
+    ids = tokenizer.encode([text]).input_ids.to(model.device)
+    written = None
+    arguments = {"input_ids": ids}
+    if model.encoder is not None and model.decoder is not None:
+        written = tokenizer.encode([answers[-1]], target=True).input_ids.to(model.device)
+        arguments["decoder_input_ids"] = model.shift_right(written)
+    sizes = [part.shape[1] for part in (ids, written) if part is not None]
+    if not 1 < max(sizes) <= MOST_TOKENS or min(sizes) == 0:
+        return None
+    stack = "decoder" if model.decoder is not None else "encoder"
+    last = model.config.last_stack.num_layers - 1
+    path = f"{stack}.blocks.{last}.{'cross' if written is not None else 'attn'}"
+    was_training = model.training
+    model.eval()
+    with record(model, attention=path) as seen:
+        model(**arguments)
+    model.train(was_training)
+    columns = [name_of(token) for token in TokenTexts(tokenizer.backend).describe_all(ids[0].tolist())]
+    rows = columns
+    if written is not None:
+        texts = TokenTexts(tokenizer.target or tokenizer.backend)
+        rows = [name_of(token) for token in texts.describe_all(written[0].tolist())]
+    kind = "Cross-attention" if written is not None else "Self-attention"
+    return seen[path][0].float().cpu(), rows, columns, f"{kind}, layer {last}"
+
+
 def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[str]:
     """Counts, darker for a larger share of the true class. Of many classes, the commonest confusions first."""
     if not confusion:
@@ -211,6 +288,7 @@ def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
     resume = ["glassformer", *record["verb"].split(), "--out", str(out), "--resume", *longer]
     for said, lines in (
         ("Give it something new:", task.try_next(out)),
+        ("Look inside it in the browser:", [["glassformer", "explore", str(out), "--open"]]),
         ("Score it again, or on files of yours with --data:", [["glassformer", "eval", str(out)]]),
         ("Train it for longer:", [resume]),
     ):

@@ -19,9 +19,9 @@ KEYS = ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "[", "]", ",", ".", "
 TEXTS = ("The quick [MASK] fox", "Once upon a time 🦊", "안녕 small model", "a")
 CLICKED = (
     ".head", ".silencer", ".bar", ".stage", "[data-kind]", ".token", ".strip", ".lens-cell", ".stepper button",
-    ".choice",
-    "[data-example]", "[name=theme]", "[name=walk]", ".walk button", "[name=readBy]", ".pages button", "#steps summary",
-    "#steps .name", "#silenced button", "[name=rollout]", "[name=mean]", ".segments button", ".sum-row .token",
+    ".choice", "[data-example]", "[name=theme]", "[name=walk]", ".walk button", "[name=readBy]", ".pages button",
+    "#steps summary", "#steps .name", "#silenced button", "[name=rollout]", "[name=mean]", ".segments button",
+    ".sum-row .token",
 )  # fmt: skip
 SHOWN = """() => {
   const all = (selector, read) => [...document.querySelectorAll(selector)].filter((one) => one.offsetParent).map(read);
@@ -29,7 +29,7 @@ SHOWN = """() => {
   return JSON.stringify({
     map: [name, head, row, column],
     tensor: all(".tensor", (one) => one.textContent),
-    words: all(".words .token, .line .token", (one) => one.className + one.textContent),
+    words: all(".words .token, .line .token", (one) => [...one.classList].sort().join() + one.textContent),
     numbers: all("#side .values span, #side .keys-list .number", (one) => one.textContent),
     strips: all(".strip .readout", (one) => one.textContent.replace(/[^0-9.]/g, "")),
     heads: all(".one-head", (one) => one.className),

@@ -1,5 +1,7 @@
-"""The page tells what is true: strips of the pair whose number is shown, unknown tokens, drafts, refusals, vectors;
-and the deeper views: ranking, worked sum, lens, heads left out."""
+"""The page tells what is true: strips of the pair whose number is shown, unknown tokens, drafts, long vectors.
+
+And the deeper views: ranking, worked sum, lens, heads left out.
+"""
 
 import re
 from collections.abc import Callable

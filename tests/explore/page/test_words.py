@@ -91,7 +91,7 @@ def test_the_modules_pass_the_type_check() -> None:
     checker = shutil.which("tsc")
     if checker is None:
         pytest.skip("tsc is not here: npm install --global typescript")
-    found = subprocess.run([checker, "-p", PAGE / "jsconfig.json"], capture_output=True, text=True, check=False)
+    found = subprocess.run([checker, "-p", PAGE.parent / "jsconfig.json"], capture_output=True, text=True, check=False)
     assert found.stdout == ""
 
 

@@ -13,9 +13,11 @@ NO_SINKS = torch.zeros(SIZE, dtype=torch.bool)
 
 
 def test_even_rows_and_one_column_tell_nothing() -> None:
-    scores = row_scores(torch.stack([EVEN, CAUSAL_EVEN, ONE_COLUMN, BEFORE]), NO_SINKS).mean(dim=1)
-    assert scores[:3].max() < 0.02
-    assert scores[3] > 0.5
+    scores = row_scores(torch.stack([EVEN, ONE_COLUMN, BEFORE]), NO_SINKS).mean(dim=1)
+    assert scores[:2].max() < 0.02
+    assert scores[2] > 0.5
+    causal = row_scores(CAUSAL_EVEN[None], NO_SINKS, torch.ones(1, SIZE, SIZE, dtype=torch.bool).tril())
+    assert causal.max() < 1e-5
 
 
 def test_weight_on_sinks_is_not_counted() -> None:
@@ -36,7 +38,7 @@ def test_heads_are_ranked_by_the_rows_that_are_meant() -> None:
     meant = rank_heads(torch.stack([one_row, EVEN]), list(range(SIZE)), NO_SINKS, meant=[5])
     assert (meant[0].row, meant[0].key) == (5, 6)
     assert meant[0].weight == 1.0
-    assert meant[0].score > 0.9 > 0.1 > meant[1].score
+    assert meant[0].score > 0.6 > 0.1 > meant[1].score
 
 
 def test_the_usual_offset_counts_rows_by_their_numbers() -> None:

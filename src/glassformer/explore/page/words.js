@@ -119,7 +119,7 @@ const WORDS = {
   self: ["Self-attention", "셀프 어텐션"],
   cross: ["Cross-attention", "교차 어텐션"],
   headNumber: ["head {n}", "헤드 {n}"],
-  weightScale: ["attention weight", "어텐션 가중치"],
+  weightScale: ["attention weight, square-root scale", "어텐션 가중치 (제곱근 눈금)"],
   valueScale: ["value", "값"],
   mapLabel: ["Attention of {name}, head {head}: {rows} rows, {columns} columns. Row {row} looks most at {key}, {weight}.", "{name}의 어텐션, 헤드 {head}: 행 {rows}개, 열 {columns}개. 행 {row}은(는) {key}을(를) 가장 많이 봅니다, {weight}."],
   queries: ["queries (rows)", "쿼리 (행)"],

@@ -36,8 +36,18 @@ def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: 
     if entry["stack"] == "decoder" and is_self and len(keys) > 1:
         sinks[0] = True
     weights, rows = some_rows(layer)
+    look = torch.cat([may_look(layer, row) for row in rows], dim=1)  # (H or 1, R, S)
     kept = [at for at, row in enumerate(rows) if row in set(plain)] or list(range(len(rows)))
-    return rank_heads(weights[:, kept], [rows[at] for at in kept], sinks, meant=meant, is_self=is_self)
+    numbers = [rows[at] for at in kept]
+    return rank_heads(weights[:, kept], numbers, sinks, visible=look[:, kept], meant=meant, is_self=is_self)
+
+
+def may_look(layer: Layer, row: int) -> Tensor:
+    """Where a row may look: (H or 1, 1, S)."""
+    tile = layer.mask_of(slice(row, row + 1))
+    if tile is None:
+        return torch.ones(1, 1, layer.size[1], dtype=torch.bool)
+    return tile[0] if tile.dtype == torch.bool else tile[0].isfinite() & (tile[0] > torch.finfo(tile.dtype).min)
 
 
 def some_rows(layer: Layer) -> tuple[Tensor, list[int]]:

@@ -27,13 +27,16 @@ class Telling:
     share: float  # of the rows that look there
 
 
-def row_scores(weights: Tensor, sinks: Tensor) -> Tensor:
-    """How much each row of each head tells: (H, R), from weights (H, R, S) and which keys are sinks (S)."""
+def row_scores(weights: Tensor, sinks: Tensor, visible: Tensor | None = None) -> Tensor:
+    """How much each row of each head tells: (H, R), from weights (H, R, S) and which keys are sinks (S).
+
+    `visible` says where a row may look, (H or 1, R, S), if not everywhere.
+    """
     kept = weights.masked_fill(sinks, 0.0)  # (H, R, S)
     share = kept.sum(dim=-1)  # (H, R)
     rows = kept / share.clamp(min=SMALL)[..., None]  # (H, R, S)
-    visible = (weights > 0) & ~sinks  # (H, R, S)
-    count = visible.sum(dim=-1)  # (H, R)
+    visible = (torch.ones_like(weights, dtype=torch.bool) if visible is None else visible) & ~sinks  # (H or 1, R, S)
+    count = visible.sum(dim=-1)  # (H or 1, R)
     usual = rows.mean(dim=1, keepdim=True) * visible  # (H, R, S): where the head looks anyway
     usual = usual / usual.sum(dim=-1, keepdim=True).clamp(min=SMALL)
     from_usual = (rows * (rows.clamp(min=SMALL) / usual.clamp(min=SMALL)).log()).sum(dim=-1)  # (H, R)
@@ -43,11 +46,17 @@ def row_scores(weights: Tensor, sinks: Tensor) -> Tensor:
 
 
 def rank_heads(
-    weights: Tensor, rows: Sequence[int], sinks: Tensor, *, meant: Sequence[int] = (), is_self: bool = True
+    weights: Tensor,
+    rows: Sequence[int],
+    sinks: Tensor,
+    *,
+    visible: Tensor | None = None,
+    meant: Sequence[int] = (),
+    is_self: bool = True,
 ) -> list[Telling]:
     """Every head of one layer, in order. `rows` are the numbers of the given rows; `meant` are those that the answer
     is read from, where there are such: a blank, a class token."""
-    scores = row_scores(weights, sinks)  # (H, R)
+    scores = row_scores(weights, sinks, visible)  # (H, R)
     own = [at for at, row in enumerate(rows) if row in set(meant)] or list(range(len(rows)))
     found = []
     for head, each in enumerate(scores):

@@ -171,7 +171,9 @@ function describe(drawing, row) {
   }));
 }
 
-const point = (drawing, event) => event.pointerType !== "touch" && set({ hover: cellAt(drawing, event) });
+function point(drawing, event) {
+  if (event.pointerType !== "touch") set({ hover: cellAt(drawing, event) });
+}
 
 // The row and column at a place of the screen; the labels beside a row are the row alone.
 function cellAt(drawing, event) {

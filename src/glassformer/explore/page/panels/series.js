@@ -69,7 +69,7 @@ function paint(drawing) {
   curve(context, past.map((value, i) => [x(i + 0.5), value === null ? null : y(value)]), colour("ink"), 1.5);
   if (future) {
     const joined = [past[past.length - 1], ...future];
-    curve(context, joined.map((value, i) => [x(past.length - 0.5 + i), y(value)]), colour("q"), 2);
+    curve(context, joined.map((value, i) => [x(past.length - 0.5 + i), y(value)]), colour("mark"), 2);
   }
   patchLanes(context, drawing, weights, top);
   drawing.scale.replaceChildren(scaleBar("sequential", top, say("weightScale")));

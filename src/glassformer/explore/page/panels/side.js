@@ -66,7 +66,7 @@ function saying() {
   return say("moved", { layer: map.layer, head: chosenHead() === "mean" ? say("keyMean") : chosenHead(), ...pair, weight: number(weights[key]) });
 }
 
-// On a narrow screen this panel is far below the tensor that was tapped: a link leads to it.
+// On a narrow screen this panel is far below what was tapped: a bar says its number, and leads to the rest.
 function showJump(root) {
   const act = () => {
     jump.hidden = true;
@@ -74,10 +74,11 @@ function showJump(root) {
   };
   const jump = button("", act, { class: "jump", hidden: true });
   document.body.append(jump);
-  on(["view", "focus"], () => (jump.hidden = !state.view || !state.focus));
-  on(["view", "focus", "lang", "stack", "layer"], () => {
-    const name = make("span", { class: "name", text: state.view ? chosenName() : "" });
-    jump.replaceChildren(`${say("whatThisIs")}: `, name, " ↓");
+  on(["view", "focus", "lang", "stack", "layer", "kind", "head", "token", "key", "row"], () => {
+    jump.hidden = !state.view;
+    if (!state.view || state.hover) return;
+    const name = make("span", { class: "name", text: chosenName() });
+    jump.replaceChildren(...(state.focus || !rowUnderCursor() ? [`${say("whatThisIs")}: `, name] : [saying()]), " ↓");
   });
 }
 
