@@ -16,9 +16,10 @@ export function showTelling(root) {
 }
 
 function tell(map, head) {
-  const { best, maps } = state.view.telling;
+  const { best } = state.view.telling;
   const isBest = best?.name === map.name && best.head === head && tellingOf(map)[head].score >= LEAST;
-  const all = Object.values(maps).reduce((sum, heads) => sum + heads.length, 0);
+  const ranked = state.view.maps.filter((one) => one.kind === map.kind); // of a translator, cross-attention alone
+  const all = ranked.reduce((sum, one) => sum + one.heads, 0);
   const why = isBest ? make("span", { class: "hint", text: ` ${say("mostTelling", { n: all })}` }) : "";
   return [make("bdi", { text: sentenceOf(map, head) }), why];
 }
