@@ -149,6 +149,7 @@ const WORDS = {
   after_n: ["the one {n} after", "{n}칸 뒤를"],
   itself: ["itself", "자기 자신"],
   looksAt: ["“{query}” looks at {key}, {weight}.", "“{query}” → {key}, {weight}."],
+  tellsNothing: ["it looks at everything alike, or always at the same place.", "모든 곳을 고르게 보거나 늘 같은 곳을 봅니다."],
   mostTelling: ["Of {n} heads this one tells most.", "헤드 {n}개 가운데 가장 뚜렷합니다."],
   tells: ["tells {n}", "뚜렷함 {n}"],
   // the worked sum
@@ -158,7 +159,7 @@ const WORDS = {
   // the lens
   lensNext: ["The next word, if the model stopped after each layer", "층마다 멈춘다면 다음에 올 말"],
   lensHere: ["The word at each place, if the model stopped after each layer", "층마다 멈춘다면 각 자리에 올 말"],
-  lensHint: ["Logit lens: the darker, the likelier. A cell opens its block.", "로짓 렌즈: 진할수록 확률이 큽니다. 칸을 누르면 그 블록이 열립니다."],
+  lensHint: ["Logit lens: the stronger the colour, the likelier. A cell opens its block.", "로짓 렌즈: 진할수록 확률이 큽니다. 칸을 누르면 그 블록이 열립니다."],
   lensInput: ["input", "입력"],
   lensLayer: ["layer {n}", "층 {n}"],
   lensPart: ["Tokens {from} to {to} of {n}.", "토큰 {from}에서 {to}까지, 끝은 {n}."],

@@ -5,7 +5,7 @@ import { make, number } from "../drawing/dom.js";
 import { on, state } from "../state/state.js";
 import { say } from "../words.js";
 
-const MOST = 0.6; // of the rows: from here on they follow one rule
+const [MOST, LEAST] = [0.6, 0.003]; // share of the rows that make a rule; score below which a head tells nothing
 
 export function showTelling(root) {
   on(["view", "lang", "stack", "layer", "kind", "head"], () => {
@@ -16,16 +16,18 @@ export function showTelling(root) {
 }
 
 function tell(map, head) {
-  const { best, maps } = state.view.telling;
-  const isBest = best?.name === map.name && best.head === head;
-  const all = Object.values(maps).reduce((sum, heads) => sum + heads.length, 0);
+  const { best } = state.view.telling;
+  const isBest = best?.name === map.name && best.head === head && tellingOf(map)[head].score >= LEAST;
+  const ranked = state.view.maps.filter((one) => one.kind === map.kind); // of a translator, cross-attention alone
+  const all = ranked.reduce((sum, one) => sum + one.heads, 0);
   const why = isBest ? make("span", { class: "hint", text: ` ${say("mostTelling", { n: all })}` }) : "";
   return [make("bdi", { text: sentenceOf(map, head) }), why];
 }
 
 // "Layer 1, head 2: most tokens look at the one before. “fox” looks at “brown”, 0.81."
 export function sentenceOf(map, head) {
-  const { row, key, weight, offset, share } = tellingOf(map)[head];
+  const { score, row, key, weight, offset, share } = tellingOf(map)[head];
+  if (score < LEAST) return `${say("headOf", { layer: map.layer, head })} ${say("tellsNothing")}`;
   const rule = offset !== null && share >= MOST ? `${say("mostLook", { where: whereOf(offset) })} ` : "";
   const query = nameAt(rowTokens(map.rows), row);
   const target = map.kind === "self" && key === row
