@@ -6,7 +6,7 @@ from pathlib import Path
 
 SCRIPTS = (
     *("startup.py", "core.py", "load.py", "families.py", "demo.py", "train.py", "tasks.py"),
-    *("watch.py", "align.py", "explorer.py", "speed.py"),
+    *("watch.py", "align.py", "explorer.py", "speed.py", "beside.py"),
 )
 
 for script in SCRIPTS:

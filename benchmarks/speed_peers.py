@@ -42,7 +42,7 @@ class Case(NamedTuple):
     new: int = 128  # tokens
     beams: int = 1
     threads: tuple[int, ...] = (2,)  # of several, each side is measured with its best
-    rounds: int = 3
+    rounds: int = 4
     targets: dict[str, float] = {}  # noqa: RUF012  # ratio that we want to reach, by peer
     memory: bool = False  # also measure the peak memory of each side
 

@@ -8,6 +8,7 @@ from helpers.command import python
 
 from glassformer.errors import InputError
 from glassformer.io import (
+    fingerprint,
     partial_name,
     read_json,
     remove_partial,
@@ -103,3 +104,22 @@ def test_json_comes_back_and_another_kind_is_named(tmp_path: Path) -> None:
     file.write_text('{"half": ', encoding="utf-8")
     with pytest.raises(InputError, match=r"a\.json is not JSON \(.*\)\. Is the file whole\?"):
         read_json(file)
+
+
+def test_a_fingerprint_tells_whether_data_has_changed(tmp_path: Path) -> None:
+    file, folder = tmp_path / "a.txt", tmp_path / "images"
+    file.write_text("one", encoding="utf-8")
+    (folder / "cats").mkdir(parents=True)
+    (folder / "cats" / "1.png").write_bytes(b"123")
+    before = fingerprint(file), fingerprint(folder)
+    assert before == (fingerprint(file), fingerprint(folder))
+    assert before[1] is not None
+    assert before[1]["files"] == 1
+    os.utime(file, (1, 1))
+    assert fingerprint(file) == before[0], "of a file, only what it holds counts"
+    file.write_text("two", encoding="utf-8")
+    assert fingerprint(file) != before[0]
+    (folder / "cats" / "2.png").write_bytes(b"")
+    assert fingerprint(folder) != before[1]
+    assert fingerprint(tmp_path / "none") is None
+    assert fingerprint(Path("/dev/null")) is None, "what can be read once is not read here"

@@ -36,6 +36,9 @@ def test_both_readmes_show_the_same_figures() -> None:
     assert tables[0] == tables[1]
     assert [name for name, _ in tables[0]] == [
         "demo",
+        "speed",
+        "first_token",
+        "int8",
         "tasks",
         "train",
         "watch",

@@ -10,7 +10,6 @@ from glassformer.cli import VERBS, main
 from glassformer.data.known import KNOWN, check_brought
 from glassformer.errors import InputError
 from glassformer.tasks.settings import TaskSettings
-from glassformer.verbs.train import own_files
 
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
 each_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
@@ -60,7 +59,7 @@ def test_every_key_is_explained(recipe: Path) -> None:
 @each_recipe
 def test_its_files_are_those_that_data_brings(recipe: Path) -> None:
     settings = parsed(recipe)
-    files = own_files(settings)
+    files = [file for given in settings.files.values() for file in given]
     brought = {PurePosixPath("data", name, file.name) for name, entry in KNOWN.items() for file in entry.files}
     folders = {PurePosixPath("data", name) for name in KNOWN}
     assert {PurePosixPath(path) for path in files} <= brought | folders

@@ -6,16 +6,19 @@ what), so a config that exists is complete.
 Read next: `core/attention.py`, where the fields become arithmetic.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, listed, nearest
 from glassformer.schema import OPEN, Config
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared", "tanh"]
 Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
 Pooling = Literal["first", "last", "end", "mean", "max", "attention"]
 Head = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
+
+LARGEST, MOST_LAYERS = 2**31 - 1, 1024  # sizes beyond these are mistakes, and a model is not even begun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +116,8 @@ class StackConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("d_model", "num_layers", "num_blocks", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise self._refuse(name, "expected a whole number of at least 1")
+        self._check_sizes("num_layers", "num_blocks", most=MOST_LAYERS)
+        self._check_sizes("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len", most=LARGEST)
         if self.head_dim is None and self.d_model % self.num_heads:
             raise InputError(
                 f"StackConfig.d_model is {self.d_model} and num_heads is {self.num_heads}: {self.d_model} does not "
@@ -203,9 +204,7 @@ class ImageConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("size", "patch", "channels"):
-            if getattr(self, name) < 1:
-                raise self._refuse(name, "expected a whole number of at least 1")
+        self._check_sizes("size", "patch", "channels", most=LARGEST)
         if self.size % self.patch:
             raise self._refuse("patch", f"must divide size = {self.size}: {_divisors(self.size)}")
 
@@ -237,10 +236,7 @@ class SeriesConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._settle(stride=self.patch)
-        for name in ("length", "patch", "stride", "horizon", "channels"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise self._refuse(name, "expected a whole number of at least 1")
+        self._check_sizes("length", "patch", "stride", "horizon", "channels", most=LARGEST)
         if self.patch > self.length:
             raise self._refuse("patch", f"is longer than length = {self.length}")
 
@@ -408,11 +404,8 @@ class TransformerConfig(Config):
             raise InputError("TransformerConfig.image and .series feed the encoder: give one, encoder=StackConfig(...)")
         if self.reads_tokens and self.vocab_size is None:
             raise self._refuse("vocab_size", "a model that reads tokens needs the number of its tokens")
-        for name in ("vocab_size", "target_vocab_size", "embed_dim", "num_classes"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise self._refuse(name, "expected a whole number of at least 1")
-        if self.num_segments < 0:
+        self._check_sizes("vocab_size", "target_vocab_size", "embed_dim", "num_classes", most=LARGEST)
+        if not 0 <= self.num_segments <= LARGEST:
             raise self._refuse("num_segments", "expected 0 for none, or how many are told apart")
         if self.target_vocab_size is not None and not (self.encoder and self.decoder and not self.patches):
             raise self._refuse("target_vocab_size", "only a model with a source and a target text has two vocabularies")
@@ -541,4 +534,5 @@ NAMED: dict[str, dict[str, Any]] = {
 
 
 def _divisors(number: int) -> str:
-    return ", ".join(str(n) for n in range(1, number + 1) if number % n == 0)
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return listed([str(n) for n in sorted({*small, *(number // n for n in small)})])

@@ -1,11 +1,23 @@
 """The exception for bad input, which names the value, what was expected, and the next step; and the one for a stop."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+LONGEST = 2000  # characters of a message
+MOST_NAMES = 40  # that are listed
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used. The command line prints it without a traceback and exits with 2."""
+    """What the user gave cannot be used. The command line prints it without a traceback and exits with 2.
+
+    The middle of a long message is left out: its end says what to do.
+    """
+
+    def __init__(self, message: str) -> None:
+        if len(message) > LONGEST:
+            half = (LONGEST - 40) // 2
+            message = f"{message[:half]} [{len(message) - 2 * half:,} characters] {message[-half:]}"
+        super().__init__(message)
 
 
 class Stopped(Exception):  # noqa: N818 - no error: the run is saved
@@ -19,5 +31,11 @@ class Stopped(Exception):  # noqa: N818 - no error: the run is saved
 def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean 'd_model'?`, or the known names when none is near."""
     known = sorted(known)
-    close = get_close_matches(name, known, n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+    close = get_close_matches(name[:200], [word for word in known if len(word) <= 200][:10_000], n=1)
+    return f": did you mean {close[0]!r}?" if close else f"; known are {listed(known)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas between; of many, the first ones and how many more there are."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

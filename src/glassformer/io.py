@@ -6,6 +6,7 @@ sees half of it, and whatever stops the writer leaves what was there before.
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,10 @@ def parse_json(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+    except RecursionError:
+        raise InputError(
+            f"{file} is nested too deeply to be read: expected a few levels of objects and lists"
+        ) from None
 
 
 def read_json(file: Path, expected: str = "an object, as in {}") -> dict[str, Any]:
@@ -106,9 +111,11 @@ def partial_name(place: Path) -> Path:
     return place.with_name(f".{place.name[:60]}.{os.getpid()}.partial")
 
 
-def remove_partial(folder: Path) -> None:
-    """Removes what a killed process left half-written in a folder."""
+def remove_partial(folder: Path, *, before: float = math.inf) -> None:
+    """Removes what a killed process left half-written in a folder; only what was last changed `before` a time."""
     for partial in folder.glob(".*.partial"):
+        if partial.lstat().st_mtime >= before:
+            continue
         if partial.is_dir():
             shutil.rmtree(partial, ignore_errors=True)
         else:
@@ -119,6 +126,25 @@ def checksum(file: Path) -> str:
     """The SHA-256 of a file."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def fingerprint(path: Path) -> dict[str, Any] | None:
+    """What tells whether data has changed: of a file its content, of a folder the names, sizes and times of its files.
+
+    None where there is nothing to look at twice, such as a pipe.
+    """
+    if path.is_file():
+        return {"bytes": path.stat().st_size, "sha256": checksum(path)}
+    if not path.is_dir():
+        return None
+    digest, count = hashlib.sha256(), 0
+    for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
+        about = file.stat()
+        digest.update(
+            f"{file.relative_to(path)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode("utf-8", "surrogateescape")
+        )
+        count += 1
+    return {"files": count, "sha256": digest.hexdigest()}
 
 
 def sync(folder: Path) -> None:

@@ -51,7 +51,13 @@ class Config:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed. What construction settled here, and nobody gave, is settled anew there."""
-        return replace(self, **{**dict.fromkeys(self.__dict__.get("_settled", ())), **changes})
+        return replace(self, **{**dict.fromkeys(self.left_open), **changes})
+
+    @property
+    def left_open(self) -> frozenset[str]:
+        """The fields that nobody gave, and construction settled."""
+        settled: frozenset[str] = self.__dict__.get("_settled", frozenset())
+        return settled
 
     def _settle(self, **values: Any) -> None:
         """Fills the fields among these that were left open; only a config's own construction may do this."""
@@ -65,7 +71,24 @@ class Config:
         return f"{type(self).__name__}.{field}"
 
     def _refuse(self, field: str, expected: str) -> InputError:
-        return InputError(f"{self._name(field)} is {getattr(self, field)!r}: {expected}")
+        return InputError(f"{self._name(field)} is {shown(getattr(self, field))}: {expected}")
+
+    def _check_sizes(self, *names: str, most: int) -> None:
+        """Refuses sizes that are given and are not from 1 to `most`."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise self._refuse(name, "expected a whole number of at least 1")
+            if value is not None and value > most:
+                raise self._refuse(name, f"expected at most {most:,}")
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it. A whole number of thousands of digits cannot even be written."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"a number of about {value.bit_length() * 3 // 10:,} digits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _fits(value: Any, kind: Any) -> bool:

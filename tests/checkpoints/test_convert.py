@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 import glassformer as gf
 from glassformer.checkpoints.convert import parse_size
+from glassformer.checkpoints.run import TextRules, read_text_rules
 from glassformer.predict.embed import Recipe, read_recipe
 
 NAMED = {str(sample): sample for sample in SAMPLES}
@@ -36,7 +37,7 @@ def old_bert(tmp_path: Path) -> Path:
     assert old.keys() != tensors.keys()
     (folder / "model.safetensors").rename(tmp_path / "modern.safetensors")
     torch.save(old, folder / "pytorch_model.bin")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in range(94))]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##s", *(f"word{i}" for i in range(93))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     return folder
 
@@ -134,6 +135,32 @@ def test_how_sentences_are_pooled_comes_along(tmp_path: Path) -> None:
     files = gf.convert(tmp_path / "old", tmp_path / "new").files
     assert {"1_Pooling/config.json", "modules.json", "sentence_bert_config.json"} <= files.keys()
     assert read_recipe(tmp_path / "new") == read_recipe(tmp_path / "old") == Recipe(ways=("max",), max_length=9)
+
+
+def test_how_a_run_prepares_its_inputs_comes_along(tmp_path: Path) -> None:
+    made("bert-plain", tmp_path / "old")
+    rules = {"task": "classify", "settings": {"max_len": 9, "truncate": True}}
+    (tmp_path / "old" / "run.json").write_text(json.dumps(rules), encoding="utf-8")
+    (tmp_path / "old" / "series.json").write_text("{}", encoding="utf-8")
+    assert {"run.json", "series.json"} <= gf.convert(tmp_path / "old", tmp_path / "new").files.keys()
+    assert read_text_rules(tmp_path / "new") == TextRules(max_len=9, truncate=True)
+    made("gpt2-plain", tmp_path / "other")
+    gf.convert(tmp_path / "other", tmp_path / "new", overwrite=True)
+    assert not (tmp_path / "new" / "run.json").exists()  # it was of the model before
+
+
+def test_a_tokenizer_that_nobody_explains_is_copied_as_it_is(
+    old_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written as a tokenizer.json, a guess would become a fact."""
+    lines = (old_bert / "vocab.txt").read_text(encoding="utf-8").replace("##s", "s")
+    (old_bert / "vocab.txt").write_text(lines, encoding="utf-8")
+    assert run("convert", old_bert, tmp_path / "new") == 0
+    shown = capsys.readouterr()
+    assert "the tokenizer's files are copied as they are: " in shown.err
+    assert "without a tokenizer" in shown.out
+    assert not (tmp_path / "new" / "tokenizer.json").exists()
+    assert (tmp_path / "new" / "vocab.txt").read_text(encoding="utf-8") == lines
 
 
 def test_what_belongs_to_the_model_before_does_not_stay(tmp_path: Path) -> None:

@@ -86,25 +86,26 @@ def test_size_and_mode_on_request(tmp_path: Path) -> None:
     assert np.array_equal(grey[0], read_pixels(wide, as_predicted).numpy())
 
 
-def test_pictures_that_differ_need_a_size_and_a_mode(tmp_path: Path) -> None:
+def test_a_size_and_a_mode_are_chosen_for_pictures_that_differ(tmp_path: Path) -> None:
+    """The median of the shorter sides, at most 64 and a multiple of 8; in colour unless all are grey."""
     draw(tmp_path / "a" / "1.png", 5)
-    draw(tmp_path / "a" / "2.png", 5, size=(7, 7))
-    with pytest.raises(InputError, match=r"2\.png is 7x7 and grey: expected 6x6 as .*1\.png\. Ask for a size"):
-        read_images(tmp_path)
-    draw(tmp_path / "a" / "2.png", (1, 2, 3))
-    with pytest.raises(InputError, match=r"2\.png is 6x6 and rgb: .*1\.png is grey\. Ask for mode"):
-        read_images(tmp_path)
-    assert read_images(tmp_path, mode="rgb")["all"].take([0, 1]).shape == (2, 3, 6, 6)
-    draw(tmp_path / "a" / "1.png", 5, size=(6, 4))
-    with pytest.raises(InputError, match=r"1\.png is 6x4 and grey: expected a square"):
-        read_images(tmp_path)
-
-
-def test_pixels_of_16_bits_are_not_cut_to_8(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    Image.fromarray(np.full((4, 4), 40_000, dtype=np.uint16)).save(tmp_path / "a" / "deep.png")
-    with pytest.raises(InputError, match=r"deep\.png has more than 8 bits a pixel"):
-        read_images(tmp_path)
+    draw(tmp_path / "a" / "2.png", 5, size=(7, 9))
+    draw(tmp_path / "a" / "3.png", 5, size=(30, 20))
+    images = read_images(tmp_path)["all"]
+    assert (images.size, images.mode) == (7, "grey")
+    draw(tmp_path / "a" / "2.png", (1, 2, 3), size=(31, 33))
+    images = read_images(tmp_path)["all"]
+    assert (images.size, images.mode) == (16, "rgb")
+    assert images.take([0, 1, 2]).shape == (3, 3, 16, 16)
+    assert images.found is not None
+    assert images.found.sizes() == "6x6 to 31x33"
+    assert images.found.notes("rgb", upright=True, background="white") == [
+        "2 grey ones are read as colour, like the others (--grey reads all as grey)"
+    ]
+    for number in (1, 2, 3):
+        draw(tmp_path / "a" / f"{number}.png", 5, size=(400, 300))
+    assert read_images(tmp_path)["all"].size == 64
+    assert read_images(tmp_path, size=50, mode="rgb")["all"].take([0]).shape == (1, 3, 50, 50)
 
 
 @pytest.mark.parametrize(("name", "comma"), [("labels.csv", ","), ("labels.tsv", "\t")])

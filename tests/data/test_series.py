@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from helpers.shared import shared
 
-from glassformer.data.series import Frequency, Scaler, Series, read_series, split_rows, windows
+from glassformer.data.columns.calendar import Frequency
+from glassformer.data.series import Scaler, Series, read_series, split_rows, windows
 from glassformer.errors import InputError
 
 WIDE = """date,HUFL,OT
@@ -82,10 +83,13 @@ def test_the_last_days_of_months_are_even_steps(tmp_path: Path) -> None:
     [
         (("5.693", "five"), r"line 3, column 'HUFL': 'five' is not a number"),
         (("5.693", "inf"), r"line 3, column 'HUFL': 'inf' is not a number"),
-        (("5.693", ""), r"line 3, column 'HUFL': no value\. Ask for fill"),
-        (("27.787", "nan"), r"line 3, column 'OT': no value and 1 more\."),
-        (("2016-07-01 02:00:00", "01.07.2016"), r"line 4: '01.07.2016' is no date\. Expected the year first"),
-        (("2016-07-01 02:00:00", "2016-07-32"), r"line 4: '2016-07-32' is no date"),
+        (("5.693", ""), r"line 3, column 'HUFL': no value\. Use --fill interpolate or --fill previous"),
+        (("27.787", "nan"), r"line 3, column 'OT': no value, and 1 more values are missing\. Use --fill"),
+        (
+            ("2016-07-01 02:00:00", "01.07.2016"),
+            r"line 4: '01.07.2016' is not a date, or not written as those before it",
+        ),
+        (("2016-07-01 02:00:00", "2016-07-32"), r"line 4: '2016-07-32' is not a date, .*\(ISO 8601, as in '2016-07-01"),
         (("2016-07-01 02", "2016-07-01 01"), r"line 4: 2016-07-01 01:00:00 is there twice, first on line 3"),
         (("2016-07-01 02", "2016-06-01 02"), r"line 4: 2016-06-01 02:00:00 comes after 2016-07-01 01:00:00 of line 3"),
         (("2016-07-01 03", "2016-07-01 07"), r"between lines 4 and 5: a gap from .*, 4 steps of 1 hour missing"),
@@ -127,7 +131,7 @@ def test_gaps_and_empty_cells_are_filled_on_request_and_counted(tmp_path: Path) 
 
 def test_series_of_unequal_spans_are_cut_on_request(tmp_path: Path) -> None:
     path = write(tmp_path, LONG.replace("a,2020-01-01,1\n", "") + "b,2020-01-04,40\n")
-    with pytest.raises(InputError, match=r"'a' goes from 2020-01-02.* Ask for cut=True"):
+    with pytest.raises(InputError, match=r"'a' goes from 2020-01-02.* Use --cut"):
         read_series(path)
     series = read_series(path, cut=True)
     np.testing.assert_array_equal(series.values, [[2, 20], [3, 30]])

@@ -315,3 +315,62 @@ def test_refused() -> None:
         with pytest.raises(InputError, match=next(iter(wrong))):
             engine.generate(PROMPTS, **wrong)
     assert engine.generate(PROMPTS, max_new_tokens=2).shape[1] == 6
+
+
+def other_values(model: gf.Transformer) -> dict[str, torch.Tensor]:
+    return {name: value * 1.5 for name, value in model.state_dict().items()}
+
+
+def with_other_weight(linear: nn.Linear) -> None:
+    linear.weight = nn.Parameter(torch.randn_like(linear.weight))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.load_state_dict(other_values(model)),
+        lambda model: model.load_state_dict(other_values(model), assign=True),
+        lambda model: with_other_weight(model.decoder.blocks[0].ffn.up),
+        lambda model: model.decoder.blocks.__setitem__(0, writer(seed=5, pad_token_id=39).decoder.blocks[0]),  # type: ignore[union-attr]
+        lambda model: nn.utils.vector_to_parameters(
+            nn.utils.parameters_to_vector(model.parameters()) * 1.5, model.parameters()
+        ),
+    ],
+)
+def test_other_weights_are_never_answered_with_the_old_ones(change: Any) -> None:
+    model = writer(pad_token_id=39)
+    engine = gf.engine(model)
+    texts = [PROMPTS[0][:3]]
+    before = engine.encode(texts)[0]
+    change(model)
+    after = engine.encode(texts)[0]
+    assert not torch.allclose(before, after)
+    torch.testing.assert_close(after, model.decode(texts[0][None])[0].detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_in_training_stays_in_training() -> None:
+    model = writer(pad_token_id=39).train()
+    engine = gf.engine(model, backend="eager")
+    engine.generate(PROMPTS, max_new_tokens=2)
+    engine.encode([PROMPTS[0]])
+    assert model.training
+    assert all(module.training for module in model.modules())
+
+
+def test_where_other_arithmetic_is_asked_for_the_plain_path_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    model = writer(pad_token_id=39)
+    engine = gf.engine(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert engine.generate(PROMPTS, max_new_tokens=4).equal(gf.generate(model, PROMPTS, max_new_tokens=4))
+    with torch.inference_mode():
+        made = writer(pad_token_id=39)
+    assert gf.engine(made).encode([PROMPTS[0]])[0].shape == (PROMPTS.shape[1], 16)
+    torch.nn.utils.parametrizations.weight_norm(model.decoder.blocks[0].ffn.up)  # type: ignore[union-attr]
+    assert engine.generate(PROMPTS, max_new_tokens=4).shape == (len(PROMPTS), PROMPTS.shape[1] + 4)
+    assert "parametrization" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("texts", [[5], None, [torch.tensor(3)]])
+def test_what_is_no_text_is_refused(texts: Any) -> None:
+    with pytest.raises((InputError, TypeError), match=r"text|None"):
+        gf.engine(writer(pad_token_id=39), backend="eager").encode(texts)

@@ -1,7 +1,9 @@
 """What is compiled is kept whole, within a limit, and is not needed where it cannot be kept."""
 
 import os
+import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -49,7 +51,7 @@ def test_another_process_may_be_faster(home: Path) -> None:
 
 
 def test_the_oldest_goes_when_there_is_too_much(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "LIMIT", 250)
+    monkeypatch.setattr(shelf, "LIMIT", 450)
     for age, name in enumerate(("c", "b", "a")):
         os.utime(Shelf("things").get(name, write), (1000 + age, 1000 + age))
     Shelf("things").get("d", write)
@@ -82,3 +84,36 @@ def test_a_name_follows_from_all_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint("a")
     monkeypatch.setattr(shelf, "machine", lambda: "another processor")
     assert fingerprint("a") != before
+
+
+def test_what_has_changed_is_made_anew(home: Path) -> None:
+    place = Shelf("things").get("one", write)
+    (place / "file").write_bytes(b"x" * 99)
+    assert not Shelf("things").has("one")
+    assert (Shelf("things").get("one", write) / "file").read_bytes() == b"x" * 100
+    (place / "file").unlink()
+    assert (Shelf("things").get("one", write) / "file").is_file()
+
+
+def test_what_is_of_no_use_and_cannot_be_replaced_is_made_elsewhere(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Shelf("things").get("one", write)
+    monkeypatch.setattr(shelf.shutil, "rmtree", lambda *_, **__: None)  # a folder that cannot be written
+    monkeypatch.setattr(shelf, "whole_folder", unwritable)
+    other = Shelf("things").get("one", write, anew=True)
+    assert other != place
+    assert (other / "file").is_file()
+
+
+def unwritable(place: Path) -> NoReturn:
+    raise OSError("Read-only file system")
+
+
+def test_what_a_killed_process_left_goes_in_time(home: Path) -> None:
+    for name, age in (("old", 7200), ("new", 0)):
+        partial = home / "things" / f".{name}.123.partial"
+        partial.mkdir(parents=True)
+        os.utime(partial, (time.time() - age,) * 2)
+    Shelf("things").get("one", write)
+    assert sorted(entry.name for entry in (home / "things").iterdir()) == [".new.123.partial", "one"]

@@ -1,21 +1,26 @@
-"""Small trainings for the tests."""
+"""Small trainings for the tests, and a clock for those that are counted in minutes."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from rich.console import Console
 
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
+from glassformer.training.loop import Trainer
 from glassformer.training.run import run
 from glassformer.training.task import Scores
 
 
 def tiny(out: Path, **changes: Any) -> TranslateSettings:
-    """A translation of dates that trains in a second or so."""
+    """A translation of dates that trains in a second or so, with its warm-up as it is given."""
     small = {"steps": 3, "examples": 60, "d_model": 16, "num_layers": 1, "num_heads": 2, "batch_tokens": 128}
-    return TranslateSettings.from_dict({"out": str(out), **small, "warmup": 10, "dropout": 0.0, **changes})
+    settings = TranslateSettings.from_dict({"out": str(out), **small, "warmup": 10, "dropout": 0.0, **changes})
+    return settings.as_given(["warmup"])
 
 
 def few(task: Translate) -> Translate:
@@ -32,3 +37,36 @@ def train(settings: TranslateSettings, task: Translate | None = None) -> tuple[T
 
 def weights_of(task: Translate) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in task.model.parameters()])
+
+
+class FakeClock:
+    """A clock that stands still but for what a training computes, so that a test of minutes takes none: seconds of a
+    step, of an example that is validated, and of one that is scored at the end."""
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, *, step: float = 0.5, valid: float = 0.01, score: float = 0.02
+    ) -> None:
+        self.now, self.step, self.valid, self.score = 1000.0, step, valid, score
+        self.rehearsed = 0  # steps that were timed, and not taken
+        patch.setattr(time, "perf_counter", lambda: self.now)
+        patch.setattr(Trainer, "compute", self.slow(Trainer.compute, self.after_step))
+        patch.setattr(Translate, "cross_entropy", self.slow(Translate.cross_entropy, self.after_loss))
+        patch.setattr(Translate, "scored", self.slow(Translate.scored, self.after_score))
+
+    def slow(self, real: Callable[..., Any], after: Callable[..., None]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            found = real(*args, **options)
+            after(*args, **options)
+            return found
+
+        return called
+
+    def after_step(self, trainer: Trainer, examples: Any, *, step: int, rate: float) -> None:
+        self.now += self.step
+        self.rehearsed += rate == 0
+
+    def after_loss(self, task: Translate, pairs: Any) -> None:
+        self.now += self.valid * len(pairs)
+
+    def after_score(self, task: Translate, pairs: Any, **_: Any) -> None:
+        self.now += self.score * len(pairs)

@@ -111,9 +111,9 @@ def test_a_dtype_that_it_cannot_pack(folder_of: FolderOf, capsys: pytest.Capture
         predict.model.bfloat16()
     assert rounded(fast(TEXTS)) == rounded(plain(TEXTS))
     assert fast.engine is None
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "it is for float32 on the CPU, and this model is torch.bfloat16 on cpu" in said
+    said = [line for line in capsys.readouterr().err.splitlines() if "unknown to the vocabulary" not in line]
+    assert len(said) == 1
+    assert "it is for float32 on the CPU, and this model is torch.bfloat16 on cpu" in said[0]
 
 
 def test_an_engine_that_does_not_exist(folder_of: FolderOf) -> None:

@@ -16,7 +16,7 @@ from helpers.head_checkpoints import (
 from PIL import Image
 
 import glassformer as gf
-from glassformer.data.images import read_image
+from glassformer.data.pixels import read_image
 from glassformer.errors import InputError
 from glassformer.figures.png import as_png
 
@@ -77,7 +77,8 @@ def test_images_of_a_folder_and_of_an_idx_file(tmp_path: Path, capsys: pytest.Ca
     files = [tmp_path / "images" / name for name in ("a.png", "b.png", "deep/c.png")]
     for file, image in zip(files, pixels, strict=True):
         Image.fromarray(image).save(file)
-    (tmp_path / "images" / "notes.txt").touch()
+    (tmp_path / "images" / "Thumbs.db").touch()
+    (tmp_path / "images" / "deep" / "._c.png").touch()  # a Mac writes one for each file of a disk
     assert run("predict", model, *files, "--json") == 0
     expected = lines(capsys)
     assert run("predict", model, "--file", tmp_path / "images", "--json") == 0
@@ -92,15 +93,19 @@ def test_images_of_a_folder_and_of_an_idx_file(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "none").mkdir()
     assert run("predict", model, "--file", tmp_path / "none") == 2
     assert "has no image in it" in capsys.readouterr().err
+    (tmp_path / "images" / "notes.txt").touch()
+    assert run("predict", model, "--file", tmp_path / "images") == 2
+    assert "has files that are no pictures" in (said := capsys.readouterr().err)
+    assert "notes.txt. Move them elsewhere" in said
 
 
 def test_what_training_refuses_of_an_image_so_does_prediction(folder_of: Callable[[str], Path], tmp_path: Path) -> None:
-    """More than 8 bits a pixel, and half a file: refused by name, not rounded or guessed."""
-    deep, half = tmp_path / "deep.png", tmp_path / "half.png"
-    Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000).save(deep)
+    """Pixels of 32 bits, and half a file: refused by name, not rounded or guessed."""
+    deep, half = tmp_path / "deep.tif", tmp_path / "half.png"
+    Image.fromarray(np.arange(64, dtype=np.int32).reshape(8, 8) * 1000).save(deep)
     half.write_bytes(as_png(np.zeros((8, 8), np.uint8))[:45])
     predict = gf.pipeline(folder_of("image"))
-    for file, said in ((deep, "has more than 8 bits a pixel"), (half, "cannot be read as a picture")):
+    for file, said in ((deep, "has pixels of 32 bits"), (half, "cannot be read as a picture")):
         with pytest.raises(InputError, match=f"{file.name} {said}"):
             predict([str(file)])
         with pytest.raises(InputError, match=f"{file.name} {said}"):

@@ -10,7 +10,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -363,25 +364,74 @@ def test_a_connection_that_is_kept_has_a_deadline_for_each_request(
     connection.close()
 
 
-def test_connections_are_counted(folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def small_server(folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """One that has three places."""
     monkeypatch.setattr(serving, "MOST_CONNECTIONS", 3)
     server = Server(Session(folder_of("decoder")), 0)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    opened = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(3)]
-    one = opened[0]
-    one.sendall(b"GET /api/nothing HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.port)
-    assert one.recv(100).startswith(b"HTTP/1.1 404 ")
-    one.close()
-    time.sleep(0.1)
-    opened[0] = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as more:
-        assert more.recv(100) == b""
-    for connection in opened:
-        connection.close()
-    time.sleep(0.2)
-    assert ask(server, "/api/model")[0] == 200
+    yield server
     server.shutdown()
     server.server_close()
+
+
+def test_the_slowest_client_loses_its_place(small_server: Server) -> None:
+    address = ("127.0.0.1", small_server.port)
+    opened = [socket.create_connection(address, timeout=10) for _ in range(3)]
+    opened[0].sendall(b"GET /api/nothing HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % small_server.port)
+    assert opened[0].recv(100).startswith(b"HTTP/1.1 404 ")
+    opened[0].close()
+    time.sleep(0.1)
+    opened[0] = socket.create_connection(address, timeout=10)
+    time.sleep(0.1)
+    assert ask(small_server, "/api/model")[0] == 200
+    assert opened[1].recv(100) == b""
+    opened[2].sendall(b"GET /api/nothing HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % small_server.port)
+    assert opened[2].recv(100).startswith(b"HTTP/1.1 404 ")
+    for connection in opened:
+        connection.close()
+
+
+def test_whoever_is_being_answered_keeps_its_place(small_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answer = threading.Semaphore(0), threading.Event()
+
+    def slow(*_: Any) -> dict[str, Any]:
+        asked.release()
+        answer.wait(10)
+        return {"slow": True}
+
+    monkeypatch.setattr(small_server.routes, "get", slow)
+    found: list[int] = []
+    clients = [threading.Thread(target=lambda: found.append(ask(small_server, "/api/model")[0])) for _ in range(3)]
+    for client in clients:
+        client.start()
+        assert asked.acquire(timeout=10)
+    with socket.create_connection(("127.0.0.1", small_server.port), timeout=10) as more:
+        assert more.recv(100) == b""
+    answer.set()
+    for client in clients:
+        client.join(10)
+    assert found == [200, 200, 200]
+
+
+def test_trickling_clients_do_not_starve_quick_ones(server: Server) -> None:
+    address = ("127.0.0.1", server.port)
+    slow = [socket.create_connection(address, timeout=10) for _ in range(serving.MOST_CONNECTIONS + 16)]
+    over = threading.Event()
+
+    def trickle() -> None:
+        while not over.wait(0.05):
+            for connection in slow:
+                with suppress(OSError):
+                    connection.sendall(b"G")
+
+    trickling = threading.Thread(target=trickle, daemon=True)
+    trickling.start()
+    assert [ask(server, "/api/model")[0] for _ in range(22)] == [200] * 22
+    over.set()
+    trickling.join(10)
+    for connection in slow:
+        connection.close()
 
 
 def test_whoever_hangs_up_is_no_news(server: Server, capfd: pytest.CaptureFixture[str]) -> None:

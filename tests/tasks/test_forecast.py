@@ -187,3 +187,99 @@ def test_a_loaded_model_keeps_its_windows(trained: Path, table: Path) -> None:
     with pytest.raises(InputError, match="has horizon 4: give --horizon 4, not 5"):
         Forecast(ForecastSettings(**settings, horizon=5))
     assert len(Forecast(ForecastSettings(**settings, horizon=4)).train) == 140 - 19
+
+
+# --- files as people have them ----------------------------------------------------------------------------------------
+
+
+def write_days(file: Path, count: int = 130, form: str = "%d.%m.%Y") -> Path:
+    """Trading days with a column of text; every 20th has no value."""
+    days = [datetime(2024, 1, 1) + timedelta(days=i) for i in range(count) if i % 7 < 5]
+    rows = [f"{day.strftime(form)},{'' if i % 20 == 7 else i % 11},A" for i, day in enumerate(days)]
+    file.write_text("\n".join(["Datum,Kurs,Name", *rows]) + "\n", encoding="utf-8")
+    return file
+
+
+def test_what_was_decided_is_said_and_kept(tmp_path: Path) -> None:
+    file = write_days(tmp_path / "days.csv")
+    with pytest.raises(InputError, match=r"column 'Name': 'A' is not a number \(text\).* --columns Kurs$"):
+        made(file)
+    task = made(file, columns=("Kurs",), fill="previous")
+    said = task.describe()
+    assert said["data"].endswith("94 rows of 1 channels, every 1 weekday; 5 missing values filled (--fill previous)")
+    assert said["reading"].startswith(
+        "dates are read as day first (01.01.2024 to 09.05.2024); the rows are trading days"
+    )
+    task.write_beside(tmp_path)
+    kept = json.loads((tmp_path / "series.json").read_text(encoding="utf-8"))
+    assert kept["frequency"] == {"count": 1, "unit": "weekday"}
+    assert kept["format"] == {
+        "fill": "previous", "cut": False, "date_format": None, "dates": "day first", "decimal": None,
+        "calendar": "weekdays",
+    }  # fmt: skip
+
+
+def test_eval_says_how_it_read_and_takes_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = write_days(tmp_path / "days.csv"), tmp_path / "run"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in {**SIZES, **WINDOWS}.items()]
+    flags += ["--steps=1", "--warmup=1", "--columns=Kurs", "--fill=previous"]
+    assert run("train", "forecast", "--data", file, "--out", out, *flags) == 0
+    own = gf.evaluate(out)
+    assert own.notes[1:] == [*made(file, columns=("Kurs",), fill="previous").notes()]
+    odd = write_days(tmp_path / "odd.csv", form="%Y|%d|%m")
+    with pytest.raises(InputError, match=r"'2024|01|01' is not a date in a known format. Give --date-format"):
+        gf.evaluate(out, [odd])
+    capsys.readouterr()
+    assert run("eval", out, "--data", odd, "--date-format=%Y|%d|%m", "--json") == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert "5 missing values filled (--fill previous)" in notes
+    assert run("predict", out, odd, "--date-format=%Y|%d|%m") == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("2024-05-10,")
+
+
+def test_other_channels_are_told_without_flags_that_predict_lacks(tmp_path: Path) -> None:
+    file, out = write_days(tmp_path / "days.csv"), tmp_path / "run"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in {**SIZES, **WINDOWS}.items()]
+    flags += ["--steps=1", "--warmup=1", "--columns=Kurs", "--fill=previous"]
+    assert run("train", "forecast", "--data", file, "--out", out, *flags) == 0
+    file.write_text(file.read_text(encoding="utf-8").replace("Kurs", "Preis"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"'A' is not a number .* Give the file the columns of the training: Kurs$"):
+        gf.pipeline(out)(file)
+
+
+def test_values_that_prediction_refuses_training_refuses(table: Path, tmp_path: Path) -> None:
+    lines = table.read_text(encoding="utf-8").splitlines()
+    lines[7] = lines[7].rsplit(",", 1)[0] + ",1e39"
+    (tmp_path / "large.csv").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(InputError, match="row 7 of channel 2 is inf, which is too large to compute with"):
+        made(tmp_path / "large.csv")
+
+
+def test_a_format_without_a_year_is_refused() -> None:
+    for text in ("%d/%m", "%Q", "day"):
+        with pytest.raises(InputError, match=r"--date-format is .*: expected a format with a year, such as %d/%m/%Y"):
+            ForecastSettings(date_format=text)
+
+
+def test_a_season_that_is_longer_than_the_window_is_the_window(table: Path) -> None:
+    assert f"seasonal naive, {LENGTH}" in made(table, period=24).evaluate().baselines
+
+
+def test_the_built_in_series_has_columns_too() -> None:
+    task = Forecast(ForecastSettings(out=Path("unused"), columns=("price",), **SIZES))
+    assert task.series.names == ("price",)
+    with pytest.raises(InputError, match="the built-in series has no channel 'prices': did you mean 'price'"):
+        Forecast(ForecastSettings(out=Path("unused"), columns=("prices",), **SIZES))
+
+
+def test_a_run_that_began_before_trading_days_were_known_goes_on_by_the_day(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "run.json").write_text(json.dumps({"task": "forecast", "settings": {}}), encoding="utf-8")
+    file = write_days(tmp_path / "days.csv")
+    began = {"out": out, "columns": ("Kurs",), "fill": "previous", "resume": True}
+    with pytest.raises(
+        InputError, match=r"begun by a version that did not know trading days. Use --calendar every-day"
+    ):
+        made(file, **began)
+    assert len(made(file, **began, calendar="every-day").series) == 130

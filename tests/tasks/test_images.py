@@ -18,7 +18,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.tasks.images import ImageClasses
+from glassformer.tasks.images import ImageClasses, choose_patch
 from glassformer.tasks.settings import ImagesSettings
 
 SMALL = {"d_model": 16, "num_layers": 1, "num_heads": 2, "out": Path("unused")}
@@ -157,7 +157,7 @@ def test_baselines_are_scikit_learns() -> None:
     task = made()
     assert task.test is not None
     known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float64) for x in (task.train, task.test))
-    found = task.baselines(task.test)
+    found, _ = task.baselines(task.test)
     nearest = NearestCentroid().fit(known, task.train.labels).score(asked, task.test.labels)
     assert found["nearest mean image"]["accuracy"] == pytest.approx(nearest)
     majority = DummyClassifier().fit(known, task.train.labels).score(asked, task.test.labels)
@@ -226,3 +226,63 @@ def test_images_that_a_loaded_model_does_not_read(trained: Path, photos: Path) -
         made(**loaded, head="class", grey=True)
     with pytest.raises(InputError, match="--head span: images trains a model with head 'class'"):
         made(**loaded, head="span")
+
+
+# --- files as people have them ----------------------------------------------------------------------------------------
+
+
+def test_what_is_left_out_is_said_in_training_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("red", "blue"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(20):
+            Image.new("RGB", (30 + i, 40), name).save(tmp_path / "photos" / name / f"{i:02}.png")
+        for i in range(6):
+            (tmp_path / "photos" / name / f"broken{i}.png").write_bytes(b"nothing")
+    photos, out = tmp_path / "photos", tmp_path / "run"
+    small = ["--steps=1", "--warmup=1", "--d-model=16", "--num-layers=1", "--num-heads=2"]
+    assert run("train", "images", "--data", photos, "--out", out, *small) == 2
+    assert "12 of 52 files cannot be used" in capsys.readouterr().err
+    assert run("train", "images", "--data", photos, "--out", out, *small, "--skip-corrupt") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "30x40 to 49x40 pixels are brought to 40x40 (choose with --size): the shorter side is scaled" in printed
+    said = "12 of 52 files cannot be read and are left out (--skip-corrupt): "
+    assert said in printed
+    notes = gf.evaluate(out, [photos]).notes
+    assert notes[0].startswith("30x40 to 49x40 pixels are brought to 40x40: the shorter side is scaled")
+    (note,) = [note for note in notes if note.startswith(said)]
+    assert note.count("broken") == 10
+    assert note.endswith("; and 2 more")
+
+
+def test_transparent_and_turned_images_are_seen_as_a_person_sees_them(photos: Path, tmp_path: Path) -> None:
+    """In a new training; a model that is loaded to be trained further reads so, too."""
+    task = made(data=photos)
+    assert (task.preparation.upright, task.preparation.background) == (True, "white")
+    task.write_beside(tmp_path)
+    stored = json.loads((tmp_path / "preprocessor_config.json").read_text(encoding="utf-8"))
+    assert (stored["exif_rotation"], stored["background"]) == (True, "white")
+
+
+def test_a_loaded_model_says_the_size(trained: Path, tmp_path: Path) -> None:
+    for name in ("red", "blue"):
+        (tmp_path / name).mkdir()
+        for i in range(12):
+            Image.new("L", (70, 50), 20 * i).save(tmp_path / name / f"{i}.png")
+    task = made(init=str(trained), head="class", d_model=None, num_layers=None, num_heads=None, data=tmp_path)
+    assert (task.train.size, task.train.mode) == (16, "rgb")
+    assert task.notes() == [
+        "70x50 pixels are brought to 16x16: the shorter side is scaled, the longer one cut at both ends",
+        "24 grey ones are read as colour",
+    ]
+
+
+@pytest.mark.parametrize(("size", "patch"), [(8, 2), (28, 4), (64, 8), (224, 32), (100, 10), (14, 2), (50, 5)])
+def test_a_patch_divides_the_image(size: int, patch: int) -> None:
+    assert choose_patch(size) == patch
+
+
+def test_sizes_that_cannot_be_cut_are_named_with_the_flag(photos: Path) -> None:
+    with pytest.raises(InputError, match=r"images of 97 pixels a side cannot be cut into equal patches. Use --size 96"):
+        made(data=photos, size=97)
+    with pytest.raises(InputError, match="--patch 5 must divide the size of the images, 16: change it, or give --size"):
+        made(data=photos, patch=5)

@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
         tokenizer.encode([None])  # type: ignore[list-item]
     with pytest.raises(InputError, match="max_length 1: expected more than the 1 special tokens"):
         tokenizer.encode(["May"], max_length=1)
-    with pytest.raises(InputError, match="this tokenizer has no languages"):
+    with pytest.raises(InputError, match="this model has no languages to choose from"):
         tokenizer.encode(["May"], source_language="en")
 
 

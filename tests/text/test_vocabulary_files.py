@@ -16,7 +16,7 @@ from helpers.vocabularies import BUILD, TEXTS, saved, theirs_of
 from glassformer.errors import InputError
 from glassformer.text import check_vocabulary, load_tokenizer
 from glassformer.text.tokenizer import SPECIAL
-from glassformer.text.vocabulary_files import read_vocabulary
+from glassformer.text.vocabulary_files import NoTokenizerError, read_vocabulary
 
 Make = Callable[..., Path]
 # Special tokens inside a text.
@@ -172,11 +172,13 @@ def test_a_folder_without_settings_is_known_by_its_model(make: Make, tmp_path: P
 
 def test_a_customary_token_that_a_vocabulary_lacks_gets_no_id(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\n", encoding="utf-8")
+    vocabularies.write_json(tmp_path, "tokenizer_config.json", {"tokenizer_class": "BertTokenizer"})
     tokenizer = load_tokenizer(tmp_path)
     assert len(tokenizer) == 5
     assert tokenizer.mask_token_id is None
     check_vocabulary(tokenizer, 5)
-    vocabularies.write_json(tmp_path, "tokenizer_config.json", {"mask_token": "[MASK]"})
+    named = {"tokenizer_class": "BertTokenizer", "mask_token": "[MASK]"}
+    vocabularies.write_json(tmp_path, "tokenizer_config.json", named)
     assert load_tokenizer(tmp_path).mask_token_id == 5  # named, so it is added
 
 
@@ -310,11 +312,90 @@ def test_stories_from_sentencepiece(tmp_path: Path) -> None:
         assert tokenizer.decode(tokenizer.ids(text)) == model.decode(model.encode(text))
 
 
-def test_a_vocabulary_of_chemistry() -> None:
+def test_a_vocabulary_of_chemistry_is_not_taken_for_words() -> None:
+    """A bare list of SMILES tokens: read as WordPiece, it would give confident nonsense."""
     folder = shared("checkpoints/rxnmapper-albert")
-    tokenizer = load_tokenizer(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    assert len(tokenizer) == config["vocab_size"]
-    check_vocabulary(tokenizer, config["vocab_size"])
-    assert (tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id) == (0, 11, 14)
-    assert tokenizer.tokens(tokenizer.ids("c ( ) [MASK]")) == ["[CLS]", "c", "(", ")", "[MASK]", "[SEP]"]
+    message = r"vocab\.txt does not say how texts are cut into its 591 tokens .* Add the model's tokenizer\.json"
+    with pytest.raises(NoTokenizerError, match=message):
+        load_tokenizer(folder)
+
+
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def bare(folder: Path, pieces: list[str], **settings: Any) -> Path:
+    """A folder with a vocab.txt and no more than these settings."""
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, *pieces]) + "\n", encoding="utf-8")
+    vocabularies.write_json(folder, "config.json", {"model_type": "bert"})
+    if settings:
+        vocabularies.write_json(folder, "tokenizer_config.json", settings)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pieces", "settings", "ids", "said"),
+    [
+        pytest.param(["the", "fox", "##es"], {}, [5, 6, 7], "they are, as its pieces have no capital", id="lower"),
+        pytest.param(["The", "fox", "##es"], {}, [5, 6, 7], "they are not, as its pieces have capital", id="cased"),
+        pytest.param(["Thé", "fox", "##es"], {}, [1, 6, 7], "they are not, as its pieces have capital", id="accents"),
+        pytest.param(["the", "fox", "##es"], {"do_lower_case": False}, [1, 6, 7], "", id="told"),
+        pytest.param(["the", "fox", "es"], {"tokenizer_class": "BertTokenizer"}, [5, 1], "", id="class"),
+        pytest.param(
+            ["The", "fox", "##es"], {"tokenizer_class": "BertTokenizer"}, [5, 6, 7], "they are not", id="class-cased"
+        ),
+    ],
+)
+def test_what_no_file_says_is_read_from_the_vocabulary_and_said(
+    pieces: list[str], settings: dict[str, Any], ids: list[int], said: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    tokenizer = load_tokenizer(bare(tmp_path, pieces, **settings))
+    assert tokenizer.ids("The foxes", add_special=False) == ids
+    assert said in capsys.readouterr().err
+    assert bool(tokenizer.assumed) == bool(said)
+    (tmp_path / "again").mkdir()
+    tokenizer.save(tmp_path / "again")
+    assert load_tokenizer(tmp_path / "again").ids("The foxes", add_special=False) == ids
+    assert not capsys.readouterr().err  # a tokenizer.json says it
+
+
+def test_hangul_is_not_taken_apart(tmp_path: Path) -> None:
+    """Lower-casing takes accents off, and a syllable apart with them: a vocabulary of syllables is not lower-cased."""
+    tokenizer = load_tokenizer(bare(tmp_path, ["안녕", "##하세요"]))
+    assert tokenizer.ids("안녕하세요", add_special=False) == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, "no token begins with ## as in WordPiece", id="nothing"),
+        pytest.param({"tokenizer_class": "PreTrainedTokenizerFast"}, "no token begins with ##", id="generic"),
+        pytest.param(
+            {"tokenizer_class": "AlbertTokenizer"}, "'AlbertTokenizer' is not known for this file", id="other"
+        ),
+        pytest.param({"tokenizer_class": "EsmTokenizer"}, "'EsmTokenizer' is not known for this file", id="unknown"),
+    ],
+)
+def test_a_list_of_tokens_that_nobody_explains_is_refused(
+    settings: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NoTokenizerError, match=expected):
+        load_tokenizer(bare(tmp_path, ["C", "c1", "(=O)"], **settings))
+
+
+def test_windows_line_ends(tmp_path: Path) -> None:
+    bare(tmp_path, ["the", "fox", "##es"])
+    (tmp_path / "vocab.txt").write_bytes((tmp_path / "vocab.txt").read_bytes().replace(b"\n", b"\r\n"))
+    assert load_tokenizer(tmp_path).ids("the foxes", add_special=False) == [5, 6, 7]
+
+
+def test_pairs_of_pieces_that_nobody_explains(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make("GPT2Tokenizer")
+    (folder / "tokenizer_config.json").unlink()
+    assert "no file names the tokenizer's class, so it is read as GPT2Tokenizer" in load_tokenizer(folder).assumed
+    assert "read as GPT2Tokenizer" in capsys.readouterr().err
+    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    (folder / "vocab.json").unlink()
+    vocabularies.write_json(folder, "vocab.json", {token: i for token, i in vocabulary.items() if token != "Ġ"})
+    with pytest.raises(NoTokenizerError, match="is not a byte-level vocabulary"):
+        load_tokenizer(folder)

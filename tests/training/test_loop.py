@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.tiny_runs import few, tiny, train, weights_of
+from helpers.tiny_runs import FakeClock, few, tiny, train, weights_of
 
 import glassformer as gf
 from glassformer.errors import InputError
@@ -22,7 +22,7 @@ from glassformer.training.schedule import highest_rate, rate_factor
 def test_the_papers_rate_rises_in_a_line_and_falls_with_the_root(tmp_path: Path) -> None:
     settings = tiny(tmp_path, warmup=4000)
     assert highest_rate(settings, 512) == pytest.approx(512**-0.5 * 4000**-0.5)
-    rates = [rate_factor(settings, step, 0.5) for step in range(1, 16001)]  # whatever is left
+    rates = [rate_factor(settings, step, 0.5, 4000) for step in range(1, 16001)]  # whatever is left
     assert max(rates) == rates[3999] == 1
     assert rates[1999] == pytest.approx(0.5)
     assert rates[15999] == pytest.approx(0.5)
@@ -31,7 +31,7 @@ def test_the_papers_rate_rises_in_a_line_and_falls_with_the_root(tmp_path: Path)
 @pytest.mark.parametrize("name", ["constant", "linear", "cosine", "stable-decay"])
 def test_the_other_schedules_rise_and_end_where_they_say(name: str, tmp_path: Path) -> None:
     settings = tiny(tmp_path, schedule=name, rate=0.01, warmup=10, final_rate=0.1)
-    rates = [rate_factor(settings, step, min(1.0, (110 - step) / 100)) for step in range(1, 111)]
+    rates = [rate_factor(settings, step, min(1.0, (110 - step) / 100), 10) for step in range(1, 111)]
     assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)])
     assert rates == [*rates[:10], *sorted(rates[10:], reverse=True)]
     assert rates[-1] == pytest.approx({"constant": 1.0}.get(name, 0.1))
@@ -146,21 +146,48 @@ def test_a_training_that_breaks_leaves_the_old_run(tmp_path: Path, monkeypatch: 
 def test_weights_that_are_no_numbers_are_never_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tiny(tmp_path / "run", metric="exact_match")
     task = few(Translate(settings))
-    monkeypatch.setattr(task, "validate", lambda: {"loss": float("nan"), "exact_match": 0.5})
+    monkeypatch.setattr(task, "validate", lambda _: {"loss": float("nan"), "exact_match": 0.5})
     with pytest.raises(InputError, match="the validation loss is nan at step 1; there is no checkpoint yet"):
         train(settings, task)
 
 
-def test_with_a_budget_of_minutes_the_rate_arrives_and_evaluations_are_spread(tmp_path: Path) -> None:
-    train(tiny(tmp_path / "run", steps=None, minutes=0.05, schedule="linear", rate=0.001, warmup=2))
+def test_with_a_budget_of_minutes_the_rate_arrives_and_evaluations_are_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeClock(monkeypatch)
+    train(tiny(tmp_path / "run", steps=None, minutes=0.3, schedule="linear", rate=0.001, warmup=2))
     entries = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     validated = [entry["step"] for entry in entries if "valid_loss" in entry]
-    assert 2 <= len(validated) <= 11
-    assert [entry["rate"] for entry in entries if "rate" in entry][-1] < 0.0005
+    assert len(validated) == 10
+    assert [entry["rate"] for entry in entries if "rate" in entry][-1] < 0.0002
+
+
+def test_a_short_run_reaches_its_rate_although_its_warm_up_is_long(tmp_path: Path) -> None:
+    settings = tiny(tmp_path / "run", steps=12, schedule="cosine", rate=0.01, warmup=400)
+    train(settings.as_given([]))
+    entries = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rates = [entry["rate"] for entry in entries if "rate" in entry]
+    assert max(rates) == rates[2] == pytest.approx(0.01)
+    assert rates[-1] < 0.003
+    record = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    assert record["plan"]["warmup"] == 3
+    assert record["settings"]["warmup"] == 400
+
+
+def test_of_equal_scores_the_lower_loss_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tiny(tmp_path / "run", steps=6, eval_every=1, metric="exact_match", checkpoint_every=1)
+    losses = iter([3.0, 2.0, 2.5, 1.0, 1.5, 1.0])
+    task = few(Translate(settings))
+    monkeypatch.setattr(task, "validate", lambda _: {"loss": next(losses), "exact_match": 0.5})
+    train(settings, task)
+    record = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    assert record["kept"] == "the weights of step 4, the best on the validation set"
+    state = json.loads((tmp_path / "run" / "checkpoints" / "step-00000006" / "state.json").read_text())
+    assert (state["best"], state["best_loss"], state["best_step"], state["stale"]) == (0.5, 1.0, 4, 2)
 
 
 def test_what_was_trained_is_kept_when_scoring_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt() -> dict[str, float]:
+    def interrupt(_: object) -> dict[str, float]:
         raise KeyboardInterrupt
 
     settings = tiny(tmp_path / "run")
@@ -202,7 +229,7 @@ def by_hand(settings: TranslateSettings, optimizer: type[torch.optim.Optimizer],
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient * (settings.clip / norm)
         for group in chosen.param_groups:
-            group["lr"] = highest_rate(settings, 16) * rate_factor(settings, step, 1.0)
+            group["lr"] = highest_rate(settings, 16) * rate_factor(settings, step, 1.0, settings.warmup)
         chosen.step()
     return task
 
@@ -275,7 +302,7 @@ def test_pairs_of_the_user_are_split_once_and_for_all(tmp_path: Path) -> None:
 
 
 def test_a_metric_that_the_task_does_not_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Translate, "validate", lambda self: {"loss": 1.0})
+    monkeypatch.setattr(Translate, "validate", lambda *_: {"loss": 1.0})
     with pytest.raises(InputError, match="--metric perplexity was not measured; known are loss"):
         train(tiny(tmp_path / "run", metric="perplexity"))
 

@@ -12,14 +12,16 @@ from subprocess import DEVNULL
 
 import pytest
 import torch
-from helpers.command import python, started
+from helpers.command import python, run, started
 from helpers.tiny_runs import few, tiny, train, weights_of
 from safetensors.torch import load_file
 
 from glassformer.errors import InputError, Stopped
+from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training import checkpoint
 from glassformer.training.loop import Trainer
+from glassformer.verbs.flags import read_settings
 
 EVERYTHING = {"steps": 12, "dropout": 0.1, "ema": 0.9, "average": 2, "eval_every": 4, "checkpoint_every": 5}
 WAYS = {
@@ -231,3 +233,74 @@ def test_a_checkpoint_of_another_model_is_named(tmp_path: Path) -> None:
     file.write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(InputError, match=r"does not fit this model \(.*: was the run started otherwise\?"):
         train(tiny(tmp_path / "run", d_model=32, steps=5, resume=True))
+
+
+PAIRS = "".join(f"word {i}\t단어 {i}\n" for i in range(60))
+SMALL = ["--steps=4", "--d-model=16", "--num-layers=1", "--num-heads=2", "--batch-tokens=128", "--vocab-size=64"]
+
+
+def test_a_run_goes_on_from_any_folder_and_refuses_data_that_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = tmp_path / "pairs.tsv", tmp_path / "run"
+    data.write_text(PAIRS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert run("train", "translate", "--data", "pairs.tsv", "--out", "run", *SMALL) == 0
+    record = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert record["settings"]["data"] == [str(data)]
+    assert list(record["data"]) == [str(data)]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    resume = ["train", "translate", "--out", out, "--resume"]
+    assert run(*resume, "--steps=5") == 0
+    assert run("eval", out) == 0
+    monkeypatch.chdir(tmp_path)
+    assert run(*resume, "--data", "pairs.tsv", "--steps=6") == 0, "the same file by another name"
+    capsys.readouterr()
+
+    data.write_text(PAIRS.replace("단어 7", "단어 8"), encoding="utf-8")
+    assert run(*resume, "--steps=7") == 2
+    said = capsys.readouterr().err
+    assert f"--resume: the data has changed since the run began: {data}" in said
+    assert "--accept-changed-data" in said
+    assert run(*resume, "--steps=7", "--accept-changed-data") == 0
+    assert "the data changed before the run had ended" in capsys.readouterr().out
+    record = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert record["changed_data"] == [str(data)]
+    assert record["settings"]["accept_changed_data"] is False
+    assert run(*resume, "--steps=8") == 0, "it was accepted for good"
+    assert "the data changed before the run had ended" in capsys.readouterr().out
+    assert run("train", "translate", "--accept-changed-data") == 2
+
+
+def test_a_run_of_an_earlier_version_goes_on_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its paths are those from the folder where it began."""
+    (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for out in ("whole", "cut"):
+        steps = "--steps=6" if out == "whole" else "--steps=3"
+        flags = ["--warmup=2", "--schedule=constant", "--rate=0.001"]
+        assert run("train", "translate", "--data", "pairs.tsv", "--out", out, *SMALL, *flags, steps) == 0
+    record = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+    record["settings"]["data"] = ["pairs.tsv"]
+    for name in ("data", "plan", "seconds", "sample"):
+        del record[name]
+    del record["settings"]["accept_changed_data"]
+    Path("cut/run.json").write_text(json.dumps(record), encoding="utf-8")
+    assert run("train", "translate", "--out", "cut", "--resume", "--steps=6") == 0
+    whole, cut = (load_file(f"{name}/model.safetensors") for name in ("whole", "cut"))
+    for name, value in whole.items():
+        assert torch.equal(cut[name], value), name
+    record = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+    assert record["settings"]["data"] == [str(tmp_path / "pairs.tsv")]
+
+
+def test_another_length_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "run", minutes=3, steps=3))
+    words = ["--out", str(tmp_path / "run"), "--resume", "--steps", "9"]
+    settings = read_settings(TranslateSettings, "train translate", words)
+    assert isinstance(settings, TranslateSettings)
+    assert (settings.steps, settings.minutes) == (9, None)
+    same = read_settings(TranslateSettings, "train translate", words[:3])
+    assert isinstance(same, TranslateSettings)
+    assert (same.steps, same.minutes) == (3, 3.0)

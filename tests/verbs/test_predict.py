@@ -17,12 +17,12 @@ from helpers.tiny_models import make
 
 def bad_options() -> dict[str, tuple[list[str], str]]:
     return {
-        "chat": (["--chat"], "chat is for a model that continues a text; this one names the class of a text"),
-        "question": (["--question", "why?"], "question is for a model that finds the answer"),
-        "sampling": (["--top-k", "3"], "top_k is for a model that writes a text for a text or continues a text"),
-        "language": (["--target-language", "ko"], "target_language is for a model that writes a text for a text"),
+        "chat": (["--chat"], "--chat is for a model that continues a text; this one names the class of a text"),
+        "question": (["--question", "why?"], "--question is for a model that finds the answer"),
+        "sampling": (["--top-k", "3"], "--top-k is for a model that writes a text for a text or continues a text"),
+        "language": (["--target-language", "ko"], "--target-language is for a model that writes a text for a text"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
-        "device": (["--device", "abacus"], "device is 'abacus'"),
+        "device": (["--device", "abacus"], "--device abacus cannot be used here"),
         "long": (["word " * 100], "tokens: expected at most 64. Shorten it"),
     }
 

@@ -1,6 +1,7 @@
 """Any model folder -> one as it is written today: safetensors, present names, a `tokenizer.json`, a dtype of choice."""
 
 import shutil
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,20 @@ from typing import Any
 import torch
 
 from glassformer.checkpoints.choose_layout import layout_for
-from glassformer.checkpoints.folder import BESIDE, whole_model_folder
+from glassformer.checkpoints.folder import BESIDE, OLD_TOKENIZERS, whole_model_folder
 from glassformer.checkpoints.load import load_folder
+from glassformer.checkpoints.run import RUN
 from glassformer.checkpoints.save import write_model
 from glassformer.checkpoints.tensors import SHARD, as_dtype, parse_size
 from glassformer.core.model import count
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
-from glassformer.text import read_tokenizer
+from glassformer.text import Tokenizer, read_tokenizer
+from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
+from glassformer.text.vocabulary_files import NoTokenizerError
 
+# How inputs are prepared: of a run, what its training did to texts, and the scale of a series.
+PREPARED = (*BESIDE, RUN, "series.json")
 TOKENIZER_PATTERNS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm")
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
 
@@ -56,12 +62,12 @@ def convert(
     shard, wanted = parse_size(max_shard_size), as_dtype(dtype)
     folder, goal = find_folder(source, revision=revision, token=token), Path(target)
     check_free(folder, goal, overwrite)
-    model = load_folder(folder, dtype=wanted, as_stored=True)
-    tokenizer = read_tokenizer(folder) if has_tokenizer(folder) else None
+    model = load_folder(folder, dtype=wanted, as_stored=True, finite=True)
+    tokenizer, carried = tokenizer_of(folder)
     old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
-    with whole_model_folder(goal, replaces=old) as written:
+    with whole_model_folder(goal, replaces=(*old, *PREPARED)) as written:
         write_model(model, written, tokenizer, max_shard_size=shard)
-        for name in BESIDE:
+        for name in (*PREPARED, *carried):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, written / name)
             elif (folder / name).is_dir():
@@ -78,6 +84,17 @@ def convert(
         tokenizer=tokenizer is not None,
         files=files,
     )
+
+
+def tokenizer_of(folder: Path) -> tuple[Tokenizer | None, tuple[str, ...]]:
+    """The tokenizer to write; or where nobody can tell how it cuts texts, its files to be copied as they are."""
+    if not has_tokenizer(folder):
+        return None, ()
+    try:
+        return read_tokenizer(folder), ()
+    except NoTokenizerError as error:
+        print(f"the tokenizer's files are copied as they are: {error}", file=sys.stderr)
+        return None, (*TOKENIZER_FILES, *OLD_TOKENIZERS)
 
 
 def check_free(source: Path, target: Path, overwrite: bool) -> None:

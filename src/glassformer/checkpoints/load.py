@@ -27,6 +27,7 @@ from glassformer.core.model import About, Transformer, initialise
 from glassformer.errors import InputError
 from glassformer.families.table import Rule, assign, check
 from glassformer.hub import find_folder
+from glassformer.threads import exactly
 
 
 def load(
@@ -77,8 +78,13 @@ def load_folder(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     as_stored: bool = False,
+    finite: bool = False,
 ) -> Transformer:
-    """`load` of what was checked. With `as_stored`, the dtype of the weights counts, and not the config's."""
+    """`load` of what was checked. With `as_stored`, the dtype of the weights counts, and not the config's.
+
+    With `finite`, weights that are not numbers are refused. That reads every weight, and else none is read before it is
+    used: so whoever runs the model next asks for it.
+    """
     place, name = usable_device(device), str(folder / CONFIG)
     values, generation = read_configs(folder / CONFIG)
     settle = functools.partial(layout_of, generation=generation, name=name, num_classes=num_classes)
@@ -106,7 +112,7 @@ def load_folder(
     check_fit(layout, rules, tensors, model, folder)
     if dtype is None and not as_stored:
         dtype = stored_dtype(values, name)
-    fill(model, rules, tensors, dtype, folder)
+    fill(model, rules, tensors, dtype, folder, finite)
     make_lacking(model, lacking_reason(layout, folder), place)
     return model.eval().to(place if device is None else device)
 
@@ -136,8 +142,7 @@ def usable_device(device: torch.device | str | None) -> torch.device:
         torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(
-            f"device is {str(device)!r}, which cannot be used here ({str(error).splitlines()[0]}). Use cpu, or leave "
-            "it out"
+            f"--device {device} cannot be used here ({str(error).splitlines()[0]}). Use cpu, or leave it out"
         ) from None
     return torch.device("cpu") if wanted.type == "meta" else wanted
 
@@ -200,9 +205,12 @@ def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transf
     check(rules, shapes, may_lack=head if layout.is_new_head else set(), origin=str(folder))
 
 
-def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None, folder: Path) -> None:
+def fill(
+    model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None, folder: Path, finite: bool
+) -> None:
     """Reads each tensor into its place; where the layout is the same, the parameter is the file itself, mapped."""
     values: dict[str, Tensor] = {}
+    stored: dict[str, Tensor] = {}
     rules = [rule for rule in rules if not rule.place.fixed]
     for rule in rules:
         if rule.file in tensors.shapes:
@@ -212,14 +220,52 @@ def fill(model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.d
                     f"{folder}: {rule.file} is of {tensor.dtype}, and weights are real numbers. If they are "
                     "quantised, load the full ones"
                 )
+            if finite:
+                stored[rule.file] = tensor
             values.update(zip(rule.names, rule.read(tensor), strict=True))
+    if finite:
+        check_finite(stored, folder)
     # One that holds all of them, where they differ: a model computes in one.
     dtype = dtype or functools.reduce(torch.promote_types, {value.dtype for value in values.values()})
     for rule in rules:
         if rule.place.zero_if_absent and rule.file not in tensors.shapes:
             some = next(iter(values.values()))
             values.update((name, some.new_zeros(shape)) for name, shape in zip(rule.names, rule.shapes, strict=True))
-    assign(model, {name: value.to(dtype) for name, value in values.items()})
+    converted = {name: value.to(dtype) for name, value in values.items()}
+    if finite:
+        check_range(converted, values, folder)
+    assign(model, converted)
+
+
+@exactly(1)  # bound by memory; several threads would wait for each other
+def check_finite(tensors: dict[str, Tensor], folder: Path) -> None:
+    for name, tensor in tensors.items():
+        if count := count_infinite(tensor):
+            nans = int(tensor.isnan().sum())
+            kinds = [f"{number:,} {kind}" for number, kind in ((nans, "NaN"), (count - nans, "infinite")) if number]
+            raise InputError(
+                f"{folder}: {count:,} of {tensor.numel():,} weights of {name} are not finite ({', '.join(kinds)}), so "
+                "its answers mean nothing. Download or train it again; a training that diverged needs a lower --rate"
+            )
+
+
+@exactly(1)
+def check_range(converted: dict[str, Tensor], values: dict[str, Tensor], folder: Path) -> None:
+    """A dtype of a smaller range than the weights' may turn some into infinity."""
+    for name, value in converted.items():
+        narrower = torch.finfo(value.dtype).max < torch.finfo(values[name].dtype).max
+        if narrower and (count := count_infinite(value)):
+            kind = str(value.dtype).removeprefix("torch.")
+            raise InputError(
+                f"{folder}: {count:,} of {value.numel():,} weights of {name} are too large for {kind}. Choose another "
+                "--dtype, such as bfloat16"
+            )
+
+
+def count_infinite(tensor: Tensor) -> int:
+    """How many values are NaN or infinite. Their sum tells in one quick pass whether any is, but for an overflow."""
+    total = tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
+    return 0 if bool(total.isfinite()) else int((~tensor.isfinite()).sum())
 
 
 def lacking_reason(layout: Layout, folder: Path) -> str:
@@ -257,7 +303,7 @@ def stored_dtype(values: dict[str, Any], name: str) -> torch.dtype | None:
         return None
     found = getattr(torch, str(word).removeprefix("torch."), None)
     if not isinstance(found, torch.dtype) or not can_compute(found):
-        raise InputError(f"{name}: {key} is {word!r}: expected one of {', '.join(DTYPES)}, or give load a dtype")
+        raise InputError(f"{name}: {key} is {word!r}: expected one of {', '.join(DTYPES)}. Correct it there")
     return found
 
 

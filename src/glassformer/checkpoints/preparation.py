@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoints.folder import PREPARATION
+from glassformer.checkpoints.run import is_run
 from glassformer.config import TransformerConfig
 from glassformer.errors import InputError
 from glassformer.io import read_json, write_json
@@ -19,7 +20,11 @@ SIDES = ("height", "width")
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to an image before the model sees it, in this order: resize, crop, scale, normalise."""
+    """What is done to an image before the model sees it: flatten, resize, crop, scale, normalise, in this order.
+
+    The first is of `data/pixels.py`: whether an image is turned as its EXIF data say, and what is put behind what is
+    transparent.
+    """
 
     resize: tuple[int, int] | int | None  # (height, width), or the shorter side
     resample: int
@@ -27,6 +32,8 @@ class Preparation:
     scale: float
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+    upright: bool = True
+    background: str | None = None
 
 
 def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
@@ -47,6 +54,9 @@ def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
         scale=float(values.get("rescale_factor", 1 / 255)) if values.get("do_rescale", True) else 1.0,
         mean=mean,
         deviation=deviation,
+        # Runs of older versions saw images as they are stored. Other libraries turn them, and drop transparency.
+        upright=bool(values.get("exif_rotation", not is_run(folder))),
+        background=values.get("background"),
     )
     check_size(prepared, config, str(file))
     return prepared
@@ -65,6 +75,8 @@ def write_preparation(preparation: Preparation, folder: Path, config: Transforme
         "do_normalize": True,
         "image_mean": list(preparation.mean),
         "image_std": list(preparation.deviation),
+        "exif_rotation": preparation.upright,
+        "background": preparation.background,
     }
     if size is not None:
         values["size"] = {"shortest_edge": size} if isinstance(size, int) else dict(zip(SIDES, size, strict=True))

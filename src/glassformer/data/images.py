@@ -5,36 +5,83 @@
     labels.csv or .tsv                         columns image,label; paths relative to the table
     train-images-idx3-ubyte(.gz), ...          the files of MNIST (LeCun et al., 1998) and of what copies its format
 
-Files are read when they are asked for, so a folder larger than the memory can be used; idx files are read at once.
-A picture that cannot be read is an error that names it, or is left out and counted when `skip=True`.
+Files are read when they are asked for (`pixels.py`), so a folder larger than the memory can be used; idx files are read
+at once. Each is decoded once before, so that all that cannot be read are named together, or left out and counted when
+`skip=True`. Files that an operating system puts into folders are passed over.
 """
 
 import gzip
-import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.files import read_table
+from glassformer.data.pixels import SUFFIXES, Fact, Look, Mode, Pixels, look_at, read_image
 from glassformer.errors import InputError
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-Mode = Literal["grey", "rgb"]
-Pixels = NDArray[np.uint8]
-
-SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 PARTS = {"train": "train", "valid": "validation", "validation": "validation", "val": "validation", "test": "test"}
 IDX_PARTS = {"train": "train", "t10k": "test"}
 IDX_PIXELS, IDX_LABELS = 0x0803, 0x0801  # unsigned bytes of three dimensions, and of one
 CHANNELS = {"grey": 1, "rgb": 3}
-BICUBIC = 3  # as pillow numbers its filters
+SYSTEM_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"}  # and whatever begins with a dot
+SYSTEM_FOLDERS = {"__macosx", "@eadir", "$recycle.bin"}
+MOST_NAMED = 10  # files of one sentence
+LARGEST_CHOSEN = 64  # pixels to a side that are chosen for pictures of different sizes
+ASK_FOR_SKIP = "use --skip-corrupt to leave out what cannot be read"
+FACTS: dict[Fact, str] = {
+    "rotated": "{} are turned upright by their EXIF data",
+    "deep": "{} of 16 bits a channel are scaled to 8 (65535 becomes 255)",
+    "cmyk": "{} in CMYK are converted to RGB without a colour profile",
+    "frames": "{} have several frames: the first is used",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was met among the files of a data set, for a person to know."""
+
+    looks: Mapping[Look, int] = field(repr=False)  # how many are like this
+    system: tuple[str, ...]  # names of files that were passed over
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether all are squares of one size."""
+        return are_alike(self.looks)
+
+    def sizes(self) -> str:
+        """From the smallest to the largest picture."""
+        ordered = sorted((look.width * look.height, look.width, look.height) for look in self.looks)
+        shown = [f"{width}x{height}" for _, width, height in (ordered[0], ordered[-1])]
+        return shown[0] if shown[0] == shown[1] else f"{shown[0]} to {shown[1]}"
+
+    def notes(self, mode: Mode, *, upright: bool, background: str | None) -> list[str]:
+        """What was done to some of them."""
+        counts: Counter[Fact] = Counter()
+        for look, count in self.looks.items():
+            counts.update(dict.fromkeys(look.facts, count))
+        if not upright:
+            del counts["rotated"]
+        said = [text.format(f"{counts[fact]:,}") for fact, text in FACTS.items() if counts[fact]]
+        if counts["transparent"]:
+            done = "lose their transparency" if background is None else f"are transparent: put on {background}"
+            said.append(f"{counts['transparent']:,} {done}")
+        other = sum(count for look, count in self.looks.items() if look.mode != mode)
+        mixed = ", like the others (--grey reads all as grey)" if other < sum(self.looks.values()) else ""
+        if other:
+            said.append(
+                f"{other:,} grey ones are read as colour{mixed}"
+                if mode == "rgb"
+                else f"{other:,} in colour are read as grey"
+            )
+        if self.system:
+            names = ", ".join(sorted(set(self.system))[:3])
+            said.append(f"{len(self.system):,} system files are skipped ({names})")
+        return said
 
 
 @dataclass(frozen=True)
@@ -49,6 +96,7 @@ class Images:
     pixels: Pixels | None = field(default=None, repr=False)  # (N, C, Y, X)
     skipped: tuple[Path, ...] = ()  # could not be read
     read: Callable[[Path], Pixels] | None = field(default=None, repr=False)  # a file -> (C, Y, X), in a way of its own
+    found: Found | None = None  # of all parts together, where they are files
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -87,188 +135,184 @@ def read_images(
 ) -> dict[str, Images]:
     """The parts of a data set by name, "train", "validation" and "test", or "all" where it is not split.
 
-    Every picture is brought to a square of `size` and to one `mode`. Without them, all must be alike already.
+    Every picture is brought to a square of `size` and to one `mode`. Without them, both are chosen by what is there.
     """
     if size is not None and size < 1:
         raise InputError(f"size {size}: expected at least 1 pixel")
     if mode not in (None, "grey", "rgb"):
         raise InputError(f"mode {mode!r}: expected 'grey' or 'rgb'")
     if path.is_file():
-        return open_parts({"all": read_rows(path, image_column, label_column)}, size, mode, skip)
+        return open_parts(path, {"all": read_rows(path, image_column, label_column)}, size, mode, skip)
     if not path.is_dir():
         raise InputError(f"{path}: there is no such file or folder")
     if any(idx_files(path)):
         return read_idx_folder(path, size, mode)
-    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not is_of_system(entry))
     if folders and all(folder.name in PARTS for folder in folders):
-        parts: dict[str, list[tuple[Path, str]]] = {}
+        parts: dict[str, Listed] = {}
         for folder in folders:
             if PARTS[folder.name] in parts:
                 raise InputError(f"{path} has the part {PARTS[folder.name]} twice, one is {folder.name}. Join them")
             parts[PARTS[folder.name]] = read_classes(folder)
-        return open_parts(parts, size, mode, skip)
-    return open_parts({"all": read_classes(path)}, size, mode, skip)
+        return open_parts(path, parts, size, mode, skip)
+    return open_parts(path, {"all": read_classes(path)}, size, mode, skip)
 
 
-def read_classes(root: Path) -> list[tuple[Path, str]]:
-    """The files of root/<class>/ with their class. One that is no picture is an error; hidden ones are passed over."""
-    examples = []
-    for folder in sorted(root.iterdir()):
-        if folder.name.startswith("."):
+@dataclass
+class Listed:
+    """The files of a part with their labels, those that cannot be pictures and why, and those of the system."""
+
+    examples: list[tuple[Path, str]] = field(default_factory=list)
+    others: list[tuple[Path, str]] = field(default_factory=list)
+    system: list[str] = field(default_factory=list)
+
+
+def is_of_system(path: Path) -> bool:
+    """Whether an operating system put this file or folder there, or it is hidden."""
+    name = path.name.lower()
+    return name.startswith(".") or name in SYSTEM_FILES or name in SYSTEM_FOLDERS
+
+
+def list_pictures(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
+    """The pictures of a folder and of those in it, by name; the other files; and the names of those of the system."""
+    pictures, others, system = [], [], []
+    for file in sorted(folder.rglob("*")):
+        inside = file.relative_to(folder).parts
+        if not file.is_file():
             continue
-        if not folder.is_dir():
-            raise InputError(
-                f"{folder} is a file: expected one folder for each class, {root / '<class>' / folder.name}"
-            )
-        found = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
-        for file in found:
-            if file.suffix.lower() not in SUFFIXES:
-                raise InputError(f"{file} is no picture: expected {', '.join(sorted(SUFFIXES))}. Move it elsewhere")
-            examples.append((file, folder.name))
-        if not found:
-            raise InputError(
-                f"{folder} is empty: expected the pictures of the class {folder.name!r}, or no such folder"
-            )
-    if not examples:
+        if any(is_of_system(Path(part)) for part in inside):
+            system.append(file.name)
+        elif file.suffix.lower() in SUFFIXES:
+            pictures.append(file)
+        else:
+            others.append(file)
+    return pictures, others, system
+
+
+def read_classes(root: Path) -> Listed:
+    """The files of root/<class>/ with their class."""
+    listed = Listed()
+    for folder in sorted(root.iterdir()):
+        if is_of_system(folder):
+            listed.system += [folder.name]
+        elif not folder.is_dir():
+            expected = f"is a file: expected one folder for each class, {root / '<class>' / folder.name}"
+            listed.others.append((folder, expected))
+        else:
+            pictures, others, system = list_pictures(folder)
+            listed.examples += [(file, folder.name) for file in pictures]
+            listed.others += [(file, "is no picture") for file in others]
+            listed.system += system
+            if not pictures and not others:
+                raise InputError(
+                    f"{folder} is empty: expected the pictures of the class {folder.name!r}, or no such folder"
+                )
+    if not listed.examples and not listed.others:
         raise InputError(f"{root} is empty: expected one folder for each class, with pictures in it")
-    return examples
+    return listed
 
 
-def read_rows(path: Path, image_column: str, label_column: str) -> list[tuple[Path, str]]:
+def read_rows(path: Path, image_column: str, label_column: str) -> Listed:
     """Two columns of a table; a path in it starts at the table's own folder."""
     table = read_table(path)
-    examples = []
+    listed, wrong = Listed(), []
     columns = zip(table.rows, table.texts(image_column), table.column(label_column), strict=True)
     for row, image, label in columns:
-        where, file = f"{path}, line {row.line}", path.parent / image.strip()
-        if not str(label).strip():
-            raise InputError(f"{where}: {image!r} has no label")
-        if not file.is_file():
-            raise InputError(f"{where}: there is no file {file}")
-        examples.append((file, str(label).strip()))
-    return examples
+        name = image.strip()
+        file = path.parent / name
+        if not file.is_file() and "\\" in name:  # a path of Windows
+            file = path.parent / name.replace("\\", "/")
+        label = "" if label is None else str(label).strip()
+        if not label:
+            wrong.append(f"line {row.line}: {image!r} has no label")
+        elif not file.is_file():
+            wrong.append(f"line {row.line}: there is no file {file}")
+        listed.examples.append((file, label))
+    if wrong:
+        raise InputError(f"{path}, {some_of(wrong)}. Correct the table")
+    return listed
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of many, and how many more there are."""
+    more = f"; and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return "; ".join(names[:MOST_NAMED]) + more
+
+
+def left_out(files: Sequence[Path], total: int) -> str:
+    """A sentence about files that were skipped."""
+    names = some_of([str(file) for file in files])
+    return f"{len(files):,} of {total:,} files cannot be read and are left out (--skip-corrupt): {names}"
 
 
 def open_parts(
-    parts: dict[str, list[tuple[Path, str]]], size: int | None, mode: Mode | None, skip: bool
+    path: Path, parts: dict[str, Listed], size: int | None, mode: Mode | None, skip: bool
 ) -> dict[str, Images]:
     """Checks every file once, by decoding it, so that training does not stop at a broken one hours later."""
     known = next((name for name in ("train", "all") if name in parts), next(iter(parts)))
-    names = tuple(sorted({label for _, label in parts[known]}))
-    first: Look | None = None
-    opened = {}
-    for part, examples in sorted(parts.items(), key=lambda item: item[0] != known):  # training first
-        kept, skipped = [], []
-        for file, label in examples:
+    names = tuple(sorted({label for _, label in parts[known].examples}))
+    for part, listed in parts.items():
+        for file, label in listed.examples:
             if label not in names:
                 raise InputError(f"the class {label!r} of {file} is only in {part}: training has {', '.join(names)}")
-            try:
-                look = look_at(file)
-            except InputError:
-                if not skip:
-                    raise
-                skipped.append(file)
-                continue
-            first = first or look
-            check_alike(look, first, size, mode)
-            kept.append((file, names.index(label)))
-        if not kept or first is None:
-            raise InputError(f"none of the {len(examples)} pictures of {part} can be read")
-        files, labels = zip(*kept, strict=True)
-        places = np.array(labels, dtype=np.int64)
-        opened[part] = Images(places, names, size or first.width, mode or first.mode, files, skipped=tuple(skipped))
+    looks: dict[Path, Look] = {}
+    wrong: dict[Path, str] = {file: f"{file} {why}" for listed in parts.values() for file, why in listed.others}
+    for file in dict.fromkeys(file for listed in parts.values() for file, _ in listed.examples):
+        try:
+            looks[file] = look_at(file)
+        except InputError as error:
+            wrong[file] = str(error)
+    if wrong and not skip:
+        raise InputError(f"{in_one_sentence(path, list(wrong.values()), len(looks))}, or {ASK_FOR_SKIP}")
+    for part, listed in parts.items():
+        check_kept(part, listed.examples, looks)
+    seen = tuple(looks.values())
+    found = Found(Counter(seen), tuple(name for listed in parts.values() for name in listed.system))
+    size, mode = size or choose_size(seen), mode or choose_mode(seen)
+    opened = {}
+    for part, listed in sorted(parts.items(), key=lambda item: item[0] != known):  # training first
+        kept = [(file, names.index(label)) for file, label in listed.examples if file in looks]
+        skipped = tuple(file for file, _ in (*listed.examples, *listed.others) if file not in looks)
+        labels = np.array([label for _, label in kept], dtype=np.int64)
+        files = tuple(file for file, _ in kept)
+        opened[part] = Images(labels, names, size, mode, files, skipped=skipped, found=found)
     return opened
 
 
-@dataclass(frozen=True)
-class Look:
-    """What a picture is like."""
-
-    file: Path
-    width: int
-    height: int
-    mode: Mode
-
-    def __str__(self) -> str:
-        return f"{self.width}x{self.height} and {self.mode}"
+def in_one_sentence(path: Path, wrong: Sequence[str], good: int) -> str:
+    if len(wrong) == 1:
+        return f"{wrong[0]}. Replace or move it"
+    return (
+        f"{path}: {len(wrong):,} of {len(wrong) + good:,} files cannot be used: {some_of(wrong)}. Replace or move them"
+    )
 
 
-def look_at(file: Path) -> Look:
-    """What a picture is like, once all of it has been decoded."""
-    image = open_image(file)
-    return Look(file, image.width, image.height, "grey" if image.mode in ("1", "L", "LA") else "rgb")
+def check_kept(part: str, examples: Sequence[tuple[Path, str]], looks: dict[Path, Look]) -> None:
+    """No part and no class may be lost with the files that are left out."""
+    if not any(file in looks for file, _ in examples):
+        raise InputError(f"none of the {len(examples)} pictures of {part} can be read")
+    kept = {label for file, label in examples if file in looks}
+    for label in sorted({label for _, label in examples} - kept):
+        raise InputError(f"none of the pictures of the class {label!r} of {part} can be read. Leave the class out")
 
 
-def check_alike(look: Look, first: Look, size: int | None, mode: Mode | None) -> None:
-    """Without a size that was asked for, all pictures must be squares of one size; without a mode, of one mode."""
-    if size is None and not look.width == look.height == first.width:
-        expected = f"{first.width}x{first.width} as {first.file}" if look != first else "a square"
-        raise InputError(f"{look.file} is {look}: expected {expected}. Ask for a size to bring all pictures to")
-    if mode is None and look.mode != first.mode:
-        raise InputError(f"{look.file} is {look}: {first.file} is {first.mode}. Ask for mode='grey' or mode='rgb'")
+def are_alike(looks: Iterable[Look]) -> bool:
+    """Whether all are squares of one size."""
+    return len({side for look in looks for side in (look.width, look.height)}) == 1
 
 
-def read_image(file: Path, size: int, mode: Mode) -> Pixels:
-    """One picture (C, Y, X): its shorter side brought to size, and what is then outside a centred square cut off."""
-    image = open_image(file).convert("L" if mode == "grey" else "RGB")
-    pixels = np.asarray(fitted(image, resize=size, resample=BICUBIC, crop=(size, size)))
-    return pixels[None] if mode == "grey" else pixels.transpose(2, 0, 1)  # (C, Y, X)
+def choose_size(looks: Sequence[Look]) -> int:
+    """That of all pictures, if they are squares of one size; else about that of the shorter sides, if it is small."""
+    if are_alike(looks):
+        return looks[0].width
+    short = sorted(min(look.width, look.height) for look in looks)
+    side = min(LARGEST_CHOSEN, short[len(short) // 2])
+    return side - side % 8 if side > 8 else side
 
 
-def open_image(file: Path) -> "Image":
-    """As `load_image`, for a data set: there a picture that cannot be read may be left out."""
-    try:
-        return load_image(file, str(file))
-    except InputError as error:
-        raise InputError(f"{error}. Replace it, or ask for skip=True (--skip-corrupt)") from None
-
-
-def load_image(
-    source: Path | BinaryIO,
-    name: str,
-    *,
-    formats: tuple[str, ...] | None = None,
-    check: Callable[[int, int], None] = lambda width, height: None,
-) -> "Image":
-    """A whole picture in memory, in whatever mode it has; those of more than 8 bits a pixel are refused, not rounded.
-
-    `check` may refuse it by its width and height, before its pixels are unpacked.
-    """
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise InputError("reading pictures needs pillow: pip install 'glassformer[vision]'") from None
-    try:
-        with warnings.catch_warnings(action="ignore"), Image.open(source, formats=formats) as image:
-            check(*image.size)
-            image.load()
-    except InputError:
-        raise
-    except Image.DecompressionBombError:
-        raise InputError(f"{name} has too many pixels: make it smaller") from None
-    except UnidentifiedImageError:
-        raise InputError(f"{name} cannot be read as a picture: expected a file such as .png or .jpg") from None
-    except Exception as error:  # a file that is not what it says can fail anywhere in its decoder
-        raise InputError(f"{name} cannot be read as a picture ({error}): expected a whole file") from None
-    if image.mode in ("I", "F") or image.mode.startswith("I;"):
-        raise InputError(f"{name} has more than 8 bits a pixel ({image.mode}): convert it to 8 first")
-    return image
-
-
-def fitted(
-    image: "Image", *, resize: tuple[int, int] | int | None, resample: int, crop: tuple[int, int] | None
-) -> "Image":
-    """A picture brought to (height, width), or by its shorter side, the other in proportion; then cut to its centre."""
-    if isinstance(resize, int):
-        short = min(image.size)
-        resize = (resize * image.height // short, resize * image.width // short)
-    if resize is not None:
-        image = image.resize((resize[1], resize[0]), resample=resample)
-    if crop is not None:
-        height, width = crop
-        top, left = (image.height - height) // 2, (image.width - width) // 2
-        image = image.crop((left, top, left + width, top + height))
-    return image
+def choose_mode(looks: Iterable[Look]) -> Mode:
+    """Grey, if all are."""
+    return "grey" if all(look.mode == "grey" for look in looks) else "rgb"
 
 
 def idx_files(folder: Path) -> dict[tuple[str, str], Path]:

@@ -11,10 +11,12 @@ uniform distribution over the alphabet of training and one place for all other c
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from math import log2
 
 from glassformer.errors import InputError
 
+TOLD = 10_000  # characters between two calls of `tell`
 UNKNOWN = ""  # any character that training does not have
 CODE_POINTS = 0x110000 - 0x800  # of Unicode, without the surrogates
 
@@ -22,7 +24,7 @@ CODE_POINTS = 0x110000 - 0x800  # of Unicode, without the surrogates
 class CharacterNgram:
     """Counts of a training text, for contexts of 0 to order - 1 characters."""
 
-    def __init__(self, text: str, order: int = 5) -> None:
+    def __init__(self, text: str, order: int = 5, tell: Callable[[int], None] | None = None) -> None:
         if order < 1:
             raise InputError(f"order {order}: expected at least 1, the characters of the longest count")
         if len(text) < order:
@@ -34,6 +36,8 @@ class CharacterNgram:
         for _ in range(order):
             self.levels.insert(0, contexts(counts))
             counts = Counter(gram[1:] for gram in counts)  # how many different characters stood before the rest
+            if tell is not None:
+                tell(len(text) // order)
 
     def probability(self, context: str, character: str) -> float:
         """Of this character, or of UNKNOWN, after the last order - 1 characters of this context."""
@@ -46,14 +50,19 @@ class CharacterNgram:
             probability = seen.kept.get(character, 0.0) + seen.handed_on * probability
         return probability
 
-    def bits_per_byte(self, text: str) -> float:
-        """Cross-entropy of a text, divided by its length in UTF-8. An unknown character may be any other of Unicode."""
+    def bits_per_byte(self, text: str, tell: Callable[[int], None] | None = None) -> float:
+        """Cross-entropy of a text, divided by its length in UTF-8. An unknown character may be any other of Unicode.
+
+        `tell` is called now and then with how many characters were read since.
+        """
         if not text:
             raise InputError("an empty text has no bits per byte: give the model something to predict")
         known, others = set(self.alphabet), CODE_POINTS - len(self.alphabet)
         bits = 0.0
         for place, character in enumerate(text):
             context = text[max(0, place - self.order + 1) : place]
+            if tell is not None and place % TOLD == TOLD - 1:
+                tell(TOLD)
             if character in known:
                 bits -= log2(self.probability(context, character))
             else:
@@ -96,6 +105,10 @@ def find_discounts(counts: Counter[str]) -> tuple[float, float, float]:
     return one, two, three
 
 
-def character_ngram(train_text: str, test_text: str, order: int = 5) -> float:
-    """Bits per byte on a test text, by the n-grams of a training text."""
-    return CharacterNgram(train_text, order).bits_per_byte(test_text)
+def character_ngram(
+    train_text: str, test_text: str, order: int = 5, tell: Callable[[int], None] | None = None
+) -> float:
+    """Bits per byte on a test text, by the n-grams of a training text. `tell` is called with how many characters of
+    both were read since it was called last: where they take too long, it may raise an exception."""
+    model = CharacterNgram(train_text, order, tell)
+    return model.bits_per_byte(test_text, tell)

@@ -21,7 +21,8 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from glassformer.data.series import Frequency, Series
+from glassformer.data.columns.calendar import Frequency
+from glassformer.data.series import Series
 
 DAYS = 400
 START = datetime(2023, 1, 2)  # a Monday

@@ -1,52 +1,82 @@
-"""Time series: from a CSV file, wide or long, to rows of numbers at even steps, and to the windows a model learns from.
+"""Time series: from a table, wide or long, to rows of numbers at even steps, and to the windows a model learns from.
 
-    wide   date,HUFL,HULL,...,OT       the date first, then a column for each series (as in ETT: Zhou et al., 2021)
+    wide   date,HUFL,HULL,...,OT       a date, and a column for each series (as in ETT: Zhou et al., 2021)
     long   unique_id,ds,y              one value a line; every series has its name in the first of these columns
 
-Which of the two it is follows from the names of the columns. A cell that is empty or no number, a date that is not
-one, doubled or out of order, and a gap are errors that name the line. Empty cells and gaps are filled when asked for
-(`fill`), long series cut to the span they share (`cut`); how much was done is counted in the Series.
+The names of the columns tell which of the two it is. How dates and numbers are written, and whether the rows are
+trading days, the whole file decides (`columns/`). It is said (`Series.notes`) and kept (`Series.format`), so that a run
+reads later files as the one it was trained on. What is wrong with a file is named with its line. Empty cells and gaps
+are filled when asked for (`fill`), long series cut to the span they share (`cut`); how much was done is counted.
 """
 
 import math
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.files import read_table
-from glassformer.errors import InputError
+from glassformer.data.columns.calendar import (
+    LONGEST_HOLIDAY,
+    WEEKDAYS,
+    Calendar,
+    Frequency,
+    Times,
+    are_weekdays,
+    count_weekdays,
+    even_times,
+    lay_out,
+)
+from glassformer.data.columns.cells import Cells
+from glassformer.data.columns.numbers import Decimal
+from glassformer.data.columns.times import read_times
+from glassformer.errors import InputError, nearest
 
 Fill = Literal["interpolate", "previous"]
-Times = NDArray[np.datetime64]
 Values = NDArray[np.float32]
 
 LONG = ("unique_id", "ds", "y")
-MISSING = {"", "nan", "na", "n/a", "null", "none"}
-# The year comes first, or it would be a guess which number is the month.
-DATE = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
-ASK_FOR_FILL = "Ask for fill='interpolate' or fill='previous' (--fill), or complete the file"
+ASK_FOR_FILL = "Use --fill interpolate or --fill previous, or complete the file"
+ASK_FOR_CUT = "Use --cut to keep the span that all series share"
+SAME_SPAN = "Give all series the same span"  # where a file is read as another was, there are no flags
+MOST_FILLED = 100  # times as many rows as there are; more of them come of a wrong date
+SESSIONS = 3  # gaps over midnight that look like hours of trading
 
 
 @dataclass(frozen=True)
-class Frequency:
-    """The step from one row to the next: so many seconds, or so many months."""
+class SeriesFormat:
+    """How a file is to be read. What is asked for must fit; what is `remembered` of another file is done where it fits.
 
-    count: int
-    unit: Literal["second", "month"]
+    The columns are all if none are named. `dates` is a way of writing that was decided (`columns/times.py`).
+    """
 
-    def __str__(self) -> str:
-        for seconds, name in ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
-            if self.unit == "second" and self.count % seconds == 0:
-                return f"{self.count // seconds} {name}{'s' if self.count > seconds else ''}"
-        return f"{self.count} month{'s' if self.count > 1 else ''}"
+    columns: tuple[str, ...] = ()
+    fill: Fill | None = None
+    cut: bool = False
+    date_format: str | None = None
+    decimal: Decimal | None = None
+    calendar: Calendar = "auto"
+    dates: str | None = None
+    remembered: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in (("fill", get_args(Fill)), ("decimal", get_args(Decimal))):
+            if getattr(self, name) not in (None, *choices):
+                raise InputError(f"{name} is {getattr(self, name)!r}: expected {' or '.join(map(repr, choices))}")
+        if self.calendar not in get_args(Calendar):
+            raise InputError(f"calendar is {self.calendar!r}: expected one of {', '.join(get_args(Calendar))}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a run keeps of it; the columns are the names of its channels."""
+        names = ("fill", "cut", "date_format", "dates", "decimal", "calendar")
+        return {name: getattr(self, name) for name in names}
+
+
+ANY = SeriesFormat()
 
 
 @dataclass(frozen=True)
@@ -59,6 +89,8 @@ class Series:
     frequency: Frequency
     filled: int = 0  # values that the file did not have
     cut: int = 0  # values outside the span that all series share
+    format: SeriesFormat = ANY  # as it was read
+    notes: tuple[str, ...] = ()  # what was decided in reading it, for a person to know
 
     def __len__(self) -> int:
         return len(self.values)
@@ -161,89 +193,161 @@ def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> Split:
     return Split(train, total - test, total)
 
 
-def read_series(path: Path, *, fill: Fill | None = None, cut: bool = False) -> Series:
-    """The series of a CSV file, plain or .gz; `fill` and `cut` repair what would otherwise be an error."""
-    if fill not in (None, "interpolate", "previous"):
-        raise InputError(f"fill is {fill!r}: expected 'interpolate', 'previous' or None")
-    rows = read_table(path).rows
-    header = [name.strip() for name in rows[0].cells]
-    table = Cells(path, [[str(cell) for cell in row.cells.values()] for row in rows], [row.line for row in rows])
-    return read_long(table, header, fill, cut) if set(LONG) <= set(header) else read_wide(table, header, fill)
+def read_series(path: Path, form: SeriesFormat = ANY, *, fill: Fill | None = None, cut: bool = False) -> Series:
+    """The series of a table; `fill` and `cut`, here or in its format, repair what would otherwise be an error."""
+    form = replace(form, fill=fill or form.fill, cut=cut or form.cut)
+    table = Cells.read(path)
+    return read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of a file, and the line that each row stands on."""
-
-    path: Path
-    rows: list[list[str]]
-    lines: list[int]
-
-    def number(self, row: int, column: int, name: str) -> float:
-        """A cell as a number; nan if it is empty."""
-        cell = self.rows[row][column].strip()
-        if cell.lower() in MISSING:
-            return math.nan
-        try:
-            number = float(cell)
-        except ValueError:
-            number = math.inf
-        if not math.isfinite(number) or "_" in cell:
-            raise InputError(f"{self.path}, line {self.lines[row]}, column {name!r}: {cell!r} is not a number")
-        return number
-
-    def time(self, row: int, column: int) -> datetime:
-        cell = self.rows[row][column].strip()
-        try:
-            if match := DATE.fullmatch(cell):
-                year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
-                return datetime(year, month, day, hour, minute, second)
-            time = datetime.fromisoformat(cell)
-        except ValueError:
-            raise InputError(
-                f"{self.path}, line {self.lines[row]}: {cell!r} is no date. "
-                f"Expected the year first, such as 2016-07-01 or 2016-07-01 13:00:00"
-            ) from None
-        return time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time
-
-
-def read_wide(table: Cells, header: list[str], fill: Fill | None) -> Series:
-    """A column of dates, then a column for each series."""
-    names = header[1:]
-    if not names:
+def read_wide(table: Cells, form: SeriesFormat) -> Series:
+    """A column of dates, and a column for each series."""
+    when, dated = table.find_times()
+    columns, counted = table.find_series(when)
+    if not columns:
         raise InputError(
-            f"{table.path}, line 1: one column {header[0]!r}, expected a date and at least one series, "
+            f"{table.path}, line 1: one column {table.names[0]!r}, expected a date and at least one series, "
             f"or the columns {', '.join(LONG)}"
         )
-    rows = range(len(table.rows))
-    times = [table.time(row, 0) for row in rows]
-    check_order(table, times, table.lines)
-    values = np.array([[table.number(row, 1 + c, name) for c, name in enumerate(names)] for row in rows])  # (T, C)
-    check_missing(table, values, table.lines, names, fill)
-    return regular(table, names, times, values, table.lines, fill)
+    if form.columns and not (form.remembered and missing_of(form.columns, [table.names[i] for i in columns])):
+        columns = table.choose(form.columns, columns)
+    cells = [" ".join(parts) for parts in zip(*(table.column(i) for i in when), strict=True)]
+    column = read_times(
+        cells, table.place, column=table.names[when[0]], date_format=form.date_format, remembered=form.dates
+    )
+    decimal, written = decide_numbers(table, columns, form)
+    trained = f"Give the file the columns of the training: {', '.join(form.columns)}" if form.columns else ""
+    advice = trained or "Leave it out of the file"
+    values = table.numbers(columns, decimal, advice if form.remembered else "")  # (T, C)
+    names = [table.names[i] for i in columns]
+    form = replace(form, dates=column.style or None, decimal=decimal if written else form.decimal)
+    series = regular(table, names, column.times, values, table.lines, form)
+    return replace(series, notes=(*dated, *counted, *column.notes, *written, *series.notes))
 
 
-def read_long(table: Cells, header: list[str], fill: Fill | None, cut: bool) -> Series:
+def read_long(table: Cells, form: SeriesFormat) -> Series:
     """One value a line. The series are brought side by side, so they must share their times."""
-    which, when, what = (header.index(name) for name in LONG)
+    which, when, what = (table.names.index(name) for name in LONG)
     groups: dict[str, list[int]] = {}
-    for row, cells in enumerate(table.rows):
-        groups.setdefault(cells[which].strip(), []).append(row)
-    columns: list[Series] = []
-    for name, rows in groups.items():
-        lines = [table.lines[row] for row in rows]
-        times = [table.time(row, when) for row in rows]
-        check_order(table, times, lines, f" of series {name!r}")
-        values = np.array([[table.number(row, what, "y")] for row in rows])  # (T, 1)
-        check_missing(table, values, lines, [name], fill)
-        columns.append(regular(table, [name], times, values, lines, fill))
-    return side_by_side(table.path, columns, cut)
+    for row, name in enumerate(table.column(which)):
+        groups.setdefault(name.strip(), []).append(row)
+    if form.columns and not (form.remembered and missing_of(form.columns, groups)):
+        if missing := missing_of(form.columns, groups):
+            raise InputError(f"{table.path} has no series {missing[0]!r}{nearest(missing[0], groups)}")
+        kept = sorted(row for name in form.columns for row in groups[name])
+        numbers = {row: number for number, row in enumerate(kept)}
+        groups = {name: [numbers[row] for row in groups[name]] for name in form.columns}
+        table = replace(table, rows=[table.rows[row] for row in kept], lines=[table.lines[row] for row in kept])
+    column = read_times(
+        table.column(when), table.place, column="ds", date_format=form.date_format, remembered=form.dates,
+        groups=list(groups.values()),
+    )  # fmt: skip
+    decimal, written = decide_numbers(table, [what], form)
+    values = table.numbers([what], decimal)  # (T, 1)
+    form = replace(form, dates=column.style or None, decimal=decimal if written else form.decimal)
+    series = [
+        regular(
+            table, [name], [column.times[row] for row in rows], values[rows], [table.lines[row] for row in rows], form,
+            f" of series {name!r}",
+        )
+        for name, rows in groups.items()
+    ]  # fmt: skip
+    joined = side_by_side(table.path, series, form)
+    said = dict.fromkeys(note for one in series for note in one.notes)
+    return replace(joined, notes=(*column.notes, *written, *said))
 
 
-def check_order(table: Cells, times: list[datetime], lines: list[int], of: str = "") -> None:
+def missing_of(names: Sequence[str], known: Sequence[str] | dict[str, list[int]]) -> list[str]:
+    return [name for name in names if name not in known]
+
+
+def decide_numbers(table: Cells, columns: Sequence[int], form: SeriesFormat) -> tuple[Decimal, tuple[str, ...]]:
+    """The decimal mark, and what to say of it where the file has commas."""
+    if form.decimal is not None and not form.remembered:
+        decimal = form.decimal
+    else:
+        decimal = table.decide_decimal(columns, form.decimal)
+    marks = {mark for mark in ",." if any(mark in row[i] for row in table.rows for i in columns)}
+    if decimal == "comma" and marks:
+        return decimal, ("commas are decimal marks, as in 1.234,5",)
+    return decimal, ("commas stand between thousands, as in 1,234.5",) if "," in marks else ()
+
+
+def regular(
+    table: Cells,
+    names: list[str],
+    times: list[datetime],
+    values: NDArray[np.float64],
+    lines: list[int],
+    form: SeriesFormat,
+    of: str = "",
+) -> Series:
+    """Rows at even steps, the oldest first: gaps are an error, or filled together with the empty cells."""
+    notes = list[str]()
+    if len(times) < 2:
+        raise InputError(f"{table.path}: {', '.join(names)} has one row: the step between rows needs at least 2")
+    if all(before > after for before, after in pairwise(times)):
+        times, values, lines = times[::-1], values[::-1], lines[::-1]
+        notes.append("the newest row comes first in the file: the order was reversed")
+    check_order(table, times, lines, of)
+    check_missing(table, values, lines, names, form.fill)
+    frequency, found = lay_out(times, calendar_of(table, times, lines, form))
+    places = [place for place in found if place is not None]
+    if len(places) < len(found):
+        row = found.index(None)
+        raise InputError(
+            f"{table.path}, line {lines[row]}: {times[row]} is not a whole number of steps of {frequency} "
+            f"after {times[0]} of line {lines[0]}, and most rows are. Correct it, or leave the row out"
+        )
+    if form.fill is None:
+        check_gaps(table, times, lines, places, frequency, form)
+    elif places[-1] >= MOST_FILLED * len(places) + MOST_FILLED:
+        row = max(range(1, len(places)), key=lambda row: places[row] - places[row - 1])
+        raise InputError(
+            f"{table.path}, line {lines[row]}: {times[row]} is {places[row] - places[row - 1]:,} steps of {frequency} "
+            f"after {times[row - 1]}, too many to fill. Correct the date, or leave the row out"
+        )
+    whole = np.full((places[-1] + 1, len(names)), np.nan)
+    whole[places] = values
+    filled = int(np.isnan(whole).sum())
+    for column, name in enumerate(names):
+        whole[:, column] = fill_column(whole[:, column], form.fill, f"{table.path}, column {name!r}")
+    if frequency == WEEKDAYS:
+        absent = count_weekdays(times[0], times[-1]) + 1 - len(whole)
+        holidays = f"{absent:,} weekdays without a row are taken as holidays, and " if absent else ""
+        notes.append(
+            f"the rows are trading days, without weekends: {holidays}forecasts skip weekends; coming holidays are not "
+            "known"
+        )
+    kept = replace(form, columns=(), remembered=True, calendar="weekdays" if frequency == WEEKDAYS else "every-day")
+    even = even_times(times, places, frequency)
+    with np.errstate(over="ignore"):  # what is too large is refused where it is computed with
+        rows = whole.astype(np.float32)
+    return Series(tuple(names), even, rows, frequency, filled, format=kept, notes=tuple(notes))
+
+
+def calendar_of(table: Cells, times: list[datetime], lines: list[int], form: SeriesFormat) -> Calendar:
+    """As asked for; what is remembered of another file is left where this one has weekends."""
+    if form.calendar != "weekdays" or are_weekdays(times):
+        return form.calendar
+    if form.remembered:
+        return "auto"
+    row = next((i for i, time in enumerate(times) if time.weekday() > 4), None)
+    why = "several times of a day" if row is None else f"{times[row]:%A}, {times[row]:%Y-%m-%d}, on line {lines[row]}"
+    raise InputError(
+        f"--calendar weekdays is for daily rows without weekends, and {table.path} has {why}. Leave it out"
+    )
+
+
+def check_order(table: Cells, times: list[datetime], lines: list[int], of: str) -> None:
     for before, after, line, next_line in zip(times, times[1:], lines, lines[1:], strict=False):
         if before == after:
-            raise InputError(f"{table.path}, line {next_line}: {after} is there twice{of}, first on line {line}")
+            several = (
+                "" if of else f". If the file has several series below each other, call its columns {', '.join(LONG)}"
+            )
+            raise InputError(
+                f"{table.path}, line {next_line}: {after} is there twice{of}, first on line {line}{several}"
+            )
         if before > after:
             raise InputError(
                 f"{table.path}, line {next_line}: {after} comes after {before} of line {line}{of}. Sort by date"
@@ -256,74 +360,35 @@ def check_missing(
     missing = np.argwhere(np.isnan(values))
     if len(missing) and fill is None:
         row, column = missing[0]
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        more = f", and {len(missing) - 1:,} more values are missing" if len(missing) > 1 else ""
         raise InputError(f"{table.path}, line {lines[row]}, column {names[column]!r}: no value{more}. {ASK_FOR_FILL}")
 
 
-def regular(
-    table: Cells,
-    names: list[str],
-    times: list[datetime],
-    values: NDArray[np.float64],
-    lines: list[int],
-    fill: Fill | None,
-) -> Series:
-    """Rows at even steps: gaps are an error, or filled together with the empty cells."""
-    if len(times) < 2:
-        raise InputError(f"{table.path}: {', '.join(names)} has one row: the step between rows needs at least 2")
-    # The last days of months are no even number of days apart, but the days after them are the firsts of months.
-    shift = timedelta(days=1 if all((time + timedelta(days=1)).day == 1 for time in times) else 0)
-    frequency = find_frequency([time + shift for time in times])
-    places = [count_steps(times[0] + shift, time + shift, frequency) for time in times]
-    for row, place in enumerate(places):
-        if place is None:
-            raise InputError(
-                f"{table.path}, line {lines[row]}: {times[row]} is not a whole number of steps of {frequency} "
-                f"after {times[0]} of line {lines[0]}, and most rows are"
+def check_gaps(
+    table: Cells, times: list[datetime], lines: list[int], places: list[int], frequency: Frequency, form: SeriesFormat
+) -> None:
+    """Steps without a row are an error: which is the first, how many there are, and what may be the reason."""
+    gaps = [row for row in range(1, len(places)) if places[row] > places[row - 1] + 1]
+    if not gaps:
+        return
+    row, total = gaps[0], places[-1] + 1 - len(places)
+    missing = places[row] - places[row - 1] - 1
+    more = f" ({len(gaps):,} gaps with {total:,} missing rows in all)" if len(gaps) > 1 else ""
+    advice = ASK_FOR_FILL
+    if frequency == WEEKDAYS:
+        advice = f"More than {LONGEST_HOLIDAY} are not taken as holidays. {ASK_FOR_FILL}"
+    elif frequency.unit == "second" and frequency.count < 86_400 and len(gaps) >= SESSIONS:
+        if all(times[i].date() > times[i - 1].date() for i in gaps):
+            advice = (
+                "All gaps are over nights or weekends, as in trading hours, which cannot be forecast by the hour. Use "
+                "one row a day, or --fill previous to fill the gaps"
             )
-    rows = [place for place in places if place is not None]
-    if fill is None:
-        for row in range(1, len(rows)):
-            if missing := rows[row] - rows[row - 1] - 1:
-                raise InputError(
-                    f"{table.path}, between lines {lines[row - 1]} and {lines[row]}: a gap from {times[row - 1]} to "
-                    f"{times[row]}, {missing} step{'s' if missing > 1 else ''} of {frequency} missing. {ASK_FOR_FILL}"
-                )
-    whole = np.full((rows[-1] + 1, len(names)), np.nan)
-    whole[rows] = values
-    filled = int(np.isnan(whole).sum())
-    for column, name in enumerate(names):
-        whole[:, column] = fill_column(whole[:, column], fill, f"{table.path}, column {name!r}")
-    even = step_times(times[0] + shift, frequency, len(whole)) - np.timedelta64(shift.days, "D")
-    return Series(tuple(names), even, whole.astype(np.float32), frequency, filled)
-
-
-def find_frequency(times: list[datetime]) -> Frequency:
-    """The commonest step. Steps of 28 to 31 days on one day of the month are months."""
-    months = Counter(12 * (b.year - a.year) + b.month - a.month for a, b in pairwise(times))
-    if len({(time.day, time.time()) for time in times}) == 1 and 0 not in months:
-        return Frequency(months.most_common(1)[0][0], "month")
-    seconds = Counter(round((b - a).total_seconds()) for a, b in pairwise(times))
-    return Frequency(max(1, seconds.most_common(1)[0][0]), "second")
-
-
-def count_steps(first: datetime, time: datetime, frequency: Frequency) -> int | None:
-    """How many steps after the first row, or None if it is between two steps."""
-    if frequency.unit == "month":
-        apart: float = 12 * (time.year - first.year) + time.month - first.month
-    else:
-        apart = (time - first).total_seconds()
-    return int(apart // frequency.count) if apart % frequency.count == 0 else None
-
-
-def step_times(first: datetime, frequency: Frequency, count: int) -> Times:
-    """The times of the rows, from the first one on."""
-    start, steps = np.datetime64(first, "s"), np.arange(count) * frequency.count
-    if frequency.unit == "second":
-        return start + steps.astype("timedelta64[s]")
-    month = start.astype("datetime64[M]")
-    into_month = start - month.astype("datetime64[s]")
-    return (month + steps.astype("timedelta64[M]")).astype("datetime64[s]") + into_month
+    elif frequency == Frequency(86_400, "second") and are_weekdays(times) and not form.remembered:
+        advice = "All rows are on weekdays: if the others are holidays, use --calendar weekdays. " + ASK_FOR_FILL
+    raise InputError(
+        f"{table.path}, between lines {lines[row - 1]} and {lines[row]}: a gap from {times[row - 1]} to "
+        f"{times[row]}, {missing:,} step{'s' if missing > 1 else ''} of {frequency} missing{more}. {advice}"
+    )
 
 
 def fill_column(column: NDArray[np.float64], fill: Fill | None, where: str) -> NDArray[np.float64]:
@@ -332,17 +397,17 @@ def fill_column(column: NDArray[np.float64], fill: Fill | None, where: str) -> N
     if len(known) == len(column):
         return column
     if len(known) == 0:
-        raise InputError(f"{where}: no value at all. Take the column out")
+        raise InputError(f"{where}: no value at all. Use --columns with the names of the others")
     if fill == "interpolate":
         return np.interp(np.arange(len(column)), known, column[known])
     if known[0] > 0:
         raise InputError(
-            f"{where}: the first {known[0]} values are missing, and none is before them. Use 'interpolate'"
+            f"{where}: the first {known[0]} values are missing, and none is before them. Use --fill interpolate"
         )
     return column[known[np.searchsorted(known, np.arange(len(column)), side="right") - 1]]
 
 
-def side_by_side(path: Path, columns: list[Series], cut: bool) -> Series:
+def side_by_side(path: Path, columns: list[Series], form: SeriesFormat) -> Series:
     """Series of one span as the columns of one; those of unequal spans are cut to what they share, if asked for."""
     first = columns[0]
     for other in columns[1:]:
@@ -351,10 +416,10 @@ def side_by_side(path: Path, columns: list[Series], cut: bool) -> Series:
                 f"{path}: {first.names[0]!r} has steps of {first.frequency} and {other.names[0]!r} of "
                 f"{other.frequency}. Read series of different steps from different files"
             )
-        if not cut and (other.times[0] != first.times[0] or other.times[-1] != first.times[-1]):
+        if not form.cut and (other.times[0] != first.times[0] or other.times[-1] != first.times[-1]):
             raise InputError(
                 f"{path}: {first.names[0]!r} goes from {first.times[0]} to {first.times[-1]}, {other.names[0]!r} "
-                f"from {other.times[0]} to {other.times[-1]}. Ask for cut=True to keep the span that all series share"
+                f"from {other.times[0]} to {other.times[-1]}. {SAME_SPAN if form.remembered else ASK_FOR_CUT}"
             )
     start, end = max(column.times[0] for column in columns), min(column.times[-1] for column in columns)
     kept = [(column.times >= start) & (column.times <= end) for column in columns]

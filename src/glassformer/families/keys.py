@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from glassformer.config import Activation, LayerKind, RotaryScaling
+from glassformer.config import LARGEST, MOST_LAYERS, Activation, LayerKind, RotaryScaling
 from glassformer.errors import InputError, nearest
+from glassformer.schema import shown
 
 REQUIRED: Any = object()
 
@@ -101,9 +102,12 @@ class Keys:
     def _checked(self, key: str, value: Any, like: Any, least: float | None) -> Any:
         kind, expected = next(((kind, text) for kind, text in SORTS.items() if type(like) in kind), (None, ""))
         if kind is not None and type(value) not in kind:
-            raise InputError(f"{self.name}: {key} is {value!r}: expected {expected}")
+            raise InputError(f"{self.name}: {key} is {shown(value)}: expected {expected}")
         if least is not None and value < least:
             raise InputError(f"{self.name}: {key} is {value!r}: expected at least {least}")
+        most = MOST_LAYERS if "layer" in key else LARGEST
+        if type(value) is int and type(like) is int and value > most:  # before a page lists so many layers
+            raise InputError(f"{self.name}: {key} is {shown(value)}: expected at most {most:,}")
         return float(value) if type(like) is float else value
 
     def nullable(self, key: str, default: float) -> float | None:

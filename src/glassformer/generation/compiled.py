@@ -7,6 +7,7 @@ package holds no weights: they are lent to it when it is loaded.
 """
 
 import contextlib
+import io
 import json
 import operator
 import shutil
@@ -56,14 +57,15 @@ class CompiledStep:
         step = OneStep(model, span)
         shelf, name = Shelf("steps"), name_of(step)
         kept = shelf.has(name)
-        self.folder = shelf.get(name, lambda folder: compile_step(step, folder))
-        try:
-            self.load(step)
-        except Exception as error:  # a package that is damaged or of other code; PyTorch has no common error
-            shutil.rmtree(self.folder, ignore_errors=True)
-            if not kept:
-                raise NoKernels(f"the compiled step cannot be used: {first_line(error)}") from error
-            self.__init__(model, span)  # type: ignore[misc]  # it is compiled anew
+        for anew in (False, True) if kept else (False,):
+            self.folder = shelf.get(name, lambda folder: compile_step(step, folder), anew=anew)
+            try:
+                self.load(step)
+                return
+            except Exception as error:  # a package of other code; PyTorch has no common error
+                reason = first_line(error)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        raise NoKernels(f"the compiled step cannot be used: {reason}")
 
     def load(self, step: OneStep) -> None:
         """Lends the weights to the package, and compares it with the model: one that disagrees is not used."""
@@ -122,9 +124,9 @@ def compile_step(step: OneStep, folder: Path) -> None:
             use_attend(program.graph)
             join_linears(program.graph)
             program.graph_module.recompile()
-            torch._inductor.aoti_compile_and_package(
-                program, package_path=str(folder / "step.pt2"), inductor_configs=dict(OPTIONS)
-            )
+            package = io.BytesIO()  # PyTorch's own writer ends the process where the disk is full
+            torch._inductor.aoti_compile_and_package(program, package_path=package, inductor_configs=dict(OPTIONS))
+            (folder / "step.pt2").write_bytes(package.getvalue())
         except (OSError, KeyboardInterrupt):
             raise
         except Exception as error:  # PyTorch's compiler has no common one

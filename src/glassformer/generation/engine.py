@@ -16,10 +16,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from glassformer.core.context import as_keep, watch_for
 from glassformer.core.model import Transformer
@@ -61,9 +62,9 @@ class Engine:
             raise InputError(f"weights is {weights!r}: expected 'float32' or 'int8'")
         if backend not in get_args(Backend):
             raise InputError(f"backend is {backend!r}: expected 'inductor' or 'eager'")
-        self.model, self.weights, self.backend = model.eval(), weights, backend
+        self.model, self.weights, self.backend = model, weights, backend
         self._twin: Transformer | None = None
-        self._packed_from: list[tuple[Tensor, int]] = []
+        self._packed_from = States([], [])
         self._steps = dict[int, CompiledStep | OneStep]()
         self._steps_fail = False
         self._lock = threading.RLock()
@@ -79,7 +80,7 @@ class Engine:
     def encode(self, texts: Sequence[Tensor], **keywords: Any) -> list[Tensor]:
         """The vectors (length, D) of each text of ids, in the order of the texts; keywords as in `encode.py`."""
         model = self.twin() or self.model
-        with paced(model, sum(map(len, texts))):
+        with paced(model, sum(len(text) for text in texts if isinstance(text, Tensor) and text.dim())):
             return encode(model, texts, **keywords)
 
     def reader(self) -> Reader:
@@ -95,10 +96,10 @@ class Engine:
 
     def twin(self) -> Transformer | None:
         """The model over packed weights; None where it must run as it is. Packed again when a weight has changed."""
-        if is_observed(self.model):
+        if is_observed(self.model) or torch.is_autocast_enabled("cpu"):
             return None
         with self._lock:
-            if any(x._version != version for x, version in self._packed_from):
+            if self._packed_from.keys != states_of(self.model).keys:
                 self._twin, self._steps = None, {}
             if self._twin is None:
                 reason = self.reason_against()
@@ -119,6 +120,8 @@ class Engine:
         model = self.model
         if model.device.type != "cpu" or model.dtype != torch.float32:
             return f"it is for float32 on the CPU, and this model is {model.dtype} on {model.device}"
+        if any(is_parametrized(x) for x in model.modules()):
+            return "weights of the model are computed by a parametrization"
         foreign = {type(x).__name__ for x in model.modules() if type(x).__module__.split(".")[0] not in KNOWN}
         return f"the model has modules of its own ({', '.join(sorted(foreign))})" if foreign else None
 
@@ -127,7 +130,7 @@ class Engine:
         added = twin.decoder.embed.positions if twin.decoder is not None else None
         if isinstance(added, Sinusoidal) and len(added.table) < PLACES:
             added.table = added.make_table(PLACES + added.offset, added.table[:0])
-        self._packed_from = [(x, x._version) for x in self.model.parameters()]
+        self._packed_from = states_of(self.model)
         return twin
 
     def can_step(self) -> bool:
@@ -243,6 +246,21 @@ class EngineReader(Reader):
             self.cache.reorder(rows, same_source=same_source)
         else:
             self.fixed = self.fixed.reordered(rows)
+
+
+class States(NamedTuple):
+    """The parameters of a model at a moment. They are held, so that no other gets the identity of one."""
+
+    parameters: list[Tensor]
+    keys: Sequence[tuple[object, ...]]
+
+
+def states_of(model: nn.Module) -> States:
+    """Another key for each parameter that is replaced, moved or written to; writing to `x.data` leaves no trace."""
+    parameters: list[Tensor] = list(model.parameters())
+    versions = [0 if x.is_inference() else x._version for x in parameters]
+    keys = [(id(x), x.data_ptr(), x.dtype, x.device, v) for x, v in zip(parameters, versions, strict=True)]
+    return States(parameters, keys)
 
 
 def is_observed(model: nn.Module) -> bool:

@@ -4,7 +4,9 @@ The library is kept in the cache folder, for the next process. Without a compile
 runs without them.
 """
 
+import errno
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,8 +22,10 @@ from glassformer.generation.shelf import Shelf, fingerprint
 SOURCE = Path(__file__).with_name("kernels.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fno-math-errno", "-w")
 TIME_LIMIT = 300  # seconds; it takes about six
+FULL = os.strerror(errno.ENOSPC)  # as the linker says it
 
 _lock = threading.Lock()
+_failed = dict[str, str]()  # why a library could not be built by this process: it is not tried again
 
 
 class NoKernels(Exception):  # noqa: N818 - a reason, which the engine says once
@@ -33,7 +37,7 @@ def compiler() -> str:
     """The C++ compiler of this machine: what CXX says, or the first that is found."""
     asked = os.environ.get("CXX")
     for name in (asked,) if asked else ("g++", "clang++", "c++"):
-        if name and shutil.which(name):
+        if name.split() and shutil.which(shlex.split(name)[0]):
             return name
     raise NoKernels(f"no C++ compiler: CXX={asked} was not found" if asked else "no C++ compiler was found")
 
@@ -41,12 +45,16 @@ def compiler() -> str:
 @cache
 def load_kernels() -> Path:
     """Makes `torch.ops.glassformer` ready, compiling it if no earlier process has; returns the library's file."""
-    name = library_name()
+    name, shelf = library_name(), Shelf("kernels")
+    key = f"{shelf.home} {name}"
     with _lock:
-        file = Shelf("kernels").get(name, build)
         try:
+            if key in _failed:
+                raise NoKernels(_failed[key])
+            file = shelf.get(name, build)
             torch.ops.load_library(file / "kernels.so")
-        except OSError as error:
+        except (OSError, NoKernels) as error:
+            _failed[key] = str(error)
             raise NoKernels(str(error)) from None
         register_shapes()
         return file / "kernels.so"
@@ -54,7 +62,7 @@ def load_kernels() -> Path:
 
 def kernels_ready() -> bool:
     """Whether this process or an earlier one has compiled the library."""
-    return load_kernels.cache_info().currsize > 0 or (Shelf("kernels").home / library_name()).is_dir()
+    return load_kernels.cache_info().currsize > 0 or Shelf("kernels").has(library_name())
 
 
 def library_name() -> str:
@@ -71,12 +79,24 @@ def build(folder: Path) -> None:
     libraries = [f"-L{home / 'lib'}", "-ltorch_cpu", "-lc10"]
     threads = ["-fopenmp"] if torch.backends.openmp.is_available() else []
     abi = [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
-    command = [compiler(), *FLAGS, *threads, *abi, *includes, str(SOURCE), "-o", str(folder / "kernels.so"), *libraries]
+    command = [
+        *shlex.split(compiler()),
+        *FLAGS,
+        *threads,
+        *abi,
+        *includes,
+        str(SOURCE),
+        "-o",
+        str(folder / "kernels.so"),
+        *libraries,
+    ]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIME_LIMIT)
     except subprocess.CalledProcessError as error:
-        lines = [line for line in error.stderr.splitlines() if "error" in line] or error.stderr.splitlines() or ["?"]
-        raise NoKernels(f"{compiler()} failed: {lines[0]}") from None
+        if FULL in error.stderr:
+            raise OSError(errno.ENOSPC, FULL) from None
+        lines = [line for line in error.stderr.splitlines() if "error" in line] or error.stderr.splitlines()
+        raise NoKernels(f"{compiler()} failed: {lines[0] if lines else f'exit code {error.returncode}'}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoKernels(f"{compiler()} failed: {error}") from None
 

@@ -1,17 +1,20 @@
 """What was compiled on this machine, kept for the next process: a folder each, under a name that says what it holds.
 
-A folder appears whole or not at all, so two processes may make the same one: the later finds it there. The oldest go
-when all together pass the limit. Where nothing can be kept (a full disk, a folder that cannot be written), what was
-made lives as long as the process, and that is said once.
+A folder appears whole or not at all, so two processes may make the same one: the later finds it there. It holds the
+checksums of its files, and one whose files have changed is made anew. The oldest go when all together pass the limit.
+Where nothing can be kept (a full disk, a folder that cannot be written), what was made lives as long as the process,
+and that is said once.
 """
 
 import atexit
 import hashlib
+import json
 import os
 import platform
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -20,10 +23,12 @@ from pathlib import Path
 import torch
 
 from glassformer.errors import InputError
-from glassformer.io import whole_folder
+from glassformer.io import checksum, remove_partial, whole_folder, write_json
 from glassformer.version import __version__
 
 LIMIT = 512 * 2**20  # bytes
+SUMS = "checksums.json"
+ABANDONED = 3600  # seconds after which what is half-written belongs to a process that was killed
 
 
 class Shelf:
@@ -33,18 +38,21 @@ class Shelf:
         self.home = cache_home() / kind
 
     def has(self, name: str) -> bool:
-        return (self.home / name).is_dir()
+        return is_whole(self.home / name)
 
-    def get(self, name: str, make: Callable[[Path], None]) -> Path:
-        """The folder of this name: as it was kept, or made now by `make`, which fills an empty one."""
+    def get(self, name: str, make: Callable[[Path], None], *, anew: bool = False) -> Path:
+        """The folder of this name: as it was kept, or made now by `make`, which fills an empty one; in any case
+        `anew`, where what was kept is of no use."""
         place = self.home / name
-        if not place.is_dir():
+        if anew or not is_whole(place):
+            shutil.rmtree(place, ignore_errors=True)
             try:
                 make_room(self.home.parent)
                 with whole_folder(place) as folder:
                     make(folder)
+                    write_json(folder / SUMS, {file.name: checksum(file) for file in folder.iterdir()})
             except (OSError, InputError) as error:
-                if not place.is_dir():  # no other process was faster
+                if anew or not is_whole(place):  # no other process was faster
                     return self.not_kept(make, error)
         with suppress(OSError):
             os.utime(place)  # used last
@@ -60,6 +68,15 @@ class Shelf:
         return folder
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether a folder holds what was written to it."""
+    try:
+        sums = json.loads((folder / SUMS).read_text(encoding="utf-8"))
+        return all(checksum(folder / name) == kept for name, kept in sums.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def cache_home() -> Path:
     """GLASSFORMER_CACHE, or a folder among the user's caches."""
     chosen = os.environ.get("GLASSFORMER_CACHE")
@@ -69,7 +86,10 @@ def cache_home() -> Path:
 
 
 def make_room(home: Path) -> None:
-    """Removes what was used longest ago, until the rest is within the limit."""
+    """Removes what killed processes left, and what was used longest ago, until the rest is within the limit."""
+    for kind in home.iterdir() if home.is_dir() else ():
+        if kind.is_dir():
+            remove_partial(kind, before=time.time() - ABANDONED)
     folders = [folder for folder in home.glob("*/*") if folder.is_dir() and not folder.name.startswith(".")]
     folders.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
     total = 0

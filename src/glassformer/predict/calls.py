@@ -1,10 +1,13 @@
 """Texts as calls of a model: encoded, checked, as its arguments, in batches of similar length."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torch import Tensor
 
+from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.encode import Batch, map_texts
@@ -17,6 +20,50 @@ Given = TypeVar("Given")
 Answered = TypeVar("Answered")
 
 
+@dataclass(frozen=True)
+class Limit:
+    """How many tokens of a text are read, and whether a longer one is cut or refused."""
+
+    tokens: int | None = None
+    cuts: bool = False
+    aloud: bool = True  # whether it is said what was cut
+
+    def exceeded(self, length: int) -> bool:
+        return self.tokens is not None and length > self.tokens
+
+    def check(self, length: int, name: str) -> None:
+        if self.exceeded(length) and not self.cuts:
+            raise InputError(
+                f"{name} has {length:,} tokens: expected at most {self.tokens:,}. Shorten it, or cut it with --truncate"
+            )
+
+    def tell(self, cut: int, texts: int) -> None:
+        if cut and self.aloud:
+            of = f"{cut:,} of {texts:,} texts are" if texts > 1 else "the text is"
+            print(f"{of} longer than {self.tokens:,} tokens: only those were read", file=sys.stderr)
+
+
+NO_LIMIT = Limit()
+
+
+def limit_of(model: Transformer, rules: TextRules, *, truncate: bool = False) -> Limit:
+    """What the training took, as far as the model can place it."""
+    reads = model.config.encoder or model.config.last_stack
+    return Limit(least(rules.max_len, reads.room), rules.truncate or truncate)
+
+
+def tell_beyond(model: Transformer, lengths: Sequence[int]) -> None:
+    """Rotary positions have no end, but a model knows only those of its training: what is longer is said."""
+    reads = model.config.encoder or model.config.last_stack
+    long = sum(length > reads.max_len for length in lengths)
+    if long and reads.positions == "rotary":
+        of = f"{long:,} of {len(lengths):,} texts are" if len(lengths) > 1 else "the text is"
+        print(
+            f"{of} longer than the {reads.max_len:,} tokens that the model is made for: answers may be worse",
+            file=sys.stderr,
+        )
+
+
 def check_batch(texts: Sequence[object]) -> None:
     if isinstance(texts, str):
         raise InputError(f"a single text {texts[:40]!r} was given: expected a list of texts")
@@ -25,37 +72,74 @@ def check_batch(texts: Sequence[object]) -> None:
 def in_batches(
     model: Transformer,
     texts: Sequence[Given],
-    encode: Callable[[Sequence[Given]], Encoded],
+    encode: Callable[[Sequence[Given], int | None], Encoded],
     run: Callable[[Batch], Iterable[Answered]],
     batch_tokens: int,
     batch_size: int | None,
+    limit: Limit = NO_LIMIT,
 ) -> list[Answered]:
-    """The answer to each text, in the order of the texts: `encode` turns texts into ids, `run` a batch into answers.
+    """The answer to each text, in the order of the texts: `encode` turns texts into ids, cut where a length is given,
+    and `run` a batch into answers.
 
     Only ids and answers are held for all texts; everything else is of one batch.
     """
     check_batch(texts)
     ids: list[Tensor] = []
     types: list[Tensor] = []
+    cut = 0
     for start in range(0, len(texts), CHUNK):
-        encoded = encode(texts[start : start + CHUNK])
+        some = texts[start : start + CHUNK]
+        encoded = encode(some, None)
+        long = [i for i, length in enumerate(encoded.attention_mask.sum(dim=1).tolist()) if limit.exceeded(length)]
+        if long:
+            limit.check(int(encoded.attention_mask[long[0]].sum()), f"text {start + long[0]}")
+            encoded = encode(some, limit.tokens)
+        cut += len(long)
         keep = encoded.attention_mask
         ids += [row[kept] for row, kept in zip(encoded.input_ids, keep, strict=True)]
         if encoded.token_type_ids is not None and model.config.num_segments:
             types += [row[kept] for row, kept in zip(encoded.token_type_ids, keep, strict=True)]
+    limit.tell(cut, len(texts))
+    tell_beyond(model, list(map(len, ids)))
     return map_texts(
         model, ids, run, token_type_ids=types or None, batch_tokens=batch_tokens, batch_size=batch_size
     )  # fmt: skip
 
 
-def split_pair(text: str, place: str) -> list[str]:
-    """The text alone, or the two that are to be judged together, with a tab between them."""
-    parts = text.split("\t")
+def check_characters(text: str, name: str) -> None:
+    """Refuses what no file of text could hold: bytes of another encoding from a shell, or half of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{name} is not UTF-8 text: {text[:40]!r}. Convert it to UTF-8") from None
+
+
+def split_pair(text: str, place: str, rules: TextRules = NO_RULES) -> list[str]:
+    """The text alone, or the two that are to be judged together, with a tab between them.
+
+    A model that was trained on single texts takes a tab for a part of the text.
+    """
+    parts = [text] if rules.texts == 1 else text.split("\t")
     if len(parts) > 2:
         raise InputError(
             f"{place} has {len(parts) - 1} tabs: expected a text, or two with one tab between: {text!r:.60}"
         )
+    check_parts(len(parts), place, rules)
     return parts
+
+
+def check_parts(count: int, place: str, rules: TextRules) -> None:
+    """Refuses a pair where the training had single texts, and the other way round."""
+    if rules.texts == 1 and count == 2:
+        raise InputError(
+            f"{place} is a pair, and this model was trained on single texts: give one text (of a table, one "
+            "--text-columns)"
+        )
+    if rules.texts == 2 and count == 1:
+        raise InputError(
+            f"{place} is a single text, and this model was trained on pairs: write both with a tab between them (of a "
+            "table, name both with --text-columns)"
+        )
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any) -> Encoded:

@@ -4,7 +4,6 @@ How to pool stands in the files of sentence-transformers beside the weights: `mo
 Transformer, `1_Pooling/config.json` says how. Vectors have length 1, so that their product is the cosine.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.encode import BATCH_TOKENS, Batch, hidden_state
 from glassformer.io import parse_json
-from glassformer.predict.calls import in_batches, least
+from glassformer.predict.calls import Limit, in_batches, least
 from glassformer.text import Encoded, Tokenizer
 
 MODULES, POOLING = "modules.json", "1_Pooling"
@@ -110,25 +109,16 @@ def embed(
 ) -> Tensor:
     """A vector for each text, (texts, width)."""
     reads = model.config.encoder or model.config.last_stack
-    longest = least(recipe.max_length, reads.room)
-    cut = 0
+    limit = Limit(least(recipe.max_length, reads.room), cuts=True)  # as the libraries of such models do
 
-    def encode(some: Sequence[str]) -> Encoded:
-        nonlocal cut
-        written = [recipe.written(text) for text in some]
-        encoded = tokenizer.encode(written)
-        if longest is not None and encoded.input_ids.shape[1] > longest:
-            cut += int((encoded.attention_mask.sum(dim=1) > longest).sum())
-            encoded = tokenizer.encode(written, max_length=longest)
-        return encoded
+    def encode(some: Sequence[str], most: int | None) -> Encoded:
+        return tokenizer.encode([recipe.written(text) for text in some], max_length=most)
 
     def run(batch: Batch) -> list[Tensor]:
         pooled = pool(hidden_state(model, batch).float(), batch.keep, recipe.ways)
         return list((F.normalize(pooled, dim=1) if normalise else pooled).cpu())
 
-    vectors = in_batches(model, texts, encode, run, batch_tokens, batch_size)
-    if cut:
-        print(f"{cut} of {len(texts)} texts are longer than {longest} tokens: only those were read", file=sys.stderr)
+    vectors = in_batches(model, texts, encode, run, batch_tokens, batch_size, limit)
     return torch.stack(vectors) if vectors else torch.empty(0, reads.d_model * len(recipe.ways))
 
 

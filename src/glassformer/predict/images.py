@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.preparation import Preparation
 from glassformer.core.model import Transformer
-from glassformer.data.images import fitted, load_image
+from glassformer.data.pixels import Mode, fitted, flattened, load_image
 from glassformer.errors import InputError
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.predict.answers import Label, Labels, as_labels
@@ -129,4 +129,10 @@ def open_image(file: str | Path | Picture, preparation: Preparation) -> "Image":
         raise InputError(f"{file}: there is no such image file. Expected one such as .png or .jpg")
     else:
         opened = load_image(Path(file), str(file))
-    return opened.convert("RGB" if len(preparation.mean) == 3 else "L")
+    return as_read(opened, preparation)
+
+
+def as_read(image: "Image", preparation: Preparation) -> "Image":
+    """An image upright, on its background, and in the colours that the model reads."""
+    mode: Mode = "rgb" if len(preparation.mean) == 3 else "grey"
+    return flattened(image, mode, upright=preparation.upright, background=preparation.background)

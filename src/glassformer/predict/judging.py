@@ -11,7 +11,7 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.encode import BATCH_TOKENS, Batch
 from glassformer.predict.answers import Answer, Guess, Label, Labels, TokenLabel, as_labels, best_span
-from glassformer.predict.calls import check_batch, in_batches
+from glassformer.predict.calls import NO_LIMIT, Limit, check_batch, in_batches
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.tokenizer import SPACE
 
@@ -31,7 +31,7 @@ def fill_masks(
     if mask is None:
         raise InputError("this tokenizer has no mask token: its folder names none in tokenizer_config.json")
     if guesses < 1:
-        raise InputError(f"guesses is {guesses}: expected at least 1")
+        raise InputError(f"--guesses is {guesses}: expected at least 1")
     for text in texts:
         if mask not in text:
             raise InputError(f"the text {text[:60]!r} has no {mask}: write it where the model is to guess")
@@ -49,7 +49,10 @@ def fill_masks(
         masks = iter(found)
         return [[next(masks) for _ in range(count)] for count in masked.sum(dim=1).tolist()]
 
-    return in_batches(model, texts, tokenizer.encode, run, batch_tokens, batch_size)
+    def encode(some: Sequence[str], most: int | None) -> Encoded:
+        return tokenizer.encode(some, max_length=most)
+
+    return in_batches(model, texts, encode, run, batch_tokens, batch_size)
 
 
 def classify(
@@ -57,6 +60,7 @@ def classify(
     tokenizer: Tokenizer,
     texts: Sequence[str | tuple[str, str]],
     *,
+    limit: Limit = NO_LIMIT,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Label | Labels]:
@@ -67,15 +71,15 @@ def classify(
             f"input {odd} is {texts[odd]!r:.60}, and the first is {texts[0]!r:.60}: expected pairs or texts"
         )
 
-    def encode(some: Sequence[str | tuple[str, str]]) -> Encoded:
+    def encode(some: Sequence[str | tuple[str, str]], most: int | None) -> Encoded:
         if all(isinstance(text, str) for text in some):
-            return tokenizer.encode([str(text) for text in some])
-        return tokenizer.encode([pair[0] for pair in some], [pair[1] for pair in some])
+            return tokenizer.encode([str(text) for text in some], max_length=most)
+        return tokenizer.encode([pair[0] for pair in some], [pair[1] for pair in some], max_length=most)
 
     def run(batch: Batch) -> list[Label | Labels]:
         return as_labels(model, model(**batch.arguments).logits.float().cpu())
 
-    return in_batches(model, texts, encode, run, batch_tokens, batch_size)
+    return in_batches(model, texts, encode, run, batch_tokens, batch_size, limit)
 
 
 def label_tokens(
@@ -89,8 +93,8 @@ def label_tokens(
     """The class of each token of each text, with where it stands; tokens that are not of the text have none."""
     names = class_names(model)
 
-    def encode(some: Sequence[str]) -> Encoded:
-        return tokenizer.encode(some, pad_left=False)
+    def encode(some: Sequence[str], most: int | None = None) -> Encoded:
+        return tokenizer.encode(some, pad_left=False, max_length=most)
 
     def run(batch: Batch) -> list[list[TokenLabel]]:
         best = model(**batch.arguments).logits.float().softmax(dim=2).max(dim=2)
@@ -119,10 +123,10 @@ def find_answers(
 ) -> list[Answer]:
     """The part of each text that answers the question."""
     if not (question or "").strip():
-        raise InputError("this model finds the answer to a question in a text: give the question (--question)")
+        raise InputError("this model finds the answer to a question in a text: give the question with --question")
 
-    def encode(some: Sequence[str]) -> Encoded:
-        return tokenizer.encode([str(question)] * len(some), some, pad_left=False)
+    def encode(some: Sequence[str], most: int | None = None) -> Encoded:
+        return tokenizer.encode([str(question)] * len(some), some, pad_left=False, max_length=most)
 
     def run(batch: Batch) -> list[Answer]:
         output = model(**batch.arguments)

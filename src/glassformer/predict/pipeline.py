@@ -4,6 +4,7 @@ What it does with a text is known from the model: which stacks it has, and which
 (`generation/choose_engine.py`), with the same answers.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from glassformer.checkpoints.load import load_folder, usable_device
+from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
@@ -20,12 +22,15 @@ from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.generation.encode import check_size
 from glassformer.hub import find_folder
 from glassformer.predict import judging, writing
+from glassformer.predict.calls import check_characters, check_parts, limit_of
 from glassformer.predict.embed import embed, read_recipe
 from glassformer.predict.images import ImagePreparer, Picture, classify_images
 from glassformer.predict.prepare import Preparer, ability_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
+from glassformer.predict.texts import TextPreparer
 from glassformer.predict.work import work_of
 from glassformer.text import Tokenizer
+from glassformer.text.unknown import Tally, Unknown
 
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
@@ -43,13 +48,17 @@ class Ability(NamedTuple):
 
 ABILITIES = {
     "translate": Ability(
-        "writes a text for a text", writing.translate, ("source_language", "target_language", *GENERATION), writes=True
+        "writes a text for a text",
+        writing.translate,
+        ("source_language", "target_language", "truncate", *GENERATION),
+        writes=True,
     ),
     "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION), writes=True),
     "mlm": Ability("fills in masked words", judging.fill_masks, ("guesses",)),
     "classify": Ability(
         "names the class of a text",
         judging.classify,
+        ("truncate",),
         reads=("a text, or a pair of texts", "texts, or of pairs of texts"),
     ),
     "tokens": Ability("names the class of each token", judging.label_tokens),
@@ -58,7 +67,7 @@ ABILITIES = {
     "images": Ability(
         "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
     ),
-    "forecast": Ability("says how a series goes on", forecast, ("fill",), reads=None),
+    "forecast": Ability("says how a series goes on", forecast, ("fill", "date_format", "decimal"), reads=None),
     "series": Ability("names the class of a series", classify_series, reads=None),
 }
 
@@ -88,15 +97,37 @@ class Pipeline:
         generation may come as one value instead.
 
         Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
+        Tokens that the vocabulary lacks are told on standard error.
         """
+        outputs, unknown = self.answer(inputs, generation=generation, **options)
+        if said := Tally(unknown).sentence():
+            print(said, file=sys.stderr)
+        return outputs
+
+    def answer(
+        self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any
+    ) -> tuple[Any, list[Unknown]]:
+        """The answers, and what the vocabulary lacks of each input: for a caller who tells it in another way."""
         if isinstance(inputs, str | Picture) and self.task not in ("forecast", "series"):
-            return self([inputs], generation=generation, **options)[0]
+            outputs, unknown = self.answer([inputs], generation=generation, **options)
+            return outputs[0], unknown
         options = self.gathered(generation, options)
+        unknown = []
         check_inputs(inputs, self.task)
+        if isinstance(self.preparer, TextPreparer):
+            check_texts(inputs, self.task, self.rules)
+            unknown = self.preparer.unknown(inputs)
         ability = ABILITIES[self.task]
+        if "truncate" in ability.takes:
+            options["limit"] = limit_of(self.model, self.rules, truncate=options.pop("truncate", False))
         with self.choice.running(work_of(self.task, self.model, inputs, options)) as (model, engine):
             options |= {**self.settled, **({"engine": engine} if ability.writes else {})}
-            return ability.runs(model, self.beside, inputs, **options)
+            return ability.runs(model, self.beside, inputs, **options), unknown
+
+    @property
+    def rules(self) -> TextRules:
+        """How the training treated its texts."""
+        return self.preparer.rules if isinstance(self.preparer, TextPreparer) else NO_RULES
 
     def gathered(self, generation: GenerationOptions | None, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, checked, and those of generation among them as one value."""
@@ -134,9 +165,10 @@ class Pipeline:
             if name not in (*ability.takes, *(() if self.task == "forecast" else BATCHES)):
                 able = [other.does for other in ABILITIES.values() if name in other.takes]
                 use = f"is for a model that {' or '.join(able)}" if able else "is not known"
-                raise InputError(f"{name} {use}; this one {ability.does}: leave it out")
-        for name in BATCHES:
-            check_size(name, options.get(name, 1))
+                said = f"--{name.replace('_', '-')}" if able else name  # as it is typed
+                raise InputError(f"{said} {use}; this one {ability.does}: leave it out")
+        for name, said in zip(BATCHES, ("--batch-tokens", "batch_size"), strict=True):
+            check_size(said, options.get(name, 1))
 
 
 def pipeline(
@@ -158,7 +190,7 @@ def pipeline(
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
-    model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device)
+    model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
     task, preparer = ability_of(model, str(folder)), preparer_of(model, folder)
     choice, note = EngineChoice(model, engine), ""
     if isinstance(preparer, ImagePreparer):
@@ -191,3 +223,15 @@ def check_inputs(inputs: Any, task: str) -> None:
         )
         if not fits:
             raise InputError(f"input {i} is {given!r:.60}: expected {one}")
+
+
+def check_texts(inputs: Sequence[str | tuple[str, str]], task: str, rules: TextRules) -> None:
+    """What the training refuses: an empty text, a pair where it had single texts. A decoder may begin with nothing."""
+    for number, given in enumerate(inputs):
+        parts = (given,) if isinstance(given, str) else given
+        for part in parts:
+            check_characters(part, f"input {number}")
+        if task != "lm" and not all(part.strip() for part in parts):
+            raise InputError(f"input {number} is empty: expected at least a word. Leave it out")
+        if task == "classify":
+            check_parts(len(parts), f"input {number}", rules)

@@ -8,6 +8,7 @@ prepared.run(model), prepared.lines["encoder"].names
 from pathlib import Path
 
 from glassformer.checkpoints.preparation import read_preparation
+from glassformer.checkpoints.run import read_text_rules
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.predict.embed import MEAN, read_recipe
@@ -47,7 +48,10 @@ def preparer_of(model: Transformer, folder: Path) -> Preparer:
         return SeriesPreparer(model, read_scale(folder))
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.config.vocab_size or 0)
-    return TextPreparer(model, tokenizer, ability_of(model, str(folder)), recipe=read_recipe(folder) or MEAN)
+    return TextPreparer(
+        model, tokenizer, ability_of(model, str(folder)), recipe=read_recipe(folder) or MEAN,
+        rules=read_text_rules(folder),
+    )  # fmt: skip
 
 
 def text_preparer(model: Transformer, tokenizer: Tokenizer) -> TextPreparer:

@@ -47,6 +47,7 @@ class Window:
     names: tuple[str, ...]  # of the channels
     times: tuple[str, str]  # of the first value and of the last
     patches: list[tuple[int, int]]  # the values of each token, from and to (not included)
+    notes: tuple[str, ...] = ()  # what was decided in reading it
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Prepared:
     window: Window | None = None
     unscale: Callable[[Any], Any] | None = None  # from what the model forecasts to the values of the input
     encodes: bool = False  # the answer is the encoder's: a decoder is not asked
+    notes: tuple[str, ...] = ()  # what a person must know of how the input was read: cut, or partly unknown
 
     def run(self, model: Transformer) -> Output:
         if self.encodes:

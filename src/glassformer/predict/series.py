@@ -1,14 +1,13 @@
 """Series for a model that says how they go on, or what they are: values -> windows -> answers.
 
-A run keeps beside its model what its channels are called and how they were scaled in training (`series.json`). Where
-that is there, a series is brought to this scale and its forecast back.
+A run keeps beside its model what its channels are called, how they were scaled in training, and how its file was read
+(`series.json`). Where that is there, a file is read alike, brought to this scale, and its forecast back.
 """
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from glassformer.checkpoints.run import is_run, read_record
 from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
-from glassformer.data.series import Fill, Scaler, Series, Times, Values, read_series, step_times
+from glassformer.data.columns.calendar import Frequency, times_after
+from glassformer.data.columns.numbers import Decimal
+from glassformer.data.series import ANY, Fill, Scaler, Series, SeriesFormat, Values, read_series
 from glassformer.errors import InputError
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.io import read_json
@@ -32,10 +34,12 @@ LARGEST = 1e15  # its square, which a deviation is made of, is still a number of
 
 @dataclass(frozen=True)
 class Scale:
-    """The channels that a model was trained on, and their scale."""
+    """The channels that a model was trained on, their scale, and how their file was read."""
 
     names: tuple[str, ...]
     scaler: Scaler
+    format: SeriesFormat = ANY
+    frequency: Frequency | None = None
 
 
 def read_scale(folder: Path) -> Scale | None:
@@ -50,7 +54,50 @@ def read_scale(folder: Path) -> Scale | None:
         raise InputError(f"{file} cannot be used ({error}): expected names, mean and deviation, each a list") from None
     if not mean.shape == deviation.shape == (len(names),) or not (deviation > 0).all():
         raise InputError(f"{file}: expected a mean and a deviation above 0 for each of the {len(names)} names")
-    return Scale(names, Scaler(mean, deviation))
+    return Scale(names, Scaler(mean, deviation), read_format(folder, values, names), frequency_in(values))
+
+
+def read_format(folder: Path, values: Mapping[str, Any], names: tuple[str, ...]) -> SeriesFormat:
+    """How a run read its file. An older one kept what it was told only, and took a missing weekend for a gap."""
+    kept = values.get("format", {})
+    if "format" not in values and is_run(folder):
+        told = read_record(folder)["settings"]
+        fill = None if told.get("fill") == "none" else told.get("fill")
+        kept = {"fill": fill, "cut": told.get("cut", False), "calendar": "every-day"}
+    if not isinstance(kept, Mapping):
+        raise InputError(f"{folder / SCALE}: the format is {kept!r:.60}, expected fields such as fill and dates")
+    known = {name: kept[name] for name in ANY.to_dict() if name in kept}
+    try:
+        return SeriesFormat(columns=names, remembered=True, **known)
+    except InputError as error:
+        raise InputError(f"{folder / SCALE} cannot be used: {error}") from None
+
+
+def frequency_in(values: Mapping[str, Any]) -> Frequency | None:
+    kept = values.get("frequency")
+    is_known = isinstance(kept, Mapping) and {"count", "unit"} <= set(kept)
+    return Frequency(int(kept["count"]), kept["unit"]) if is_known and kept else None
+
+
+def read_as_trained(
+    path: Path,
+    scale: Scale | None,
+    *,
+    fill: Fill | None = None,
+    date_format: str | None = None,
+    decimal: Decimal | None = None,
+) -> Series:
+    """A file as the training read its own: its channels, dates, numbers and calendar, its gaps filled alike."""
+    form = SeriesFormat(remembered=True) if scale is None else scale.format
+    form = replace(form, date_format=date_format or form.date_format, decimal=decimal or form.decimal)
+    series = of_training(read_series(path, form, fill=fill), scale)
+    notes = [*series.notes]
+    if series.filled:
+        told = "" if fill else ", as in training"
+        notes.append(f"{series.filled:,} missing values were filled (--fill {fill or form.fill}{told})")
+    if scale is not None and scale.frequency not in (None, series.frequency):
+        notes.append(f"the rows are {series.frequency} apart, and those of the training {scale.frequency}")
+    return replace(series, notes=tuple(notes))
 
 
 class SeriesPreparer:
@@ -62,37 +109,44 @@ class SeriesPreparer:
         self.model, self.scale = model, scale
 
     def prepare(
-        self, given: Series | ArrayLike | str | Path, *, fill: Fill | None = None, name: str | None = None
+        self,
+        given: Series | ArrayLike | str | Path,
+        *,
+        fill: Fill | None = None,
+        date_format: str | None = None,
+        decimal: Decimal | None = None,
+        name: str | None = None,
     ) -> Prepared:
         """The last window of a file, of a `Series`, or of values (time, channels) or (time)."""
         config = self.model.config.series
         assert config is not None
-        values, names, times = self.read(given, fill)
+        if isinstance(given, str | Path):
+            name = Path(given).name if name is None else name
+            given = read_as_trained(Path(given), self.scale, fill=fill, date_format=date_format, decimal=decimal)
+        elif fill is not None:
+            raise InputError("fill is for a file: values that are given as they are have nothing missing")
+        values, names, times = self.read(given)
         scaler = self.scaler_for(values, names)
         past = last_window(self.model, values, scaler)  # (1, L, C)
         patches = patches_of(config)
         shown = names or tuple(f"channel {number}" for number in range(values.shape[1]))
-        window = Window(values[-config.length :], shown, (times[-config.length], times[-1]), patches)
+        notes = given.notes if isinstance(given, Series) else ()
+        window = Window(values[-config.length :], shown, (times[-config.length], times[-1]), patches, notes)
         tokens = plain([f"{first}–{end - 1}" for first, end in patches])
         return Prepared(
             {"past_values": past},
             {"encoder": Line(tokens, prompt=len(tokens))},
-            name=name if name is not None else Path(str(given)).name if isinstance(given, str | Path) else "",
+            name=name or "",
             window=window,
             unscale=None if scaler is None else scaler.unscale,
         )
 
-    def read(
-        self, given: Series | ArrayLike | str | Path, fill: Fill | None
-    ) -> tuple[Values, tuple[str, ...], Sequence[str]]:
+    def read(self, given: Series | ArrayLike) -> tuple[Values, tuple[str, ...], Sequence[str]]:
         """The values, the names of the channels (none where nobody says), and the times."""
-        series = read_series(Path(given), fill=fill) if isinstance(given, str | Path) else given
-        if isinstance(series, Series):
-            series = of_training(series, self.scale)
+        if isinstance(given, Series):
+            series = of_training(given, self.scale)
             return series.values, series.names, [str(time).replace("T", " ") for time in series.times]
-        if fill is not None:
-            raise InputError("fill is for a file: values that are given as they are have nothing missing")
-        values, scale = as_values(series), self.scale
+        values, scale = as_values(given), self.scale
         names = scale.names if scale is not None and len(scale.names) == values.shape[1] else ()
         return values, names, [str(number) for number in range(len(values))]
 
@@ -122,10 +176,16 @@ def patches_of(config: SeriesConfig) -> list[tuple[int, int]]:
 
 @torch.no_grad()
 def forecast(
-    model: Transformer, scale: Scale | None, given: Series | ArrayLike | str | Path, *, fill: Fill | None = None
+    model: Transformer,
+    scale: Scale | None,
+    given: Series | ArrayLike | str | Path,
+    *,
+    fill: Fill | None = None,
+    date_format: str | None = None,
+    decimal: Decimal | None = None,
 ) -> Values:
     """How a series goes on: (horizon, channels). It is a file, a `Series`, or values (time, channels) or (time)."""
-    prepared = SeriesPreparer(model, scale).prepare(given, fill=fill)
+    prepared = SeriesPreparer(model, scale).prepare(given, fill=fill, date_format=date_format, decimal=decimal)
     logits = prepared.run(model).logits
     assert logits is not None
     return future_of(prepared, logits)
@@ -153,7 +213,7 @@ def of_training(series: Series, scale: Scale | None) -> Series:
     if scale is None or not set(scale.names) <= set(series.names):
         return series
     places = [series.names.index(name) for name in scale.names]
-    return Series(scale.names, series.times, series.values[:, places], series.frequency)
+    return replace(series, names=scale.names, values=series.values[:, places])
 
 
 def last_window(model: Transformer, values: Values, scaler: Scaler | None) -> Tensor:
@@ -178,9 +238,14 @@ def check_values(model: Transformer, values: Values) -> None:
         )
     if config.channels not in (None, values.shape[1]):
         raise InputError(f"the series has {values.shape[1]} channels: expected {config.channels}")
-    wrong = np.argwhere(~(np.abs(values[-config.length :]) <= LARGEST))
+    check_numbers(values, start=len(values) - config.length)
+
+
+def check_numbers(values: Values, *, start: int = 0) -> None:
+    """Refuses what a model cannot compute with, from a row on."""
+    wrong = np.argwhere(~(np.abs(values[start:]) <= LARGEST))
     if len(wrong):
-        row, channel = len(values) - config.length + int(wrong[0][0]), int(wrong[0][1])
+        row, channel = start + int(wrong[0][0]), int(wrong[0][1])
         value = values[row, channel]
         if np.isnan(value):
             raise InputError(f"the series has {value} at row {row}: expected numbers only")
@@ -218,8 +283,7 @@ def classify_series(
 
 def following_times(series: Series, count: int) -> list[str]:
     """The times after the last one, at the same steps; without a time of day where all are at midnight."""
-    last: datetime = series.times[-1].astype("datetime64[s]").item()
-    times: Times = step_times(last, series.frequency, count + 1)[1:]
+    times = times_after(series.times, series.frequency, count)
     whole_days = bool((times == times.astype("datetime64[D]")).all())
     shown = np.datetime_as_string(times.astype("datetime64[D]" if whole_days else "datetime64[s]"))
     return [str(time).replace("T", " ") for time in shown]

@@ -1,25 +1,33 @@
 """Texts as a model with a tokenizer takes them: to be judged, gone on with, or translated."""
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
-from glassformer.predict.calls import arguments_of, check_length, least, split_pair
+from glassformer.predict.calls import arguments_of, check_characters, check_length, least, limit_of, split_pair
 from glassformer.predict.embed import MEAN, Recipe
 from glassformer.predict.prepared import Line, Prepared
 from glassformer.predict.writing import NEW_TOKENS, begin_in, make_generator, write
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.token_texts import TokenTexts, name_of
+from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown, unknown_of
 
 
 class TextPreparer:
-    """Texts for a model with a tokenizer. `limit` is what a caller takes at the most, beside what the model can."""
+    """Texts for a model with a tokenizer, treated by the `rules` of its training.
+
+    `limit` is what a caller takes at the most, beside what the model can. What a person must know of how a text was
+    read is said on standard error if `aloud`.
+    """
 
     kind = "text"
 
@@ -30,22 +38,25 @@ class TextPreparer:
         ability: str,
         *,
         recipe: Recipe = MEAN,
+        rules: TextRules = NO_RULES,
         source_language: str | None = None,
         target_language: str | None = None,
         limit: int | None = None,
+        aloud: bool = True,
     ) -> None:
         self.model, self.tokenizer, self.ability, self.recipe = model, tokenizer, ability, recipe
+        self.rules, self.aloud, self.trained = rules, aloud, limit_of(model, rules)
         self.languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}
         self.source_texts = TokenTexts(tokenizer.backend)
         self.target_texts = TokenTexts(tokenizer.target or tokenizer.backend)
-        reads = model.config.encoder or model.config.last_stack
-        self.limit = least(reads.room, recipe.max_length, limit)  # tokens of a text
+        self.limit = least(self.trained.tokens, recipe.max_length, limit)  # tokens of a text
         self.room = least(model.config.last_stack.room, limit)  # tokens of what a decoder reads
 
     def limited(self, limit: int, **languages: str | None) -> "TextPreparer":
-        """The same for a caller who takes texts of at most so many tokens, in these languages."""
+        """The same for a caller who takes texts of at most so many tokens, in these languages, and shows the notes."""
         return TextPreparer(
-            self.model, self.tokenizer, self.ability, recipe=self.recipe, limit=limit, **languages
+            self.model, self.tokenizer, self.ability, recipe=self.recipe, rules=self.rules, limit=limit, aloud=False,
+            **languages,
         )  # fmt: skip
 
     def prepare(
@@ -66,29 +77,59 @@ class TextPreparer:
         """
         if not text.strip():
             raise InputError("the text is empty: write at least a word")
+        check_characters(text, "the text")
         self.check_choices(target, continued)
-        encoded = self.encode(text, whole)
-        check_length(encoded.input_ids.shape[1], self.limit)
+        encoded, notes = self.read(text, whole)
         if self.ability == "lm":
-            return self.prompt(text, encoded, list(continued or ()), new_tokens)
-        if self.ability == "translate":
-            return self.translation(text, encoded, target, continued)
-        return self.judged(text, encoded, whole)
+            prepared = self.prompt(text, encoded, list(continued or ()), new_tokens)
+        elif self.ability == "translate":
+            prepared = self.translation(text, encoded, target, continued)
+        else:
+            prepared = self.judged(text, encoded, whole)
+        return replace(prepared, notes=notes)
+
+    def read(self, text: str, whole: bool) -> tuple[Encoded, tuple[str, ...]]:
+        """A text as ids, cut if the training cut its texts; and what a person must know of it."""
+        parts, cut = self.parts_of(text, whole), ""
+        encoded = self.encode(text, parts)
+        length = encoded.input_ids.shape[1]
+        if self.trained.cuts and self.trained.exceeded(length):
+            encoded = self.encode(text, parts, self.trained.tokens)
+            cut = f"the text has {length:,} tokens: only {self.trained.tokens:,} were read, as in training"
+        check_length(encoded.input_ids.shape[1], self.limit)
+        unknown = unknown_of(self.tokenizer, encoded, parts[:1], parts[1:] or None)
+        check_mostly_known(self.tokenizer, unknown, ["the text"])
+        notes = tuple(filter(None, (cut, Tally(unknown).sentence())))
+        if self.aloud:
+            for note in notes:
+                print(note, file=sys.stderr)
+        return encoded, notes
+
+    def unknown(self, inputs: Sequence[str | tuple[str, str]]) -> list[Unknown]:
+        """What the vocabulary lacks of each input; one that is mostly unknown is refused if the tokenizer may be
+        wrong."""
+        first = [given if isinstance(given, str) else given[0] for given in inputs]
+        second = [given[1] for given in inputs if not isinstance(given, str)]
+        if second and len(second) < len(first):
+            return []  # texts and pairs together: refused where they are read
+        if self.ability == "embed":
+            first = list(map(self.recipe.written, first))
+        found = find_unknown(self.tokenizer, first, second or None)
+        check_mostly_known(self.tokenizer, found, [f"text {number}" for number in range(len(inputs))])
+        return found
 
     def check_choices(self, target: str | None, continued: Sequence[int] | None) -> None:
         if self.ability not in ("lm", "translate"):
-            for name, given in (("continued", continued), ("target", target)):
+            for name, given in (("a continuation", continued), ("a target", target)):
                 if given is not None:
-                    raise InputError(f"{name!r} was given to a model that writes no text: leave it out")
+                    raise InputError(f"{name} was given to a model that writes no text: leave it out")
         if self.ability == "lm" and target is not None:
-            raise InputError("'target' was given to a model that does not translate: write it behind the text")
+            raise InputError("a target was given to a model that does not translate: write it behind the text")
         if target is not None and continued is not None:
             raise InputError("target and continued were both given: choose one")
 
-    def encode(self, text: str, whole: bool) -> Encoded:
-        parts = self.parts_of(text, whole)
-        pair = [parts[1]] if len(parts) == 2 else None
-        encoded = self.tokenizer.encode([parts[0]], pair, **self.languages)
+    def encode(self, text: str, parts: Sequence[str], most: int | None = None) -> Encoded:
+        encoded = self.tokenizer.encode(parts[:1], parts[1:] or None, max_length=most, **self.languages)
         if not encoded.input_ids.shape[1]:
             raise InputError(f"the text {text[:40]!r} has no token in this vocabulary: write at least a word")
         return encoded
@@ -98,7 +139,7 @@ class TextPreparer:
         if self.ability == "embed":
             return [self.recipe.written(text)]
         if self.ability == "classify":
-            return split_pair(text, "the text")
+            return split_pair(text, "the text", self.rules)
         if self.ability != "answer":
             return [text]
         parts = text.split("\t" if "\t" in text else "\n", 1)
@@ -112,7 +153,7 @@ class TextPreparer:
         return {name: value for name, value in named.items() if name != "attention_mask"}
 
     def line(self, encoded: Encoded, text: str) -> Line:
-        whole = self.ability not in ("answer", "classify", "embed")  # else offsets may count in another text
+        whole = self.ability != "embed" and not (encoded.sequence_ids == 1).any()  # else offsets count in another text
         places = [tuple(pair) for pair in encoded.offsets[0].tolist()] if whole else []
         ids = encoded.input_ids[0].tolist()
         return Line(self.source_texts.describe_all(ids, text, places), prompt=len(ids))

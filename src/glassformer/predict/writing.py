@@ -11,7 +11,7 @@ from glassformer.errors import InputError
 from glassformer.generation import generate
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.generation.engine import Engine
-from glassformer.predict.calls import BATCH, arguments_of, check_batch, encode
+from glassformer.predict.calls import BATCH, NO_LIMIT, Limit, arguments_of, check_batch, encode, tell_beyond
 from glassformer.text import Encoded, Tokenizer
 
 NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
@@ -26,29 +26,37 @@ def translate(
     source_language: str | None = None,
     target_language: str | None = None,
     generation: GenerationOptions = AS_THE_MODEL,
+    limit: Limit = NO_LIMIT,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int = BATCH,
     longest: Callable[[int], int] | None = None,
     engine: Engine | None = None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
     """What the decoder writes for each text.
 
     `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
-    An `engine` of the model generates in its place.
+    An `engine` of the model generates in its place. `tell` is called after each batch with the number of its texts.
     """
     check_batch(texts)
     languages = {"source_language": source_language, "target_language": target_language}
     begin = begin_in(model, tokenizer, target_language)
     generator = make_generator(model, generation.seed)
+    lengths = [len(row) for row in tokenizer.rows(texts)]
+    for number, length in enumerate(lengths):
+        limit.check(length, f"text {number}")
+    limit.tell(sum(map(limit.exceeded, lengths)), len(texts))
+    cut = limit.tokens if limit.cuts else None
 
     def run(numbers: Sequence[int]) -> list[str]:
-        encoded = encode(tokenizer, [texts[i] for i in numbers], **languages)
+        encoded = encode(tokenizer, [texts[i] for i in numbers], max_length=cut, **languages)
         most = generation.max_new_tokens if longest is None else longest(encoded.input_ids.shape[1])
         options = generation.replace(max_new_tokens=most)
         rows = write(model, tokenizer, encoded, 1, generator, options, begin, engine)
+        tell(len(numbers))
         return tokenizer.decode_batch(rows)
 
-    lengths = [len(row) for row in tokenizer.rows(texts)]
+    lengths = [length if cut is None else min(length, cut) for length in lengths]
     return map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
 
 
@@ -67,8 +75,7 @@ def begin_in(model: Transformer, tokenizer: Tokenizer, language: str | None) -> 
             return {}
         some = ", ".join(list(tokenizer.languages)[:5])
         raise InputError(
-            f"this model writes in {len(known)} languages, such as {some}: name one with target_language "
-            "(--target-language)"
+            f"this model writes in {len(known)} languages, such as {some}: name one with --target-language"
         )
     begins = start is None or start in known
     return {"decoder_start_token_id" if begins else "forced_bos_token_id": tokenizer.language_id(language)}
@@ -100,6 +107,7 @@ def complete(
         return [continuation(tokenizer, row, length, encoded.attention_mask[i]) for i, row in enumerate(rows)]
 
     lengths = [len(row) for row in tokenizer.ids_batch(prompts, add_special=not chat)]
+    tell_beyond(model, lengths)
     answers = map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
     return [answer.strip() for answer in answers] if chat else answers
 

@@ -2,17 +2,18 @@
 
 A page of another site must neither read nor steer it, so the Host header has to name this machine and our port, and a
 POST has to be JSON from our own page. Every request is bounded in size and time, connections in number; an
-error is one sentence as JSON.
+error is one sentence as JSON. When all places are taken, the client that has kept us waiting longest loses its own.
 """
 
 import io
 import json
+import socket
 import sys
 from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Semaphore
+from threading import Lock, Semaphore
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -30,6 +31,7 @@ MOST_DISCARDED = 64 * 2**20  # of a body that is too large
 MOST_CONNECTIONS = 64
 IDLE = 30.0  # seconds that a connection may be silent, or an answer wait to be taken
 WHOLE = 30.0  # seconds from the first byte of a request to its last
+LEAVING = 1.0  # seconds that a connection may take to end, when another needs its place
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; object-src 'none'; "
@@ -61,11 +63,13 @@ class Server(ThreadingHTTPServer):
     def __init__(self, session: Session, port: int) -> None:
         self.session, self.routes = session, Routes(session)
         self.places = Semaphore(MOST_CONNECTIONS)
+        self.waiting = dict[socket.socket, None]()  # connections that keep us waiting, the longest first
+        self.lock = Lock()
         super().__init__((LOOPBACK, port), Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """A thread for each connection, and not for more than there are places."""
-        if not self.places.acquire(blocking=False):
+        if not self.places.acquire(blocking=False) and not self.free_a_place():
             self.shutdown_request(request)
             return
         try:
@@ -79,6 +83,27 @@ class Server(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self.places.release()
+
+    def wait_for(self, connection: socket.socket) -> None:
+        """The next thing to happen is up to the client: to send a request, or to take an answer."""
+        with self.lock:
+            self.waiting.pop(connection, None)
+            self.waiting[connection] = None
+
+    def stop_waiting_for(self, connection: socket.socket) -> None:
+        with self.lock:
+            self.waiting.pop(connection, None)
+
+    def free_a_place(self) -> bool:
+        """Hangs up on the client that has kept us waiting longest. False if all the others are being answered."""
+        with self.lock:
+            slowest = next(iter(self.waiting), None)
+            if slowest is None:
+                return False
+            del self.waiting[slowest]
+            with suppress(OSError):
+                slowest.shutdown(socket.SHUT_RDWR)
+        return self.places.acquire(timeout=LEAVING)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever hangs up in the middle is no news; all else is one line."""
@@ -110,7 +135,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         self.arriving.renew()
+        self.server.wait_for(self.connection)
         super().handle_one_request()
+
+    def finish(self) -> None:
+        self.server.stop_waiting_for(self.connection)
+        super().finish()
 
     def do_GET(self) -> None:
         self.answer(self.read)
@@ -149,6 +179,7 @@ class Handler(BaseHTTPRequestHandler):
             raise RefusedError(421, f"this server answers to {self.server.address} only: open that address")
 
     def read(self) -> None:
+        self.server.stop_waiting_for(self.connection)
         if len(self.path) > 4096:
             raise RefusedError(414, "the address is too long: expected at most 4,096 characters")
         try:
@@ -174,6 +205,7 @@ class Handler(BaseHTTPRequestHandler):
     def posted(self) -> None:
         self.check_origin()
         body = self.body()
+        self.server.stop_waiting_for(self.connection)
         if self.path != "/api/view":
             raise GoneError("there is nothing to post to but /api/view")
         try:
@@ -256,6 +288,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.connection.settimeout(self.timeout)
+        self.server.wait_for(self.connection)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)

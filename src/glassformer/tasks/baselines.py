@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from glassformer.data.pairs import Pair
 from glassformer.data.series import Windows
 from glassformer.errors import InputError
+from glassformer.training.waiting import Follow
 
 CHUNK = 512  # windows at a time, so that memory does not grow with their number
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of a regression's regularisation, the inverse
+SILENT = Follow()
 
 
 @dataclass(frozen=True)
@@ -33,23 +36,31 @@ class ForecastScore:
     mae: float
     windows: int
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        return {"mse": self.mse, "mae": self.mae}
 
-def seasonal_naive(test: Windows, period: int) -> ForecastScore:
+
+def seasonal_naive(
+    test: Windows, period: int, numbers: Sequence[int] | None = None, follow: Follow = SILENT
+) -> ForecastScore:
     """The last season again: yesterday's hours with period 24, last week's with 168."""
     if not 1 <= period <= test.length:
         raise InputError(f"period {period}: expected 1 to {test.length}, the rows that are looked back on")
     last = test.length - period + np.arange(test.horizon) % period
-    return score_forecasts(test, ((past[:, last], future) for past, future in chunks(test)))
+    return score_forecasts(((past[:, last], future) for past, future in chunks(test, numbers, follow)))
 
 
-def linear_forecast(train: Windows, test: Windows, ridge: float = 1.0) -> ForecastScore:
+def linear_forecast(
+    train: Windows, test: Windows, ridge: float = 1.0, numbers: Sequence[int] | None = None, follow: Follow = SILENT
+) -> ForecastScore:
     """future = W past + b, fitted by least squares with a ridge, one W for all series (as in Zeng et al., 2023).
 
     Every window is first brought to mean 0 and deviation 1 by its past, and the forecast back again.
     """
     size = train.length + 1  # a constant 1 is the last input; its weight is b
     inputs, outputs = np.zeros((size, size)), np.zeros((size, train.horizon))
-    for past, future in chunks(train):
+    for past, future in chunks(train, None, follow):
         mean, deviation = instance_statistics(past)
         x = with_constant((past - mean) / deviation)  # (N, C, L+1)
         y = ((future - mean) / deviation).swapaxes(1, 2)  # (N, C, H)
@@ -61,19 +72,22 @@ def linear_forecast(train: Windows, test: Windows, ridge: float = 1.0) -> Foreca
     weights = np.linalg.solve(inputs + penalty, outputs)  # (L+1, H)
 
     def forecasts() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        for past, future in chunks(test):
+        for past, future in chunks(test, numbers, follow):
             mean, deviation = instance_statistics(past)
             scaled = with_constant((past - mean) / deviation) @ weights  # (N, C, H)
             yield scaled.swapaxes(1, 2) * deviation + mean, future
 
-    return score_forecasts(test, forecasts())
+    return score_forecasts(forecasts())
 
 
-def chunks(windows: Windows) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Past (N, L, C) and future (N, H, C) of some windows at a time."""
+def chunks(
+    windows: Windows, numbers: Sequence[int] | None, follow: Follow
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Past (N, L, C) and future (N, H, C) of some windows at a time: of all, or of those of these numbers."""
     every = windows.all()
-    for start in range(0, len(every), CHUNK):
-        both = every[start : start + CHUNK].astype(np.float64)
+    chosen = np.arange(len(every)) if numbers is None else np.array(numbers)
+    for start in follow(range(0, len(chosen), CHUNK)):
+        both = every[chosen[start : start + CHUNK]].astype(np.float64)
         yield both[:, : windows.length], both[:, windows.length :]
 
 
@@ -86,14 +100,14 @@ def with_constant(past: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([rows, np.ones((*rows.shape[:2], 1))], axis=2)  # (N, C, L+1)
 
 
-def score_forecasts(
-    test: Windows, forecasts: Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]
-) -> ForecastScore:
+def score_forecasts(forecasts: Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> ForecastScore:
     squared = absolute = count = 0.0
+    windows = 0
     for forecast, future in forecasts:
         error = forecast - future
         squared, absolute, count = squared + (error**2).sum(), absolute + np.abs(error).sum(), count + error.size
-    return ForecastScore(float(squared / count), float(absolute / count), len(test))
+        windows += len(error)
+    return ForecastScore(float(squared / count), float(absolute / count), windows)
 
 
 def majority_class(train: Sequence[Hashable], test: Sequence[Hashable]) -> float:
@@ -102,7 +116,9 @@ def majority_class(train: Sequence[Hashable], test: Sequence[Hashable]) -> float
     return sum(label == guess for label in test) / len(test)
 
 
-def bag_of_words(train: Sequence[tuple[str, str]], test: Sequence[tuple[str, str]], longest: int = 1) -> float:
+def bag_of_words(
+    train: Sequence[tuple[str, str]], test: Sequence[tuple[str, str]], follow: Follow = SILENT, longest: int = 1
+) -> float:
     """Accuracy of a logistic regression on tf-idf weights, which knows the words of a text but not their order.
 
     Its regularisation is chosen by cross-validation. `longest=2` adds pairs of neighbouring words.
@@ -110,19 +126,24 @@ def bag_of_words(train: Sequence[tuple[str, str]], test: Sequence[tuple[str, str
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
-        from sklearn.model_selection import GridSearchCV
+        from sklearn.model_selection import StratifiedKFold
         from sklearn.pipeline import Pipeline
     except ImportError:
         raise InputError("a bag of words needs scikit-learn: pip install 'glassformer[vision]'") from None
     words = TfidfVectorizer(token_pattern=r"\w+", ngram_range=(1, longest))
     model = Pipeline([("words", words), ("regression", LogisticRegression(max_iter=1000))])
-    texts, labels = zip(*train, strict=True)
+    texts, labels = (np.array(column, dtype=object) for column in zip(*train, strict=True))
     rarest = min(Counter(labels).values())
     if rarest < 3:
         raise InputError(f"a label has {rarest} training examples: cross-validation needs at least 3 of each")
-    search = GridSearchCV(model, {"regression__C": [0.1, 0.3, 1.0, 3.0, 10.0]}, cv=3).fit(texts, labels)
+    trials = [(c, *fold) for c in STRENGTHS for fold in StratifiedKFold(3).split(texts, labels)]
+    reached: dict[float, float] = defaultdict(float)
+    for c, known, asked in follow(trials):
+        model.set_params(regression__C=c).fit(texts[known], labels[known])
+        reached[c] += model.score(texts[asked], labels[asked]) / 3
+    model.set_params(regression__C=max(reached, key=reached.__getitem__)).fit(texts, labels)
     test_texts, test_labels = zip(*test, strict=True)
-    return float(search.score(test_texts, test_labels))
+    return float(model.score(test_texts, test_labels))
 
 
 @dataclass(frozen=True)
@@ -143,7 +164,7 @@ def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], v
     return TokenScore(sum(token == guess for token in masked) / len(masked), exp(loss))
 
 
-def nearest_source(train: Sequence[Pair], test: Sequence[Pair]) -> list[str]:
+def nearest_source(train: Sequence[Pair], test: Sequence[Pair], follow: Follow = SILENT) -> list[str]:
     """The translation of the training source that is most alike: 2 |A and B| / (|A| + |B|) of their letter triples."""
     found: dict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(train):
@@ -152,7 +173,7 @@ def nearest_source(train: Sequence[Pair], test: Sequence[Pair]) -> list[str]:
     places = {triple: np.array(indices) for triple, indices in found.items()}
     sizes = np.array([len(triples(pair.source)) for pair in train])
     guesses = []
-    for pair in test:
+    for pair in follow(test):
         wanted, shared = triples(pair.source), np.zeros(len(train))
         for triple in wanted & places.keys():
             shared[places[triple]] += 1

@@ -4,8 +4,9 @@ What is read is on the page `readers.py`, the loss and the scores on `classes.py
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -150,18 +151,24 @@ class Classify(ClassTask):
         """The logits of all examples in their order, (N, C), and their labels."""
         encoded = self.reader.encode(examples)
 
-        def run(numbers: Sequence[int]) -> Tensor:
-            batch = self.reader.batch([encoded[i] for i in numbers])
-            found = self.model(**{name: value.to(self.model.device) for name, value in batch.items()}).logits
-            return found.float().cpu()
-
         lengths = [self.reader.length(example) for example in encoded]
-        logits = map_batches(lengths, run, self.settings.batch_tokens)
+        with self.follow.counted(sum(lengths)) as tell:
+
+            def run(numbers: Sequence[int]) -> Tensor:
+                batch = self.reader.batch([encoded[i] for i in numbers])
+                found = self.model(**{name: value.to(self.model.device) for name, value in batch.items()}).logits
+                tell(sum(lengths[i] for i in numbers))
+                return found.float().cpu()
+
+            logits = map_batches(lengths, run, self.settings.batch_tokens)
         return torch.stack(logits), self.as_targets(examples)
 
-    def validate(self) -> dict[str, float]:
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len((self.test if split == "test" else None) or self.valid or ())
+
+    def validate(self, most: int | None = None) -> dict[str, float]:
         assert self.valid is not None
-        return self.measure_quickly(*self.answer(self.valid))
+        return self.measure_quickly(*self.answer(chosen(self.valid, spread(len(self.valid), most))))
 
     @property
     def judged(self) -> Examples[Any]:
@@ -173,14 +180,16 @@ class Classify(ClassTask):
         return Work(reads=sum(self.reader.length(example) for example in self.reader.encode(self.judged)))
 
     def score_some(self, most: int) -> Scores:
-        judged, rows = self.judged, spread(len(self.judged), most)
-        some = Examples([judged[row] for row in rows], path=judged.path, lines=[judged.lines[row] for row in rows])
+        some = chosen(self.judged, spread(len(self.judged), most))
         return Scores(metrics=self.measure(*self.answer(some)), count=len(some), unit=self.unit)
 
-    def evaluate(self) -> Scores:
-        examples = self.judged
+    def evaluate(self, most: int | None = None) -> Scores:
+        whole = self.judged
+        examples = chosen(whole, spread(len(whole), most))
         inputs = [self.reader.show(example) for example in examples]
-        return self.score(*self.answer(examples), inputs, *self.baselines(examples))
+        baselines, notes = self.baselines(examples)
+        scores = self.score(*self.answer(examples), inputs, baselines, [*self.reader.notes(examples), *notes])
+        return replace(scores, sample=self.sample_of(len(whole), len(examples)))
 
     def baselines(self, examples: Examples[Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
         """What always the same class reaches, and a count of the words; and why there is none, if so."""
@@ -188,18 +197,18 @@ class Classify(ClassTask):
             return {}, []
         before, truths = ([example.labels[0] for example in some] for some in (self.train, examples))
         found = {"always the most frequent class": {"accuracy": majority_class(before, truths)}}
-        if self.settings.reads == "text" and len(self.train) <= COUNTED:
-            known, asked = (
-                [(self.reader.show(example), example.labels[0]) for example in some] for some in (self.train, examples)
-            )
-            try:
-                found["bag of words, logistic regression"] = {"accuracy": bag_of_words(known, asked)}
-            except InputError as error:
-                return found, [f"no bag of words to compare with: {error}"]
-        return found, []
+        if self.settings.reads != "text" or len(self.train) > COUNTED:
+            return found, []
+        known, asked = (
+            [(self.reader.show(example), example.labels[0]) for example in some] for some in (self.train, examples)
+        )
+        words = {"bag of words, logistic regression": lambda: {"accuracy": bag_of_words(known, asked, self.follow)}}
+        counted, notes = self.compared(words)
+        return found | counted, notes
 
     def record(self) -> dict[str, Any]:
-        return {"classes": self.names}
+        texts = {"texts": len(self.train[0].texts)} if self.train and self.settings.reads == "text" else {}
+        return {"classes": self.names, **texts}
 
     def try_next(self, out: Path) -> list[list[str]]:
         example = next(iter(self.test or self.valid or ()))

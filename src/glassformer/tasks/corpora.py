@@ -155,6 +155,12 @@ def cut(corpus: Corpus, starts: Numbers, length: int) -> tuple[Numbers, Numbers]
     return corpus.tokens[positions].astype(np.int64), documents.astype(np.int64)
 
 
+def unknown_tokens_note(tokenizer: Tokenizer, corpus: Corpus) -> list[str]:
+    """How many of its tokens are unknown, if any is."""
+    count = 0 if tokenizer.unknown_id is None else int(np.count_nonzero(corpus.tokens == tokenizer.unknown_id))
+    return [f"{count:,} of {len(corpus):,} tokens are unknown to the vocabulary"] if count else []
+
+
 def describe_corpora(corpora: Corpora, settings: LanguageSettings) -> str:
     """A line about the text: where it is from, how much of it is for what, and what was left out."""
     origin = ", ".join(map(str, settings.data)) or "Python's documentation (no --data was given)"

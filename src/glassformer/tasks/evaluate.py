@@ -18,8 +18,7 @@ from glassformer.tasks.registry import TASKS, make_task, settings_to_judge
 from glassformer.tasks.settings import TaskSettings
 from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
 from glassformer.training.task import Scores, Task
-
-OWN_FILES = ("data", "valid", "test")
+from glassformer.training.waiting import Follow
 
 
 def evaluate(
@@ -31,14 +30,17 @@ def evaluate(
     device: str | None = None,
     num_beams: int | None = None,
     engine: Use = "auto",
+    follow: Follow | None = None,
     **changes: Any,
 ) -> Scores:
-    """The scores of a run, or of any model whose `task` is named, on `data` or on a `split` of the run's own.
+    """The scores of a run, or of any model whose `task` is named, on all of `data` or of a `split` of the run's own.
 
+    `follow` shows how far it is (`training/waiting.py`); nothing is shown without it.
     `changes` are settings of the training that are to be otherwise here, such as `text_columns`. `engine` is as in
     `gf.pipeline`: where the model is compiled, scores may differ in the sixth digit.
     """
     made = task_to_score(run, data, split=split, task=task, device=device, num_beams=num_beams, **changes)
+    made.follow = follow or made.follow
     choice = EngineChoice(made.model, engine)
     with choice.running(made.work()) as (made.model, made.engine):
         return replace(made.evaluate(), engine=choice.used)
@@ -110,14 +112,12 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
 
 
 def check_own_files(settings: TaskSettings, run: str) -> None:
-    """What a run names is meant from where it was trained; elsewhere it may not be found."""
-    for name in OWN_FILES:
-        value = getattr(settings, name, None)
-        for file in (value,) if isinstance(value, Path) else value or ():
+    for name, files in settings.files.items():
+        for file in files:
             if not file.exists():
                 raise InputError(
-                    f"{file}, which {run} was trained with as --{name}, is not there. Call eval where the training was "
-                    "called, or give files with --data"
+                    f"{file}, which {run} was trained with as --{name}, is not there. Put it back, or give files with "
+                    "--data"
                 )
 
 

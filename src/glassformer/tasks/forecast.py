@@ -4,7 +4,8 @@ Channels are forecast one by one, by the same weights (PatchTST: Nie et al., 202
 used. Scores are over every window of the held-out rows, on values scaled by the training rows, as is the custom.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,14 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from glassformer.checkpoints.run import read_record
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
+from glassformer.data.columns.calendar import WEEKDAYS
 from glassformer.data.seasons import seasons
-from glassformer.data.series import Scaler, Series, Windows, read_series, split_rows, windows
+from glassformer.data.series import Scaler, Series, SeriesFormat, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
 from glassformer.generation.choose_engine import Work
 from glassformer.io import write_json
-from glassformer.predict.series import SCALE, read_scale
+from glassformer.predict.series import SCALE, check_numbers, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.registry import TASKS
@@ -48,6 +51,7 @@ class Forecast(Task):
         path = files[0] if files else settings.data
         self.series = self.read(path)
         rows = self.series.values
+        check_numbers(rows)
         if files:
             assert settings.init_folder is not None  # what is scored is loaded
             self.scaler = self.scaler_of(settings.init_folder)
@@ -68,14 +72,32 @@ class Forecast(Task):
     def read(self, path: Path | None) -> Series:
         settings = self.settings
         if path is None:
-            return seasons()
-        series = read_series(path, fill=None if settings.fill == "none" else settings.fill, cut=settings.cut)
-        for name in settings.columns:
-            if name not in series.names:
-                raise InputError(f"{path} has no column {name!r}{nearest(name, series.names)}")
-        chosen = [series.names.index(name) for name in settings.columns or series.names]
-        names = tuple(series.names[i] for i in chosen)
-        return Series(names, series.times, series.values[:, chosen], series.frequency, series.filled, series.cut)
+            return select(seasons(), settings.columns)
+        series = read_series(path, self.format())
+        is_new = series.frequency == WEEKDAYS and settings.calendar == "auto"
+        if is_new and settings.resume and "calendar" not in read_record(settings.out)["settings"]:
+            raise InputError(
+                f"--resume: {settings.out} was begun by a version that did not know trading days. Use --calendar "
+                "every-day to go on with it as it began"
+            )
+        return series
+
+    def format(self) -> SeriesFormat:
+        """How to read the file: as the settings ask; to score a run, as it read its own."""
+        settings = self.settings
+        asked = SeriesFormat(
+            columns=settings.columns,
+            fill=None if settings.fill == "none" else settings.fill,
+            cut=settings.cut,
+            date_format=settings.date_format,
+            decimal=settings.decimal,
+            calendar=settings.calendar,
+        )
+        scale = read_scale(settings.init_folder) if settings.init_folder is not None and settings.is_judged else None
+        if scale is None:
+            return asked
+        decimal = asked.decimal or scale.format.decimal
+        return replace(scale.format, fill=asked.fill, cut=asked.cut, date_format=asked.date_format, decimal=decimal)
 
     def config(self) -> TransformerConfig:
         settings = self.settings
@@ -140,7 +162,7 @@ class Forecast(Task):
         """MSE and MAE over every window (or those of these numbers), every value and every channel."""
         squared = absolute = 0.0
         numbers = range(len(chosen)) if numbers is None else numbers
-        for start in range(0, len(numbers), JUDGED):
+        for start in self.follow(range(0, len(numbers), JUDGED)):
             batch = as_batch(chosen, numbers[start : start + JUDGED])
             apart = self.answer(batch["past_values"]) - batch["labels"]
             squared += float(apart.square().sum(dtype=torch.float64))
@@ -153,8 +175,11 @@ class Forecast(Task):
         forecast: Tensor = self.model(past_values=past.to(self.model.device)).logits.float().cpu()
         return forecast
 
-    def validate(self) -> dict[str, float]:
-        return self.errors(self.valid)
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len(self.valid if split == "valid" else self.test)
+
+    def validate(self, most: int | None = None) -> dict[str, float]:
+        return self.errors(self.valid, spread(len(self.valid), most))
 
     @property
     def judged(self) -> Windows:
@@ -168,19 +193,30 @@ class Forecast(Task):
         numbers = spread(len(self.judged), most)
         return Scores(metrics=self.errors(self.judged, numbers), count=len(numbers), unit=self.unit)
 
-    def evaluate(self) -> Scores:
-        judged = self.judged
-        reached = {f"seasonal naive, {self.settings.period}": seasonal_naive(judged, self.settings.period)}
-        if self.is_trained_on:
-            reached["linear"] = linear_forecast(self.train, judged)
+    def evaluate(self, most: int | None = None) -> Scores:
+        judged, numbers = self.judged, spread(len(self.judged), most)
+        metrics = self.errors(judged, numbers)
+        baselines, notes = self.compared(self.methods(judged, numbers))
+        which = f"every one of the {len(judged):,} windows is" if len(numbers) == len(judged) else "windows are"
+        if self.settings.is_judged:  # a training has said them before
+            notes = [*self.notes(), *notes]
         return Scores(
-            metrics=self.errors(judged),
-            count=len(judged),
+            metrics=metrics,
+            count=len(numbers),
             unit=self.unit,
-            notes=[f"every one of the {len(judged):,} windows is scored, on values scaled by the training rows"],
-            baselines={name: {"mse": score.mse, "mae": score.mae} for name, score in reached.items()},
+            notes=[f"{which} scored, on values scaled by the training rows", *notes],
+            baselines=baselines,
             curves=self.curves(),
+            sample=self.sample_of(len(judged), len(numbers)),
         )
+
+    def methods(self, judged: Windows, numbers: Sequence[int]) -> dict[str, Callable[[], dict[str, float]]]:
+        """What the model must beat, on the windows of these numbers."""
+        period, follow = min(self.settings.period, self.settings.length), self.follow
+        found = {f"seasonal naive, {period}": lambda: seasonal_naive(judged, period, numbers, follow).metrics}
+        if self.is_trained_on:
+            found["linear"] = lambda: linear_forecast(self.train, judged, numbers=numbers, follow=follow).metrics
+        return found
 
     def curves(self) -> list[Curve]:
         """Forecasts to look at: channel by channel, at places spread over the test."""
@@ -201,15 +237,25 @@ class Forecast(Task):
         origin = settings.data or "a simulated town's utilities, hour by hour (no --data was given)"
         used = sum(settings.splits) or len(series)
         unused = f", of which the last {len(series) - used:,} are not used (--splits)" if used < len(series) else ""
-        cut = f"; {series.cut:,} values outside the common span cut off (--cut)" if series.cut else ""
-        filled = f"{cut}; {series.filled:,} missing values filled (--fill {settings.fill})" if series.filled else cut
+        repaired = "".join(f"; {note}" for note in self.repairs())
+        reading = {"reading": "; ".join(series.notes)} if series.notes else {}
         return {
             "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
-            f"{series.frequency}{unused}{filled}",
+            f"{series.frequency}{unused}{repaired}",
+            **reading,
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "
             f"{len(self.valid):,} to validate, {len(self.test):,} to test",
             "model": describe_model(self.model, settings),
         }
+
+    def repairs(self) -> list[str]:
+        series, fill = self.series, self.series.format.fill
+        cut = [f"{series.cut:,} values outside the common span cut off (--cut)"] if series.cut else []
+        return cut + ([f"{series.filled:,} missing values filled (--fill {fill})"] if series.filled else [])
+
+    def notes(self) -> list[str]:
+        """What was decided and done in reading the file."""
+        return [*self.series.notes, *self.repairs()]
 
     def try_next(self, out: Path) -> list[list[str]]:
         file = str(self.settings.data or "yours.csv")
@@ -221,8 +267,18 @@ class Forecast(Task):
             "mean": self.scaler.mean.tolist(),
             "deviation": self.scaler.deviation.tolist(),
             "frequency": {"count": self.series.frequency.count, "unit": self.series.frequency.unit},
+            "format": self.series.format.to_dict(),
         }
         write_json(folder / SCALE, values)
+
+
+def select(series: Series, columns: Sequence[str]) -> Series:
+    """Some channels of the built-in series, by name."""
+    for name in columns:
+        if name not in series.names:
+            raise InputError(f"the built-in series has no channel {name!r}{nearest(name, series.names)}")
+    places = [series.names.index(name) for name in columns or series.names]
+    return replace(series, names=tuple(columns or series.names), values=series.values[:, places])
 
 
 def as_batch(chosen: Windows, examples: Sequence[int]) -> Batch:

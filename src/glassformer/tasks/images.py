@@ -1,21 +1,24 @@
 """Images: cut into patches that look at each other, and summed up in a token that names the class (ViT)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.checkpoints.config import config_and_dtype
 from glassformer.checkpoints.labels import class_names, name_classes
 from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.digits import digits
-from glassformer.data.images import BICUBIC, CHANNELS, Images, Mode, Pixels, read_images
+from glassformer.data.images import CHANNELS, Images, left_out, read_images
+from glassformer.data.pixels import BICUBIC, WHITE, Mode, Pixels
 from glassformer.data.split import split
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
@@ -46,6 +49,9 @@ class ImageClasses(ClassTask):
             raise InputError(f"{len(files)} places with images to score: expected one")
         self.place = files[0] if files else settings.data
         self.knows_classes = settings.init is not None and settings.head is None
+        self.reads: ImageConfig | None = None  # what a loaded model does
+        if settings.init_folder is not None:
+            self.reads = config_and_dtype(settings.init_folder)[0].image
         if self.knows_classes:
             self.model = make_model(settings, self.config, head="class")
         self.train, self.valid, self.test = self.judged_only(files[0]) if files else self.load()
@@ -101,9 +107,8 @@ class ImageClasses(ClassTask):
         settings = self.settings
         mode: Mode | None = "grey" if settings.grey else None
         size, mode = (settings.size, mode) if like is None else (like.size, like.mode)
-        if self.knows_classes and self.model.config.image is not None:  # it also knows what it reads
-            image = self.model.config.image
-            size, mode = size or image.size, mode or ("grey" if image.channels == 1 else "rgb")
+        if self.reads is not None:
+            size, mode = size or self.reads.size, mode or ("grey" if self.reads.channels == 1 else "rgb")
         return read_images(
             path, size=size, mode=mode, skip=settings.skip_corrupt,
             image_column=settings.image_column, label_column=settings.label_column,
@@ -112,7 +117,9 @@ class ImageClasses(ClassTask):
     def config(self) -> TransformerConfig:
         """A small ViT."""
         settings, size = self.settings, self.train.size
-        patch = settings.patch or max(1, size // 4 if size <= 16 else size // 7 if size % 7 == 0 else size // 8)
+        patch = settings.patch or choose_patch(size)
+        if size % patch:
+            raise InputError(f"--patch {patch} must divide the size of the images, {size}: change it, or give --size")
         stack = StackConfig(
             **{"dropout": 0.1, "d_ff": 4 * sizes_of(settings)["d_model"], **sizes_of(settings)},
             positions="learned", activation="gelu", norm_eps=1e-12,
@@ -136,7 +143,8 @@ class ImageClasses(ClassTask):
                 "them there with --size and --grey"
             )
         if settings.init_folder is not None:
-            return read_preparation(settings.init_folder, self.model.config)
+            loaded = read_preparation(settings.init_folder, self.model.config)
+            return loaded if settings.is_judged else replace(loaded, upright=True, background=WHITE)
         some = self.train.take(range(0, len(self.train), max(1, len(self.train) // MEANS))) / 255.0  # (N, C, Y, X)
         deviation = np.maximum(some.std(axis=(0, 2, 3)), 1e-3)
         return Preparation(
@@ -146,6 +154,7 @@ class ImageClasses(ClassTask):
             scale=1 / 255,
             mean=tuple(round(float(value), 4) for value in some.mean(axis=(0, 2, 3))),
             deviation=tuple(round(float(value), 4) for value in deviation),
+            background=WHITE,
         )
 
     def batches(self, epoch: int) -> list[list[int]]:
@@ -181,14 +190,17 @@ class ImageClasses(ClassTask):
     def judge(self, images: Images) -> tuple[Tensor, Tensor]:
         """The logits and the true classes of these images."""
         logits = []
-        for start in range(0, len(images), JUDGED):
+        for start in self.follow(range(0, len(images), JUDGED)):
             chosen = range(start, min(start + JUDGED, len(images)))
             pixels = self.as_input(images.take(chosen)).to(self.model.device)
             logits.append(self.model(pixel_values=pixels).logits.float().cpu())
         return torch.cat(logits), torch.from_numpy(images.labels)
 
-    def validate(self) -> dict[str, float]:
-        return self.measure_quickly(*self.judge(self.valid))
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len(self.valid if self.test is None or split == "valid" else self.test)
+
+    def validate(self, most: int | None = None) -> dict[str, float]:
+        return self.measure_quickly(*self.judge(sample_of(self.valid, most)))
 
     @property
     def judged(self) -> Images:
@@ -199,41 +211,84 @@ class ImageClasses(ClassTask):
         return Work(reads=len(self.judged) * self.model.config.image.num_tokens)
 
     def score_some(self, most: int) -> Scores:
-        some = self.judged.subset(spread(len(self.judged), most))
+        some = sample_of(self.judged, most)
         return Scores(metrics=self.measure(*self.judge(some)), count=len(some), unit=self.unit)
 
-    def evaluate(self) -> Scores:
-        images = self.judged
-        names = [str(file) for file in images.files] or [f"image {i}" for i in range(len(images))]
-        return self.score(*self.judge(images), names, self.baselines(images))
+    def evaluate(self, most: int | None = None) -> Scores:
+        whole, images = self.judged, sample_of(self.judged, most)
+        names = [str(file) for file in images.files] or [f"image {i}" for i in spread(len(whole), most)]
+        baselines, notes = self.baselines(images)
+        if self.settings.is_judged:  # a training has said them before
+            notes = [*self.notes(), *notes]
+        scores = self.score(*self.judge(images), names, baselines, notes)
+        return replace(scores, sample=self.sample_of(len(whole), len(images)))
 
-    def baselines(self, images: Images) -> dict[str, dict[str, float]]:
-        """Always the most frequent class; the class whose mean image is nearest."""
+    def baselines(self, images: Images) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """Always the most frequent class; the class whose mean image is nearest, unless that takes too long."""
         if not len(self.train):
-            return {}
-        some = self.train.subset(range(0, len(self.train), max(1, len(self.train) // MEANS)))
-        known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float32) for x in (some, images))
-        present = np.unique(some.labels)
-        means = np.stack([known[some.labels == label].mean(axis=0) for label in present])  # (classes, pixels)
-        distances = (means**2).sum(axis=1) - 2 * asked @ means.T  # (N, classes), up to what is the same for all
-        nearest = present[distances.argmin(axis=1)].tolist()
-        truths, count = images.labels.tolist(), len(self.names)
-        return {
-            "always the most frequent class": {"accuracy": majority_class(self.train.labels.tolist(), truths)},
-            "nearest mean image": classification_metrics(truths, nearest, count),
-        }
+            return {}, []
+        truths = images.labels.tolist()
+        always = {"accuracy": majority_class(self.train.labels.tolist(), truths)}
+        found, notes = self.compared(
+            {"nearest mean image": lambda: classification_metrics(truths, self.nearest_means(images), len(self.names))}
+        )
+        return {"always the most frequent class": always, **found}, notes
+
+    def nearest_means(self, images: Images) -> list[int]:
+        """Of each image the class whose mean image is nearest."""
+        known = self.train.subset(range(0, len(self.train), max(1, len(self.train) // MEANS)))
+        with self.follow.counted(len(known) + len(images)) as tell:
+
+            def rows(of: Images) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+                for start in range(0, len(of), JUDGED):
+                    numbers = range(start, min(start + JUDGED, len(of)))
+                    yield (
+                        of.labels[start : start + JUDGED],
+                        of.take(numbers).reshape(len(numbers), -1).astype(np.float32),
+                    )
+                    tell(len(numbers))
+
+            classes = np.eye(len(self.names), dtype=np.float64)
+            sums = np.sum([classes[labels].T @ x for labels, x in rows(known)], axis=0)  # (classes, pixels)
+            counts = np.bincount(known.labels, minlength=len(self.names))
+            present = np.flatnonzero(counts)
+            means = sums[present] / counts[present, None]
+            lengths = (means**2).sum(axis=1)  # distances are |m|^2 - 2 m x, up to what is the same for all classes
+            return [int(i) for _, x in rows(images) for i in present[(lengths - 2 * x @ means.T).argmin(axis=1)]]
 
     def describe(self) -> dict[str, str]:
         settings, size = self.settings, self.train.size
         tested = f", {len(self.test):,} to test" if self.test is not None else ""
-        skipped = {file for images in (self.train, self.valid, self.test) if images for file in images.skipped}
-        some = ", ".join(str(file) for file in sorted(skipped)[:3]) + (", ..." if len(skipped) > 3 else "")
-        left_out = f"; {len(skipped):,} that cannot be read were left out (--skip-corrupt): {some}" if skipped else ""
-        return {
+        said = {
             "data": f"{self.origin}: {len(self.train):,} images to train on, {len(self.valid):,} held out{tested}, of "
-            f"{size}x{size} pixels, {len(self.names)} classes{left_out}",
-            "model": describe_model(self.model, settings),
+            f"{size}x{size} pixels, {len(self.names)} classes",
         }
+        if notes := self.notes():
+            said["images"] = "; ".join(notes)
+        return said | {"model": describe_model(self.model, settings)}
+
+    def notes(self) -> list[str]:
+        """What was done to the files: how they came to one size and one mode, and what was left out."""
+        parts = [images for images in (self.train, self.valid, self.test) if images is not None]
+        notes = []
+        for found in {id(images.found): images.found for images in parts if images.found is not None}.values():
+            if not found.are_alike or self.train.size not in {look.width for look in found.looks}:
+                chosen = "" if self.settings.size or self.reads else " (choose with --size)"
+                side = self.train.size
+                notes.append(f"{found.sizes()} pixels are brought to {side}x{side}{chosen}: {self.resizing()}")
+            upright, background = self.preparation.upright, self.preparation.background
+            notes += found.notes(self.train.mode, upright=upright, background=background)
+        skipped = sorted({file for images in parts for file in images.skipped})
+        if skipped:
+            total = len(skipped) + sum(map(len, parts))
+            notes.append(left_out(skipped, total))
+        return notes
+
+    def resizing(self) -> str:
+        """How an image comes to the size of the model."""
+        if isinstance(self.preparation.resize, int):
+            return "the shorter side is scaled, the longer one cut at both ends"
+        return "both sides are scaled" + ("" if self.preparation.crop is None else ", and the centre cut out")
 
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [
@@ -242,6 +297,23 @@ class ImageClasses(ClassTask):
 
     def write_beside(self, folder: Path) -> None:
         write_preparation(self.preparation, folder, self.model.config)
+
+
+def sample_of(images: Images, most: int | None) -> Images:
+    return images if most is None or most >= len(images) else images.subset(spread(len(images), most))
+
+
+def choose_patch(size: int) -> int:
+    """A quarter of a small image, else a seventh or an eighth; where that does not divide it, what comes near."""
+    usual = max(1, size // 4 if size <= 16 else size // 7 if size % 7 == 0 else size // 8)
+    if size % usual == 0:
+        return usual
+    fitting = [patch for patch in range(1, size + 1) if size % patch == 0 and 4 <= size // patch <= 16]
+    if not fitting:
+        raise InputError(
+            f"images of {size} pixels a side cannot be cut into equal patches. Use --size {size - size % 8}"
+        )
+    return min(fitting, key=lambda patch: abs(size // patch - 8))
 
 
 def built_in(held_out: bool) -> Images:

@@ -5,10 +5,10 @@ document. Where a document begins, the model reads the token that texts begin wi
 another. The presets are built like LLaMA (Touvron et al., 2023) and are saved as such.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp, log
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -54,6 +54,8 @@ class LanguageModel(Task):
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
     metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 900
+    validated: ClassVar[int | None] = VALIDATED
+    counts: ClassVar[str | None] = "windows"
 
     tokenizer: Tokenizer
 
@@ -135,7 +137,7 @@ class LanguageModel(Task):
         length = min(self.settings.context, len(corpus))
         total, count = 0.0, 0
         size = max(1, self.settings.batch_tokens // length)
-        for first in range(0, len(windows), size):
+        for first in self.follow(range(0, len(windows), size)):
             starts, new = windows[first : first + size].T  # (B), (B)
             batch = self.as_batch(corpus, starts, length)
             old = torch.tensor(starts[:, None] + np.arange(length) < new[:, None])  # (B, T)
@@ -145,12 +147,21 @@ class LanguageModel(Task):
             count += int(self.weight(labels))
         return total, count
 
-    def validate(self) -> dict[str, float]:
+    def windows(self, split: Literal["test", "valid"]) -> Numbers:
+        """Those that are scored: one behind another during training; in the end they overlap by half."""
+        context = self.settings.context
+        if split == "valid":
+            return covering(self.corpora.scored("valid"), context, context)
+        return covering(self.corpora.scored(self.split), context, max(1, context // 2))
+
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len(self.windows(split))
+
+    def validate(self, most: int | None = VALIDATED) -> dict[str, float]:
         assert self.corpora.valid is not None
-        corpus, length = self.corpora.valid, self.settings.context
-        windows = covering(corpus, length, length)
-        chosen = windows[:: -(-len(windows) // VALIDATED)]
-        return self.measured(corpus, *self.cross_entropy(corpus, chosen))
+        windows = self.windows("valid")
+        chosen = windows[spread(len(windows), most)]
+        return self.measured(self.corpora.valid, *self.cross_entropy(self.corpora.valid, chosen))
 
     def measured(self, corpus: Corpus, total: float, count: int) -> dict[str, float]:
         """The mean per token, its exponential, and per byte of text: in bits, by the tokens that a byte takes."""
@@ -162,18 +173,20 @@ class LanguageModel(Task):
         return Work(reads=2 * len(self.corpora.scored(self.split)))  # windows overlap by half
 
     def score_some(self, most: int) -> Scores:
-        corpus, context = self.corpora.scored(self.split), self.settings.context
-        windows = covering(corpus, context, max(1, context // 2))
+        corpus, windows = self.corpora.scored(self.split), self.windows("test")
         total, count = self.cross_entropy(corpus, windows[spread(len(windows), most)])
         measured = self.measured(corpus, total, count)
         return Scores(metrics={name: measured[name] for name in REPORTED}, count=count, unit=self.unit)
 
-    def evaluate(self) -> Scores:
+    def evaluate(self, most: int | None = None) -> Scores:
         corpus, context = self.corpora.scored(self.split), self.settings.context
-        total, count = self.cross_entropy(corpus, covering(corpus, context, max(1, context // 2)))
+        windows = self.windows("test")
+        chosen = windows[spread(len(windows), most)]
+        total, count = self.cross_entropy(corpus, chosen)
         measured = self.measured(corpus, total, count)
+        every = "every token" if len(chosen) == len(windows) else "every token of the sample"
         notes = [
-            f"every token is predicted once, with {context - max(1, context // 2)} to {context} tokens before it where "
+            f"{every} is predicted once, with {context - max(1, context // 2)} to {context} tokens before it where "
             f"its document has them; {corpus.num_bytes:,} bytes of text in UTF-8"
         ]
         if corpus.num_unknown:
@@ -181,16 +194,21 @@ class LanguageModel(Task):
                 f"the tokenizer does not know {corpus.num_unknown:,} of these bytes, so bits per byte is too good: "
                 "compare it with none, or take --tokenizer bytes"
             )
+        examples = self.sample()
+        baselines, left_out = self.compared(self.methods())
+        if baselines and len(chosen) < len(windows):
+            notes.append("simple methods are scored on all of the text")
         return Scores(
             metrics={name: measured[name] for name in REPORTED},
             count=count,
             unit=self.unit,
-            notes=notes,
-            baselines=self.baselines(),
-            examples=self.sample(),
+            notes=[*notes, *left_out],
+            baselines=baselines,
+            examples=examples,
+            sample=self.sample_of(len(windows), len(chosen)),
         )
 
-    def baselines(self) -> dict[str, dict[str, float]]:
+    def methods(self) -> dict[str, Callable[[], dict[str, float]]]:
         """Character 5-grams, where the text is not too long to count, and can be had back from its tokens."""
         train, scored = self.corpora.train, self.corpora.scored(self.split)
         if train is None or train.num_bytes > COUNTED or scored.num_bytes > COUNTED:
@@ -198,7 +216,12 @@ class LanguageModel(Task):
         before, text = (self.tokenizer.decode(corpus.tokens.tolist()) for corpus in (train, scored))
         if (len(before.encode()), len(text.encode())) != (train.num_bytes, scored.num_bytes):
             return {}
-        return {"character 5-grams (Kneser-Ney)": {"bits_per_byte": character_ngram(before, text)}}
+
+        def count() -> dict[str, float]:
+            with self.follow.counted(len(before) + len(text)) as tell:
+                return {"bits_per_byte": character_ngram(before, text, tell=tell)}
+
+        return {"character 5-grams (Kneser-Ney)": count}
 
     def sample(self) -> list[dict[str, str]]:
         """A text that the model writes, after the beginning of the held-out one."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from glassformer.tasks.corpora import (
     describe_corpora,
     load_corpora,
     training_texts,
+    unknown_tokens_note,
     window_starts,
 )
 from glassformer.tasks.lm import VALIDATED, summed_loss
@@ -40,7 +41,7 @@ from glassformer.tasks.settings import MlmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
 from glassformer.text.words import Words
-from glassformer.training.task import Batch, Scores, Task
+from glassformer.training.task import Batch, Scores, Task, spread
 
 MASKED, REPLACED = 0.8, 0.1  # of the tokens to be guessed
 COUNTED = 3_000_000  # tokens of the training text whose frequencies are compared with
@@ -77,6 +78,8 @@ class MaskedLanguageModel(Task):
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy")
     metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 800
+    validated: ClassVar[int | None] = VALIDATED
+    counts: ClassVar[str | None] = "windows"
 
     tokenizer: Tokenizer
 
@@ -165,12 +168,11 @@ class MaskedLanguageModel(Task):
         return self.settings.label_smoothing
 
     def fixed_batches(self, corpus: Corpus, most: int | None = None) -> Iterator[Batch]:
-        """All of a text, or windows spread over it, with the same tokens hidden each time."""
+        """All of a text, or some windows of it, with the same tokens hidden each time."""
         windows = covering(corpus, self.length, self.length)
-        if most is not None:
-            windows = windows[:: -(-len(windows) // most)]
+        windows = windows[spread(len(windows), most)]
         size = max(1, self.settings.batch_tokens // self.settings.context)
-        for first in range(0, len(windows), size):
+        for first in self.follow(range(0, len(windows), size)):
             starts, new = windows[first : first + size].T  # (B), (B)
             yield self.as_batch(corpus, starts, [np.random.default_rng([0, int(start)]) for start in starts], new)
 
@@ -210,9 +212,12 @@ class MaskedLanguageModel(Task):
                 found.append({"text": text, "expected": expected, "answer": answer})
         return found
 
-    def validate(self) -> dict[str, float]:
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len(covering(self.corpora.scored(split), self.length, self.length))
+
+    def validate(self, most: int | None = VALIDATED) -> dict[str, float]:
         assert self.corpora.valid is not None
-        judged = self.judge(self.corpora.valid, VALIDATED)
+        judged = self.judge(self.corpora.valid, most)
         return {"loss": judged.mean, "perplexity": exp(min(700.0, judged.mean)), "accuracy": judged.accuracy}
 
     def work(self) -> Work:
@@ -222,8 +227,8 @@ class MaskedLanguageModel(Task):
         judged = self.judge(self.corpora.scored(self.split), most)
         return Scores(metrics=judged.metrics, count=len(judged.truths), unit=self.unit)
 
-    def evaluate(self) -> Scores:
-        judged = self.judge(self.corpora.scored(self.split))
+    def evaluate(self, most: int | None = None) -> Scores:
+        judged, whole = self.judge(self.corpora.scored(self.split), most), self.count(self.split)
         baselines = {}
         if self.corpora.train is not None:
             counted = self.corpora.train.tokens[:COUNTED]
@@ -235,9 +240,13 @@ class MaskedLanguageModel(Task):
             metrics=judged.metrics,
             count=len(judged.truths),
             unit=self.unit,
-            notes=[f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones"],
+            notes=[
+                f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones",
+                *unknown_tokens_note(self.tokenizer, self.corpora.scored(self.split)),
+            ],
             baselines=baselines,
             examples=judged.examples[:SHOWN],
+            sample=self.sample_of(whole, whole if most is None else most),
         )
 
     def try_next(self, out: Path) -> list[list[str]]:

@@ -3,6 +3,7 @@
 Every preset is one that a published family expresses, so that other libraries open what was trained here.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from glassformer.errors import InputError
 from glassformer.tasks.settings import TaskSettings
 from glassformer.text import Tokenizer
 
+TRAINING_BYTES = 16  # of a parameter: its value, its gradient, and two moments
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "num_layers": 2, "num_heads": 4},
     "small": {"d_model": 256, "num_layers": 4, "num_heads": 4},
@@ -75,13 +77,16 @@ def make_model(
     """The model of a run: new by this config, or that of `--init`, with its own classes unless a number is given."""
     torch.manual_seed(settings.seed)
     if settings.init_folder is None:
-        return Transformer(config())
+        chosen = config()
+        check_memory(chosen)
+        return Transformer(chosen)
     if settings.head not in (None, head):
         raise InputError(f"--head {settings.head}: {settings.task} trains a model with head {head!r}")
     new = settings.head is not None
     model = load_folder(
-        settings.init_folder, head=head if new else None, num_classes=num_classes if new else None, dtype=torch.float32
-    )
+        settings.init_folder, head=head if new else None, num_classes=num_classes if new else None,
+        dtype=torch.float32, finite=True,
+    )  # fmt: skip
     if model.config.head != head or num_classes not in (None, model.config.num_classes):
         classes = f" of {num_classes} classes" if num_classes else ""
         has = f" of {model.config.num_classes} classes" if model.config.num_classes else ""
@@ -92,6 +97,27 @@ def make_model(
     for parameter in model.parameters():  # what was loaded is the file itself, mapped, and may not be written to
         parameter.data = parameter.data.clone()
     return model.train()
+
+
+def check_memory(config: TransformerConfig) -> None:
+    """Refuses a model that no training on this machine can hold, before its first tensor is made."""
+    with torch.device("meta"):
+        parameters = count(Transformer(config))
+    needed, there = TRAINING_BYTES * parameters, memory_of_machine()
+    if there is not None and needed > there:
+        raise InputError(
+            f"a model of {parameters:,} parameters takes at least {needed / 1e9:,.0f} GB to train (weights, gradients "
+            f"and two moments of the optimiser), and this machine has {there / 1e9:,.0f} GB. Choose a smaller "
+            "--d-model, --num-layers or --vocab-size"
+        )
+
+
+def memory_of_machine() -> int | None:
+    """Bytes; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def describe_model(model: Transformer, settings: TaskSettings) -> str:

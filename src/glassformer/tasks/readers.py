@@ -17,7 +17,14 @@ from glassformer.errors import InputError
 from glassformer.predict.calls import arguments_of_rows
 from glassformer.tasks.models import encoder_config, sizes_of
 from glassformer.tasks.settings import ClassifySettings
-from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.tasks.texts import (
+    Cutter,
+    cut_note,
+    describe_tokenizer,
+    fit_tokenizer,
+    make_tokenizer,
+    unknown_note,
+)
 from glassformer.text import Tokenizer
 from glassformer.training.task import Batch
 
@@ -68,6 +75,10 @@ class Reader(ABC):
     @abstractmethod
     def show(self, example: Any) -> str:
         """An example in words, for the report."""
+
+    def notes(self, examples: Examples[Any]) -> list[str]:
+        """What the scores of these examples need beside them."""
+        return []
 
     @abstractmethod
     def describe(self) -> dict[str, str]: ...
@@ -143,6 +154,11 @@ class TextReader(Reader):
 
     def show(self, example: LabeledText) -> str:
         return " | ".join(example.texts)
+
+    def notes(self, examples: Examples[LabeledText]) -> list[str]:
+        assert self.tokenizer is not None
+        first, *second = zip(*(example.texts for example in examples), strict=True)
+        return unknown_note(self.tokenizer, first, second[0] if second else None)
 
     def describe(self) -> dict[str, str]:
         assert self.tokenizer is not None

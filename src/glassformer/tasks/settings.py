@@ -4,6 +4,7 @@ Nothing heavy is imported here. The string under a field is its help text.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -65,6 +66,11 @@ class TaskSettings(TrainSettings):
     def of_the_model(cls) -> list[str]:
         """The fields that say what a new model is like: one that is loaded has its own."""
         return [name for name in MODEL if name in cls.__dataclass_fields__]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a finished run is to be scored (`tasks/registry.py`), not a new one to start from it."""
+        return self.init is not None and Path(self.init) == self.out
 
     @cached_property
     def init_folder(self) -> Path | None:
@@ -311,13 +317,13 @@ class ImagesSettings(TaskSettings):
     valid_fraction: float = 0.1
     """Fraction of your images kept from training, if there is no --valid."""
     skip_corrupt: bool = False
-    """Leave out images that cannot be read, and say how many; without it, they are an error."""
+    """Leave out files that cannot be read as images, and say which; without it, they are an error."""
     size: int | None = None
-    """Pixels to a side that all images are brought to; as they are, if all are alike."""
+    """Pixels to a side that all images are brought to; as they are if all are alike, and else chosen, up to 64."""
     patch: int | None = None
     """Pixels to a side of a patch; a quarter of the image, if not given."""
     grey: bool = False
-    """Read colour images as grey ones."""
+    """Read colour images as grey ones; without it, images are read in colour unless all are grey."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: errors on rare classes count for more, in inverse proportion to their number."""
     augment: Literal["none", "shift", "flip"] = "none"
@@ -351,11 +357,17 @@ class ForecastSettings(TaskSettings):
     data: Path | None = None
     """A .csv with a date and a column for each channel, or a long one with unique_id, ds and y; may be gzipped."""
     columns: tuple[str, ...] = ()
-    """The channels to use; all if not given."""
+    """The channels to use; all columns but that of the dates, if not given."""
     splits: tuple[int, ...] = ()
     """Rows to train on, to choose the best weights by, and to score at the end; 70, 10 and 20 % if not given."""
     fill: Literal["none", "previous", "interpolate"] = "none"
     """What to put where values or dates are missing; without it, they are an error."""
+    date_format: str | None = None
+    """How dates are written, as Python's strptime has it, such as %d/%m/%Y; found from the column, if not given."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether numbers are written 1,234.5 or 1.234,5; found from the table, if not given."""
+    calendar: Literal["auto", "every-day", "weekdays"] = "auto"
+    """Which days a daily series has: auto finds those of trading, without weekends; every-day takes them for gaps."""
     cut: bool = False
     """Cut series of different spans to the one they share; without it, they are an error."""
     length: int = 168
@@ -367,7 +379,7 @@ class ForecastSettings(TaskSettings):
     stride: int = 8
     """Values from the beginning of one patch to that of the next."""
     period: int = 24
-    """The season of the seasonal-naive baseline."""
+    """The season of the seasonal-naive baseline; --length if that is shorter."""
     instance_norm: bool = True
     """Bring each window to mean 0 and deviation 1, and its forecast back (Kim et al., 2022)."""
     loss: Literal["mse", "mae", "huber"] = "mse"
@@ -382,7 +394,18 @@ class ForecastSettings(TaskSettings):
         for name in ("length", "horizon", "patch", "stride", "period", "batch_size"):
             if getattr(self, name) < 1:
                 raise self._refuse(name, "expected at least 1")
+        if self.date_format is not None and not is_date_format(self.date_format):
+            raise self._refuse("date_format", "expected a format with a year, such as %d/%m/%Y or %Y-%m-%d %H:%M")
         if self.splits and (len(self.splits) != 3 or min(self.splits) < 1):
             raise self._refuse("splits", "expected three numbers of rows: to train, to validate, to test")
         if self.patch > self.length:
             raise self._refuse("patch", f"is longer than --length {self.length}")
+
+
+def is_date_format(text: str) -> bool:
+    """Whether `strptime` knows this format, and finds a year with it: without one, all years would be 1900."""
+    try:
+        datetime.strptime(datetime(2024, 12, 31).strftime(text), text)
+    except ValueError:
+        return False
+    return any(directive in text for directive in ("%Y", "%y", "%G", "%c", "%x"))

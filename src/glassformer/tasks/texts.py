@@ -5,24 +5,37 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
+from glassformer.checkpoints.run import read_record
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.tasks.settings import ExampleSettings, TextSettings
 from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer, read_tokenizer, train_tokenizer
 from glassformer.text.regularise import sample_ids
+from glassformer.text.tokenizer import TOKENIZER
 from glassformer.text.train import Around
+from glassformer.text.unknown import Tally, check_mostly_known, find_unknown
 
 CHUNK = 1000  # texts that are encoded at a time
 KNOWN = 0.9  # of a model's table, what its own tokenizer knows at least: tables are rounded up
 
 
 def make_tokenizer(settings: TextSettings, texts: Iterable[str], *, around: Around) -> Tokenizer:
-    """The tokenizer of `--init` or `--tokenizer-from`, or one learned from these texts, with this `around` each."""
+    """The tokenizer of `--init` or `--tokenizer-from`, or one learned from these texts, with this `around` each.
+
+    A run that goes on with changed data keeps the one that it began with.
+    """
+    if settings.resume and (settings.out / TOKENIZER).is_file() and has_changed_data(settings):
+        return read_tokenizer(settings.out)
     if settings.init_folder is not None:
         return read_tokenizer(settings.init_folder)
     if settings.tokenizer_from is not None:
         return load_tokenizer(settings.tokenizer_from)
     return train_tokenizer(texts, settings.vocab_size, settings.tokenizer, around=around)
+
+
+def has_changed_data(settings: TextSettings) -> bool:
+    """Whether a run goes on with other data than it began with, now or before."""
+    return settings.accept_changed_data or "changed_data" in read_record(settings.out)
 
 
 def fit_tokenizer(tokenizer: Tokenizer, model: Transformer) -> None:
@@ -97,6 +110,14 @@ class Cutter:
         rng = random.Random(f"subwords {self.settings.seed} {epoch} {number}")
         sampled = sample_ids(self.tokenizer, text, rate=self.settings.subword_dropout, rng=rng)
         return sampled if len(sampled) <= self.limit else ids
+
+
+def unknown_note(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[str]:
+    """How much of scored texts the vocabulary lacks, if anything; texts that it mostly lacks tell a wrong tokenizer."""
+    found = find_unknown(tokenizer, texts, pairs)
+    check_mostly_known(tokenizer, found, [f"text {number + 1}" for number in range(len(texts))])
+    said = Tally(found).sentence()
+    return [said] if said else []
 
 
 def cut_note(cutter: Cutter) -> str:

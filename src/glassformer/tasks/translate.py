@@ -7,7 +7,7 @@ before it (teacher forcing). The model, the label smoothing and the optimiser ar
 from collections.abc import Sequence
 from math import exp
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,14 +20,21 @@ from glassformer.data.pairs import Pair, read_pairs
 from glassformer.data.split import split_without_doubles
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
-from glassformer.predict.calls import BATCH, arguments_of_rows
+from glassformer.predict.calls import BATCH, Limit, arguments_of_rows
 from glassformer.predict.writing import translate
 from glassformer.tasks.baselines import nearest_source
 from glassformer.tasks.metrics import translation_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import TranslateSettings
-from glassformer.tasks.texts import Cutter, cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.tasks.texts import (
+    Cutter,
+    cut_note,
+    describe_tokenizer,
+    fit_tokenizer,
+    make_tokenizer,
+    unknown_note,
+)
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
 from glassformer.training.task import Batch, Scores, Task, spread
@@ -186,7 +193,8 @@ class Translate(Task):
         """The mean per target token, each predicted from the true ones before it."""
         examples = self.encode(pairs)
         loss = tokens = 0.0
-        for numbers in bucketed([max(map(len, e)) for e in examples], self.settings.batch_tokens, seed=0, epoch=0):
+        batches = bucketed([max(map(len, e)) for e in examples], self.settings.batch_tokens, seed=0, epoch=0)
+        for numbers in self.follow(batches):
             batch = {name: x.to(self.model.device) for name, x in self.as_batch([examples[i] for i in numbers]).items()}
             labels = batch.pop("labels")
             logits = self.model(**batch).logits.float()
@@ -194,11 +202,15 @@ class Translate(Task):
             tokens += self.weight(labels)
         return loss / tokens
 
-    def validate(self) -> dict[str, float]:
-        loss = self.cross_entropy(self.valid)
+    def count(self, split: Literal["test", "valid"]) -> int:
+        return len((split == "test" and self.test) or self.valid)
+
+    def validate(self, most: int | None = None) -> dict[str, float]:
+        pairs = [self.valid[number] for number in spread(len(self.valid), most)]
+        loss = self.cross_entropy(pairs)
         metrics = {"loss": loss, "perplexity": exp(min(700.0, loss))}
         if self.settings.metric not in (None, *metrics):  # then it is one that needs translations, which take longer
-            metrics |= self.scored(self.valid, num_beams=1)[0]
+            metrics |= self.scored(pairs, num_beams=1)[0]
         return metrics
 
     def scored(
@@ -214,9 +226,12 @@ class Translate(Task):
 
         sources = [pair.source for pair in pairs]
         options = GenerationOptions(num_beams=num_beams)
-        guesses = translate(
-            self.model, self.tokenizer, sources, generation=options, longest=longest, engine=self.engine
-        )
+        limit = Limit(self.cutter.limit, self.settings.truncate, aloud=False)
+        with self.follow.counted(len(sources)) as tell:
+            guesses = translate(
+                self.model, self.tokenizer, sources, generation=options, limit=limit, longest=longest,
+                engine=self.engine, tell=tell,
+            )  # fmt: skip
         truths = [self.tokenizer.decode(target) for _, target in encoded]  # as it writes them
         return (*self.measure(guesses, pairs, truths), guesses)
 
@@ -244,14 +259,16 @@ class Translate(Task):
         metrics = {**self.scored(pairs)[0], "perplexity": exp(min(700.0, self.cross_entropy(pairs)))}
         return Scores(metrics=metrics, count=len(pairs), unit=self.unit)
 
-    def evaluate(self) -> Scores:
-        pairs = self.judged
+    def evaluate(self, most: int | None = None) -> Scores:
+        pairs = [self.judged[number] for number in spread(len(self.judged), most)]
         metrics, notes, guesses = self.scored(pairs)
         loss = self.cross_entropy(pairs)
-        baselines = {}
-        if self.pairs:
-            alike = nearest_source(self.pairs, pairs)
-            baselines["the target of the most alike source"] = self.measure(alike, pairs, [p.target for p in pairs])[0]
+
+        def nearest() -> dict[str, float]:
+            alike = nearest_source(self.pairs, pairs, self.follow)
+            return self.measure(alike, pairs, [pair.target for pair in pairs])[0]
+
+        baselines, left_out = self.compared({"the target of the most alike source": nearest} if self.pairs else {})
         rows = [
             {"source": pair.source, "expected": pair.target, "translation": guess}
             for pair, guess in zip(pairs[:SHOWN], guesses, strict=False)
@@ -260,9 +277,10 @@ class Translate(Task):
             metrics={**metrics, "perplexity": exp(min(700.0, loss))},
             count=len(pairs),
             unit=self.unit,
-            notes=notes,
+            notes=[*notes, *left_out, *unknown_note(self.tokenizer, [pair.source for pair in pairs])],
             baselines=baselines,
             examples=rows,
+            sample=self.sample_of(len(self.judged), len(pairs)),
         )
 
     def try_next(self, out: Path) -> list[list[str]]:

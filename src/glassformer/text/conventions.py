@@ -88,13 +88,18 @@ MODEL_TYPES = {
 GENERIC = ("PreTrainedTokenizer", "TokenizersBackend", "PythonBackend")  # says nothing about the special tokens
 
 
-def family_of(settings: Settings, config: Settings) -> str | None:
-    """The class that names the conventions, if the folder tells."""
+def declared_family(settings: Settings, config: Settings) -> str | None:
+    """The class that `tokenizer_config.json` or `config.json` names."""
     for name in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
         name = str(name or "").removesuffix("Fast")
         if name and name not in GENERIC:
             return SAME.get(name, name)
-    return MODEL_TYPES.get(str(config.get("model_type")))
+    return None
+
+
+def family_of(settings: Settings, config: Settings) -> str | None:
+    """The class that names the conventions: the declared one, or the one that the kind of model commonly has."""
+    return declared_family(settings, config) or MODEL_TYPES.get(str(config.get("model_type")))
 
 
 def use_special(settings: dict[str, Any], defaults: Mapping[str, str]) -> dict[str, str]:

@@ -7,11 +7,14 @@
     vocab.json + source.spm, target.spm sentencepiece, twice   Marian: two ways to cut, one table of ids
 
 The first two are on this page, sentencepiece's on the next (`convert_sentencepiece`). The files say how text is cut;
-what stands around it is the family's convention (`conventions`).
+what stands around it is the family's convention (`conventions`). Files that do not say it are refused: a list of tokens
+can be cut out of texts in many ways, and the wrong one gives answers that look right.
 """
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
@@ -19,9 +22,20 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 from glassformer.errors import InputError
 from glassformer.text.conventions import BERT, BERT_SPECIAL, DEFAULT_SPECIAL, begin_and_end, segments, use_special
 from glassformer.text.convert_sentencepiece import from_sentencepiece, marian, sentencepiece_family
-from glassformer.text.vocabulary_files import read_merges, read_text, read_vocabulary, require, unknown
+from glassformer.text.vocabulary_files import (
+    NoTokenizerError,
+    read_merges,
+    read_tokens,
+    read_vocabulary,
+    require,
+    unknown,
+)
 
 MADE_FROM = "vocab.txt, vocab.json and merges.txt, a sentencepiece .model, or source.spm and target.spm"
+CONTINUED = "##"  # before a piece that continues a word
+IN_BRACKETS = re.compile(r"\[[^\]]+\]")  # special and unused tokens, which no text becomes
+STRAYS = 0.01  # of the pieces, that decide nothing
+SHOWN = 5  # tokens of a vocabulary, in an error
 BYTE_LEVEL = ("GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "RobertaTokenizer")
 # A contraction, letters with one sign before them, a single digit, signs, line breaks, spaces.
 QWEN_PIECE = (
@@ -29,10 +43,17 @@ QWEN_PIECE = (
 )
 
 
-def convert(
-    folder: Path, family: str | None, settings: dict[str, Any]
-) -> tuple[tokenizers.Tokenizer, tokenizers.Tokenizer | None, str]:
-    """The tokenizer of the files in a folder, that of its targets if they are cut in another way, and the family.
+class Made(NamedTuple):
+    """A tokenizer made from other files."""
+
+    backend: tokenizers.Tokenizer
+    family: str
+    target: tokenizers.Tokenizer | None = None  # for targets, where they are cut in another way
+    assumed: str = ""  # what no file says and the vocabulary suggests, in words
+
+
+def convert(folder: Path, family: str | None, settings: dict[str, Any], declared: str | None) -> Made:
+    """The tokenizer of the files in a folder; `declared` is the family if the folder names it.
 
     Special tokens and the like that the family adds are written to `settings`.
     """
@@ -41,44 +62,100 @@ def convert(
     pieces = next((file for file in (*known, *sorted(folder.glob("*.model"))) if file.is_file()), None)
     pair = [folder / f"{side}.spm" for side in ("source", "target")]
     if all(file.is_file() for file in [*pair, vocabulary]):
-        return *marian(folder, settings), "MarianTokenizer"
+        backend, target = marian(folder, settings)
+        return Made(backend, "MarianTokenizer", target)
     if pieces is not None:
         if family == "M2M100Tokenizer" and not vocabulary.is_file():
             family = "NllbTokenizer"  # its models share the model_type
-        family = sentencepiece_family(family, pieces)
-        return from_sentencepiece(pieces, family, settings), None, family
+        chosen = sentencepiece_family(family, pieces)
+        return Made(from_sentencepiece(pieces, chosen, settings), chosen, assumed=assumed_class(family, chosen, pieces))
     if vocabulary.is_file() and merges.is_file():
-        family = byte_level_family(family, vocabulary)
-        return byte_level(vocabulary, merges, family, settings), None, family
+        chosen = byte_level_family(family, vocabulary)
+        backend = byte_level(vocabulary, merges, chosen, settings)
+        return Made(backend, chosen, assumed=assumed_class(family, chosen, vocabulary))
     if (folder / "vocab.txt").is_file():
-        return wordpiece(folder / "vocab.txt", settings), None, BERT
+        return wordpiece(folder / "vocab.txt", settings, declared)
     raise InputError(
         f"{folder} has no tokenizer.json, and nothing to make it from ({MADE_FROM}): expected a run or model folder "
         "with a tokenizer"
     )
 
 
-def wordpiece(file: Path, settings: dict[str, Any]) -> tokenizers.Tokenizer:
+def assumed_class(family: str | None, chosen: str, file: Path) -> str:
+    if family is not None:
+        return ""
+    return (
+        f"{file}: no file names the tokenizer's class, so it is read as {chosen}. To settle it, write tokenizer_class "
+        "to tokenizer_config.json"
+    )
+
+
+def wordpiece(file: Path, settings: dict[str, Any], declared: str | None) -> Made:
     """BERT's: words cut into the longest pieces that are known; `##` marks what continues a word."""
+    if declared not in (None, BERT):
+        raise unknown(declared, file)
     special = use_special(settings, BERT_SPECIAL)
-    vocabulary = {line: i for i, line in enumerate(read_text(file).split("\n")) if line}
+    vocabulary = read_tokens(file)
     require(vocabulary, special, file, ("unk_token", "cls_token", "sep_token"))
+    if declared is None:
+        check_wordpiece(vocabulary, file)
+    assumed = settle_case(vocabulary, settings, file, declared)
     backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=special["unk_token"]))
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
         strip_accents=settings.get("strip_accents"),
-        lowercase=settings.get("do_lower_case", True),
+        lowercase=settings["do_lower_case"],
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(prefix="##")
+    backend.decoder = decoders.WordPiece(prefix=CONTINUED)
     backend.post_processor = segments(backend, special)
-    return backend
+    return Made(backend, BERT, assumed=assumed)
+
+
+def check_wordpiece(vocabulary: Iterable[str], file: Path) -> None:
+    """Refuses a list of tokens that no file calls WordPiece and that does not look like it."""
+    tokens = list(vocabulary)
+    if not any(token.startswith(CONTINUED) and token != CONTINUED for token in tokens):
+        some = ", ".join([repr(token) for token in tokens if not IN_BRACKETS.fullmatch(token)][:SHOWN])
+        raise NoTokenizerError(
+            f"{file} does not say how texts are cut into its {len(tokens):,} tokens ({some}, ...), and no token begins "
+            "with ## as in WordPiece. Add the model's tokenizer.json; or if it is WordPiece, write "
+            '{"tokenizer_class": "BertTokenizer"} to tokenizer_config.json; or call the model with token ids, as in '
+            f"gf.load({str(file.parent)!r})(input_ids)"
+        )
+
+
+def settle_case(vocabulary: Iterable[str], settings: dict[str, Any], file: Path, declared: str | None) -> str:
+    """Writes `do_lower_case` where no file has it, and says so unless the declared class has the same default."""
+    if settings.get("do_lower_case") is not None:
+        return ""
+    lower = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, lowercase=True)
+    pieces = [token.removeprefix(CONTINUED) for token in vocabulary if not IN_BRACKETS.fullmatch(token)]
+    changed = sum(lower.normalize_str(piece) != piece for piece in pieces)
+    settings["do_lower_case"] = changed <= STRAYS * len(pieces)
+    if settings["do_lower_case"] and declared is not None:
+        return ""
+    reason = (
+        "they are, as its pieces have no capital letters"
+        if settings["do_lower_case"]
+        else "they are not, as its pieces have capital letters or accents"
+    )
+    return (
+        f"{file}: no file says whether texts are lower-cased; {reason}. To settle it, write do_lower_case to "
+        "tokenizer_config.json"
+    )
 
 
 def byte_level_family(family: str | None, file: Path) -> str:
     if family is None:
-        return "RobertaTokenizer" if {"<s>", "</s>"} <= read_vocabulary(file).keys() else "GPT2Tokenizer"
+        tokens = read_vocabulary(file).keys()
+        if not tokens >= set(pre_tokenizers.ByteLevel.alphabet()):
+            raise NoTokenizerError(
+                f"{file} is not a byte-level vocabulary, as it lacks letters for some bytes, and no file names the "
+                "tokenizer's class. Add the model's tokenizer.json, or write tokenizer_class to tokenizer_config.json"
+            )
+        return "RobertaTokenizer" if {"<s>", "</s>"} <= tokens else "GPT2Tokenizer"
     if family not in BYTE_LEVEL:
         raise unknown(family, file)
     return family

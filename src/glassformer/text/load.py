@@ -4,6 +4,7 @@ The settings stand in `tokenizer_config.json`; older folders keep some in `speci
 `added_tokens.json`. All are read here, and `Tokenizer.save` writes the first.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tokenizers import AddedToken
 from glassformer.errors import InputError, nearest
 from glassformer.hub import find_folder
 from glassformer.io import read_json
-from glassformer.text.conventions import SAME, content, family_of
+from glassformer.text.conventions import SAME, content, declared_family, family_of
 from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
 from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZER, Tokenizer
@@ -35,13 +36,13 @@ def load_tokenizer(path: str | Path, *, revision: str | None = None, token: str 
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
-    """`load_tokenizer` of a folder that was found."""
+    """`load_tokenizer` of a folder that was found. What no file says and the vocabulary suggests is said aloud."""
     settings, config = read_settings(folder), read_optional(folder / "config.json")
     family = family_of(settings, config)
-    made = not (folder / TOKENIZER).is_file()
+    made, assumed = not (folder / TOKENIZER).is_file(), ""
     if made:
         given = set(settings)
-        backend, target, family = convert(folder, family, settings)
+        backend, family, target, assumed = convert(folder, family, settings, declared_family(settings, config))
         # A token that is only customary, and that this vocabulary does without, gets no id.
         customary = [name for name in SPECIAL if settings.get(name) is not None and name not in given]
         absent = [name for name in customary if backend.token_to_id(content(settings[name])) is None]
@@ -59,7 +60,9 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     kept = {name: value for name, value in settings.items() if name not in LEFT_OUT}
     kept |= {name: content(kept[name]) for name in SPECIAL if kept.get(name) is not None}
     default = templates.pop("default", None)
-    return Tokenizer(backend, kept, target=target, chat_template=default, chat_templates=templates)
+    if assumed:
+        print(assumed, file=sys.stderr)
+    return Tokenizer(backend, kept, target=target, chat_template=default, chat_templates=templates, assumed=assumed)
 
 
 def read_optional(file: Path) -> dict[str, Any]:

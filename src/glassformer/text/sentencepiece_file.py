@@ -17,6 +17,7 @@ from glassformer.errors import InputError
 SPACE = "▁"  # how a space is written inside a piece
 UNIGRAM, BPE = 1, 2
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
+LONGEST_NUMBER, LONGEST_PIECE = 70, 4096  # bits of ten bytes; characters. Longer ones are damage
 
 Field = int | bytes | float
 
@@ -50,6 +51,8 @@ def read_sentencepiece(path: Path) -> SentencePiece:
             Piece(as_bytes(entry[1][0]).decode(), float(entry.get(2, [0.0])[0]), int(entry.get(3, [NORMAL])[0]))
             for entry in entries
         ]
+        if any(len(piece.text) > LONGEST_PIECE for piece in pieces):
+            raise ValueError(f"a piece of more than {LONGEST_PIECE} characters")
         trainer, normalizer = (fields(as_bytes(model.get(number, [b""])[0])) for number in (2, 3))
     except (ValueError, KeyError, IndexError, struct.error) as error:
         raise InputError(f"{path} is not a sentencepiece model ({error}). Is the file whole? Fetch it again") from None
@@ -96,6 +99,8 @@ def read_fields(message: bytes) -> Iterator[tuple[int, Field]]:
             position += 1
             value |= (byte & 0x7F) << shift
             shift += 7
+            if shift > LONGEST_NUMBER:
+                raise ValueError(f"a number of more than {LONGEST_NUMBER} bits")
             if byte < 0x80:
                 return value
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import tokenizers
 import torch
-from tokenizers import decoders
+from tokenizers import decoders, models
 from torch import Tensor
 
 from glassformer.errors import InputError, nearest
@@ -62,7 +62,7 @@ class Tokenizer:
     """Text to ids and back, with the ids of its special tokens.
 
     `settings` are those of `tokenizer_config.json`; `target` is a second tokenizer for what is translated into, of a
-    model that cuts its two languages in different ways (Marian).
+    model that cuts its two languages in different ways (Marian). `assumed` says what no file says; mostly it is empty.
     """
 
     def __init__(
@@ -73,8 +73,9 @@ class Tokenizer:
         target: tokenizers.Tokenizer | None = None,
         chat_template: str | None = None,
         chat_templates: Mapping[str, str] | None = None,
+        assumed: str = "",
     ) -> None:
-        self.backend, self.target, self.chat_template = backend, target, chat_template
+        self.backend, self.target, self.chat_template, self.assumed = backend, target, chat_template, assumed
         self.chat_templates = dict(chat_templates or {})  # further ones, by name
         self.special = {name: str(settings[name]) for name in SPECIAL if settings.get(name) is not None}
         self.settings = {name: value for name, value in settings.items() if name not in SPECIAL}
@@ -99,6 +100,13 @@ class Tokenizer:
         known = (i for i in (self.pad_token_id, self.eos_token_id) if i is not None)
         return next(known, 0)
 
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of whatever the vocabulary lacks; None where nothing is unknown, as with bytes."""
+        is_unigram = isinstance(self.backend.model, models.Unigram)
+        token = self.special.get("unk_token") if is_unigram else getattr(self.backend.model, "unk_token", None)
+        return self.backend.token_to_id(token) if token else None
+
     def special_id(self, name: str) -> int | None:
         return self.id_of(self.special[name]) if name in self.special else None
 
@@ -116,7 +124,10 @@ class Tokenizer:
         if name in self.languages:
             return self.languages[name]
         if not self.languages:
-            raise InputError(f"language {name!r}: this tokenizer has no languages. Leave the language out")
+            raise InputError(
+                f"language {name!r}: this model has no languages to choose from. Leave --source-language and "
+                "--target-language out"
+            )
         raise InputError(f"unknown language {name!r}{nearest(name, self.languages)}")
 
     def ids(self, text: str, *, add_special: bool = True) -> list[int]:
@@ -152,7 +163,7 @@ class Tokenizer:
             self.language_token(name)
         if self.settings.get("language_position") is None:
             if source_language:
-                raise InputError(f"source_language {source_language!r}: this tokenizer writes none. Leave it out")
+                raise InputError(f"--source-language {source_language}: this model is not told it. Leave it out")
             if target_language and not target:
                 texts = [f"{self.language_token(target_language)} {text}" for text in texts]  # Marian: `>>fra<< text`
         backend = self.target if target and self.target is not None else self.backend

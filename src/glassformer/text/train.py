@@ -20,6 +20,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from glassformer.errors import InputError, nearest
+from glassformer.schema import shown
 from glassformer.text.conventions import END_OF_TEXT, segments, template
 from glassformer.text.tokenizer import SPACE, Tokenizer
 
@@ -35,6 +36,7 @@ SEGMENTS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 PIECE = r" ?[^\s\d\p{P}]+| ?\d+|\p{P}|\s+"
 CONTINUED = "##"
 PRIVATE = 0xF0000  # where Unicode has 131,072 signs without a meaning
+MOST_TOKENS = 10_000_000  # of a vocabulary: the library reserves memory for all that it is asked for
 STEP = 0.0001  # between the scores that the library gives to characters it had pruned
 
 
@@ -68,6 +70,8 @@ def train_tokenizer(
     least = len(tokens) + (len(pre_tokenizers.ByteLevel.alphabet()) if kind == "bytes" else 1)
     if vocab_size < least:
         raise InputError(f"vocab_size {vocab_size}: expected {least} or more for a tokenizer of {kind}")
+    if vocab_size > MOST_TOKENS:
+        raise InputError(f"vocab_size {shown(vocab_size)}: expected at most {MOST_TOKENS:,} (--vocab-size)")
     backend = TRAIN[kind](checked(lines), vocab_size, tokens, special, lowercase)
     backend.add_special_tokens(tokens)
     if around == "end":

@@ -9,6 +9,10 @@ from glassformer.errors import InputError, nearest
 from glassformer.text.conventions import DEFAULT_SPECIAL
 
 
+class NoTokenizerError(InputError):
+    """The files of a folder do not say how texts become tokens."""
+
+
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
     """Around the library's own reading: it raises bare Exceptions, and its panics are not even that."""
@@ -56,6 +60,14 @@ def require(vocabulary: Mapping[str, int], special: Mapping[str, str], file: Pat
             )
 
 
-def unknown(family: str, file: Path) -> InputError:
+def read_tokens(file: Path) -> dict[str, int]:
+    """A `vocab.txt`: one token per line, whose id is the number of its line, counted from 0."""
+    lines = (line.removesuffix("\r") for line in read_text(file).split("\n"))
+    return {line: i for i, line in enumerate(lines) if line}
+
+
+def unknown(family: str, file: Path) -> NoTokenizerError:
     known = nearest(family, DEFAULT_SPECIAL)
-    return InputError(f"{file}: tokenizer_class {family!r} is not known for this file{known}. Or add a tokenizer.json")
+    return NoTokenizerError(
+        f"{file}: tokenizer_class {family!r} is not known for this file{known}. Or add a tokenizer.json"
+    )

@@ -11,7 +11,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,12 @@ class State:
     epoch: int = 0
     batch: int = 0
     seconds: float = 0.0  # of training, over all its processes' lives
-    warmed: float = 0.0  # the part of the budget that the warm-up took
     scale: dict[str, Any] = field(default_factory=dict)  # of a loss in float16
     best: float | None = None
+    best_loss: float | None = None  # of the same evaluation; decides between equal scores
     best_step: int = 0
     stale: int = 0  # evaluations since the best
-    evaluated: int = 0  # the step of the last one ...
-    evaluated_part: int = 0  # ... and how many tenths of a time budget were spent after it
+    evaluated: int = 0  # the step of the last one
 
 
 class Checkpoints:
@@ -125,7 +124,8 @@ class Checkpoints:
         set_state_dict(model, optimizers, model_state_dict=values["model"], optim_state_dict=values["optimizer"])
         for name, value in values["average"].items():
             average[name].copy_(value)
-        return State(**parse_json(folder / STATE))
+        known = {entry.name for entry in fields(State)}  # earlier versions kept more
+        return State(**{name: value for name, value in parse_json(folder / STATE).items() if name in known})
 
     def read(self, folder: Path, values: dict[str, Any]) -> None:
         """Fills these tensors with those of a checkpoint."""

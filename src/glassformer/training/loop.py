@@ -8,7 +8,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -21,6 +21,7 @@ from glassformer.errors import InputError
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.joined import join_products
 from glassformer.training.optimizers import make_optimizers
+from glassformer.training.plan import Costs, Plan, plan_steps, seconds_each
 from glassformer.training.ranks import Ranks, whole_weights
 from glassformer.training.report import Report
 from glassformer.training.schedule import highest_rate, rate_factor
@@ -29,8 +30,10 @@ from glassformer.training.signals import Signals
 from glassformer.training.task import Batch, Task
 
 CHECKPOINT_SECONDS = 120.0
-EVALUATIONS = 10  # in a training, where nobody says
 ESTIMATE = 5  # steps after which it is told how long it will take; the first ones are slower
+REHEARSED = 20  # steps at most that are timed for a plan
+CHECKS = 10  # times in a training that the plan is compared with the clock
+RECENT = 0.75  # how much less the steps before such a time count than those after it
 SHOWN_EXAMPLES = 8  # of a batch that went wrong
 
 
@@ -56,14 +59,17 @@ class Trainer:
         self.average: dict[str, Tensor] = {}
         if settings.ema is not None:
             self.average = {name: value.detach().clone() for name, value in self.own.named_parameters()}
-        self.scaler = torch.amp.GradScaler(ranks.device.type, enabled=settings.precision == "float16")
+        self.scaler = make_scaler(settings, ranks)
         self.state = State()
         self.updates = 0  # in this life of the run
-        self.steps = task.budget(settings)
+        self.plan = plan_steps(settings, task.budget(settings) or 1, task.validated, settings.warmup)
+        self.until: float | None = None  # when the training must have ended, as `time.perf_counter` counts
+        self.tell_plan: Callable[[Plan], None] = lambda plan: None  # called before a changed plan takes effect
+        self.pace, self.evaluation_seconds = Pace(), 0.0
         self.metric = settings.metric or task.metric
 
     def run(self, signals: Signals) -> int:
-        """Trains to the end of the budget, or until a signal, whose number is returned."""
+        """Trains to the end of the plan, or until a signal, whose number is returned."""
         self.started, self.saved = time.perf_counter() - self.state.seconds, time.perf_counter()
         stop = 0
         for batch in self.remaining():
@@ -73,14 +79,18 @@ class Trainer:
             stop = int(number)
             if late:
                 self.save()
-            if stop or self.progress >= 1 or self.is_stale():
+            if stop or self.state.step >= self.plan.steps or self.is_stale():
                 break
-            self.update(batch)
+            with self.pace.measured():
+                self.update(batch)
             self.updates += 1
             if self.updates == ESTIMATE:
                 self.report.estimate(self.progress, self.memory())
-            if self.is_evaluation_due():
+            if self.plan.is_evaluation_due(self.state.step):
                 self.evaluate()
+            is_checked = self.updates % max(1, self.plan.steps // CHECKS) == 0 and self.state.step < self.plan.steps
+            if self.until is not None and is_checked:
+                self.keep_time(self.until)
         if not stop and self.state.evaluated != self.state.step:
             self.evaluate()
             stop = int(self.ranks.largest(signals.number)[0])
@@ -115,10 +125,44 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """The part of the budget that is spent, by steps or by time, whichever is more."""
-        by_steps = self.state.step / self.steps if self.steps else 0.0
-        by_time = self.state.seconds / (60 * self.settings.minutes) if self.settings.minutes else 0.0
-        return max(by_steps, by_time)
+        """The part of the plan that is done."""
+        return self.plan.progress(self.state.step)
+
+    def keep_time(self, until: float) -> None:
+        """Changes the rest of the plan where steps are slower or faster than planned."""
+        plan = self.plan.refit(
+            self.state.step,
+            left=until - time.perf_counter(),
+            step_seconds=self.pace.mean(),
+            evaluation_seconds=self.evaluation_seconds,
+            most=self.settings.steps,
+        )
+        plan = self.ranks.from_first(plan)
+        if plan != self.plan:
+            self.tell_plan(plan)
+            self.plan = plan
+
+    def costs(self, limit: float) -> Costs:
+        """What a step and a score take, each timed for about so many seconds. Nothing is learned by it."""
+        step = self.time_steps(limit)
+        valid = test = 1.0
+        with self.whole_model():
+            if self.ranks.is_first:
+                valid = seconds_each(self.task.validate, self.task.count("valid"), limit)
+                test = seconds_each(self.task.score_some, self.task.count("test"), limit)
+        return Costs(step=step, **self.ranks.from_first({"valid": valid, "test": test}))
+
+    def time_steps(self, limit: float) -> float:
+        """The mean of some steps at a rate of 0, without the first. The optimiser forgets them."""
+        batches, taken = self.task.batches(self.state.epoch), list[float]()
+        while len(taken) <= REHEARSED and sum(taken) <= limit:
+            began = time.perf_counter()
+            self.compute(batches[len(taken) % len(batches)], step=len(taken) + 1, rate=0.0)
+            taken += self.ranks.largest(time.perf_counter() - began)
+        self.optimizers = make_optimizers(self.own, self.settings)
+        self.scaler = make_scaler(self.settings, self.ranks)
+        timed = taken[1:] or taken
+        return max(1e-6, sum(timed) / len(timed))
 
     def is_stale(self) -> bool:
         return self.settings.patience is not None and self.state.stale >= self.settings.patience
@@ -129,19 +173,20 @@ class Trainer:
             return self.state.step > 0 and self.state.step % self.settings.checkpoint_every == 0
         return time.perf_counter() - self.saved > CHECKPOINT_SECONDS
 
-    def is_evaluation_due(self) -> bool:
-        every = self.settings.eval_every or (max(1, self.steps // EVALUATIONS) if self.steps else None)
-        if every:
-            return self.state.step % every == 0
-        return int(self.progress * EVALUATIONS) > self.state.evaluated_part
-
     def update(self, examples: Sequence[int]) -> None:
         """One step: the gradient of the batch, clipped, and what the optimiser makes of it."""
         step = self.state.step + 1
-        if step <= self.settings.warmup:
-            self.state.warmed = self.progress
-        left = max(0.0, 1 - self.progress) / max(1e-9, 1 - self.state.warmed)
-        rate = self.highest * rate_factor(self.settings, step, left)
+        warmed = self.plan.progress(min(step, self.plan.warmup) - 1)
+        left = max(0.0, 1 - self.progress) / max(1e-9, 1 - warmed)
+        rate = self.highest * rate_factor(self.settings, step, left, self.plan.warmup)
+        told = self.compute(examples, step=step, rate=rate)
+        if self.average:
+            self.follow()
+        self.state.step = step
+        self.report.step(step, rate=rate, progress=self.progress, **told)
+
+    def compute(self, examples: Sequence[int], *, step: int, rate: float) -> Any:
+        """The weights after a step at this rate; what there is to report of it."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -161,12 +206,9 @@ class Trainer:
             self.scaler.step(optimizer)
             optimizer.zero_grad()
         self.scaler.update()
-        if self.average:
-            self.follow()
         busy = time.perf_counter() - computed
-        self.state.step = step
         size = sum(self.task.size(batch) for batch, counts in parts if counts) * self.ranks.size
-        self.report.step(step, loss=loss, rate=rate, norm=norm, size=size, busy=busy, progress=self.progress)
+        return {"loss": loss, "norm": norm, "size": size, "busy": busy}
 
     def parts(self, examples: Sequence[int]) -> list[tuple[Batch, bool]]:
         """This process's parts of a batch, and whether they count: where there are fewer examples than parts, a part
@@ -234,10 +276,11 @@ class Trainer:
 
     def evaluate(self) -> None:
         """Scores the weights as they would be kept, and keeps them if they are the best so far."""
+        began = time.perf_counter()
         with self.kept_weights():
             weights = dict(self.own.named_parameters()) if not self.average else self.average
             with self.whole_model():
-                metrics = self.task.validate() if self.ranks.is_first else {}
+                metrics = self.task.validate(self.plan.valid) if self.ranks.is_first else {}
             metrics = self.ranks.from_first(metrics)
             if self.metric not in metrics:
                 raise InputError(f"--metric {self.metric} was not measured; known are {', '.join(metrics)}")
@@ -245,18 +288,27 @@ class Trainer:
             for name, number in metrics.items():
                 if not math.isfinite(number):
                     raise DivergedError(f"the validation {name} is {number} at step {self.state.step}; {self.advice()}")
-            best = self.task.is_better(value, self.state.best, self.metric)
+            best = self.is_best(value, metrics.get("loss"))
             if best:
-                self.state.best, self.state.best_step, self.state.stale = value, self.state.step, 0
+                self.state.best, self.state.best_loss = value, metrics.get("loss")
+                self.state.best_step, self.state.stale = self.state.step, 0
                 self.checkpoints.save_weights("best", self.state.step, weights)
             else:
                 self.state.stale += 1
             if self.settings.average > 1:
                 self.checkpoints.save_weights("weights", self.state.step, weights, keep=self.settings.average)
         self.state.evaluated = self.state.step
-        (self.state.seconds,) = self.ranks.largest(time.perf_counter() - self.started)
-        self.state.evaluated_part = int(self.progress * EVALUATIONS)  # not earlier: an evaluation takes time, too
+        self.state.seconds, self.evaluation_seconds = self.ranks.largest(
+            time.perf_counter() - self.started, time.perf_counter() - began
+        )
         self.report.evaluation(self.state.step, metrics, best=best)
+
+    def is_best(self, value: float, loss: float | None) -> bool:
+        """Whether weights of this score are the best so far. Of two equal scores, that with the lower loss is better:
+        an accuracy of 0.5 may be a model that has learned nothing, or one that has begun to."""
+        if value == self.state.best and loss is not None and self.state.best_loss is not None:
+            return loss < self.state.best_loss
+        return self.task.is_better(value, self.state.best, self.metric)
 
     @contextmanager
     def kept_weights(self) -> Iterator[None]:
@@ -329,6 +381,28 @@ class Trainer:
                 self.task.model = copy_of(self.own, weights)
         self.task.model.eval()
         return said
+
+
+class Pace:
+    """How long steps take: the mean, in which those since it was last asked for count most."""
+
+    def __init__(self) -> None:
+        self.count = self.seconds = 0.0
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.count, self.seconds = self.count + 1, self.seconds + time.perf_counter() - began
+
+    def mean(self) -> float:
+        mean = self.seconds / self.count
+        self.count, self.seconds = RECENT * self.count, RECENT * self.seconds
+        return mean
+
+
+def make_scaler(settings: TrainSettings, ranks: Ranks) -> torch.amp.GradScaler:
+    return torch.amp.GradScaler(ranks.device.type, enabled=settings.precision == "float16")
 
 
 def copy_of(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:

@@ -16,12 +16,12 @@ from glassformer.figures.charts import Line, Point, draw_lines
 from glassformer.figures.page import framed
 from glassformer.io import write_whole
 from glassformer.training.report import as_number, as_time
+from glassformer.training.settings import OF_THE_CALL
 from glassformer.training.task import Curve, Scores, Task
 
 MOST_CLASSES = 30  # of a confusion matrix that is open at once
 MOST_CONFUSIONS = 10
 TITLES = {"rate": "learning rate", "gradient_norm": "norm of the gradient"}
-CALL_SETTINGS = ("resume", "overwrite")  # of the call, not of what was computed
 
 
 def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> None:
@@ -81,7 +81,7 @@ def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
             cells.append(f"<td{kind}>{as_number(name, metrics[name]) if name in metrics else ''}</td>")
         ours = ' class="ours"' if i == 0 else ""
         body.append(f'<tr{ours}><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
-    yield f"<p>On {scores.count:,} {escape(scores.unit)} that it was not trained on.</p>"
+    yield f"<p>On {escape(scores.scored_on)} that it was not trained on.</p>"
     yield (
         f'<div class="wide"><table class="scores"><thead><tr><th scope="col"></th>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
@@ -214,7 +214,7 @@ def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
 def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
     """What differs from the defaults, and the others folded."""
     defaults = type(task.settings)().to_dict()  # type: ignore[call-arg]  # a task's settings all have defaults
-    known = {name: value for name, value in settings.items() if name not in CALL_SETTINGS}
+    known = {name: value for name, value in settings.items() if name not in OF_THE_CALL}
     chosen = {name: value for name, value in known.items() if name not in defaults or value != defaults[name]}
     others = {name: value for name, value in known.items() if name not in chosen}
     yield setting_table(chosen) if chosen else '<p class="aside">All as they are by themselves.</p>'

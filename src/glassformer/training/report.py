@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
 from glassformer.errors import InputError
 from glassformer.io import write_whole
+from glassformer.training.waiting import QUIET, Bars
+from glassformer.training.waiting import as_time as as_time
 
-LINES = 10  # plain lines in a whole training, where there is no terminal ...
-QUIET = 20.0  # ... and more, so that there are not many seconds without one
+LINES = 10  # plain lines in a whole training, where there is no terminal, and more if it is long
 ENTRIES = 200  # about so many in metrics.jsonl
 
 
@@ -23,36 +23,30 @@ class Report:
     def __init__(
         self, metrics: Path, console: Console, *, unit: str, steps: int | None, log: Path | None = None
     ) -> None:
-        self.console, self.unit, self.steps = console, unit, steps
+        self.console, self.unit = console, unit
         self.writer = make_writer(log) if log else None
         self.path = metrics
         self.file: TextIO = metrics.open("a", encoding="utf-8")
-        self.every = max(1, min(100, steps // ENTRIES)) if steps else 10
+        self.plan_for(steps or 0)
         self.losses: list[float] = []
         self.size, self.busy = 0, 0.0
         self.since = self.told = self.began = time.perf_counter()
         self.first_progress: float | None = None
         self.lines = 0
-        self.bar = Progress(
-            TextColumn("step {task.fields[step]}"),
-            BarColumn(bar_width=None),
-            TextColumn(
-                "loss {task.fields[loss]:.3f}  rate {task.fields[rate]:.1e}  {task.fields[speed]:,.0f} " + f"{unit}/s"
-            ),
-            TextColumn("{task.fields[left]} left"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        nothing: dict[str, Any] = {"step": 0, "loss": float("nan"), "rate": 0.0, "speed": 0.0, "left": "?"}
-        self.line = self.bar.add_task("train", total=1.0, **nothing)
+        self.bars = Bars(console, stay=True)
+        self.line = self.bars.progress.add_task("training", total=1.0, said=" ")
+
+    def plan_for(self, steps: int) -> None:
+        """How many steps there will be."""
+        self.steps, self.every = steps, max(1, min(100, steps // ENTRIES))
 
     def __enter__(self) -> Self:
-        self.bar.start()
+        self.bars.__enter__()
         self.since = self.told = self.began = time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.bar.stop()
+        self.bars.__exit__()
         self.file.close()
         if self.writer is not None:
             self.writer.close()
@@ -73,7 +67,8 @@ class Report:
         spent = now - self.since
         mean, speed = sum(self.losses) / len(self.losses), self.size / spent
         left = self.left(progress, now)
-        self.bar.update(self.line, completed=progress, step=step, loss=mean, rate=rate, speed=speed, left=left)
+        said = f"loss {mean:.3f}  rate {rate:.1e}  {speed:,.0f} {self.unit}/s  {left} left"
+        self.bars.progress.update(self.line, completed=progress, description=f"step {step}", said=said)
         self.write(
             {
                 "step": step, "loss": round(mean, 5), "rate": rate, "gradient_norm": round(norm, 5),
@@ -81,11 +76,9 @@ class Report:
             }
         )  # fmt: skip
         due = int(progress * LINES) > self.lines or is_last or now - self.told > QUIET
-        if not self.console.is_terminal and due:
+        if not self.bars.is_live and due:
             of = f"/{self.steps}" if self.steps else ""
-            self.console.print(
-                f"step {step}{of}  loss {mean:.3f}  rate {rate:.1e}  {speed:,.0f} {self.unit}/s  {left} left"
-            )
+            self.console.print(f"step {step}{of}  {said}")
             self.told, self.lines = now, int(progress * LINES)
         self.losses.clear()
         self.size, self.busy, self.since = 0, 0.0, now
@@ -134,12 +127,6 @@ def is_before(line: str, step: int) -> bool:
 
 def as_bytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
-def as_time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def as_number(metric: str, value: float) -> str:

@@ -13,7 +13,9 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +26,37 @@ from glassformer.checkpoints.folder import WEIGHTS
 from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError, Stopped, nearest
-from glassformer.io import partial_name, remove_partial, write_json
+from glassformer.io import fingerprint, partial_name, remove_partial, write_json
 from glassformer.text.tokenizer import TOKENIZER
 from glassformer.threads import Load, exactly, threads_of_training
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.loop import Trainer
+from glassformer.training.plan import (
+    LEAST,
+    MARGIN,
+    OF_MODEL,
+    TIMED,
+    Plan,
+    describe_plan,
+    describe_shares,
+    plan_minutes,
+    plan_steps,
+    sample_size,
+    seconds_each,
+)
 from glassformer.training.ranks import Ranks
 from glassformer.training.report import Report, as_time
-from glassformer.training.settings import FREE, TrainSettings
+from glassformer.training.settings import DATA, FREE, OF_THE_CALL, TrainSettings
 from glassformer.training.signals import Signals
 from glassformer.training.task import Scores, Task
+from glassformer.training.waiting import Bars
 from glassformer.version import __version__
 
 METRICS, REPORT, LOG, TOKENS = "metrics.jsonl", "report.html", "tensorboard", "tokens"
+LENGTH = ("steps", "minutes")  # the settings that say how long a training is
+MODELS = ("init", "tokenizer_from")  # those that may name a folder
+CHANGED = 0.1  # of the steps that were told, by which a plan must differ to be told again
+SHOWN = 5  # files of which an error says that they have changed
 
 
 def check_free(settings: TrainSettings) -> None:
@@ -68,13 +88,40 @@ def check_same(settings: TrainSettings) -> None:
     record = read_record(settings.out)
     if record["task"] != settings.task:
         raise InputError(f"--resume: {settings.out} was trained for {record['task']}, not {settings.task}")
-    before, now = record["settings"], settings.to_dict()
+    before, now = with_whole_paths(record["settings"]), with_whole_paths(settings.to_dict())
     for name, value in now.items():
         if name not in FREE and name in before and before[name] != value:
             raise InputError(
                 f"--resume: --{name.replace('_', '-')} is {value!r} and was {before[name]!r} when the run began. Leave "
                 "it out, or start another run"
             )
+
+
+def with_whole_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as run.json keeps them: their files are found from any folder."""
+
+    def whole(path: Any) -> Any:
+        if isinstance(path, list):
+            return [whole(each) for each in path]
+        return path and str(Path(path).absolute())
+
+    data = {name: whole(settings[name]) for name in DATA if name in settings}
+    models = {  # the name of a hub id stays one
+        name: whole(settings[name]) for name in MODELS if settings.get(name) and Path(settings[name]).exists()
+    }
+    return {**settings, **data, **models}
+
+
+def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: bool) -> list[str]:
+    """Refuses to go on with data that has changed, unless that is accepted; which it is."""
+    changed = [path for path, told in now.items() if path in before and before[path] != told]
+    if changed and not accepted:
+        some = ", ".join(changed[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
+        raise InputError(
+            f"--resume: the data has changed since the run began: {some}. Put it back as it was, start another run, or "
+            "go on all the same with --accept-changed-data"
+        )
+    return changed
 
 
 def check_metric(task: Task, settings: TrainSettings) -> None:
@@ -89,17 +136,20 @@ def run(
     console: Console,
     *,
     verb: str,
+    began: float | None = None,
     command: str | None = None,
 ) -> tuple[Task, Scores]:
     """Trains, writes the model, and scores: in that order, so that what was trained is kept in any case.
 
-    `command` is what a person wrote for it; what was typed, if not given.
+    `began` is when a person began to wait, as `time.perf_counter` counts; now, if it is not given. `command` is what
+    they wrote for it; what was typed, if it is not given.
     """
+    began = time.perf_counter() if began is None else began
     ranks = Ranks(settings.device)
     if not ranks.is_first:
         console = Console(quiet=True)
     try:
-        current = Run(settings, ranks, console, verb, command)
+        current = Run(settings, ranks, console, verb, began, command)
         try:
             return current.go(make_task)
         except BaseException:
@@ -113,11 +163,21 @@ class Run:
     """One training in its folder."""
 
     task: Task
+    plan: Plan
+    told = 0  # steps that a person was told of
+    deadline: float | None = None  # when all must have ended, in the life of a run that planned by the clock
 
     def __init__(
-        self, settings: TrainSettings, ranks: Ranks, console: Console, verb: str, command: str | None = None
+        self,
+        settings: TrainSettings,
+        ranks: Ranks,
+        console: Console,
+        verb: str,
+        began: float,
+        command: str | None = None,
     ) -> None:
         self.settings, self.ranks, self.console, self.out = settings, ranks, console, settings.out
+        self.began = began
         self.load = Load()
         check_free(settings)
         self.was_there, self.moved_aside = self.out.exists(), False
@@ -127,16 +187,21 @@ class Run:
             "verb": verb,
             "command": command or shlex.join(["glassformer", *sys.argv[1:]]),
             "glassformer_version": __version__,
-            "settings": {**settings.to_dict(), "resume": False, "overwrite": False},
+            "settings": with_whole_paths({**settings.to_dict(), **dict.fromkeys(OF_THE_CALL, False)}),
         }
+        self.before: dict[str, Any] = {}  # the record of the run that goes on
         self.threads: int | None = None  # that the run began with
         if settings.resume:
-            before = read_record(self.out)
-            self.record["command"] = before["command"]  # the one that began it
-            self.threads = before.get("threads")
+            self.before = read_record(self.out)
+            self.record["command"] = self.before["command"]  # the one that began it
+            self.threads = self.before.get("threads")
+            if "plan" in self.before:  # holds until there is another: `keep_plan`
+                self.record["plan"] = self.before["plan"]
+                self.record["settings"] |= {name: self.before["settings"].get(name) for name in LENGTH}
 
     def go(self, make_task: Callable[[TrainSettings], Task]) -> tuple[Task, Scores]:
-        with self.ranks.first_alone():
+        with Bars(self.console) as bars, bars.waiting("reading data"), self.ranks.first_alone():
+            self.know_data()
             self.task = make_task(self.settings)
         check_metric(self.task, self.settings)
         self.record |= self.task.record()
@@ -153,21 +218,119 @@ class Run:
             self.console.print(f"{name:8}{said}")
         self.tell_threads()
         checkpoints = Checkpoints(self.out, self.ranks, self.settings.keep)
-        steps = self.task.budget(self.settings)
         metrics = self.out / METRICS if self.ranks.is_first else Path("/dev/null")
         log = self.out / LOG if self.settings.tensorboard and self.ranks.is_first else None
         unit = "tokens" if self.task.tokenizer is not None else self.task.unit
-        with Report(metrics, self.console, unit=unit, steps=steps, log=log) as report:
+        with Report(metrics, self.console, unit=unit, steps=None, log=log) as report, self.following(report.bars):
             trainer = Trainer(self.task, self.settings, self.ranks, checkpoints, report)
             if self.settings.resume:
                 self.go_back(trainer, report)
-            with Signals() as signals:
+            with report.bars.named("timing"):
+                self.keep_plan(self.make_plan(trainer), report)
+            trainer.plan = self.plan
+            trainer.tell_plan = lambda plan: self.change_plan(plan, report)
+            self.tell_plan()
+            with Signals() as signals, report.bars.named("evaluation"):
                 number = trainer.run(signals)
         if number:
             raise Stopped(number, self.how_to_go_on(number, trainer))
         kept = trainer.finish()
-        scores = self.write(trainer, kept) if self.ranks.is_first else None
+        scores = None
+        if self.ranks.is_first:
+            with Bars(self.console) as bars, self.following(bars):
+                scores = self.write(trainer, kept)
         return self.task, self.ranks.from_first(scores)
+
+    @contextmanager
+    def following(self, bars: Bars) -> Iterator[None]:
+        """The task shows its loops on these bars."""
+        before, self.task.follow = self.task.follow, bars
+        try:
+            yield
+        finally:
+            self.task.follow = before
+
+    def know_data(self) -> None:
+        """Keeps what the data is, and refuses to go on with other data."""
+        if not self.ranks.is_first:
+            return
+        paths = [path.absolute() for files in self.settings.files.values() for path in files]
+        told = {str(path): fingerprint(path) for path in paths}
+        self.record["data"] = {path: about for path, about in told.items() if about is not None}
+        before = {str(Path(path).absolute()): about for path, about in self.before.get("data", {}).items()}
+        changed = check_data(self.record["data"], before, accepted=self.settings.accept_changed_data)
+        changes = [*self.before.get("changed_data", ()), *changed]
+        if changes:
+            self.record["changed_data"] = list(dict.fromkeys(changes))
+
+    def make_plan(self, trainer: Trainer) -> Plan:
+        """The plan that the run began with, or a new one where it has none or is told to be longer or shorter."""
+        settings, task, step = self.settings, self.task, trainer.state.step
+        warmup = None
+        if "plan" in self.before:
+            plan = Plan.from_dict(self.before["plan"])
+            if all(self.before["settings"].get(name) == getattr(settings, name) for name in LENGTH):
+                return plan
+            warmup = plan.warmup
+        elif step:
+            warmup = settings.warmup
+        if settings.minutes is None:
+            steps = task.budget(settings)
+            assert steps is not None
+            return plan_steps(settings, steps, task.validated, warmup)
+        budget, earlier = 60 * settings.minutes, trainer.state.seconds
+        if step and earlier >= budget:
+            return plan_steps(settings, step, task.validated, warmup)
+        costs = trainer.costs(TIMED * budget)
+        plan = plan_minutes(
+            settings,
+            costs,
+            waited=time.perf_counter() - self.began + earlier,
+            valid=min(task.count("valid"), task.validated or task.count("valid")),
+            test=task.count("test"),
+            step=step,
+            most=settings.steps,
+            warmup=warmup,
+        )
+        plan = self.ranks.from_first(plan)
+        assert plan.seconds is not None
+        self.deadline = max(self.began + (1 - MARGIN / 2) * budget - earlier, time.perf_counter() + LEAST * budget)
+        trainer.until = self.deadline - MARGIN / 2 * budget - plan.seconds.scoring
+        trainer.evaluation_seconds = costs.valid * (plan.valid or 0)
+        return plan
+
+    def tell_plan(self) -> None:
+        self.told = self.plan.steps
+        valid, test = self.task.count("valid"), self.task.count("test")
+        unit = self.task.counts or self.task.unit
+        for line in describe_plan(self.plan, self.settings, valid=valid, test=test, unit=unit):
+            self.console.print(f"{'plan':8}{line}")
+        if self.deadline is None or self.plan.seconds is None or self.settings.minutes is None:
+            return
+        shares, minutes = self.plan.seconds, self.settings.minutes
+        self.console.print(f"{'plan':8}{describe_shares(shares)}")
+        if shares.reading > (1 - LEAST) * 60 * minutes:
+            whole = as_time(self.deadline - self.began)
+            self.console.print(
+                f"{'plan':8}that leaves little of --minutes {minutes:g}: it will be about {whole} in all"
+            )
+
+    def change_plan(self, plan: Plan, report: Report) -> None:
+        """Keeps a changed plan, and says so if it has become another."""
+        if abs(plan.steps - self.told) > CHANGED * self.told:
+            how = "slower" if plan.steps < self.told else "faster"
+            self.console.print(f"{'plan':8}now {plan.steps:,} steps, because they are {how} than planned")
+            self.told = plan.steps
+        self.keep_plan(plan, report)
+
+    def keep_plan(self, plan: Plan, report: Report) -> None:
+        """Writes a plan down before it takes effect."""
+        self.plan = plan
+        self.record["plan"] = plan.to_dict()
+        self.record["settings"] |= {name: getattr(self.settings, name) for name in LENGTH}
+        report.plan_for(plan.steps)
+        if self.ranks.is_first:
+            write_json(self.out / RUN, self.record, durable=True)
 
     def prepare(self) -> None:
         """Makes the folder. A run that is to be replaced stays aside until the new one has ended."""
@@ -262,20 +425,51 @@ class Run:
             file.replace(self.out / file.name)
         partial.rmdir()
         shutil.rmtree(self.replaced, ignore_errors=True)
-        scores = self.task.evaluate()
-        if self.task.test is None:
-            scores.notes.append(
-                "scored on the validation set, by which the weights were chosen: take it with a grain of salt"
-            )
+        ready = time.perf_counter()
+        scores = self.task.evaluate(self.sample())
+        scores.notes.extend(self.notes(scores))
+        now = time.perf_counter()
         results = {**scores.metrics, "count": scores.count, "train_seconds": trainer.state.seconds}
         self.record |= {
             "kept": kept,
             "steps": trainer.state.step,
             "results": {key: round(value, 6) for key, value in results.items()},
+            "sample": scores.sample,
             "baselines": scores.baselines,
             "notes": scores.notes,
+            "seconds": {"scoring": round(now - ready, 1), "whole": round(now - self.began, 1)},
         }
         write_json(self.out / RUN, self.record, durable=True)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
-        self.console.print(f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training")
+        self.console.print(
+            f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training, {as_time(now - self.began)} in all"
+        )
         return scores
+
+    def sample(self) -> int | None:
+        """How many examples the final score is of: as many as fit into the time that is left, where there is a limit.
+
+        A run that goes on scores as many as its plan says.
+        """
+        now, shares = time.perf_counter(), self.plan.seconds
+        if self.deadline is None or shares is None:
+            self.task.until = now + shares.scoring if shares is not None else None
+            return self.plan.test
+        left, count = max(self.deadline - now, shares.scoring / 2), self.task.count("test")
+        each = seconds_each(self.task.score_some, count, left / 10)
+        test = sample_size(OF_MODEL * left / each, count)
+        self.record["plan"] = self.plan.replace(test=test).to_dict()
+        write_json(self.out / RUN, self.record, durable=True)
+        self.task.until = now + left
+        return test
+
+    def notes(self, scores: Scores) -> Iterator[str]:
+        """What must be said beside the scores."""
+        if scores.sample:
+            everything = shlex.join(["glassformer", "eval", str(self.out)])
+            yield f"scored on {scores.sample}: more do not fit into --minutes. `{everything}` scores all"
+        if "changed_data" in self.record:
+            changed = ", ".join(self.record["changed_data"])
+            yield f"the data changed before the run had ended (--accept-changed-data): {changed}"
+        if self.task.test is None:
+            yield "scored on the validation set, by which the weights were chosen: take it with a grain of salt"

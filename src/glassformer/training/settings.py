@@ -3,18 +3,32 @@
 The tasks add their data and their model (`tasks/settings.py`). Nothing heavy is imported here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from glassformer.errors import InputError
 from glassformer.settings import Settings
 
 # What a resumed run may be told anew: how far and how it is computed, never what is computed.
 FREE = (
-    *("out", "resume", "overwrite", "steps", "minutes", "patience", "checkpoint_every", "keep", "tensorboard"),
+    *(
+        "out",
+        "resume",
+        "overwrite",
+        "accept_changed_data",
+        "steps",
+        "minutes",
+        "patience",
+        "checkpoint_every",
+        "keep",
+        "tensorboard",
+    ),
     *("accumulate", "device", "shard", "compile"),
 )
+OF_THE_CALL = ("resume", "overwrite", "accept_changed_data")  # a run does not remember them
+DATA = ("data", "valid", "test")  # the settings that name the data of a run, in tasks that have them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +43,13 @@ class TrainSettings(Settings):
     """Go on with the run in that folder; its settings are taken from it."""
     overwrite: bool = False
     """Replace the run in that folder."""
+    accept_changed_data: bool = False
+    """With --resume: go on although the data has changed since the run began."""
 
     steps: int | None = None
     """Updates of the weights; what the task suggests, if neither this nor --minutes is given."""
     minutes: float | None = None
-    """Stop after so many minutes of training; the rate falls so as to arrive there."""
+    """Minutes to wait for everything: reading, training, evaluation and the final score. The plan is made to fit."""
     optimizer: Literal["adamw", "adam", "muon"] = "adamw"
     """muon: orthogonalised updates for the matrices inside the blocks, AdamW for the rest."""
     rate: float | None = None
@@ -41,7 +57,7 @@ class TrainSettings(Settings):
     schedule: Literal["constant", "linear", "cosine", "inverse-sqrt", "stable-decay"] = "cosine"
     """How the rate goes on after the warm-up; stable-decay stays and falls in the last fifth."""
     warmup: int = 100
-    """Steps over which the rate rises to its highest."""
+    """Steps over which the rate rises to its highest; a default that does not fit a short training is scaled down."""
     final_rate: float = 0.1
     """Where linear, cosine and stable-decay end, as a part of the highest rate."""
     weight_decay: float = 0.01
@@ -106,3 +122,28 @@ class TrainSettings(Settings):
             raise self._refuse("rate", f"the {self.schedule} schedule needs one, such as 0.001")
         if self.resume and self.overwrite:
             raise InputError("--resume goes on with a run and --overwrite replaces it: choose one")
+        if self.accept_changed_data and not self.resume:
+            raise InputError("--accept-changed-data is for a run that goes on: give --resume, too, or leave it out")
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The files and folders of data that were given, by the name of their setting; none for built-in data."""
+        given = {name: getattr(self, name, None) or () for name in DATA}
+        return {name: [paths] if isinstance(paths, Path) else list(paths) for name, paths in given.items() if paths}
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The fields that a flag or a keyword of this call set: what the program must not adjust."""
+        given: frozenset[str] = self.__dict__.get("_given", frozenset())
+        return given
+
+    def as_given(self, names: Iterable[str]) -> Self:
+        """The same settings, with these fields marked as `given`."""
+        marked = super().replace()
+        object.__setattr__(marked, "_given", frozenset(names))
+        return marked
+
+    def replace(self, **changes: Any) -> Self:
+        changed = super().replace(**changes)
+        object.__setattr__(changed, "_given", self.given)
+        return changed

@@ -4,21 +4,27 @@ Everything drawn at random is drawn from (seed, epoch, example), so that a batch
 killed, and in whichever process it is computed.
 """
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core.model import IGNORE, Transformer
+from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.generation.engine import Engine
 from glassformer.text import Tokenizer
+from glassformer.training.plan import as_sample
 from glassformer.training.settings import TrainSettings
+from glassformer.training.waiting import Follow, OutOfTime
 
+GRACE = 1.0  # seconds that a simple method has in any case
 Batch = dict[str, Tensor]  # the model's arguments by name, and `labels`
 
 
@@ -46,6 +52,11 @@ class Scores:
     confusion: list[list[int]] = field(default_factory=list)  # row: true class, column: the model's answer
     curves: list[Curve] = field(default_factory=list)
     engine: str | None = None  # how the engine ran the model, if it did
+    sample: str | None = None  # "a sample of 2,000 of 50,000 examples", if not all were scored
+
+    @property
+    def scored_on(self) -> str:
+        return self.sample or f"{self.count:,} {self.unit}"
 
 
 class Task(ABC):
@@ -61,6 +72,8 @@ class Task(ABC):
     metric: ClassVar[str]  # ... and which of it decides what weights are best
     falling: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte", "mse", "mae")  # less is better
     steps: ClassVar[int]  # a sensible length of training, where nobody says
+    validated: ClassVar[int | None] = None  # examples that an evaluation scores, where there are more; None for all
+    counts: ClassVar[str | None] = None  # what `count` counts, where that is not the unit
 
     settings: TrainSettings
     test: Any = None  # examples for the score at the end, if there are any beside the validation set
@@ -68,6 +81,8 @@ class Task(ABC):
     model: Transformer
     engine: Engine | None = None  # generates for `evaluate`; in training there is none: a resumed run repeats each bit
     tokenizer: Tokenizer | None = None
+    follow: Follow = Follow()  # counts the loops that a person waits for
+    until: float | None = None  # when simple methods must have ended, as `time.perf_counter` counts
 
     @abstractmethod
     def batches(self, epoch: int) -> Sequence[Sequence[int]]:
@@ -103,12 +118,18 @@ class Task(ABC):
         return int(self.weight(batch["labels"]))
 
     @abstractmethod
-    def validate(self) -> dict[str, float]:
-        """The metrics during training, on the validation set: `loss` and what else is quick."""
+    def count(self, split: Literal["test", "valid"]) -> int:
+        """How many examples there are to be scored; of running text, windows. Without a test set, `test` is `valid`."""
 
     @abstractmethod
-    def evaluate(self) -> Scores:
-        """The scores at the end, on the test set if there is one and none other is asked for (`split`)."""
+    def validate(self, most: int | None = None) -> dict[str, float]:
+        """The metrics during training, on the validation set or at most so many of it: `loss` and what else is
+        quick."""
+
+    @abstractmethod
+    def evaluate(self, most: int | None = None) -> Scores:
+        """The scores at the end, on the test set if there is one and none other is asked for (`split`), or on at most
+        so many of its examples."""
 
     @abstractmethod
     def work(self) -> Work:
@@ -127,6 +148,26 @@ class Task(ABC):
     def try_next(self, out: Path) -> list[list[str]]:
         """Commands that a person may want to run on the finished run, as lists of words."""
 
+    def compared(
+        self, methods: Mapping[str, Callable[[], dict[str, float]]]
+    ) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """What simple methods reach, and a note for each that is left out because it takes too long, or cannot be."""
+        found, notes = {}, []
+        for name, reach in methods.items():
+            try:
+                until = self.until and max(self.until, time.perf_counter() + GRACE)
+                with self.follow.limited(until), self.follow.named(name):
+                    found[name] = reach()
+            except OutOfTime as late:
+                notes.append(f"left out, {name}: {late}, more than --minutes leaves")
+            except InputError as error:
+                notes.append(f"left out, {name}: {error}")
+        return found, notes
+
+    def sample_of(self, whole: int, some: int) -> str | None:
+        """What `Scores` say of a sample; nothing where all were scored."""
+        return as_sample(some, whole, self.counts or self.unit) if some < whole else None
+
     def record(self) -> dict[str, Any]:
         """What a run must remember of its data, beside the settings."""
         return {}
@@ -144,7 +185,10 @@ class Task(ABC):
         return value < than if metric in self.falling else value > than
 
 
-def spread(count: int, most: int) -> list[int]:
-    """At most so many of `count` examples, at even distances: a file may be sorted."""
-    chosen = min(count, most)
-    return [number * count // chosen for number in range(chosen)]
+def spread(count: int, most: int | None) -> list[int]:
+    """At most so many of `count` examples, in their order: drawn at random, since a file may be sorted, and always the
+    same, so that scores can be compared. A smaller sample is part of a larger one."""
+    if most is None or most >= count:
+        return list(range(count))
+    order: list[int] = np.random.default_rng(0).permutation(count)[:most].tolist()
+    return sorted(order)

@@ -53,6 +53,14 @@ class EvalSettings(Settings):
     """Tokens that a language model sees at a time."""
     truncate: bool = False
     """Cut longer texts; without it, they are an error."""
+    fill: Literal["previous", "interpolate"] | None = None
+    """What to put where values or dates of a series are missing."""
+    date_format: str | None = None
+    """How the dates of a series are written, such as %d/%m/%Y."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
+    skip_corrupt: bool = False
+    """Leave out files that cannot be read as images, and say which."""
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -63,18 +71,21 @@ class EvalSettings(Settings):
 
 def main(settings: EvalSettings) -> None:
     from glassformer.tasks.evaluate import evaluate
+    from glassformer.training.waiting import Bars
     from glassformer.verbs.train import show_scores
 
-    scores = evaluate(
-        str(settings.run),
-        settings.data,
-        split=settings.split,
-        task=settings.task,
-        device=settings.device,
-        num_beams=settings.num_beams,
-        engine=settings.engine,
-        **settings.changes,
-    )
+    with Bars(make_console(stderr=True)) as bars:
+        scores = evaluate(
+            str(settings.run),
+            settings.data,
+            split=settings.split,
+            task=settings.task,
+            device=settings.device,
+            num_beams=settings.num_beams,
+            engine=settings.engine,
+            follow=bars,
+            **settings.changes,
+        )
     if not settings.json:
         if scores.engine:
             print(f"engine: {scores.engine}", file=sys.stderr)

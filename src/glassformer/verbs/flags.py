@@ -15,6 +15,7 @@ from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.errors import InputError, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.settings import TaskSettings
+from glassformer.verbs.elsewhere import flag_elsewhere, steps_of_an_epoch
 
 
 def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings:
@@ -22,14 +23,47 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     for flag, value in pairwise([*args, "--"]):
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
-    given = given_elsewhere(takes, args)
-    return tyro.cli(
+    check_words(takes, args)
+    before = given_elsewhere(takes, args)
+    settings: Settings = tyro.cli(
         takes,
         prog=f"glassformer {verb}",
         args=args,
-        default=tyro.MISSING_NONPROP if given is None else given,
+        default=tyro.MISSING_NONPROP if before is None else before,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+    given = names_in(args) & names_of(takes)
+    if before is not None:  # what the file leaves open depends on the flags
+        settings = settings.replace(**{name: None for name in before.left_open if name not in given})
+    return settings.as_given(given) if isinstance(settings, TaskSettings) else settings
+
+
+def check_words(takes: type[Settings], args: list[str]) -> None:
+    """Answers a flag that other tools have with ours."""
+
+    def epoch() -> int | None:
+        file, size = value_of(args, "--data"), value_of(args, "--batch-size") or str(getattr(takes, "batch_size", ""))
+        return steps_of_an_epoch(Path(file), int(size)) if file and size.isdigit() and int(size) else None
+
+    for arg in args:
+        if arg == "--":
+            return
+        if arg.startswith("--") and (said := flag_elsewhere(name_of(arg), {*names_of(takes), "config"}, epoch)):
+            raise InputError(said)
+
+
+def names_of(takes: type[Settings]) -> set[str]:
+    return {entry.name for entry in fields(takes)}
+
+
+def names_in(args: list[str]) -> set[str]:
+    """The settings that flags name."""
+    flags = args[: args.index("--")] if "--" in args else args
+    return {name_of(arg).removeprefix("no_") for arg in flags if arg.startswith("--")}
+
+
+def name_of(flag: str) -> str:
+    return flag.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
 def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
@@ -42,16 +76,19 @@ def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
     out = Path(value_of(args, "--out") or told.get("out") or takes.out)
     if not is_run(out):
         return made_from(takes, told, path) if told else None
-    return made_from(takes, {**settings_of_run(takes, out), **told, "out": str(out)}, str(path or out / RUN))
+    before = settings_of_run(takes, out, names_in(args) | told.keys())
+    return made_from(takes, {**before, **told, "out": str(out)}, str(path or out / RUN))
 
 
-def settings_of_run(takes: type[TaskSettings], out: Path) -> dict[str, Any]:
-    """Those that the run in this folder was begun with."""
+def settings_of_run(takes: type[TaskSettings], out: Path, given: set[str]) -> dict[str, Any]:
+    """Those that the run in this folder was begun with, where others are `given`."""
     record = read_record(out)
     if record["task"] != takes.task:
         raise InputError(f"--resume: {out} was trained for {record['task']}, not {takes.task}")
-    settings: dict[str, Any] = record["settings"]
-    return settings
+    before: dict[str, Any] = record["settings"]
+    if length := {"steps", "minutes"} & given:  # another length takes the place of the old one
+        before = {name: value for name, value in before.items() if name not in {"steps", "minutes"} - length}
+    return before
 
 
 def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> TaskSettings:
@@ -60,15 +97,17 @@ def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> Task
     values, kinds = dict(given), get_type_hints(takes)
     config = values.pop("config", None)
     for name in values:
-        if name not in kinds or name not in takes.__dataclass_fields__:
-            known = nearest(name, [*takes.__dataclass_fields__, "config"])
+        if said := flag_elsewhere(name, {*names_of(takes), "config"}):
+            raise InputError(f"gf.train: {said}")
+        if name not in names_of(takes):
+            known = nearest(name, {*names_of(takes), "config"})
             raise InputError(f"gf.train: there is no setting {name!r} for {takes.task}{known}")
     told = {} if config is None else read_toml(takes, Path(config))
     told |= {name: as_written(value, kinds[name]) for name, value in values.items()}
     out = Path(told.get("out") or takes.out)
     if told.get("resume") and is_run(out):
-        told = {**settings_of_run(takes, out), **told, "out": str(out)}
-    return takes.from_dict(told)
+        told = {**settings_of_run(takes, out, set(told)), **told, "out": str(out)}
+    return takes.from_dict(told).as_given(values)
 
 
 def as_written(value: Any, kind: Any) -> Any:
@@ -89,10 +128,13 @@ def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
         raise InputError(f"--config {path}: the file is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"--config {path}: not valid TOML, {error}") from None
-    known = {entry.name for entry in fields(takes)}
+    known = names_of(takes)
     for key in values:
         if key not in known:
+            said = flag_elsewhere(key, known)
             line = next((i for i, row in enumerate(text.splitlines(), start=1) if row.strip().startswith(key)), 1)
+            if said is not None:
+                raise InputError(f"--config {path}, line {line}: {said}")
             raise InputError(f"--config {path}, line {line}: there is no field {key!r}{nearest(key, known)}")
     return values
 

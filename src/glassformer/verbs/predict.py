@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from glassformer.data.series import Series
     from glassformer.predict.bulk.job import Asked
     from glassformer.predict.pipeline import Pipeline
+    from glassformer.predict.series import Scale
+    from glassformer.text.unknown import Unknown
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
 SHORT = 8  # tokens of a short input: enough of those are read to fill a batch
@@ -44,9 +46,14 @@ class PredictSettings(Settings):
     """A file with an input in each line, or a .csv or .jsonl with a column of texts; may be gzipped. Of images, also a
     folder or an idx file; of a series to forecast, a .csv with its dates."""
     text_columns: tuple[str, ...] = ()
-    """The column of the text in --file, or the two of a pair; text, or sentence1 and sentence2, if not given."""
+    """The column of the text in --file, or the two of a pair; if not given, those of the training, or text, or
+    sentence1 and sentence2."""
+    truncate: bool = False
+    """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
+    with --truncate."""
     json: bool = False
-    """Print one JSON object per line, with the input and what was made of it."""
+    """Print one JSON object per line, with the input and what was made of it; `unknown` lists what the vocabulary
+    lacks of the input, if anything."""
     device: str = "cpu"
     """Where to run, such as cpu or cuda."""
     engine: Literal["auto", "on", "off"] = "auto"
@@ -73,7 +80,11 @@ class PredictSettings(Settings):
     picture: Path | None = None
     """Draw the forecast behind its past, to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
-    """What to put where a series to forecast has no value or no row; without it, that is an error."""
+    """What to put where a series to forecast has no value or no row; as in training, if not given."""
+    date_format: str | None = None
+    """How the dates of a series to forecast are written, such as %d/%m/%Y; found from the column, if not given."""
+    decimal: Literal["point", "comma"] | None = None
+    """Whether the numbers of a series to forecast are written 1,234.5 or 1.234,5; found, if not given."""
     batch_tokens: int | None = None
     """Tokens computed together, padding included; 4,096 if not given. Lower it if memory runs out."""
     guesses: int | None = None
@@ -114,8 +125,15 @@ class PredictSettings(Settings):
     @property
     def options(self) -> dict[str, Any]:
         """What else a model can be told, of the flags that were given."""
-        names = ("source_language", "target_language", "question", "fill", "batch_tokens", "guesses")
-        values = {"chat": self.chat or None, **{name: getattr(self, name) for name in names}}
+        names = (
+            *("source_language", "target_language", "question", "fill", "date_format", "decimal"),
+            *("batch_tokens", "guesses"),
+        )
+        values = {
+            "chat": self.chat or None,
+            "truncate": self.truncate or None,
+            **{name: getattr(self, name) for name in names},
+        }
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -123,6 +141,7 @@ def main(settings: PredictSettings) -> None:
     from glassformer.predict.inputs import check_source, stream_inputs
     from glassformer.predict.pipeline import pipeline
     from glassformer.predict.show import SHOW, as_json, as_text, as_values
+    from glassformer.text.unknown import Tally
 
     check_source(settings.texts, settings.file, settings.text_columns)
     check_out(settings)
@@ -149,16 +168,21 @@ def main(settings: PredictSettings) -> None:
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
-    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns)
-    told = settings.json
-    for inputs, outputs in answered(run, given, options, generation, size):
+    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns, run.rules)
+    told, tally = settings.json, Tally()
+    for inputs, outputs, unknown in answered(run, given, options, generation, size):
         told = told or tell_engine(run)
+        tally.add(unknown)
         if settings.json:
-            for given, output in zip(inputs, outputs, strict=True):
-                print(json.dumps({"input": as_json(given), **as_values(run.task, output)}, ensure_ascii=False))
+            lacks = [{"unknown": list(one.pieces)} if one.pieces else {} for one in unknown] or [{}] * len(inputs)
+            for given, output, lack in zip(inputs, outputs, lacks, strict=True):
+                said = {"input": as_json(given), **as_values(run.task, output), **lack}
+                print(json.dumps(said, ensure_ascii=False))
         else:
             SHOW[run.task]([as_text(given) for given in inputs], outputs)
         sys.stdout.flush()
+    if tally.unknown:
+        print(tally.sentence(), file=sys.stderr)
 
 
 def check_out(settings: PredictSettings) -> None:
@@ -198,20 +222,21 @@ def tell_engine(run: "Pipeline") -> bool:
 
 def answered(
     run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], generation: GenerationOptions, size: int
-) -> Iterator[tuple[list[Any], Any]]:
-    """Inputs and answers, `size` at a time: the first are there early, and memory holds no more than these."""
+) -> Iterator[tuple[list[Any], Any, "list[Unknown]"]]:
+    """Inputs, answers and unknown tokens, `size` at a time: the first are there early, and memory holds no more than
+    these."""
     done, seed = 0, generation.seed
     with counted() as tell:
         while chunk := list(islice(inputs, size)):
             if seed is not None:  # what is drawn for a text differs from chunk to chunk
                 generation = generation.replace(seed=seed + done)
             try:
-                outputs = run(chunk, generation=generation, **options)
+                outputs, unknown = run.answer(chunk, generation=generation, **options)
             except InputError as error:
                 if not done:
                     raise
                 raise InputError(f"among the inputs {done + 1} to {done + len(chunk)}, {error}") from None
-            yield chunk, outputs
+            yield chunk, outputs, unknown
             done += len(chunk)
             tell(done)
 
@@ -232,10 +257,11 @@ def counted() -> Iterator[Callable[[int], None]]:
 def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     """`predict` with a model that forecasts: a CSV file in, a CSV file out, with the dates that follow."""
     from glassformer.figures.plots import draw_forecast
-    from glassformer.predict.series import as_csv, following_times, of_training, read_scale
+    from glassformer.predict.series import as_csv, following_times
 
-    series, name = given_series(settings)
-    series = of_training(series, read_scale(run.folder))
+    series, name = given_series(settings, run.beside)
+    for note in series.notes:
+        print(note, file=sys.stderr)
     future = run(series)
     if not settings.json:
         tell_engine(run)
@@ -258,15 +284,16 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
         print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
 
 
-def given_series(settings: PredictSettings) -> "tuple[Series, str]":
+def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Series, str]":
     from glassformer.data.files import STDIN
-    from glassformer.data.series import read_series
+    from glassformer.predict.series import read_as_trained
 
     if len(settings.texts) > 1:
         raise InputError(
             f"{len(settings.texts)} files were given: this model forecasts one at a time. Give one CSV file"
         )
-    file = settings.file or (Path(settings.texts[0]) if settings.texts else None)
-    if file is None:
-        return read_series(STDIN, fill=settings.fill), str(STDIN)
-    return read_series(file, fill=settings.fill), str(file)
+    file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
+    series = read_as_trained(
+        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal
+    )
+    return series, str(file)

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
@@ -30,14 +31,17 @@ def train(task: str, **settings: Any) -> "TrainedRun":
     The settings are the flags of the command with underscores, and have its defaults; `config` names a TOML file of
     them. Bad input raises `gf.InputError`, and nothing is written then.
     """
+    began = time.perf_counter()
+    from glassformer.verbs.elsewhere import verb_elsewhere
     from glassformer.verbs.flags import settings_in_python
 
     if task not in TASKS:
-        raise InputError(f"gf.train: there is no task {task!r}{nearest(str(task), TASKS)}")
+        said = verb_elsewhere(str(task), what="task") or f"there is no task {task!r}{nearest(str(task), TASKS)}"
+        raise InputError(f"gf.train: {said}")
     told = settings_in_python(TASKS[task].settings, settings)
     written = ", ".join([repr(task), *(f"{name}={as_code(value)}" for name, value in settings.items())])
     console = make_console()
-    _, scores = trained(told, console, f"gf.train({written})")
+    _, scores = trained(told, console, began, f"gf.train({written})")
     if is_first():
         show_scores(scores, console)
         console.print(f"\nSaved to {told.out}")
@@ -122,10 +126,11 @@ class TrainedRun:
 
 
 def main(settings: TaskSettings) -> None:
+    began = time.perf_counter()  # a person waits for the imports, too
     from glassformer.training.run import REPORT
 
     console = make_console()
-    task, scores = trained(settings, console)
+    task, scores = trained(settings, console, began)
     if not is_first():
         return
     show_scores(scores, console)
@@ -134,14 +139,16 @@ def main(settings: TaskSettings) -> None:
         console.print(f"  {shlex.join(words)}")
 
 
-def trained(settings: TaskSettings, console: Console, command: str | None = None) -> "tuple[Task, Scores]":
-    """Trains, once it is clear that the folder is free and the files are there."""
+def trained(
+    settings: TaskSettings, console: Console, began: float, command: str | None = None
+) -> "tuple[Task, Scores]":
+    """Trains, once it is clear that the folder is free and the files are there. Someone waits since `began`."""
     from glassformer.tasks.registry import make_task
     from glassformer.training.run import check_free, run
 
     check_free(settings)
-    check_brought(own_files(settings))
-    return run(make_task, settings, console, verb=f"train {settings.task}", command=command)
+    check_brought([file for files in settings.files.values() for file in files])
+    return run(make_task, settings, console, verb=f"train {settings.task}", began=began, command=command)
 
 
 def is_first() -> bool:
@@ -149,17 +156,11 @@ def is_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def own_files(settings: TaskSettings) -> list[Path]:
-    """The files that a training is given: to train on, to validate and to test."""
-    given = [getattr(settings, name, None) or () for name in ("data", "valid", "test")]
-    return [path for paths in given for path in ([paths] if isinstance(paths, Path) else paths)]
-
-
 def show_scores(scores: "Scores", console: Console) -> None:
     """The scores, and what simple methods reach beside them."""
     from glassformer.training.report import as_number
 
-    console.print(f"\nscored on {scores.count:,} {scores.unit}")
+    console.print(f"\nscored on {scores.scored_on}")
     rows = {"this model": scores.metrics, **scores.baselines}
     width = max(map(len, rows)) + 2
     for name, metrics in rows.items():

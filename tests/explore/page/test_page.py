@@ -202,6 +202,14 @@ def test_the_address_restores_the_view(open_server: Callable[[str], Server], vis
     broken.wait_for_selector(EXACT)  # what an address gets wrong is the nearest there is
 
 
+def test_unknown_tokens_are_underlined_and_counted(open_server: Callable[[str], Server], visit: Any) -> None:
+    page = visit(open_server("encoder").address)
+    page.wait_for_selector(EXACT)
+    ask(page, "The fox Ω")
+    page.wait_for_selector("text=is unknown to the vocabulary: 'Ω'")
+    assert "Ω" in page.locator(".token.unknown").first.inner_text()
+
+
 def test_bad_input_is_said_in_one_sentence(open_server: Callable[[str], Server], visit: Any) -> None:
     page = visit(open_server("decoder").address, expect="status of 400")
     page.wait_for_selector(EXACT)

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from glassformer.checkpoints.run import RUN, is_run
 from glassformer.config import TransformerConfig
+from glassformer.data.columns.calendar import Frequency
 from glassformer.data.dates import date_pairs
 from glassformer.data.digits import digits
 from glassformer.data.documentation import documentation_examples, documentation_split, sentences, split_paragraphs
 from glassformer.data.seasons import seasons
-from glassformer.data.series import Frequency, Series
+from glassformer.data.series import Series
 from glassformer.errors import InputError
 from glassformer.io import read_json
 from glassformer.predict.series import Scale

@@ -38,12 +38,14 @@ def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any
     if isinstance(preparer, ImagePreparer):
         if len(given) != 1:
             raise InputError("an image and an example were both given: choose one")
-        pixels = examples[example_in(given, len(examples))] if "example" in given else open_image(given["image"])
-        return preparer.prepare(Picture("the image", pixels))
+        if "example" in given:
+            return preparer.prepare(Picture("the image", examples[example_in(given, len(examples))]))
+        return preparer.prepare(Picture("the image", open_image(given["image"], preparer.preparation)))
     if ("csv" in given) == ("example" in given):
         raise InputError("expected a csv or the number of an example: give one of the two")
-    series = examples[example_in(given, len(examples))] if "example" in given else read_table(given["csv"])
-    return preparer.prepare(series)
+    if "example" in given:
+        return preparer.prepare(examples[example_in(given, len(examples))])
+    return preparer.prepare(read_table(given["csv"], preparer.scale))
 
 
 def text_in(given: Mapping[str, Any], key: str) -> str:

@@ -164,6 +164,7 @@ class Session:
             "input": given,
             "seconds": round(time.monotonic() - began, 3),
             "text": prepared.text,
+            "notes": list(prepared.notes),
             "lines": lines,
             "picture": picture_of(prepared, self.model.config),
             "curve": self.curve(prepared, row, output),
@@ -189,7 +190,8 @@ def check_languages(task: str, tokenizer: Tokenizer | None, languages: dict[str,
     """A language that nobody speaks here is told before the page opens."""
     for name, language in languages.items():
         if language is not None and (task != "translate" or tokenizer is None):
-            raise InputError(f"{name} is {language!r}, and this model does not translate: leave it out")
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} {language}: this model does not translate. Leave it out")
         if language is not None and tokenizer is not None:
             tokenizer.language_token(language)
 

@@ -118,4 +118,5 @@ def curve_of(window: Window, channel: int, future: list[float | None] | None) ->
         "past": [float(f"{value:.6g}") for value in window.values[:, channel]],
         "future": future,
         "patches": [list(patch) for patch in window.patches],
+        "notes": list(window.notes),
     }

@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.images import load_image
-from glassformer.data.series import ASK_FOR_FILL, Series, Values, read_series
+from glassformer.checkpoints.preparation import Preparation
+from glassformer.data.pixels import load_image
+from glassformer.data.series import ASK_FOR_FILL, Series, Values
 from glassformer.errors import InputError
+from glassformer.predict.images import as_read
 from glassformer.predict.inputs import as_numbers
-from glassformer.predict.series import as_values
+from glassformer.predict.series import Scale, as_values, read_as_trained
 
 SIDE = 4096  # of the largest square image
 LONGEST = 20  # times as long as wide
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # or what it logs of an odd file goes to the terminal
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-ASK_FOR_CUT = re.compile("Ask for cut=True .*")  # which the page cannot do
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF")
 
 
-def open_image(url: Any) -> NDArray[np.uint8]:
-    """The pixels of a data URL."""
+def open_image(url: Any, preparation: Preparation) -> NDArray[np.uint8]:
+    """The pixels of a data URL, in the colours that the model reads."""
     if not isinstance(url, str) or not url.startswith("data:image/") or ";base64," not in url[:100]:
         raise InputError("the image is no data URL: expected data:image/png;base64,... or another format")
     try:
@@ -34,7 +35,7 @@ def open_image(url: Any) -> NDArray[np.uint8]:
     except (binascii.Error, ValueError):
         raise InputError("the image is not valid base64: send the file again") from None
     opened = load_image(io.BytesIO(content), "the image", formats=FORMATS, check=check_size)
-    return np.asarray(opened.convert("L" if opened.mode in ("1", "L") else "RGB"))
+    return np.asarray(as_read(opened, preparation))
 
 
 def check_size(width: int, height: int) -> None:
@@ -45,7 +46,7 @@ def check_size(width: int, height: int) -> None:
         raise InputError(f"the image has {width} x {height} pixels: expected sides of at most {LONGEST} to 1. Crop it")
 
 
-def read_table(text: Any) -> Series | Values:
+def read_table(text: Any, scale: Scale | None) -> Series | Values:
     """A table with dates as `predict` reads it, or rows of numbers alone."""
     if not isinstance(text, str) or not text.strip():
         raise InputError("the table is empty: expected lines of numbers, or a CSV with a date first")
@@ -53,8 +54,8 @@ def read_table(text: Any) -> Series | Values:
     try:
         rows = [as_numbers(line, f"line {i}") for i, line in enumerate(lines, start=1)]
     except InputError:
-        if "," in lines[0] and any(letter.isalpha() for letter in lines[0]):
-            return read_dated(text)
+        if re.search(r"[,;\t|]", lines[0]) and any(letter.isalpha() for letter in lines[0]):
+            return read_dated(text, scale)
         raise
     if len({len(row) for row in rows}) > 1:
         raise InputError("the lines have different numbers of values: expected one for each channel in every line")
@@ -62,13 +63,15 @@ def read_table(text: Any) -> Series | Values:
         return as_values(rows[0] if len(rows) == 1 else rows)
 
 
-def read_dated(text: str) -> Series:
+def read_dated(text: str, scale: Scale | None) -> Series:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "table.csv"
         file.write_text(text, encoding="utf-8")
         try:
             with np.errstate(over="ignore"):
-                return read_series(file)
+                return read_as_trained(file, scale)
         except InputError as error:
             sentence = str(error).replace(str(file), "the table").replace(ASK_FOR_FILL, "Complete the table")
-            raise InputError(ASK_FOR_CUT.sub("Give all series the same span", sentence)) from None
+            said = sentence.split(". ")
+            kept = [part for part in said if "--" not in part]  # a page has no flags
+            raise InputError(". ".join(kept if kept == said else [*kept, "Change the table"])) from None

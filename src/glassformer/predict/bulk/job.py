@@ -22,6 +22,7 @@ from glassformer.predict.bulk.formats import Cells, Format, ending_of, make_form
 from glassformer.predict.bulk.journal import Journal
 from glassformer.predict.bulk.rows import Given, Source, Survey, survey
 from glassformer.predict.pipeline import Pipeline
+from glassformer.text.unknown import Tally
 from glassformer.threads import Load, held, threads_of_training
 
 CHUNK, CHUNK_TO_WRITE = 4096, 256  # rows; fewer for a model that writes, which takes longer for each
@@ -119,12 +120,13 @@ class Job:
     def __init__(self, run: Pipeline, asked: Asked, journal: Journal, teller: Teller) -> None:
         self.run, self.asked, self.journal, self.teller = run, asked, journal, teller
         run.check_options({**asked.options, **asked.generation.given()})
-        self.source = Source(run.task, asked.file, asked.text_columns)
+        self.source = Source(run.task, asked.file, asked.text_columns, run.rules)
         self.found: Survey = survey(self.source)
         columns = kept_columns(self.found.columns, asked)
         self.kept = list(columns)
         self.answers = answer_columns(run.task, run.model, columns)
         self.format: Format = make_format(asked.out, asked.file, columns, self.answers)
+        self.tally = Tally()  # of tokens that the vocabulary lacks
         self.empty_cells: list[Any] = [None] * len(self.answers)
         most = CHUNK_TO_WRITE if run.writes else CHUNK
         self.chunk_rows = max(most, asked.options.get("batch_tokens", 0) // SHORT)
@@ -203,12 +205,14 @@ class Job:
 
         def solve(some: list[Any]) -> list[Any]:
             try:
-                return list(self.run(some, generation=generation, **self.asked.options))
+                answers, unknown = self.run.answer(some, generation=generation, **self.asked.options)
             except InputError as error:
                 if len(some) == 1:
                     return [Refused(of_one(str(error)))]
                 half = len(some) // 2
                 return solve(some[:half]) + solve(some[half:])
+            self.tally.add(unknown)
+            return list(answers)
 
         given = [some for some in inputs if some is not None]
         answers = iter(solve(given) if given else ())

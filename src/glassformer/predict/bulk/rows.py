@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.data.files import kind_of
+from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.errors import InputError
 from glassformer.io import checksum
-from glassformer.predict.inputs import as_input, lines_of, pictures_in, rows_in
+from glassformer.predict.inputs import as_line, is_table, lines_of, pictures_in, rows_in
 from glassformer.predict.show import as_json
 
 COLUMN_OF_LINES = {"images": "image", "series": "series"}  # what a file without columns holds, if not texts
@@ -30,6 +30,7 @@ class Source:
     task: str  # of the model that reads it
     file: Path
     text_columns: tuple[str, ...] = ()
+    rules: TextRules = NO_RULES  # of the training
 
     def rows(self) -> Iterator[Given]:
         """All rows in their order."""
@@ -50,12 +51,12 @@ class Source:
             for number, picture in enumerate(pictures_in(file), start=1):
                 yield Given(number, {"image": as_json(picture)}, picture)
         elif self.is_table:
-            for row, given in rows_in(file, self.text_columns, task, nulls=True):
+            for row, given in rows_in(file, self.text_columns, task, self.rules, empty=True):
                 yield Given(row.line, row.cells, given)
         else:
             column = COLUMN_OF_LINES.get(task, "text")
             for number, text in lines_of(file):
-                given = as_input(task, text, f"{file}, line {number}") if text.strip() else None
+                given = as_line(task, text, file, number, self.rules) if text.strip() else None
                 yield Given(number, {column: text}, given)
 
     @property
@@ -69,8 +70,8 @@ class Source:
 
     @property
     def is_table(self) -> bool:
-        is_text = self.file.name.removesuffix(".gz").lower().endswith(".txt")
-        return bool(self.text_columns) or (self.task != "series" and kind_of(self.file) is not None and not is_text)
+        """Whether it is read by its columns."""
+        return bool(self.text_columns) or (self.task != "series" and is_table(self.file, self.task, self.rules))
 
 
 def is_empty(given: Any) -> bool:

@@ -4,6 +4,7 @@ On standard output stand the pairs alone, a line for each text, as other tools r
 """
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,9 +49,16 @@ class AlignSettings(PictureSettings):
 def main(settings: AlignSettings) -> None:
     from glassformer.inspect.looks.align import align_corpus
     from glassformer.inspect.looks.align_picture import draw_alignment
+    from glassformer.predict.calls import check_length
+    from glassformer.text.unknown import Tally
 
     reader = load_reader(settings.run, "align")
-    found = align_corpus(reader.model, reader.tokenizer, *texts_of(settings))
+    sources, targets = texts_of(settings)
+    for row in reader.tokenizer.rows(sources):
+        check_length(len(row), reader.limit)
+    if said := Tally(reader.unknown(sources)).sentence():
+        print(said, file=sys.stderr)
+    found = align_corpus(reader.model, reader.tokenizer, sources, targets)
     for alignment in found:
         print(json.dumps(alignment.to_dict(), ensure_ascii=False) if settings.json else alignment.pharaoh())
     if settings.text is not None and not settings.json:

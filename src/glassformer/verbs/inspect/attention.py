@@ -30,7 +30,7 @@ def main(settings: AttentionSettings) -> None:
     from glassformer.inspect.looks.choice import part_of
 
     folder = find_folder(settings.run)
-    model = load_folder(folder)
+    model = load_folder(folder, finite=True)
     part = settings.part or part_of(model)
     path = settings.path(picture_name(settings, part))
     picture_input(

@@ -62,7 +62,7 @@ def load_reader(run: str, look: str) -> "TextPreparer":
     from glassformer.predict.texts import TextPreparer
 
     folder = find_folder(run)
-    model = load_folder(folder)
+    model = load_folder(folder, finite=True)
     preparer = preparer_of(model, folder)
     if not isinstance(preparer, TextPreparer):
         reads = "images" if model.config.image else "series"

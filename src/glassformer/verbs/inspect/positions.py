@@ -15,9 +15,10 @@ class PositionsSettings(PictureSettings):
 
 
 def main(settings: PositionsSettings) -> None:
-    from glassformer.checkpoints.load import load
+    from glassformer.checkpoints.load import load_folder
+    from glassformer.hub import find_folder
     from glassformer.inspect.looks.positions import picture_positions
 
     path = settings.path("positions.png")
-    picture_positions(load(settings.run), path, part=settings.part)
+    picture_positions(load_folder(find_folder(settings.run), finite=True), path, part=settings.part)
     settings.tell("positions", path)

@@ -22,7 +22,7 @@ def main(settings: RolloutSettings) -> None:
     from glassformer.inspect.looks.rollout_picture import picture_rollout
 
     folder = find_folder(settings.run)
-    model = load_folder(folder)
+    model = load_folder(folder, finite=True)
     part = settings.part or ("decoder" if model.encoder is None else "encoder")
     path = settings.path(f"attention-{part}-rollout.png")
     picture_rollout(model, folder, settings.text, path, part=part)

@@ -33,6 +33,7 @@ function tell(note, foot) {
   const counts = view ? Object.values(view.lines).map((line) => line.tokens.length).join(" + ") : "";
   const parts = view ? [say("count", { n: counts }), say("seconds", { n: view.seconds.toFixed(2) })] : [];
   if (view && !isWholeInAddress()) parts.push(say("notInLink"));
+  parts.push(...(view?.notes ?? []));
   foot.textContent = state.busy ? `${say("working")}…` : parts.join(" · ");
 }
 

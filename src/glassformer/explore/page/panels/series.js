@@ -28,7 +28,8 @@ export function seriesView() {
   canvas.addEventListener("click", () => state.hover && set({ token: state.hover.index }));
   new ResizeObserver(() => holder.clientWidth !== drawing.width && refresh()).observe(holder);
   const foot = make("div", { class: "curve-foot" }, scale, rollout);
-  return { parts: [heading(say("curve"), legend), holder, foot], refresh };
+  const notes = (state.view.curve.notes ?? []).map((text) => make("p", { class: "axes", text }));
+  return { parts: [heading(say("curve"), legend), holder, foot, ...notes], refresh };
 }
 
 // Patches overlap where the stride is shorter than they are: each goes to the first lane that is free.

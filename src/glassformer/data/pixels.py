@@ -1,0 +1,194 @@
+"""One picture, from a file to the pixels that a model reads. Training, prediction and the explorer read alike, here.
+
+    upright      turned as the camera says (EXIF), so that it stands as a person sees it
+    8 bits       16 are cut to the upper 8: 65535 becomes 255
+    background   what is transparent shows it; without one, transparency is dropped, as other libraries do
+    grey or rgb  CMYK, palettes and the like become one of the two
+
+How a model wants them is in its `checkpoints/preparation.py`.
+"""
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Mode = Literal["grey", "rgb"]
+Fact = Literal["rotated", "deep", "transparent", "cmyk", "frames"]
+Pixels = NDArray[np.uint8]
+
+SUFFIXES = {
+    *(".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"),
+    *(".heic", ".heif", ".avif"),  # of phones; what Pillow cannot read of them is refused by name
+}
+WHITE = "white"
+BICUBIC = 3  # as pillow numbers its filters
+ORIENTATION = 0x0112  # the EXIF tag; 1 is upright
+BRANDS = {"HEIC": {b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}, "AVIF": {b"avif", b"avis"}}
+GREY_MODES = ("1", "L", "LA", "La")
+ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a picture is like, upright."""
+
+    width: int
+    height: int
+    mode: Mode
+    facts: frozenset[Fact]
+
+
+def look_at(file: Path) -> Look:
+    """What a picture is like, once all of it has been decoded."""
+    image, facts = decode(file, str(file))
+    width, height = image.size if orientation(image) < 5 else image.size[::-1]  # 5 to 8 lie on their side
+    return Look(width, height, "grey" if image.mode in GREY_MODES else "rgb", frozenset(facts))
+
+
+def read_image(file: Path, size: int, mode: Mode, *, upright: bool = True, background: str | None = WHITE) -> Pixels:
+    """One picture (C, Y, X): its shorter side brought to size, and what is then outside a centred square cut off."""
+    image = flattened(load_image(file, str(file)), mode, upright=upright, background=background)
+    pixels = np.asarray(fitted(image, resize=size, resample=BICUBIC, crop=(size, size)))
+    return pixels[None] if mode == "grey" else pixels.transpose(2, 0, 1)  # (C, Y, X)
+
+
+def load_image(
+    source: Path | BinaryIO,
+    name: str,
+    *,
+    formats: tuple[str, ...] | None = None,
+    check: Callable[[int, int], None] = lambda width, height: None,
+) -> "Image":
+    """A whole picture in memory, 8 bits a channel, in whatever mode and position it is stored.
+
+    `check` may refuse it by its width and height, before its pixels are unpacked.
+    """
+    return decode(source, name, formats=formats, check=check)[0]
+
+
+def decode(
+    source: Path | BinaryIO,
+    name: str,
+    *,
+    formats: tuple[str, ...] | None = None,
+    check: Callable[[int, int], None] = lambda width, height: None,
+) -> tuple["Image", set[Fact]]:
+    """A picture, and what of it a person may want to know."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise InputError("reading pictures needs pillow: pip install 'glassformer[vision]'") from None
+    if formats is not None:
+        Image.init()
+        formats = tuple(name for name in formats if name in Image.OPEN)  # what this Pillow can read of them
+    try:
+        with warnings.catch_warnings(action="ignore"), Image.open(source, formats=formats) as image:
+            check(*image.size)
+            facts: set[Fact] = {"deep"} if any(";16" in str(tile[3]) for tile in image.tile) else set()
+            if image.format != "MPO" and getattr(image, "is_animated", False):
+                facts.add("frames")
+            image.load()
+    except InputError:
+        raise
+    except Image.DecompressionBombError:
+        raise InputError(f"{name} has too many pixels: make it smaller") from None
+    except UnidentifiedImageError:
+        raise InputError(f"{name} {why_unknown(source)}") from None
+    except Exception as error:  # a file that is not what it says can fail anywhere in its decoder
+        raise InputError(f"{name} cannot be read as a picture ({error}): expected a whole file") from None
+    if image.mode == "CMYK":
+        facts.add("cmyk")
+    if is_transparent(image):
+        facts.add("transparent")
+    if orientation(image) > 1:
+        facts.add("rotated")
+    return as_8_bits(image, name), facts
+
+
+def why_unknown(source: Path | BinaryIO) -> str:
+    """What a file is that no decoder knows."""
+    head = b""
+    with suppress(OSError):
+        if isinstance(source, Path):
+            with source.open("rb") as stream:
+                head = stream.read(12)
+        else:
+            source.seek(0)
+            head = source.read(12)
+    if not head:
+        return "is empty: expected a picture"
+    kind = next((kind for kind, brands in BRANDS.items() if head[4:8] == b"ftyp" and head[8:12] in brands), None)
+    if kind is None:
+        return "cannot be read as a picture: expected a file such as .png or .jpg"
+    return f"is a picture in the format {kind}, which Pillow cannot read here: convert it to JPEG or PNG"
+
+
+def orientation(image: "Image") -> int:
+    """How a picture has to be turned, from 1 (not at all) to 8."""
+    found = 1
+    with suppress(Exception):  # what cannot be read says nothing
+        found = int(image.getexif().get(ORIENTATION, 1))
+    return found if 1 <= found <= 8 else 1
+
+
+def is_transparent(image: "Image") -> bool:
+    """Whether some of a picture is less than opaque."""
+    if image.mode not in ALPHA_MODES and "transparency" not in image.info:
+        return False
+    return bool(np.asarray(image.convert("RGBA").getchannel("A")).min() < 255)
+
+
+def as_8_bits(image: "Image", name: str) -> "Image":
+    """The upper 8 of 16 bits, as Pillow does with colours. Of more bits, or of fractions, the range is not known."""
+    from PIL import Image
+
+    is_16 = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
+    if is_16:
+        small = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+        small.info = dict(image.info)
+        return small
+    if image.mode in ("I", "F") or image.mode.startswith("I;"):
+        raise InputError(
+            f"{name} has pixels of 32 bits ({image.mode}), whose range is not known: convert it to 8 or 16 bits first"
+        )
+    return image
+
+
+def flattened(image: "Image", mode: Mode, *, upright: bool, background: str | None) -> "Image":
+    """A picture as it is seen, in grey or in colours."""
+    from PIL import Image, ImageOps
+
+    if upright and orientation(image) > 1:
+        image = ImageOps.exif_transpose(image)
+    if background is not None and (image.mode in ALPHA_MODES or "transparency" in image.info):
+        canvas = Image.new("RGBA", image.size, background)
+        canvas.alpha_composite(image.convert("RGBA"))
+        image = canvas
+    return image.convert("L" if mode == "grey" else "RGB")
+
+
+def fitted(
+    image: "Image", *, resize: tuple[int, int] | int | None, resample: int, crop: tuple[int, int] | None
+) -> "Image":
+    """A picture brought to (height, width), or by its shorter side, the other in proportion; then cut to its centre."""
+    if isinstance(resize, int):
+        short = min(image.size)
+        resize = (resize * image.height // short, resize * image.width // short)
+    if resize is not None:
+        image = image.resize((resize[1], resize[0]), resample=resample)
+    if crop is not None:
+        height, width = crop
+        top, left = (image.height - height) // 2, (image.width - width) // 2
+        image = image.crop((left, top, left + width, top + height))
+    return image

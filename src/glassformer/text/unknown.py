@@ -1,0 +1,122 @@
+"""Tokens that stand for what a vocabulary lacks: found in texts, counted, and said.
+
+A model answers a text of unknown tokens as it answers any other, and its answer means little. So whoever answers also
+says how much of a text was unknown, on every call.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from glassformer.errors import InputError
+from glassformer.text.tokenizer import Encoded, Tokenizer
+
+CHUNK = 256  # texts that are encoded at a time
+MOSTLY = 0.5  # the share of a text's letters above which it is as good as unread
+NAMED, REMEMBERED = 5, 10_000  # pieces that are named; pieces that are counted one by one
+LONGEST = 20  # characters of a piece that is named
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """The parts of one text, or of a pair, that became unknown tokens."""
+
+    tokens: int  # of the whole text, special tokens not counted
+    pieces: tuple[str, ...] = ()  # in their order
+    share: float = 0.0  # of the text's letters, that are in these pieces: a token may stand for one or for a whole word
+
+    @property
+    def is_mostly(self) -> bool:
+        return self.share > MOSTLY
+
+
+def find_unknown(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[Unknown]:
+    """For each text, or pair of texts, what the vocabulary lacks of it."""
+    unknown, special = tokenizer.unknown_id, tokenizer.backend.num_special_tokens_to_add(pairs is not None)
+    if unknown is None:
+        return [Unknown(0)] * len(texts)
+    found = []
+    for start in range(0, len(texts), CHUNK):
+        some = slice(start, start + CHUNK)
+        first, second = list(texts[some]), None if pairs is None else list(pairs[some])
+        rows = tokenizer.rows(first, second)
+        counts = [Unknown(len(row) - special) for row in rows]
+        lacking = [i for i, row in enumerate(rows) if unknown in row]
+        if lacking:  # these once more, for where the tokens stand
+            first = [first[i] for i in lacking]
+            second = None if second is None else [second[i] for i in lacking]
+            read = unknown_of(tokenizer, tokenizer.encode(first, second), first, second)
+            for i, one in zip(lacking, read, strict=True):
+                counts[i] = one
+        found += counts
+    return found
+
+
+def unknown_of(
+    tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str], pairs: Sequence[str] | None = None
+) -> list[Unknown]:
+    """The same of texts that are encoded. An unknown token that somebody wrote as such, "[UNK]", is known."""
+    unknown = tokenizer.unknown_id
+    written = None if unknown is None else tokenizer.backend.id_to_token(unknown)
+    found = []
+    for row, parts in enumerate(encoded.sequence_ids.tolist()):
+        ids, places = encoded.input_ids[row].tolist(), encoded.offsets[row].tolist()
+        pieces = []
+        for i, part, (start, end) in zip(ids, parts, places, strict=True):
+            if i == unknown and part >= 0:
+                piece = (texts if part == 0 or pairs is None else pairs)[row][start:end].strip()
+                pieces += [piece] if piece != written else []
+        whole = texts[row] + ("" if pairs is None else pairs[row])
+        share = letters(*pieces) / max(1, letters(whole))
+        found.append(Unknown(sum(part >= 0 for part in parts), tuple(pieces), share))
+    return found
+
+
+def letters(*texts: str) -> int:
+    return sum(len("".join(text.split())) for text in texts)
+
+
+class Tally:
+    """Unknown tokens of many texts, added up as they are answered."""
+
+    def __init__(self, found: Sequence[Unknown] = ()) -> None:
+        self.texts = self.affected = self.mostly = self.tokens = self.unknown = 0
+        self.pieces: Counter[str] = Counter()
+        self.add(found)
+
+    def add(self, found: Sequence[Unknown]) -> None:
+        for one in found:
+            self.texts += 1
+            self.tokens += one.tokens
+            if one.pieces:
+                self.affected += 1
+                self.mostly += one.is_mostly
+                self.unknown += len(one.pieces)
+                known = len(self.pieces) < REMEMBERED
+                self.pieces.update(piece for piece in one.pieces if known or piece in self.pieces)
+
+    def sentence(self) -> str:
+        """What a person must know; empty if every token is known."""
+        if not self.unknown:
+            return ""
+        where = f" in {self.affected:,} of {self.texts:,} texts" if self.texts > 1 else ""
+        named = ", ".join(f"{piece[:LONGEST]!r}" for piece, _ in self.pieces.most_common(NAMED))
+        more = ", ..." if len(self.pieces) > NAMED else ""
+        verb = "is" if self.unknown == 1 else "are"
+        said = f"{self.unknown:,} of {self.tokens:,} tokens{where} {verb} unknown to the vocabulary: {named}{more}"
+        if not self.mostly:
+            return said
+        where = "That is" if self.texts == 1 else f"In {self.mostly:,} of them it is"
+        return f"{said}. {where} more than half, so the answer means little: is it a text as in the model's training?"
+
+
+def check_mostly_known(tokenizer: Tokenizer, found: Sequence[Unknown], names: Sequence[str]) -> None:
+    """Where something was assumed about a tokenizer, texts that it mostly does not know tell that it was wrong."""
+    if not tokenizer.assumed:
+        return
+    for one, name in zip(found, names, strict=True):
+        if one.is_mostly:
+            raise InputError(
+                f"{name}: {Tally([one]).sentence().partition('. ')[0]}. So what was assumed of the tokenizer is "
+                f"probably wrong ({tokenizer.assumed}). Add the model's tokenizer.json"
+            )

@@ -1,0 +1,147 @@
+"""What a person waits for: bars with the time left on a terminal, a line now and then elsewhere, and loops that end
+when they would take too long.
+
+A task counts its loops with `task.follow`. Whoever runs it decides what is shown: `Follow` shows nothing, `Bars` do.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import Task as Line
+from rich.text import Text
+
+QUIET = 20.0  # seconds without a line, where there is no terminal
+JUDGED = 0.1  # of the time that a loop may take: what is spent then tells how long the whole takes
+
+Item = TypeVar("Item")
+
+
+class OutOfTime(Exception):  # noqa: N818 - no error: what was to be computed is left out
+    """A loop would take longer than it may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"it would take about {as_time(seconds)}")
+
+
+class Follow:
+    """Counts through loops. This one shows nothing."""
+
+    title = "scoring"  # of the loops that have none of their own
+    until: float | None = None  # when the loops inside `limited` must have ended, as `time.perf_counter` counts
+
+    def __call__(self, items: Sequence[Item], title: str | None = None) -> Iterator[Item]:
+        """The items one by one, counted."""
+        with self.counted(len(items), title) as tell:
+            for item in items:
+                yield item
+                tell(1)
+
+    @contextmanager
+    def counted(self, total: float, title: str | None = None) -> Iterator[Callable[[float], None]]:
+        """For loops of another form: call what this gives with how much is done, until it is `total`."""
+        began, done, until = time.perf_counter(), 0.0, self.until
+
+        def tell(more: float) -> None:
+            nonlocal done
+            done += more
+            now = time.perf_counter()
+            spent, part = now - began, min(1.0, done / max(total, 1e-9))
+            whole = spent / max(part, 1e-9)
+            if until is not None and part < 1:
+                room = until - began
+                if now > until or (spent > JUDGED * room and whole > room):
+                    raise OutOfTime(whole)
+            self.show(part, as_time(whole - spent))
+
+        self.begin(title or self.title)
+        try:
+            yield tell
+        finally:
+            self.end()
+
+    @contextmanager
+    def limited(self, until: float | None) -> Iterator[None]:
+        """Loops inside end with `OutOfTime` where they would take longer."""
+        before, self.until = self.until, until
+        try:
+            yield
+        finally:
+            self.until = before
+
+    @contextmanager
+    def named(self, title: str) -> Iterator[None]:
+        before, self.title = self.title, title
+        try:
+            yield
+        finally:
+            self.title = before
+
+    def begin(self, title: str) -> None:
+        """A loop begins."""
+
+    def show(self, part: float, left: str) -> None:
+        """So much of it is done."""
+
+    def end(self) -> None:
+        """It has ended."""
+
+
+class Bars(Follow):
+    """Shows each loop as a bar, a loop inside another one below it. With `stay`, what is left at the end is kept."""
+
+    def __init__(self, console: Console, *, stay: bool = False) -> None:
+        self.console = console
+        self.is_live = console.is_terminal or console.is_jupyter
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), Said())
+        self.progress = Progress(*columns, console=console, transient=not stay, disable=not self.is_live)
+        self.loops: list[tuple[Any, str]] = []  # those that run, the innermost last
+        self.told = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    @contextmanager
+    def waiting(self, title: str) -> Iterator[None]:
+        """Something of which nobody knows how long it takes: the time so far is shown."""
+        line = self.progress.add_task(title, total=None, said="")
+        try:
+            yield
+        finally:
+            self.progress.remove_task(line)
+
+    def begin(self, title: str) -> None:
+        if not self.loops:
+            self.told = time.perf_counter()
+        self.loops.append((self.progress.add_task(title, total=1.0, said=""), title))
+
+    def show(self, part: float, left: str) -> None:
+        line, title = self.loops[-1]
+        self.progress.update(line, completed=part, said=f"{left} left")
+        now = time.perf_counter()
+        if not self.is_live and now - self.told > QUIET:
+            self.console.print(f"{title}: {part:.0%}, {left} left")
+            self.told = now
+
+    def end(self) -> None:
+        self.progress.remove_task(self.loops.pop()[0])
+
+
+class Said(ProgressColumn):
+    """What a line says behind its bar; of one without an end, how long it has been going on."""
+
+    def render(self, task: Line) -> Text:
+        return Text(task.fields["said"] or as_time(task.elapsed or 0.0))
+
+
+def as_time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,96 @@
+"""Words of other tools are answered with ours, in one sentence."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from helpers.command import run
+
+from glassformer.cli import VERBS as OURS
+from glassformer.tasks.registry import ROWS
+from glassformer.verbs.elsewhere import ABSENT, LONGER, MISSING, SAME, VERBS, flag_elsewhere, verb_elsewhere
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["train", "classify", "--lr", "1e-3"], "--lr is called --rate here"),
+        (["train", "lm", "--learning_rate=0.1"], "--learning-rate is called --rate here"),
+        (["train", "translate", "--batch-size", "8"], "--batch-size is called --batch-tokens here, and counts tokens"),
+        (["train", "images", "--max-steps", "8"], "--max-steps is called --steps here"),
+        (["train", "images", "--dropout-rate", "0.1"], "--dropout-rate is called --dropout here"),
+        (["train", "images", "--hidden-size", "8"], "--hidden-size is called --d-model here"),
+        (["train", "mlm", "--num_train_epochs", "3"], "--num-train-epochs: the length of a training is --steps N or"),
+        (["train", "lm", "--output-dir", "x"], "--output-dir is called --out here"),
+        (["train", "lm", "--max_seq_length", "9"], "--max-seq-length is called --context here"),
+        (["train", "forecast", "--pred_len", "9"], "--pred-len is called --horizon here"),
+        (["train", "images", "--warmup-ratio", "0.1"], "--warmup-ratio is called --warmup here, and counts steps"),
+        (["train", "lm", "--use-lora"], "--use-lora is not here: docs/not-here.md says what to use instead"),
+        (["predict", "run", "x", "--beam-size", "4"], "--beam-size is called --num-beams here"),
+        (["predict", "--model", "x"], "--model is not a flag here: name the model right behind the verb"),
+        (["finetune", "x"], "there is no verb 'finetune' here: it is `glassformer train TASK --init MODEL`"),
+        (["fit"], "there is no verb 'fit' here: it is `glassformer train TASK`"),
+        (["generate", "--help-me"], "there is no verb 'generate' here: it is `glassformer predict RUN`"),
+        (["lora"], "there is no verb 'lora' here: docs/not-here.md says what to use instead"),
+        (["train", "ner"], "there is no task 'ner' here: docs/not-here.md says what to use instead"),
+        (["train", "gpt"], "there is no task 'gpt' here: it is `glassformer train lm`"),
+        (["train", "translat"], "'translat' is none of them"),
+    ],
+)
+def test_a_word_of_another_tool_is_answered_with_ours(
+    words: list[str], answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 2
+    said = capsys.readouterr().err
+    assert answer in said
+    assert said.count("\n") == 1
+
+
+def test_what_an_epoch_is_is_said_where_it_is_soon_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("text,label\n" + "good,1\n" * 639, encoding="utf-8")
+    assert run("train", "classify", "--data", rows, "--epochs", "3") == 2
+    assert "--steps N or --minutes M here; one epoch of your data is about 10 steps" in capsys.readouterr().err
+    assert run("train", "classify", "--epochs", "3", "--data", rows, "--batch-size", "32") == 2
+    assert "one epoch of your data is about 20 steps" in capsys.readouterr().err
+    assert run("train", "classify", "--epochs", "3", "--data", tmp_path / "none.csv") == 2
+    assert "epoch of your data" not in capsys.readouterr().err
+
+
+def test_keys_of_a_file_are_answered_like_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.toml").write_text("seed = 1\nlr = 0.1\n", encoding="utf-8")
+    assert run("train", "lm", "--config", tmp_path / "mine.toml") == 2
+    assert "mine.toml, line 2: --lr is called --rate here" in capsys.readouterr().err
+
+
+def test_what_is_pointed_at_exists() -> None:
+    known = {entry.name for row in ROWS for entry in fields(row.settings)}
+    known |= {entry.name for name in ("predict", "eval") for entry in fields(OURS[name].settings)}
+    assert {name for ours in SAME for name in ours} <= known
+    for ours in VERBS:
+        name = ours.removesuffix(" --init MODEL").removesuffix(" RUN").removesuffix(" TASK").removesuffix(" LOOK")
+        assert any(verb == name or verb.startswith(f"{name} ") for verb in OURS)
+
+
+def test_our_own_words_are_never_taken_for_others() -> None:
+    for row in ROWS:
+        names = {entry.name for entry in fields(row.settings)}
+        assert not [name for name in names if flag_elsewhere(name, names)]
+    theirs = [word for words in (*SAME.values(), LONGER, MISSING) for word in words.split()]
+    assert all("-" not in word for word in theirs), "hyphens are brought to underscores"
+    assert not [verb for verb in OURS if verb_elsewhere(verb)]
+    both = set(ABSENT.split()) & {word for words in VERBS.values() for word in words.split()}
+    assert not both
+
+
+def test_a_file_leaves_open_what_depends_on_a_flag(tmp_path: Path) -> None:
+    """The rate that suits a model which has learned already, where the file says none."""
+    from glassformer.tasks.settings import ClassifySettings
+    from glassformer.verbs.flags import read_settings
+
+    (tmp_path / "mine.toml").write_text("seed = 1\n", encoding="utf-8")
+    words = ["--config", str(tmp_path / "mine.toml"), "--init", "some/model"]
+    settings = read_settings(ClassifySettings, "train classify", words)
+    assert isinstance(settings, ClassifySettings)
+    assert settings.rate == ClassifySettings(init="some/model").rate != ClassifySettings().rate
+    assert settings.given == {"init"}
