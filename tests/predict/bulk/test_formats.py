@@ -45,7 +45,7 @@ def test_a_tsv_has_no_quotes_and_says_what_it_cannot_hold(
     assert run(*call) == 0
     rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()]
     assert [row[1] for row in rows] == ["text", *(text.replace("\n", " ").replace("\t", " ") for text in ODD)]
-    assert "2 cells had tabs or line breaks, which a .tsv cannot hold: they are spaces there" in capsys.readouterr().err
+    assert "2 cells had tabs or line breaks, which .tsv cannot hold: they are spaces there" in capsys.readouterr().err
 
 
 def test_a_tsv_with_a_header_is_a_table(folder_of: FolderOf, tmp_path: Path) -> None:
