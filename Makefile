@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check coverage format docs bench recipes clean
+.PHONY: demo test test-slow check check-js coverage format docs bench recipes clean
 
 demo: $(VENV)/.installed
 	$(BIN)/glassformer demo
@@ -26,7 +26,13 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/house.py
+	$(MAKE) check-js
 	$(MAKE) test
+
+# The explorer's modules: names, imports and calls, checked as they stand.
+check-js:
+	@if command -v node >/dev/null && command -v tsc >/dev/null; then tsc -p src/glassformer/explore/page/jsconfig.json; \
+	else echo "The page's JavaScript was not checked: node or tsc is missing. Install them with: npm install --global typescript"; fi
 
 # Branch coverage of the fast tests, workers and other processes included, in coverage.json.
 coverage: $(VENV)/.installed-dev

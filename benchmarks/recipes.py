@@ -77,13 +77,13 @@ def main() -> None:
     if not rows:
         sys.exit("no recipe was run: none of their data is here. Give its folder, --data DIR")
     print()
-    header = [f"recipe, {arguments.minutes:g} min of training", "steps", "reached", "simple methods", "whole command"]
+    header = [f"recipe, {arguments.minutes:g} min in all", "steps", "reached", "simple methods", "whole command"]
     write_table("recipes", header, rows, optional=True, dry=len(rows) < len(RECIPES))
 
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=2.0, help="of training, for each recipe")
+    parser.add_argument("--minutes", type=float, default=2.0, help="for each recipe, reading and scoring included")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds NAME/ of each set")
     parser.add_argument("--only", action="append", choices=[recipe.name for recipe in RECIPES], help="this recipe")
     parser.add_argument("--dry", action="store_true", help="write nothing into the README")  # read in readme.py

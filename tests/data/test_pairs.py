@@ -48,8 +48,12 @@ def test_columns_by_name(tmp_path: Path) -> None:
         InputError, match=r"a\.tsv has the columns id, en, de, and none called 'dee': did you mean 'de'"
     ):
         read_pairs(tmp_path / "a.tsv", source_column="en", target_column="dee")
-    (tmp_path / "b.csv").write_text("en,de\none,eins\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"b\.csv has the columns en, de: expected source and target, or document and"):
+    (tmp_path / "b.csv").write_text("id,en,de\n1,one,eins\n2,two,zwei\n3,three,drei\n", encoding="utf-8")
+    with pytest.raises(
+        InputError,
+        match=r"b\.csv has the columns id, en, de: expected source and target, or document and summary. Say which two "
+        "are meant, with --source-column and --target-column",
+    ):
         read_pairs(tmp_path / "b.csv")
 
 
@@ -65,8 +69,11 @@ def test_an_empty_side_is_named_or_counted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"b\.de, line 2: the target is empty"):
         read_pairs(tmp_path / "b.en", tmp_path / "b.de")
     (tmp_path / "c.tsv").write_text("\t\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"c\.tsv: each of its 1 examples is empty"):
+    with pytest.raises(InputError, match=r"c\.tsv is empty: expected rows"):
         read_pairs(tmp_path / "c.tsv", skip_empty=True)
+    (tmp_path / "d.tsv").write_text("one\t\n\teins\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"d\.tsv: each of its 2 examples is empty"):
+        read_pairs(tmp_path / "d.tsv", skip_empty=True)
 
 
 def test_multi30k() -> None:

@@ -1,11 +1,14 @@
 """Lines, files and columns become inputs of a model, and inputs are shown again."""
 
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
-from glassformer.predict.inputs import check_source, stream_inputs
+from glassformer.predict.inputs import Memory, check_source, stream_inputs
 from glassformer.predict.show import as_text
 
 
@@ -32,3 +35,63 @@ def test_an_input_as_it_stands_beside_its_answer() -> None:
     assert as_text(("one", "two")) == "one | two"
     assert as_text([1.0, 2.5]) == "1, 2.5"
     assert as_text("one") == "one"
+
+
+def inputs_of(task: str, file: Path, *columns: str, memory: Memory | None = None) -> tuple[list[object], list[str]]:
+    told: list[str] = []
+    found = list(stream_inputs(task, file=file, text_columns=columns, memory=memory or Memory(), tell=told.append))
+    return found, told
+
+
+def test_a_file_with_tabs_is_a_table_if_it_has_a_header(tmp_path: Path) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text("id\tdocument\tlabel\n1\tgood\t1\n2\tbad\t0\n", encoding="utf-8")
+    assert inputs_of("classify", file) == (["good", "bad"], [])
+    file.write_text("It rains\tIt is wet\n", encoding="utf-8")
+    assert inputs_of("classify", file) == ([("It rains", "It is wet")], []), "two texts in a line"
+    assert inputs_of("classify", file, memory=Memory(TableOptions(header=False)))[0] == [("It rains", "It is wet")]
+    (found, (said,)) = inputs_of("translate", file)
+    assert found == ["It rains"], "of pairs, the source"
+    assert said.endswith("--header if it names the columns, texts from '1'")
+    (tmp_path / "a.txt").write_text("Text\nmore, of it\n", encoding="utf-8")
+    assert inputs_of("lm", tmp_path / "a.txt") == (["Text", "more, of it"], []), "lines are lines"
+
+
+def test_what_was_guessed_of_a_table_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes("text;id\n정말 좋아요;1\n".encode("cp949"))
+    found, (said,) = inputs_of("classify", file)
+    assert found == ["정말 좋아요"]
+    assert said == (
+        f"{file} was read as CP949 (by which it has '정말'; --encoding for another), separated by semicolons, header "
+        "'text | id', texts from 'text'"
+    )
+    file.write_text("good film\nbad film\n", encoding="utf-8")
+    with pytest.raises(InputError, match="Say --no-header if the first row is an example"):
+        inputs_of("classify", file)
+    assert inputs_of("classify", file, memory=Memory(TableOptions(header=False)))[0] == ["good film", "bad film"]
+
+
+def test_series_of_a_table_are_read_as_in_training(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("t0;kind;t1\n1,5;up;2\n-0,5;down;3\n", encoding="utf-8")
+    assert inputs_of("series", file, memory=Memory(label_column="kind"))[0] == [[1.5, 2.0], [-0.5, 3.0]]
+    file.write_text("1.5, 2\n-0.5, 3\n", encoding="utf-8")
+    assert inputs_of("series", file)[0] == [[1.5, 2.0], [-0.5, 3.0]]
+    tabs = tmp_path / "a.tsv"
+    tabs.write_text("label\tt0\tt1\nup\t1,5\t2\n", encoding="utf-8")
+    assert inputs_of("series", tabs)[0] == [[1.5, 2.0]]
+    tabs.write_text("1.5 2\n", encoding="utf-8")
+    assert inputs_of("series", tabs)[0] == [[1.5, 2.0]], "a line with spaces"
+    file.write_text("1.5, two\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.csv, line 1: ' ?two' is not a number"):
+        inputs_of("series", file)
+
+
+def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_text("one\ntwo\n" * 1000, encoding="utf-8"))
+    writer.start()
+    assert inputs_of("lm", pipe)[0] == ["one", "two"] * 1000
+    writer.join()

@@ -90,7 +90,8 @@ def test_model_and_view_over_http(server: Server) -> None:
     assert response.getheader("Content-Type") == "application/octet-stream"
     assert len(content) == 20 + len(view["lines"]["decoder"]["tokens"]) ** 2
     for path in (
-        f"heads?name={name}", f"row?name={name}&head=1&row=0", "vectors?stack=decoder&layer=0&head=0&token=0",
+        f"heads?name={name}", f"row?name={name}&head=1&row=0", "vectors?stack=decoder&layer=0&head=0&row=0&key=0",
+        "worked?stack=decoder&layer=0&site=attn&head=0&row=0", "lens?first=0",
         "next?row=0&temperature=0.5&top_k=3&top_p=0.9&seed=1", "rollout?stack=decoder",
         "values?name=decoder.placed&token=0",
     ):  # fmt: skip
@@ -146,7 +147,9 @@ def test_what_is_not_there(path: str, server: Server) -> None:
         ({"text": ""}, "empty"),
         ({"text": "  \n "}, "empty"),
         ({"text": 7}, "empty"),
-        ({"text": "a" * 20_001}, "20,001 characters"),
+        ({"text": "a" * 100_001}, "100,001 characters"),
+        ({"text": "a", "without": ["decoder.blocks.9.attn.0"]}, "the decoder has 2 layers"),
+        ({"text": "a", "without": "all"}, "expected a list of heads"),
         ({"text": "a" * 5000}, "5,000 tokens: expected at most 4,096"),
         ({"text": "a", "continued": [10**6]}, "continued holds 1000000"),
         ({"text": "a", "continued": ["x"]}, "expected a list of token ids"),
@@ -247,7 +250,7 @@ def test_a_broken_file_says_nothing_on_the_terminal(
         ("row?name=decoder.blocks.0.attn&head=0&row=9999", "row is '9999'"),
         ("vectors?stack=encoder&layer=0&head=0&token=0", "has no attention 'encoder.blocks.0.attn'"),
         ("vectors?stack=decoder&layer=7&head=0&token=0", "has no attention 'decoder.blocks.7.attn'"),
-        ("vectors?stack=decoder&layer=0&head=0&token=x", "token is 'x'"),
+        ("vectors?stack=decoder&layer=0&head=0&row=x", "row is 'x'"),
         ("next?row=0&temperature=0", "temperature is '0': expected a number from 0.01 to 100"),
         ("next?row=0&temperature=1e-300", "temperature is '1e-300'"),
         ("next?row=0&temperature=inf", "temperature is 'inf'"),

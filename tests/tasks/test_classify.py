@@ -250,7 +250,12 @@ def test_series_of_a_csv_with_a_header(tmp_path: Path) -> None:
         (["text,label", "a,x", "b,x", "c,x"], {}, "the label is 'x' in all examples, expected two or more"),
         (["text,label", "a,x", ",y"], {}, "line 3: text is empty"),
         (["label,t0,t1", "x,1,2", "y,1,two"], {"reads": "series"}, "line 3, column 't1': 'two' is no number"),
-        (["class,t0,t1", "x,1,2"], {"reads": "series"}, "line 1, column 2: 't0' is no number .*called 'label'"),
+        (
+            ["class,t0,t1", "x,1,2"],
+            {"reads": "series"},
+            "has a header, and none of its columns is called 'label'.*Name the column of the label with --label-column",
+        ),
+        (["x,one,2"], {"reads": "series"}, r"line 1, column 2: 'one' is no number \(there is no header"),
         (["x,1,2", "y,1,NaN"], {"reads": "series"}, "line 2, column 3: 'NaN' is no number"),
         (["x,1,2", "y,1,2,3"], {"reads": "series"}, "line 2: 3 values, and line 1 has 2"),
         (["x,1,2", ",1,2"], {"reads": "series"}, "line 2: the label is empty"),

@@ -44,6 +44,12 @@ def made(table: Path, **changes: Any) -> Forecast:
     return Forecast(ForecastSettings(**{"out": Path("unused"), "data": table, **SIZES, **WINDOWS, **changes}))
 
 
+def test_dropout_is_on_the_branches_only(table: Path) -> None:
+    config = made(table, dropout=0.4).model.config
+    assert config.encoder is not None
+    assert (config.encoder.dropout, config.encoder.embed_dropout, config.head_dropout) == (0.4, 0.0, 0.0)
+
+
 # --- data -------------------------------------------------------------------------------------------------------------
 
 

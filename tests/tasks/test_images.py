@@ -18,7 +18,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.tasks.images import ImageClasses, choose_patch
+from glassformer.tasks.images import ImageClasses, choose_patch, moved_by
 from glassformer.tasks.settings import ImagesSettings
 
 SMALL = {"d_model": 16, "num_layers": 1, "num_heads": 2, "out": Path("unused")}
@@ -80,9 +80,37 @@ def test_half_of_the_flipped_ones_are_pillows_mirror_image(picture: np.ndarray, 
     assert 0.4 < sum(pixels in mirrored for pixels in found) / len(found) < 0.6
 
 
-def test_a_change_is_a_function_of_seed_epoch_and_example(picture: np.ndarray, photos: Path) -> None:
+@pytest.mark.parametrize(("angle", "sides", "shift"), [(0.15, (1.0, 1.0), (0, 0)), (-0.1, (0.92, 1.07), (0.05, -0.03))])
+def test_an_affine_change_is_scipys(angle: float, sides: tuple[float, float], shift: tuple[float, float]) -> None:
+    rng = np.random.default_rng(0)
+    smooth = ndimage.gaussian_filter(rng.uniform(0, 255, (20, 20)), 1.5)
+    pixels = np.pad(((smooth - smooth.min()) / np.ptp(smooth) * 255).astype(np.uint8), 4)[None]
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])  # SciPy's axes are y, x
+    matrix = turn @ np.diag([sides[1], sides[0]])
+    middle = np.array([13.5, 13.5])
+    offset = middle - matrix @ middle + 28 * np.array([shift[1], shift[0]])
+    theirs = ndimage.affine_transform(pixels[0].astype(float), matrix, offset, order=1)
+    ours = moved_by(pixels, angle, sides, shift)
+    assert ours.dtype == np.uint8
+    assert np.abs(ours[0] - theirs).max() <= 1, "but for rounding"
+    assert np.abs(ours[0] - pixels[0].astype(float)).max() > 20, "it is another image"
+
+
+def test_affine_changes_stay_small_and_differ(picture: np.ndarray, photos: Path) -> None:
+    task = made(data=photos, augment="affine")
+    dot = np.zeros((1, 32, 32), np.uint8)
+    dot[0, 15:17, 15:17] = 255
+    found = [task.changed(dot, 0, example)[0].astype(float) for example in range(60)]
+    middles = np.array([ndimage.center_of_mass(image) for image in found])
+    assert np.abs(middles - 15.5).max() < 32 / 16 + 0.6, "no further than a sixteenth of the side"
+    assert middles.std(axis=0).min() > 0.5
+    assert len({task.changed(picture, 0, example).tobytes() for example in range(30)}) == 30
+
+
+@pytest.mark.parametrize("augment", ["flip", "affine"])
+def test_a_change_is_a_function_of_seed_epoch_and_example(augment: str, picture: np.ndarray, photos: Path) -> None:
     def changes(seed: int, epoch: int, examples: range) -> list[bytes]:
-        task = made(data=photos, augment="flip", seed=seed)
+        task = made(data=photos, augment=augment, seed=seed)
         return [task.changed(picture, epoch, example).tobytes() for example in examples]
 
     here = changes(0, 0, range(20))

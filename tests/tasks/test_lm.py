@@ -112,11 +112,11 @@ def test_without_a_start_token_a_first_token_is_not_predicted(tmp_path: Path, te
     assert (labels == IGNORE).tolist() == begins.tolist()
 
 
-def by_hand(folder: Path, tokens: list[int], start: int, context: int) -> float:
+def by_hand(folder: Path, tokens: list[int], start: int, context: int, stride: int) -> float:
     """The sum of -log2 p over all tokens by transformers, each in the window of the strided scheme."""
-    theirs = transformers.LlamaForCausalLM.from_pretrained(folder).eval()
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     bits, done = 0.0, 0
-    for begin in [*range(0, max(0, len(tokens) - context), context // 2), max(0, len(tokens) - context)]:
+    for begin in [*range(0, max(0, len(tokens) - context), stride), max(0, len(tokens) - context)]:
         end = min(begin + context, len(tokens))
         before = tokens[begin - 1] if begin else start
         with torch.no_grad():
@@ -127,13 +127,17 @@ def by_hand(folder: Path, tokens: list[int], start: int, context: int) -> float:
     return bits
 
 
-def test_bits_per_byte_are_those_of_transformers_and_the_file(tmp_path: Path, text: Path) -> None:
+@pytest.mark.parametrize(("overlap", "qk_norm", "saved"), [(0.5, False, "llama"), (0.0, True, "qwen3")])
+def test_bits_per_byte_are_those_of_transformers_and_the_file(
+    overlap: float, qk_norm: bool, saved: str, tmp_path: Path, text: Path
+) -> None:
     held_out = tmp_path / "held-out.txt"
     held_out.write_text("A cat läuft on 고양이. One two! " * 3, encoding="utf-8")
-    task = made(tmp_path / "run", text, valid=[str(held_out)])
+    task = made(tmp_path / "run", text, valid=[str(held_out)], overlap=overlap, qk_norm=qk_norm)
     gf.save(task.model, tmp_path / "saved", tokenizer=task.tokenizer)
+    assert json.loads((tmp_path / "saved" / "config.json").read_text(encoding="utf-8"))["model_type"] == saved
     tokens = [*task.tokenizer.ids(held_out.read_text(encoding="utf-8")), task.tokenizer.eos_token_id]
-    bits = by_hand(tmp_path / "saved", tokens, int(task.tokenizer.bos_token_id or 0), 16)
+    bits = by_hand(tmp_path / "saved", tokens, int(task.tokenizer.bos_token_id or 0), 16, round(16 * (1 - overlap)))
     scores = task.evaluate()
     assert scores.count == len(tokens) > 32
     assert scores.metrics["bits_per_byte"] == pytest.approx(bits / held_out.stat().st_size, rel=1e-5)

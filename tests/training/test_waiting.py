@@ -69,4 +69,4 @@ def test_a_loop_that_would_take_too_long_ends_early(monkeypatch: pytest.MonkeyPa
     with follow.limited(clock.now + 101):
         looped(follow, clock, 1.0)
     looped(follow, clock, 1.0)
-    assert follow.until is None
+    assert follow.limit is None

@@ -83,6 +83,7 @@ def test_answers_come_early_in_order_and_in_bounded_memory(
 
     monkeypatch.setattr(judging, "in_batches", in_batches)
     monkeypatch.setattr(predict, "CHUNK", 3)
+    monkeypatch.setattr("glassformer.data.files.BLOCK", 64)  # what is wrong in the beginning is told at once
     texts = [f"{'word ' * (7 - i)}{i}" for i in range(7)]
     (tmp_path / "many.txt").write_bytes("\r\n".join(texts).encode() + b"\r\n\xff\r\n")
     assert run("predict", classifier, "--file", tmp_path / "many.txt", "--json") == 2

@@ -12,7 +12,7 @@ All numbers are little-endian. `write_corpus` makes the files and makes them aga
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +21,8 @@ import numpy as np
 import torch
 
 from glassformer.data.documents import Piece, pieces_of, stream_documents
-from glassformer.data.files import opened
+from glassformer.data.files import AS_FOUND, opened
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 from glassformer.io import parse_json, remove_partial, whole_file, write_json
 from glassformer.text.tokenizer import Tokenizer
@@ -30,6 +31,8 @@ TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "i
 FORMAT = 1
 BATCH = 1 << 20  # characters that are encoded at a time
 POSITION = np.dtype("<u8")
+LONG = 8  # tokens of a document from which on it is no accident if another has just the same
+COMPARED = 2_000_000  # documents that are compared, which takes a few seconds
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -146,6 +149,23 @@ class Corpus:
         return len(tokenizer.decode(self.tokens[begin - self.first : end - self.first].tolist()).encode())
 
 
+def shared_documents(judged: Corpus, trained: Corpus) -> tuple[int, int] | None:
+    """How many documents of one whole corpus are in the other, too, of how many; those of a few tokens do not count.
+
+    Only lengths that occur on both sides are looked at; None if even so there are too many to compare.
+    """
+    ends, others = (np.append(corpus.starts, len(corpus)).astype(np.int64) for corpus in (judged, trained))
+    lengths, their_lengths = np.diff(ends), np.diff(others)
+    long = np.flatnonzero(lengths >= LONG)
+    candidates = np.flatnonzero(np.isin(their_lengths, lengths[long]))
+    if len(long) + len(candidates) > COMPARED:
+        return None
+    texts = [judged.tokens[ends[i] : ends[i + 1]].tobytes() for i in long]
+    wanted = set(texts)
+    found = {text for i in candidates if (text := trained.tokens[others[i] : others[i + 1]].tobytes()) in wanted}
+    return sum(text in found for text in texts), len(texts)
+
+
 def inner(positions: Numbers, corpus: Corpus) -> Numbers:
     """Those that leave something on both sides."""
     low, high = np.searchsorted(positions, [corpus.first + 1, corpus.last])
@@ -167,6 +187,7 @@ def write_corpus(
     *,
     text_column: str = "text",
     document_separator: str | None = None,
+    options: TableOptions = AS_FOUND,
 ) -> Corpus:
     """The corpus of these files, in the folder `out`; what is there already is used if nothing has changed.
 
@@ -180,13 +201,16 @@ def write_corpus(
         "text_column": text_column,
         "document_separator": document_separator,
         "sources": [describe(Path(file)) for file in files],
+        **({} if options == AS_FOUND else {"options": asdict(options)}),
     }
     if (out / INDEX).is_file() and parse_json(out / INDEX).get("made_from") == made_from:
         return open_corpus(out)
     pieces = (
         piece
         for file in files
-        for piece in stream_documents(Path(file), text_column=text_column, separator=document_separator)
+        for piece in stream_documents(
+            Path(file), text_column=text_column, separator=document_separator, options=options
+        )
     )
     out.mkdir(parents=True, exist_ok=True)
     remove_partial(out)

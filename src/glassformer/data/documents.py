@@ -1,7 +1,7 @@
 """Texts for language models: files -> documents -> pieces that are small enough to encode.
 
 A plain text is one document, or several with a separator between them; in a table each row is one. A file is read piece
-by piece, so it may be larger than memory.
+by piece, so it may be larger than memory. A folder stands for the texts in it.
 """
 
 import re
@@ -9,12 +9,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.data.files import absent_column, check_text, kind_of, stream_rows, stream_text
+from glassformer.data.files import (
+    AS_FOUND,
+    as_text,
+    find_column,
+    kind_of,
+    stream_rows,
+    stream_text,
+    table_format,
+    text_format,
+)
+from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.errors import InputError
 
 PIECE = 1 << 15  # characters
 BLANK_LINES = "blank lines"
 NOWHERE = re.compile(r"(?!)")
+TEXTS = (".txt", ".md")  # what is read of a folder, plain or packed
 
 
 class Piece(NamedTuple):
@@ -25,19 +36,57 @@ class Piece(NamedTuple):
     ends: bool
 
 
+def text_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """The files to read, where a folder stands for the texts in it and below, by name; and what else is in there."""
+    files, others = list[Path](), list[Path]()
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = [file for file in sorted(path.rglob("*")) if file.is_file() and not is_hidden(file.relative_to(path))]
+        found = [file for file in inside if file.name.lower().removesuffix(".gz").endswith(TEXTS)]
+        if not found:
+            raise InputError(f"{path} is a folder without texts: expected files that end in {' or '.join(TEXTS)}")
+        files += found
+        others += [file for file in inside if file not in set(found)]
+    return files, others
+
+
+def is_hidden(file: Path) -> bool:
+    return any(part.startswith(".") for part in file.parts)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a file is running text, and no table."""
+    return kind_of(path) is None or path.name.lower().removesuffix(".gz").endswith(".txt")
+
+
+def document_format(path: Path, *, text_column: str = "text", options: TableOptions = AS_FOUND) -> str:
+    """How a file of documents is written, in words."""
+    if is_plain(path):
+        return f"{text_format(path, options.encoding)} text"
+    return str(table_format(path, options, Reads((text_column,))))
+
+
 def stream_documents(
-    path: Path, *, text_column: str = "text", separator: str | None = None, size: int = PIECE
+    path: Path,
+    *,
+    text_column: str = "text",
+    separator: str | None = None,
+    size: int = PIECE,
+    options: TableOptions = AS_FOUND,
 ) -> Iterator[Piece]:
     """The documents of one file, in pieces. A row without text comes as an empty piece, so that it can be counted."""
-    if kind_of(path) is None or path.name.removesuffix(".gz").lower().endswith(".txt"):
-        yield from documents_of_text(stream_text(path), separator, size)
-    else:
-        for row in stream_rows(path):
-            if text_column not in row.cells:
-                raise absent_column(f"{path}, line {row.line}", text_column, row.cells)
-            text = row.cells[text_column]
-            check_text(path, row.line, text_column, text)
-            yield from pieces_of(text if text.strip() else "", size)
+    if is_plain(path):
+        yield from documents_of_text(stream_text(path, form=text_format(path, options.encoding)), separator, size)
+        return
+    rows = stream_rows(path, options, Reads((text_column,)))
+    for row in rows:
+        name = find_column(path, text_column, tuple(row.cells), rows.form, "--text-column", row.line)
+        text = as_text(path, row.line, name, row.cells[name])
+        yield from pieces_of(text if text.strip() else "", size)
+    for _ in range(rows.skipped.count):
+        yield from pieces_of("", size)
 
 
 def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = PIECE) -> Iterator[Piece]:

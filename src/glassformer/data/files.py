@@ -1,7 +1,9 @@
-"""Files of the user: lines, long texts, and tables (.csv, .tsv, .jsonl), plain or packed (.gz), always UTF-8.
+"""Files of the user: lines, long texts, and tables (.csv, .tsv, .jsonl, .json, .parquet, .xlsx), those of text plain or
+packed (.gz).
 
-A table's first line names its columns (.csv, .tsv), or each line does (.jsonl: one JSON object a line). Cells of a .csv
-may be quoted (RFC 4180); a .tsv knows no quotes. Whatever cannot be read is named by file, line and value.
+How a file of text is written is found in its beginning (`formats/`) or settled by flags. A table's first row names its
+columns, unless it is found to be an example; where it does not, they are called 1, 2, 3. Blank rows are skipped.
+Whatever cannot be read is named by file, line and value.
 """
 
 import codecs
@@ -9,21 +11,41 @@ import csv
 import gzip
 import io
 import json
+import shutil
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn, TypeVar, overload
+from tempfile import NamedTemporaryFile
+from typing import IO, Any, NamedTuple, TypeVar, overload
 
+from glassformer.data.formats.delimiter import LONGEST_CELL, SIGNS
+from glassformer.data.formats.encoding import TextFormat, find_text_format, wrong_byte
+from glassformer.data.formats.foreign import check_beginning, check_ending
+from glassformer.data.formats.json_list import objects_in_list
+from glassformer.data.formats.packed import excel_beginning, excel_rows, parquet_rows
+from glassformer.data.formats.table import LOOKED_AT, Reads, TableFormat, TableOptions, find_format, header_of
 from glassformer.errors import InputError, nearest
 
-TABLES = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+TABLES = {
+    ".csv": "csv",
+    **dict.fromkeys((".tsv", ".tab", ".txt"), "tsv"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    ".parquet": "parquet",
+    ".xlsx": "xlsx",
+}
+PACKED = ("parquet", "xlsx")  # tables that are no text
 STDIN = Path("standard input")  # stands for it wherever a file is read
-BLOCK = 1 << 20  # bytes of a long text that are read at a time
-LONGEST_CELL = 2**31 - 1  # what the csv module can be told to accept; by itself it stops at 128 KB
+BLOCK = 1 << 20  # bytes of a long text that are read at a time, and by which a file is judged
+LISTED = 20  # columns that a sentence names
+NULL = "\\N"  # an empty cell, as databases export it
+AS_FOUND = TableOptions()
+BY_NAME = Reads()
+PIPES: dict[tuple[int, int, int], Any] = {}  # what came through them
 Example = TypeVar("Example")
 
 
@@ -34,37 +56,56 @@ class Row(NamedTuple):
     cells: dict[str, Any]
 
 
+@dataclass
+class Skipped:
+    """How many rows of a table had nothing in them, so far."""
+
+    count: int = 0
+
+
 @dataclass(frozen=True)
 class Table:
-    """All rows of a file, and the columns that occur in them."""
+    """All rows of a file, the columns that occur in them, and how the file is written."""
 
     path: Path
     names: tuple[str, ...]
     rows: list[Row]
+    form: TableFormat | None = None
+    blank: int = 0  # rows between them without anything, which were skipped
 
-    def column(self, name: str) -> list[Any]:
-        """The cells of one column, from top to bottom."""
-        if name not in self.names:
-            raise absent_column(str(self.path), name, self.names)
+    def column(self, name: str, flag: str = "") -> list[Any]:
+        """The cells of one column, from top to bottom. `flag` is what chooses another column."""
+        name = find_column(self.path, name, self.names, self.form, flag)
         return [cell_of(self.path, row, name) for row in self.rows]
 
-    def texts(self, name: str) -> list[str]:
-        """A column whose cells must be texts."""
-        cells = self.column(name)
-        for row, cell in zip(self.rows, cells, strict=True):
-            check_text(self.path, row.line, name, cell)
-        return cells
+    def texts(self, name: str, flag: str = "") -> list[str]:
+        """A column whose cells must be texts; a cell without a value is an empty one."""
+        cells = self.column(name, flag)
+        return [as_text(self.path, row.line, name, cell) for row, cell in zip(self.rows, cells, strict=True)]
 
 
 class Examples(Sequence[Example]):
     """Examples as read from a file, with the line of each, and the lines that were left out because they were empty."""
 
     def __init__(
-        self, examples: Sequence[Example], *, path: Path, lines: Sequence[int], left_out: Sequence[int] = ()
+        self,
+        examples: Sequence[Example],
+        *,
+        path: Path,
+        lines: Sequence[int],
+        left_out: Sequence[int] = (),
+        form: TableFormat | None = None,
+        blank: int = 0,
     ) -> None:
         self.examples, self.path, self.lines, self.left_out = list(examples), path, list(lines), list(left_out)
+        self.form, self.blank = form, blank  # how the file is written, and how many rows have nothing in them
         if not self.examples:
             raise InputError(f"{path}: each of its {len(self.left_out)} examples is empty. Is it the right column?")
+
+    @property
+    def written(self) -> str:
+        """How the file is written, in words, and what was passed over in it."""
+        return f"{self.form}{f', {self.blank:,} blank rows skipped' if self.blank else ''}"
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -80,132 +121,259 @@ class Examples(Sequence[Example]):
         return iter(self.examples)
 
 
-def read_lines(path: Path) -> list[str]:
+def read_lines(path: Path, encoding: str | None = None) -> list[str]:
     """The lines of a text file."""
+    form = text_format(path, encoding)
     with opened(path) as stream:
-        return decode_lines(stream.read(), str(path))
-
-
-def decode_lines(content: bytes, name: str) -> list[str]:
+        content = stream.read()
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(form.encoding.codec).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        not_utf8(name, content.count(b"\n", 0, error.start) + 1, error)
+        raise wrong_byte(str(path), content.count(b"\n", 0, error.start) + 1, error, form.encoding) from None
     if not text:
-        raise InputError(f"{name} is empty: expected one example per line")
+        raise InputError(f"{path} is empty: expected one example per line")
     # Not str.splitlines, which also cuts at characters that stand inside a sentence, such as U+2028.
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    end = "\r" if form.returns else "\n"
+    return [line.removesuffix("\r") for line in text.removesuffix(end).split(end)]
 
 
-def read_table(path: Path) -> Table:
-    """All rows of a .csv, .tsv (or .txt with tabs), .jsonl or .json file of lines; each may end in .gz."""
-    rows = list(stream_rows(path))
-    names = (
-        tuple(rows[0].cells) if kind_of(path) != "jsonl" else tuple({name: None for row in rows for name in row.cells})
-    )
-    return Table(path, names, rows)
+def read_table(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> Table:
+    """All rows of a table."""
+    rows = stream_rows(path, options, reads)
+    every = list(rows)
+    names = rows.names or tuple({name: None for row in every for name in row.cells})
+    return Table(path, names, every, rows.form, rows.skipped.count)
 
 
-def stream_rows(path: Path) -> Iterator[Row]:
+def stream_rows(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> "Rows":
     """The rows of a table one after another, for files that are larger than memory."""
-    kind = kind_of(path)
-    if kind is None:
-        raise InputError(f"{path} is no table: expected {', '.join(TABLES)}, or one of these with .gz. Rename the file")
-    rows = stream_objects(path) if kind == "jsonl" else stream_cells(path, kind)
-    first = next(rows, None)
-    if first is None:
-        what = "is empty: expected one JSON object per line" if kind == "jsonl" else "has a header and no rows"
-        raise InputError(f"{path} {what}")
-    yield first
-    yield from rows
+    return Rows(path, table_format(path, options, reads), options.sheet, reads)
+
+
+class Rows(Iterator[Row]):
+    """The rows of a table, of which there is one at least: an iterator that knows how the table is written."""
+
+    def __init__(self, path: Path, form: TableFormat, sheet: str | None = None, reads: Reads = BY_NAME) -> None:
+        self.path, self.form, self.skipped = path, form, Skipped()
+        self.names: tuple[str, ...] = ()  # of the columns; none where each row names its cells
+        if form.kind == "jsonl":
+            self.rows = stream_objects(path, form)
+        elif form.kind == "parquet":
+            self.rows = (Row(number, cells) for number, cells in enumerate(parquet_rows(path), start=1))
+        else:
+            self.names = tuple(checked_names(path, form, reads))
+            self.rows = stream_cells(path, form, self.names, sheet, self.skipped)
+        first = next(self.rows, None)
+        if first is None:
+            raise InputError(f"{path} {'has a header and no rows' if form.has_header else 'is empty: expected rows'}")
+        self.first: Row | None = first
+
+    def __next__(self) -> Row:
+        if self.first is not None:
+            first, self.first = self.first, None
+            return first
+        return next(self.rows)
 
 
 def kind_of(path: Path) -> str | None:
-    """csv, tsv or jsonl by the ending of the name; None for any other file. A table on standard input is csv."""
+    """csv, tsv, jsonl, parquet or xlsx by the ending of the name; None for any other file. A table on standard input is
+    csv."""
     if path == STDIN:
         return "csv"
-    return TABLES.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+    return TABLES.get(Path(path.name.lower().removesuffix(".gz")).suffix)
 
 
-def stream_objects(path: Path) -> Iterator[Row]:
-    for number, line in stream_lines(path):
+def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> TableFormat:
+    """How a table is written: by flags, or by its beginning."""
+    kind = kind_of(path) or reads.kind
+    if kind in PACKED:
+        with opened(path):
+            if path.name.lower().endswith(".gz"):
+                raise InputError(f"{path}: a .{kind} file is packed already. Unpack it first, with gunzip")
+        if kind == "parquet":
+            return TableFormat(kind)
+        sample, sheet = excel_beginning(path, options.sheet, LOOKED_AT)
+        header, asked = header_of(sample, options, reads, str(path))
+        first = tuple(sample[0]) if sample else ()
+        return TableFormat(kind, header=header, asked=asked, first=first, sheet=sheet)
+    head, whole = beginning(path)
+    if kind is None:
+        raise InputError(f"{path} is no table: expected {', '.join(TABLES)}, or one of these with .gz. Rename the file")
+    return find_format(kind, head, str(path), whole=whole, options=options, reads=reads)
+
+
+def text_format(path: Path, encoding: str | None = None) -> TextFormat:
+    """How a file of text is written: by --encoding, or by its beginning."""
+    head, whole = beginning(path)
+    return find_text_format(head, str(path), whole=whole, asked=encoding)
+
+
+def beginning(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, and whether there are no more. On a pipe, those that are there already."""
+    with opened(path) as stream:
+        if path != STDIN:
+            head, after = stream.read(BLOCK), stream.read(1)
+        elif stream.seekable():
+            place = stream.tell()
+            head, after = stream.read(BLOCK), stream.read(1)
+            stream.seek(place)
+        else:
+            head, after = getattr(stream, "peek", lambda size: b"")(BLOCK), b"?"
+    check_ending(path)
+    check_beginning(path, head)
+    return head, not after
+
+
+def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
+    """The names of the columns, one for each. Two of one name are an error, unless nobody asks for them."""
+    names = form.names
+    seen = Counter[str]()
+    for place, name in enumerate(names):
+        seen[name] += 1
+        if seen[name] > 1:
+            if name and (not reads.columns or name in reads.columns):
+                raise InputError(f"{path}, line 1: two columns are called {name!r}. Rename one of them")
+            names[place] = f"{name or 'column'} ({place + 1})"
+    return names
+
+
+def stream_objects(path: Path, form: TableFormat) -> Iterator[Row]:
+    assert form.text is not None
+    if form.is_list:
+        for number, cells, text in objects_in_list(stream_text(path, form=form.text), str(path)):
+            yield checked_object(path, number, cells, text)
+        return
+    for number, line in stream_lines(path, form.text):
+        if not line.strip():
+            continue
         try:
             cells = json.loads(line)
+        except RecursionError:
+            raise InputError(f"{path}, line {number}: brackets inside brackets, too deep to be read") from None
         except ValueError as error:
             raise InputError(
                 f"{path}, line {number} is not JSON ({error}): {line[:60].strip()!r}. Expected one object per line, as "
-                'in {"text": "...", "label": "..."}; `jq -c .[]` makes such lines of one list'
+                'in {"text": "...", "label": "..."}, or one list of objects'
             ) from None
         if not isinstance(cells, dict):
             raise InputError(f"{path}, line {number}: {line[:60].strip()!r} is no JSON object. Expected one per line")
-        if "\\ud" in line.lower():
-            check_surrogates(path, number, cells)
-        yield Row(number, cells)
+        yield checked_object(path, number, cells, line)
 
 
-def stream_cells(path: Path, kind: str) -> Iterator[Row]:
-    rows = quoted_rows(path) if kind == "csv" else tabbed_rows(path)
-    first = next(rows, None)
-    if first is None:
-        raise InputError(f"{path} is empty: expected a first line with the names of its columns")
-    names = first[1]
-    doubles = [name for name, times in Counter(names).items() if times > 1]
-    if doubles:
-        raise InputError(f"{path}, line 1: two columns are called {doubles[0]!r}. Rename one of them")
+def checked_object(path: Path, number: int, cells: dict[str, Any], text: str) -> Row:
+    if "\\ud" in text.lower():
+        check_surrogates(path, number, cells)
+    return Row(number, cells)
+
+
+def stream_cells(
+    path: Path, form: TableFormat, names: Sequence[str], sheet: str | None, skipped: Skipped
+) -> Iterator[Row]:
+    """The rows below the header. Cells beyond the last column must be empty, as a delimiter at the end makes them."""
+    rows = rows_with_lines(path, form, sheet, skipped)
+    if form.has_header:
+        next(rows, None)
     for number, cells in rows:
-        if len(cells) != len(names):
+        if form.kind == "xlsx":
+            cells += [""] * (len(names) - len(cells))
+        if len(cells) != len(names) and (len(cells) < len(names) or any(cells[len(names) :])):
             raise InputError(
-                f"{path}, line {number}: {len(cells)} cells, expected {len(names)} ({', '.join(names)}): "
+                f"{path}, line {number}: {len(cells)} cells, expected {len(names)} ({listed(names)}): "
                 f"{' | '.join(cells)[:60]!r}"
             )
-        yield Row(number, dict(zip(names, cells, strict=True)))
+        yield Row(number, dict(zip(names, cells, strict=False)))
 
 
-def tabbed_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in stream_lines(path):
-        yield number, line.removesuffix("\n").removesuffix("\r").split("\t")
+def rows_with_lines(
+    path: Path, form: TableFormat, sheet: str | None, skipped: Skipped
+) -> Iterator[tuple[int, list[str]]]:
+    """Every row, the header among them, with the line on which it begins. Those without anything are skipped and, but
+    for the first and the last, counted; below the header of a single column they are empty cells."""
+    if not form.first:
+        raise InputError(f"{path} is empty: expected rows of cells")
+    began, blank = False, 0
+    for number, cells in excel_rows(path, sheet) if form.kind == "xlsx" else delimited_rows(path, form):
+        if not (cells and cells[0].strip()) and not any(map(str.strip, cells)):
+            blank += began
+            continue
+        if blank and len(form.first) == 1:
+            yield from ((line, [""]) for line in range(number - blank, number))
+        elif blank:
+            skipped.count += blank
+        began, blank = True, 0
+        yield number, ["" if cell == NULL else cell for cell in cells] if NULL in cells else cells
 
 
-def quoted_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
+    assert form.delimiter is not None
+    lines, sign = stream_lines(path, form.text), SIGNS[form.delimiter]
+    skipped = 1 if form.tells_excel else 0
+    for _ in range(skipped):
+        next(lines)
+    if not form.quoted:
+        for number, line in lines:
+            yield number, line.removesuffix("\n").removesuffix("\r").split(sign)
+        return
     csv.field_size_limit(LONGEST_CELL)
-    reader = csv.reader((line for _, line in stream_lines(path)), strict=True)
+    reader = csv.reader((line for _, line in lines), delimiter=sign, skipinitialspace=form.skips_spaces, strict=True)
     while True:
-        number = reader.line_num + 1
+        number = reader.line_num + skipped + 1
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             raise InputError(
-                f"{path}, line {number} is not CSV ({error}): expected cells between commas, and a cell with a comma, "
-                'a quote or a line break written as "...", with "" for a quote'
+                f"{path}, line {number} is not CSV ({error}): expected cells between {form.delimiter}s, and a cell "
+                f'with a {form.delimiter}, a quote or a line break written as "...", with "" for a quote'
             ) from None
-        yield number, cells or [""]
+        yield number, cells
 
 
-def stream_lines(path: Path) -> Iterator[tuple[int, str]]:
+def stream_lines(path: Path, form: TextFormat | None = None) -> Iterator[tuple[int, str]]:
     """Every line with its number, from 1, and with its line end."""
-    with opened(path) as stream:
-        for number, raw in enumerate(stream, start=1):
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                not_utf8(str(path), number, error)
-            yield number, line.removeprefix("\ufeff") if number == 1 else line
+    form = form or text_format(path)
+    is_plain = form.encoding.is_plain and not form.returns
+    number = 0
+    with opened(path) as stream, closing((plain_lines if is_plain else other_lines)(stream, form)) as lines:
+        try:
+            for line in lines:
+                number += 1
+                yield number, line if number > 1 else line.removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            raise wrong_byte(str(path), number + 1, error, form.encoding) from None
 
 
-def stream_text(path: Path, size: int = BLOCK) -> Iterator[str]:
+def plain_lines(stream: IO[bytes], form: TextFormat) -> Generator[str, None, None]:
+    codec = form.encoding.codec
+    return (line.decode(codec) for line in stream)
+
+
+def other_lines(stream: IO[bytes], form: TextFormat) -> Generator[str, None, None]:
+    """Lines of an encoding in which a newline is not one byte, or of a file in which it is another byte."""
+    text = io.TextIOWrapper(stream, encoding=form.encoding.codec, newline="\r" if form.returns else "\n")
+    try:
+        for line in text:
+            yield f"{line[:-1]}\n" if form.returns and line.endswith("\r") else line
+    finally:
+        text.detach()  # whoever opened the stream closes it
+
+
+def stream_text(path: Path, size: int = BLOCK, *, form: TextFormat | None = None) -> Iterator[str]:
     """A long text in blocks of about `size` bytes, cut anywhere between two characters."""
-    decoder, line = codecs.getincrementaldecoder("utf-8-sig")(), 1
+    form = form or text_format(path)
+    decoder, line, first = codecs.getincrementaldecoder(form.encoding.codec)(), 1, True
     with opened(path) as stream:
         while True:
             content = stream.read(size)
             try:
                 text = decoder.decode(content, final=not content)
             except UnicodeDecodeError as error:
-                not_utf8(str(path), line + error.object.count(b"\n", 0, error.start), error)
+                place = line + error.object.count(b"\n", 0, error.start)
+                raise wrong_byte(str(path), place, error, form.encoding) from None
             if text:
-                yield text
+                text, first = text.removeprefix("\ufeff") if first else text, False
+                yield text.replace("\r", "\n") if form.returns else text
             if not content:
                 return
             line += content.count(b"\n")
@@ -221,7 +389,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             with gzip.open(path) as packed, io.BufferedReader(packed, BLOCK) as stream:
                 yield stream
         else:
-            with path.open("rb") as stream:
+            with (kept(path) if path.is_fifo() else path).open("rb") as stream:
                 yield stream
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
@@ -233,16 +401,63 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def not_utf8(name: str, line: int, error: UnicodeDecodeError) -> NoReturn:
-    raise InputError(
-        f"{name}, line {line}: byte 0x{error.object[error.start]:02x} is not UTF-8. "
-        "Convert it first, for instance with `iconv -f CP949 -t UTF-8`"
-    ) from None
+def kept(pipe: Path) -> Path:
+    """What came through a pipe, in a file for as long as the program runs: a pipe can be read only once."""
+    if state_of(pipe) not in PIPES:
+        file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - it stays open, and goes with the program
+        with pipe.open("rb") as stream:
+            shutil.copyfileobj(stream, file)
+        file.flush()
+        PIPES[state_of(pipe)] = file
+    return Path(PIPES[state_of(pipe)].name)
 
 
-def absent_column(place: str, name: str, names: Iterable[str]) -> InputError:
+def state_of(pipe: Path) -> tuple[int, int, int]:
+    """Which pipe it is, and when somebody last wrote to it."""
+    state = pipe.stat()
+    return state.st_dev, state.st_ino, state.st_mtime_ns
+
+
+def find_column(
+    path: Path,
+    name: str,
+    names: Sequence[str],
+    form: TableFormat | None = None,
+    flag: str = "",
+    line: int | None = None,
+) -> str:
+    """A column by its name, or by its number where none has that name. `flag` is what chooses another one."""
+    if name in names:
+        return name
+    if name.isdecimal() and 1 <= int(name) <= len(names):
+        return names[int(name) - 1]
+    raise absent_column(str(path) if line is None else f"{path}, line {line}", name, names, form, flag)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names of columns for a sentence: in one line, and the first of very many."""
+    first = [" ".join(name.split())[:40] for name in islice(names, LISTED + 1)]
+    return ", ".join(first if len(first) <= LISTED else [*first[:LISTED], "..."])
+
+
+def absent_column(
+    place: str, name: str, names: Iterable[str], form: TableFormat | None = None, flag: str = ""
+) -> InputError:
     names = list(names)
-    return InputError(f"{place} has the columns {', '.join(names)}, and none called {name!r}{nearest(name, names)}")
+    near = nearest(name, names)
+    what = f"{place} has the columns {listed(names)}, and none called {name!r}{near if near.startswith(':') else ''}"
+    return InputError(f"{what}{way_out(form, f'Choose with {flag}' if flag else '')}")
+
+
+def way_out(form: TableFormat | None, hint: str) -> str:
+    """How to choose another column; and if the header was a guess, how to say that it is none."""
+    hints = [hint] if hint else []
+    if form is not None and form.header is not None and not form.asked and not form.header.certain:
+        is_there = form.has_header
+        hints.append(
+            "Say --no-header if the first row is an example" if is_there else "Say --header if it is no example"
+        )
+    return "".join(f". {said}" for said in hints)
 
 
 def cell_of(path: Path, row: Row, name: str) -> Any:
@@ -250,13 +465,21 @@ def cell_of(path: Path, row: Row, name: str) -> Any:
         return row.cells[name]
     except KeyError:
         raise InputError(
-            f"{path}, line {row.line} has no {name!r}; it has {', '.join(row.cells)}. Every line needs one"
+            f"{path}, line {row.line} has no {name!r}; it has {listed(row.cells)}. Every line needs one"
         ) from None
+
+
+def as_text(path: Path, line: int, name: str, cell: Any) -> str:
+    """A cell that must be a text; one without a value is an empty one."""
+    if cell is None:
+        return ""
+    check_text(path, line, name, cell)
+    return str(cell)
 
 
 def check_text(path: Path, line: int, name: str, cell: Any) -> None:
     if not isinstance(cell, str):
-        raise InputError(f"{path}, line {line}: {name} is {cell!r}, expected a text in quotes")
+        raise InputError(f"{path}, line {line}: {name} is {cell!r:.60}, expected a text in quotes")
 
 
 def check_surrogates(path: Path, line: int, cells: Any) -> None:

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.files import read_table
+from glassformer.data.files import AS_FOUND, read_table
+from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.data.pixels import SUFFIXES, Fact, Look, Mode, Pixels, look_at, read_image
 from glassformer.errors import InputError
 
@@ -132,6 +133,7 @@ def read_images(
     skip: bool = False,
     image_column: str = "image",
     label_column: str = "label",
+    options: TableOptions = AS_FOUND,
 ) -> dict[str, Images]:
     """The parts of a data set by name, "train", "validation" and "test", or "all" where it is not split.
 
@@ -142,7 +144,7 @@ def read_images(
     if mode not in (None, "grey", "rgb"):
         raise InputError(f"mode {mode!r}: expected 'grey' or 'rgb'")
     if path.is_file():
-        return open_parts(path, {"all": read_rows(path, image_column, label_column)}, size, mode, skip)
+        return open_parts(path, {"all": read_rows(path, image_column, label_column, options)}, size, mode, skip)
     if not path.is_dir():
         raise InputError(f"{path}: there is no such file or folder")
     if any(idx_files(path)):
@@ -212,11 +214,12 @@ def read_classes(root: Path) -> Listed:
     return listed
 
 
-def read_rows(path: Path, image_column: str, label_column: str) -> Listed:
+def read_rows(path: Path, image_column: str, label_column: str, options: TableOptions = AS_FOUND) -> Listed:
     """Two columns of a table; a path in it starts at the table's own folder."""
-    table = read_table(path)
+    table = read_table(path, options, Reads((image_column, label_column)))
     listed, wrong = Listed(), []
-    columns = zip(table.rows, table.texts(image_column), table.column(label_column), strict=True)
+    images, labels = table.texts(image_column, "--image-column"), table.column(label_column, "--label-column")
+    columns = zip(table.rows, images, labels, strict=True)
     for row, image, label in columns:
         name = image.strip()
         file = path.parent / name

@@ -3,16 +3,30 @@
     1<TAB>0.12<TAB>0.34<TAB>...         label,t0,t1,...
     2<TAB>1.52<TAB>1.48<TAB>...         up,0.12,0.34,...
 
-A first line in which the label column is named is a header. Without one, the label stands first, as in the files of the
-UCR archive (Dau et al., 2019).
+A first row in which the label column is named is a header. Without one, the label stands first, as in the files of the
+UCR archive (Dau et al., 2019). Numbers may have decimal commas (1,5) where no comma stands between the cells.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
-from glassformer.data.files import Examples, kind_of, quoted_rows, tabbed_rows
-from glassformer.errors import InputError
+from glassformer.data.files import (
+    AS_FOUND,
+    Examples,
+    Skipped,
+    cell_of,
+    kind_of,
+    rows_with_lines,
+    stream_rows,
+    table_format,
+    way_out,
+)
+from glassformer.data.formats.delimiter import DECIMAL_COMMA, DECIMAL_POINT
+from glassformer.data.formats.table import Reads, TableFormat, TableOptions
+from glassformer.errors import InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -23,50 +37,92 @@ class LabeledSeries:
     labels: tuple[str, ...]
 
 
-def read_labeled_series(path: Path, *, label_column: str = "label") -> Examples[LabeledSeries]:
-    """All rows of a .csv, .tsv or .txt; each may end in .gz. Every row has as many values as the first."""
-    kind = kind_of(path)
-    if kind not in ("csv", "tsv"):
-        raise InputError(f"{path} is no table of numbers: expected .csv, .tsv or .txt, or one of these with .gz")
-    rows = quoted_rows(path) if kind == "csv" else tabbed_rows(path)
-    place, names = 0, list[str]()
+def read_labeled_series(
+    path: Path, *, label_column: str = "label", options: TableOptions = AS_FOUND
+) -> Examples[LabeledSeries]:
+    """All rows of a table. Every row has as many values as the first."""
+    reads = Reads((label_column,), header=False, numbers=True)
+    form = table_format(path, options, reads)
+    skipped = Skipped()
+    names, rows = numbered_rows(path, form, options, reads, skipped)
+    place = label_place(path, names, label_column, form)
     found, lines = list[LabeledSeries](), list[int]()
     for line, cells in rows:
-        if line == 1 and label_column in cells:
-            place, names = cells.index(label_column), cells
-            continue
-        values = tuple(
-            as_value(path, line, column, cell, names, label_column)
-            for column, cell in enumerate(cells)
-            if column != place
-        )
-        label = cells[place].strip() if place < len(cells) else ""
-        if not label:
+        if place >= len(cells) or not str(cells[place]).strip():
             raise InputError(f"{path}, line {line}: the label is empty, expected the name of a class or its number")
+        values = tuple(
+            as_value(path, line, column, cell, names, form) for column, cell in enumerate(cells) if column != place
+        )
         if not values:
-            raise InputError(f"{path}, line {line}: {cells[0][:60]!r} has a label and no values")
+            raise InputError(f"{path}, line {line}: {str(cells[0])[:60]!r} has a label and no values")
         if found and len(values) != len(found[0].values):
             raise InputError(
                 f"{path}, line {line}: {len(values)} values, and line {lines[0]} has {len(found[0].values)}. Every "
                 "series must have as many: cut the longer ones, or bring all to one length"
             )
-        found.append(LabeledSeries(values, (as_class(label),)))
+        found.append(LabeledSeries(values, (as_class(str(cells[place]).strip()),)))
         lines.append(line)
     if not found:
         raise InputError(f"{path} has no rows: expected a label and its values in each")
-    return Examples(found, path=path, lines=lines)
+    return Examples(found, path=path, lines=lines, form=form, blank=skipped.count)
 
 
-def as_value(path: Path, line: int, column: int, cell: str, names: list[str], label_column: str) -> float:
+def numbered_rows(
+    path: Path, form: TableFormat, options: TableOptions, reads: Reads, skipped: Skipped
+) -> tuple[Sequence[str], Iterator[tuple[int, list[Any]]]]:
+    """The names of the columns, none where there is no header, and the rows below it with their lines."""
+    if kind_of(path) in ("jsonl", "parquet"):
+        names = tuple(next(stream_rows(path, options, reads)).cells)
+        rows = stream_rows(path, options, reads)
+        return names, ((row.line, [cell_of(path, row, name) for name in names]) for row in rows)
+    cells = rows_with_lines(path, form, options.sheet, skipped)
+    if not form.has_header:
+        return (), ((line, without_end(row, form.ends_open)) for line, row in cells)
+    next(cells)
+    return form.names, ((line, without_end(row, len(row) > len(form.names))) for line, row in cells)
+
+
+def without_end(cells: list[str], ends_open: bool) -> list[str]:
+    """Without the empty cell that a delimiter at the end of a line makes."""
+    return cells[:-1] if ends_open and not cells[-1] else cells
+
+
+def label_place(path: Path, names: Sequence[str], label_column: str, form: TableFormat) -> int:
+    """Which cell is the label: by the header, or the first."""
+    if not names:
+        return int(label_column) - 1 if label_column.isdecimal() and int(label_column) else 0
+    if label_column in names:
+        return list(names).index(label_column)
+    raise InputError(
+        f"{path} has a header, and none of its columns is called {label_column!r}{nearest(label_column, names[:10])}"
+        f"{way_out(form, 'Name the column of the label with --label-column')}"
+    )
+
+
+def as_value(path: Path, line: int, column: int, cell: Any, names: Sequence[str], form: TableFormat) -> float:
+    value = as_number(cell, decimal_comma=form.decimal_comma)
+    if value is not None:
+        return value
+    where = f"column {names[column]!r}" if column < len(names) else f"column {column + 1}"
+    hint = "" if names else " (there is no header, so the label is taken to stand first)"
+    raise InputError(
+        f"{path}, line {line}, {where}: {str(cell)[:60]!r} is no number{hint}. Fill it, or leave the row out"
+    )
+
+
+def as_number(cell: Any, *, decimal_comma: bool = False) -> float | None:
+    """A cell as a number, None if it is none. Where commas are decimal, a point is not."""
+    if decimal_comma and isinstance(cell, str):
+        cell = cell.strip()
+        if DECIMAL_COMMA.fullmatch(cell):
+            cell = cell.replace(".", "").replace(",", ".")
+        elif DECIMAL_POINT.fullmatch(cell):
+            return None
     try:
         value = float(cell)
-    except ValueError:
-        value = float("nan")
-    if isfinite(value):
-        return value
-    where = f"column {names[column]!r}" if names and column < len(names) else f"column {column + 1}"
-    hint = "" if names else f" (no column of line 1 is called {label_column!r}, so the label is taken to stand first)"
-    raise InputError(f"{path}, line {line}, {where}: {cell[:60]!r} is no number{hint}. Fill it, or leave the row out")
+    except (TypeError, ValueError):
+        return None
+    return value if isfinite(value) and "_" not in str(cell) else None
 
 
 def as_class(label: str) -> str:

@@ -1,8 +1,8 @@
 """Pairs of texts, source and target: two files aligned line by line, lines with a tab, or two columns of a table.
 
 train.en + train.de                                     line 7 belongs to line 7
-pairs.tsv                                               one<TAB>eins
-pairs.csv, pairs.jsonl                                  the columns source and target, or document and summary
+pairs.tsv                                               one<TAB>eins, below a header or not
+pairs.csv, .jsonl, .parquet, .xlsx                      the columns source and target, document and summary, or just two
 {"translation": {"en": "one", "de": "eins"}}            the languages are the columns
 """
 
@@ -11,19 +11,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.data.files import (
+    AS_FOUND,
     Examples,
+    Skipped,
     Table,
     absent_column,
-    check_text,
+    as_text,
     kind_of,
+    listed,
     read_lines,
     read_table,
-    stream_lines,
+    rows_with_lines,
+    table_format,
+    way_out,
 )
+from glassformer.data.formats.delimiter import DELIMITERS
+from glassformer.data.formats.table import Reads, TableFormat, TableOptions
 from glassformer.errors import InputError
 
 COLUMNS = (("source", "target"), ("document", "summary"))
 NESTED = "translation"
+FLAGS = ("--source-column", "--target-column")
+CHOOSE = f"Say which two are meant, with {' and '.join(FLAGS)}"
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,12 @@ class Pair:
     place: str = field(default="", compare=False, repr=False)  # file and line
 
 
+class Pairs(Examples[Pair]):
+    """Pairs as read from a file, and the names of their two columns, where there are any."""
+
+    columns: tuple[str, str] | None = None
+
+
 def read_pairs(
     path: Path,
     targets: Path | None = None,
@@ -42,91 +57,118 @@ def read_pairs(
     source_column: str | None = None,
     target_column: str | None = None,
     skip_empty: bool = False,
-) -> Examples[Pair]:
+    options: TableOptions = AS_FOUND,
+) -> Pairs:
     """All pairs. One with an empty side is an error, or with `skip_empty` it is left out and counted."""
     columns = both_columns(path, source_column, target_column)
     if targets is not None:
         if columns is not None:
-            raise InputError(f"{path} and {targets} are aligned lines, which have no columns: leave {columns} out")
-        return without_empty((path, targets), aligned_lines(path, targets), None, skip_empty)
-    if columns is None and kind_of(path) not in ("csv", "jsonl") and not has_header(path):
-        return without_empty((path, path), tabbed_lines(path), None, skip_empty)
-    table = read_table(path)
-    return without_empty((path, path), two_columns(table, columns), [row.line for row in table.rows], skip_empty)
-
-
-def has_header(path: Path) -> bool:
-    """Whether the first line of a file with tabs names its columns, and is no pair."""
-    first = next(iter(stream_lines(path)), (1, ""))[1]
-    return tuple(first.rstrip("\r\n").lower().split("\t")) in COLUMNS
+            raise InputError(
+                f"{path} and {targets} are aligned lines, which have no columns: leave {' and '.join(FLAGS)} out"
+            )
+        return without_empty((path, targets), aligned_lines(path, targets, options.encoding), None, skip_empty)
+    # In a text file a comma is one of a sentence.
+    delimiters = ("tab",) if kind_of(path) in (None, "tsv") else DELIMITERS
+    reads = Reads(columns or (), header=False, delimiters=delimiters, kind="tsv")
+    form = table_format(path, options, reads)
+    if columns is None and form.header is not None and not form.has_header:
+        skipped = Skipped()
+        sides, lines = two_cells(path, form, options.sheet, skipped)
+        return without_empty((path, path), sides, lines, skip_empty, form, skipped.count)
+    table = read_table(path, options, reads)
+    if NESTED in table.names and (columns is None or not set(columns) <= set(table.names)):
+        columns, sides = two_languages(table, columns)
+    else:
+        columns = columns or two_columns(table)
+        sides = list(zip(*(table.texts(*both) for both in zip(columns, FLAGS, strict=True)), strict=True))
+    found = without_empty((path, path), sides, [row.line for row in table.rows], skip_empty, form, table.blank)
+    found.columns = columns
+    return found
 
 
 def both_columns(path: Path, source: str | None, target: str | None) -> tuple[str, str] | None:
     if source is None and target is None:
         return None
     if source is None or target is None:
-        raise InputError(f"{path}: source_column is {source!r} and target_column is {target!r}: name both or neither")
+        raise InputError(
+            f"{path}: --source-column is {source!r} and --target-column is {target!r}: name both or neither"
+        )
     return source, target
 
 
-def aligned_lines(path: Path, targets: Path) -> list[tuple[str, str]]:
-    lines, other = read_lines(path), read_lines(targets)
+def aligned_lines(path: Path, targets: Path, encoding: str | None) -> list[tuple[str, str]]:
+    lines, other = read_lines(path, encoding), read_lines(targets, encoding)
     if len(lines) != len(other):
         raise InputError(f"{path} has {len(lines)} lines and {targets} has {len(other)}: they must be aligned")
     return list(zip(lines, other, strict=True))
 
 
-def tabbed_lines(path: Path) -> list[tuple[str, str]]:
-    sides = []
-    for number, line in enumerate(read_lines(path), start=1):
-        cells = line.split("\t")
+def two_cells(
+    path: Path, form: TableFormat, sheet: str | None, skipped: Skipped
+) -> tuple[list[tuple[str, str]], list[int]]:
+    """The two cells of each row of a table without a header, and its line."""
+    sides, lines = [], []
+    for line, cells in rows_with_lines(path, form, sheet, skipped):
+        while len(cells) > 2 and not cells[-1]:
+            cells = cells[:-1]
         if len(cells) != 2:
+            between = f"<{(form.delimiter or 'next cell').upper()}>"
+            hint = "Complete the line, or say with --delimiter what else stands between them"
+            if len(cells) > 2:
+                hint = f"Say which two columns are meant, as in {FLAGS[0]} 1 {FLAGS[1]} 2"
             raise InputError(
-                f"{path}, line {number}: {len(cells)} columns, expected source<TAB>target: {line[:60]!r}. "
-                "If the first line names the columns, say which two are meant"
+                f"{path}, line {line}: {len(cells)} columns, expected source{between}target: "
+                f"{' | '.join(cells)[:60]!r}. {hint}"
             )
         sides.append((cells[0], cells[1]))
-    return sides
+        lines.append(line)
+    return sides, lines
 
 
-def two_columns(table: Table, columns: tuple[str, str] | None) -> list[tuple[str, str]]:
-    known = [pair for pair in COLUMNS if set(pair) <= set(table.names)]
-    if NESTED in table.names and (columns is None or not set(columns) <= set(table.names)):
-        return two_languages(table, columns)
-    if columns is None and not known:
-        raise InputError(
-            f"{table.path} has the columns {', '.join(table.names)}: expected source and target, or document and "
-            "summary. Say which two are meant"
-        )
-    source, target = columns or known[0]
-    return list(zip(table.texts(source), table.texts(target), strict=True))
+def two_columns(table: Table) -> tuple[str, str]:
+    """The usual ones, or the only two."""
+    for known in COLUMNS:
+        if set(known) <= set(table.names):
+            return known
+    if len(table.names) == 2:
+        return table.names[0], table.names[1]
+    raise InputError(
+        f"{table.path} has the columns {listed(table.names)}: expected source and target, or document and summary"
+        f"{way_out(table.form, CHOOSE)}"
+    )
 
 
-def two_languages(table: Table, columns: tuple[str, str] | None) -> list[tuple[str, str]]:
+def two_languages(
+    table: Table, columns: tuple[str, str] | None
+) -> tuple[tuple[str, str] | None, list[tuple[str, str]]]:
+    """The texts of two languages, and which two these are."""
     sides = []
     for line, texts in zip((row.line for row in table.rows), table.column(NESTED), strict=True):
         if not isinstance(texts, dict):
             raise InputError(
-                f"{table.path}, line {line}: {NESTED} is {texts!r}, expected " + '{"en": "...", "de": "..."}'
+                f"{table.path}, line {line}: {NESTED} is {texts!r:.60}, expected " + '{"en": "...", "de": "..."}'
             )
         if columns is None:
             if len(texts) != 2:
-                raise InputError(
-                    f"{table.path}, line {line}: {NESTED} has the languages {', '.join(texts)}. Say which two are meant"
-                )
+                raise InputError(f"{table.path}, line {line}: {NESTED} has the languages {listed(texts)}. {CHOOSE}")
             first, second = texts
             columns = first, second  # in their order; every other line must have the same two
         for name in columns:
             if name not in texts:
                 raise absent_column(f"{table.path}, line {line}", name, texts)
-            check_text(table.path, line, name, texts[name])
-        sides.append((texts[columns[0]], texts[columns[1]]))
-    return sides
+        source, target = (as_text(table.path, line, name, texts[name]) for name in columns)
+        sides.append((source, target))
+    return columns, sides
 
 
 def without_empty(
-    files: tuple[Path, Path], sides: Sequence[tuple[str, str]], lines: Sequence[int] | None, skip_empty: bool
-) -> Examples[Pair]:
+    files: tuple[Path, Path],
+    sides: Sequence[tuple[str, str]],
+    lines: Sequence[int] | None,
+    skip_empty: bool,
+    form: TableFormat | None = None,
+    blank: int = 0,
+) -> Pairs:
     kept, where, left_out = [], [], []
     for line, (source, target) in zip(lines or range(1, len(sides) + 1), sides, strict=True):
         if source.strip() and target.strip():
@@ -138,6 +180,6 @@ def without_empty(
             file, side, other = (files[1], "target", source) if source.strip() else (files[0], "source", target)
             raise InputError(
                 f"{file}, line {line}: the {side} is empty (beside {other[:60]!r}). Fill it, or leave such pairs out "
-                "with skip_empty (--skip-empty)"
+                "with --skip-empty"
             )
-    return Examples(kept, path=files[0], lines=where, left_out=left_out)
+    return Pairs(kept, path=files[0], lines=where, left_out=left_out, form=form, blank=blank)

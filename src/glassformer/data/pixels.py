@@ -8,6 +8,7 @@
 How a model wants them is in its `checkpoints/preparation.py`.
 """
 
+import logging
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +36,7 @@ WHITE = "white"
 BICUBIC = 3  # as pillow numbers its filters
 ORIENTATION = 0x0112  # the EXIF tag; 1 is upright
 BRANDS = {"HEIC": {b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}, "AVIF": {b"avif", b"avis"}}
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # or what it logs of an odd file goes to the terminal
 GREY_MODES = ("1", "L", "LA", "La")
 ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 
@@ -99,6 +101,13 @@ def decode(
             if image.format != "MPO" and getattr(image, "is_animated", False):
                 facts.add("frames")
             image.load()
+        if orientation(image) > 1:
+            facts.add("rotated")
+        if image.mode == "CMYK":
+            facts.add("cmyk")
+        small = as_8_bits(image, name)
+        if is_transparent(small):
+            facts.add("transparent")
     except InputError:
         raise
     except Image.DecompressionBombError:
@@ -107,13 +116,7 @@ def decode(
         raise InputError(f"{name} {why_unknown(source)}") from None
     except Exception as error:  # a file that is not what it says can fail anywhere in its decoder
         raise InputError(f"{name} cannot be read as a picture ({error}): expected a whole file") from None
-    if image.mode == "CMYK":
-        facts.add("cmyk")
-    if is_transparent(image):
-        facts.add("transparent")
-    if orientation(image) > 1:
-        facts.add("rotated")
-    return as_8_bits(image, name), facts
+    return small, facts
 
 
 def why_unknown(source: Path | BinaryIO) -> str:
@@ -157,6 +160,8 @@ def as_8_bits(image: "Image", name: str) -> "Image":
     if is_16:
         small = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
         small.info = dict(image.info)
+        if isinstance(clear := small.info.get("transparency"), int):  # the shade that is not seen
+            small.info["transparency"] = clear >> 8
         return small
     if image.mode in ("I", "F") or image.mode.startswith("I;"):
         raise InputError(

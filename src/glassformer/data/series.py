@@ -34,6 +34,8 @@ from glassformer.data.columns.calendar import (
 from glassformer.data.columns.cells import Cells
 from glassformer.data.columns.numbers import Decimal
 from glassformer.data.columns.times import read_times
+from glassformer.data.files import AS_FOUND
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError, nearest
 
 Fill = Literal["interpolate", "previous"]
@@ -193,10 +195,17 @@ def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> Split:
     return Split(train, total - test, total)
 
 
-def read_series(path: Path, form: SeriesFormat = ANY, *, fill: Fill | None = None, cut: bool = False) -> Series:
+def read_series(
+    path: Path,
+    form: SeriesFormat = ANY,
+    *,
+    fill: Fill | None = None,
+    cut: bool = False,
+    options: TableOptions = AS_FOUND,
+) -> Series:
     """The series of a table; `fill` and `cut`, here or in its format, repair what would otherwise be an error."""
     form = replace(form, fill=fill or form.fill, cut=cut or form.cut)
-    table = Cells.read(path)
+    table = Cells.read(path, options)
     return read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
 
 

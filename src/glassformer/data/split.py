@@ -1,7 +1,7 @@
 """Some examples are held out of training, to be judged by. Which ones is a function of the seed."""
 
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import floor
 
 from glassformer.errors import InputError
@@ -33,8 +33,8 @@ def split(
     held_out = {index for indices, share in zip(members.values(), shares, strict=True) for index in indices[:share]}
     if not held_out:
         raise InputError(
-            f"{name} has {count} examples of {len(members)} classes: none has a second one to hold out. Give files of "
-            "their own to train and to judge by"
+            f"{name} has {count} examples of {len(members)} classes: none has a second one to hold out. Give a file to "
+            "judge by, with --valid"
         )
     return [index for index in order if index not in held_out], [index for index in order if index in held_out]
 
@@ -54,6 +54,18 @@ def split_without_doubles(
     if not training:
         raise InputError(f"{name} has {len(texts)} examples and none without a double that is held out")
     return training, held_out
+
+
+def shared_by(parts: Mapping[str, Sequence[Hashable]], what: str = "examples") -> str:
+    """Which parts of a data set have examples in common, and how many; nothing if none have."""
+    known: dict[str, set[Hashable]] = {}
+    said = []
+    for part, inputs in parts.items():
+        for other, seen in known.items():
+            if count := sum(one in seen for one in inputs):
+                said.append(f"{count:,} of the {len(inputs):,} {part} {what} are in the {other} {what}, too")
+        known[part] = set(inputs)
+    return "; ".join(said)
 
 
 def shared_out(total: int, sizes: Sequence[int]) -> list[int]:

@@ -3,19 +3,24 @@
     text,label                          sentence1,sentence2,label
     "I liked it",positive               It rains,It is wet,entailment
 
-A .jsonl may hold a list of labels; in the other tables `label_separator` cuts a cell into several.
+JSON may hold a list of labels; in the other tables `label_separator` cuts a cell into several. Other columns are not
+looked at.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.files import Examples, Table, read_table
+from glassformer.data.files import AS_FOUND, Examples, Table, listed, read_table, way_out
+from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.errors import InputError, nearest
 
 TEXT_COLUMNS = (("text",), ("sentence1", "sentence2"), ("sentence",), ("document",))
 LABEL_COLUMN = "label"
+LOPSIDED = 10  # times as many examples as another class has: a strong imbalance
+NO_VALUES = {"", "nan", "na", "n/a", "null", "none", "#n/a", "?", "-"}  # written where there is none
 
 
 @dataclass(frozen=True)
@@ -33,13 +38,14 @@ def read_labeled(
     label_column: str | None = None,
     label_separator: str | None = None,
     skip_empty: bool = False,
+    options: TableOptions = AS_FOUND,
 ) -> Examples[LabeledText]:
     """All rows of a table. An empty text is an error, or with `skip_empty` it is left out and counted."""
-    table = read_table(path)
-    names = choose_text_columns(table, text_columns)
-    texts = list(zip(*(table.texts(name) for name in names), strict=True))
     column = label_column or LABEL_COLUMN
-    labels = table.column(column)
+    table = read_table(path, options, reads_texts(text_columns, column))
+    names = choose_text_columns(table, text_columns)
+    texts = list(zip(*(table.texts(name, "--text-columns") for name in names), strict=True))
+    labels = table.column(column, "--label-column")
     kept, lines, left_out = [], [], []
     for row, parts, cell in zip(table.rows, texts, labels, strict=True):
         empty = next((name for name, text in zip(names, parts, strict=True) if not text.strip()), None)
@@ -51,23 +57,37 @@ def read_labeled(
         else:
             raise InputError(
                 f"{path}, line {row.line}: {empty} is empty (label {cell!r}). Fill it, or leave such rows out with "
-                "skip_empty (--skip-empty)"
+                "--skip-empty"
             )
-    return Examples(kept, path=path, lines=lines, left_out=left_out)
+    return Examples(kept, path=path, lines=lines, left_out=left_out, form=table.form, blank=table.blank)
+
+
+def reads_texts(text_columns: Sequence[str] | None, *others: str) -> Reads:
+    """What a table of texts has in its header: the columns that were named, or one of the usual."""
+    usual = tuple(name for known in TEXT_COLUMNS for name in known)
+    return Reads(columns=(*(text_columns or usual), *others))
 
 
 def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[str]:
+    """Those that were named, or the first of the usual ones that the table has."""
     if names is not None:
         if isinstance(names, str) or len(names) not in (1, 2):
-            raise InputError(f"text_columns {names!r}: expected the names of one column or of two")
+            raise InputError(f"--text-columns {names!r}: expected the names of one column or of two")
         return names
     for known in TEXT_COLUMNS:
         if set(known) <= set(table.names):
             return known
     usual = ", ".join(" and ".join(known) for known in TEXT_COLUMNS)
-    raise InputError(
-        f"{table.path} has the columns {', '.join(table.names)}: expected one of {usual}. Say which column is the text"
-    )
+    columns, form = listed(table.names), table.form
+    if form is not None and form.header is not None and not form.has_header:
+        if len(table.names) == 1:
+            return table.names
+        raise InputError(
+            f"{table.path} has no header, so its columns are called {columns}. Say which is the text, and which the "
+            f"label, as in --text-columns 1 --label-column 2{way_out(form, '')}"
+        )
+    hint = "Say which column is the text, with --text-columns"
+    raise InputError(f"{table.path} has the columns {columns}: expected one of {usual}{way_out(form, hint)}")
 
 
 def split_labels(cell: Any, separator: str | None, path: Path, line: int) -> tuple[str, ...]:
@@ -92,6 +112,8 @@ def as_label(value: Any) -> str:
         return value.strip()
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float) and value.is_integer():  # as pandas stores whole numbers beside missing ones
+        return str(int(value))
     return str(value) if isinstance(value, int) else ""
 
 
@@ -113,3 +135,30 @@ def check_labels(examples: Examples[LabeledText], names: Sequence[str]) -> None:
                     f"{examples.path}, line {line}: no example of training has the label {label!r}"
                     f"{nearest(label, known)}"
                 )
+
+
+def label_hints(labels: Iterable[str]) -> list[str]:
+    """What may be wrong with the labels of training: one class written in several ways, missing values, imbalance."""
+    counts = Counter(labels)
+    alike: dict[str, list[str]] = {}
+    for name in counts:
+        alike.setdefault("".join(name.casefold().split()), []).append(name)
+    hints = [
+        f"{' and '.join(map(repr, names))} differ only by case or spaces, and are {len(names)} classes. If they are "
+        "one, write them alike"
+        for names in alike.values()
+        if len(names) > 1
+    ]
+    hints += [
+        f"{counts[name]:,} examples have the label {name!r}, which is a class here. If it means that there is none, "
+        "leave them out"
+        for name in counts
+        if name.casefold() in NO_VALUES
+    ]
+    (most, many), *_, (least, few) = [*counts.most_common(), *counts.most_common()[-1:]]
+    if many >= LOPSIDED * few:
+        hints.append(
+            f"strong imbalance: {many:,} of {most!r} and {few:,} of {least!r}. Judge by macro F1 rather than accuracy; "
+            "--class-weights balanced gives rare classes more weight"
+        )
+    return hints

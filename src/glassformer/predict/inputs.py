@@ -7,33 +7,64 @@ pictures. Nothing is read before it is needed, so that a file may be larger than
     digits/              a folder of pictures, an idx file (MNIST's format), or lines with the path of one each
 """
 
-import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoints.run import NO_RULES, TextRules
+from glassformer.checkpoints.run import NO_RULES, TextRules, is_run, read_record
 from glassformer.data.files import (
+    AS_FOUND,
     STDIN,
     Row,
+    Skipped,
     Table,
-    absent_column,
+    as_text,
     cell_of,
-    check_text,
+    find_column,
     kind_of,
     stream_lines,
     stream_rows,
+    table_format,
+    text_format,
 )
+from glassformer.data.formats.table import Reads, TableFormat, TableOptions
 from glassformer.data.images import IDX_PIXELS, list_pictures, read_idx, some_of
-from glassformer.data.texts import TEXT_COLUMNS, choose_text_columns
-from glassformer.errors import InputError
+from glassformer.data.labeled_series import as_number, numbered_rows
+from glassformer.data.texts import choose_text_columns, reads_texts
+from glassformer.errors import InputError, listed
 from glassformer.predict.calls import check_characters, split_pair
 from glassformer.predict.images import Picture
 
 IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How tables are read: as flags say, and else as the training of the model read its own."""
+
+    options: TableOptions = AS_FOUND
+    columns: tuple[str, ...] = ()  # of its texts
+    label_column: str = "label"
+
+
+AS_FLAGS_SAY = Memory()
+
+
+def remembered(folder: Path, options: TableOptions) -> Memory:
+    """What the run in a folder remembers; of a model that was not trained here, nothing."""
+    if not is_run(folder):
+        return Memory(options)
+    record = read_record(folder)
+    settings = record["settings"]
+    header = settings.get("header") if options.header is None else options.header
+    source = settings.get("source_column") or next(iter(record.get("columns", ())), None) or settings.get("text_column")
+    columns = settings.get("text_columns") or ([source] if source else [])
+    label = settings.get("label_column")
+    return Memory(replace(options, header=header), tuple(columns), label if isinstance(label, str) else "label")
 
 
 def check_source(texts: Sequence[str], file: Path | None, text_columns: Sequence[str]) -> None:
@@ -53,22 +84,32 @@ def stream_inputs(
     texts: Sequence[str] = (),
     file: Path | None = None,
     text_columns: tuple[str, ...] = (),
+    memory: Memory = AS_FLAGS_SAY,
     rules: TextRules = NO_RULES,
+    *,
+    tell: Callable[[str], None] = lambda said: None,
 ) -> Iterator[Any]:
-    """The inputs as a pipeline of this task takes them, by the rules of the training."""
+    """The inputs as a pipeline of this task takes them, by the rules of the training. `tell` hears how a table was
+    read, if that is not certain."""
+    options = memory.options
     if texts:
         for number, text in enumerate(texts, start=1):
             yield as_input(task, text, f"input {number}", rules)
     elif file is None:
-        for number, text in lines_of(STDIN):
+        for number, text in lines_of(STDIN, options.encoding):
             yield as_input(task, text, f"{STDIN}, line {number}", rules)
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
-    elif text_columns or (task != "series" and is_table(file, task, rules)):
-        for _, given in rows_in(file, text_columns, task, rules):
+    elif task == "series" and (is_table(file) or has_tabs(file, memory)):
+        yield from (values for _, values in series_in(file, memory, tell))
+    elif text_columns or (task != "series" and (is_table(file) or has_columns(file, memory, task))):
+        for row, given in rows_in(file, text_columns, task, memory, tell=tell):
+            if task not in ("lm", "images"):
+                for text in given if isinstance(given, tuple) else (given,):
+                    check_not_empty(text, f"{file}, line {row.line}")
             yield given
     else:
-        for number, text in lines_of(file):
+        for number, text in lines_of(file, options.encoding):
             yield as_line(task, text, file, number, rules)
 
 
@@ -84,22 +125,31 @@ def as_line(task: str, text: str, file: Path, number: int, rules: TextRules) -> 
     return as_input(task, text, place, rules)
 
 
-def is_table(file: Path, task: str, rules: TextRules) -> bool:
-    """Whether a file is read by its columns: one with tabs, if its first line names those of the texts."""
-    if kind_of(file) != "tsv":
-        return kind_of(file) in ("csv", "jsonl")
-    first = next((line for _, line in stream_lines(file)), "")
-    names = set(first.rstrip("\r\n").split("\t"))
-    return len(names) > 1 and any(set(known) <= names for known in columns_of(task, rules))
+def is_table(file: Path) -> bool:
+    """Whether a file is a table by its name; one with tabs may as well be lines, of which some have two texts."""
+    return kind_of(file) in ("csv", "jsonl", "parquet", "xlsx")
 
 
-def columns_of(task: str, rules: TextRules) -> tuple[tuple[str, ...], ...]:
-    """The columns that texts may stand in: those of the training, or if it named none the usual ones."""
-    if rules.columns:
-        return (rules.columns,)
-    if task == "images":
-        return tuple((name,) for name in IMAGE_COLUMNS)
-    return (("source",), *TEXT_COLUMNS) if task == "translate" else TEXT_COLUMNS
+def has_columns(file: Path, memory: Memory, task: str) -> bool:
+    """Whether a file with tabs has a header, or of a model that writes a text for a text is one of pairs."""
+    if not has_tabs(file, memory):
+        return False
+    form = table_format(file, memory.options, reads_tabs(memory))
+    return form.has_header or (task == "translate" and len(form.first) == 2)
+
+
+def has_tabs(file: Path, memory: Memory) -> bool:
+    """Whether the lines of a file by name with tabs are cut by them."""
+    return kind_of(file) == "tsv" and len(table_format(file, memory.options, reads_tabs(memory)).first) > 1
+
+
+def reads_of(file: Path, columns: tuple[str, ...], memory: Memory) -> Reads:
+    """What is expected of a table of texts."""
+    return reads_tabs(memory) if kind_of(file) == "tsv" else reads_texts(columns or memory.columns or None)
+
+
+def reads_tabs(memory: Memory) -> Reads:
+    return replace(reads_texts(memory.columns or None), header=False, delimiters=("tab",))
 
 
 def as_input(task: str, text: str, place: str, rules: TextRules = NO_RULES) -> Any:
@@ -124,74 +174,110 @@ def check_not_empty(text: str, place: str) -> None:
 def as_numbers(text: str, place: str) -> list[float]:
     numbers = []
     for cell in BETWEEN_NUMBERS.split(text.strip()):
-        try:
-            number = float(cell)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number) or "_" in cell:
-            raise InputError(f"{place}: {cell!r} is not a number. Expected the values of a series, with commas between")
+        number = as_number(cell)
+        if number is None:
+            raise not_a_number(cell, place)
         numbers.append(number)
     return numbers
 
 
-def lines_of(file: Path) -> Iterator[tuple[int, str]]:
+def not_a_number(cell: str, place: str) -> InputError:
+    return InputError(f"{place}: {cell[:60]!r} is not a number. Expected the values of a series, with commas between")
+
+
+def lines_of(file: Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     number = 0
-    for number, line in stream_lines(file):
+    for number, line in stream_lines(file, text_format(file, encoding)):
         yield number, line.removesuffix("\n").removesuffix("\r")
     if not number:
         raise InputError(f"{file} is empty: expected one example per line")
 
 
 def rows_in(
-    file: Path, columns: tuple[str, ...], task: str, rules: TextRules = NO_RULES, *, empty: bool = False
+    file: Path,
+    columns: tuple[str, ...],
+    task: str,
+    memory: Memory = AS_FLAGS_SAY,
+    *,
+    nulls: bool = False,
+    tell: Callable[[str], None] = lambda said: None,
 ) -> Iterator[tuple[Row, Any]]:
-    """The rows of a table, each with what the model reads of it: a cell, or for a model that judges pairs the two. A
-    cell must have a text in it, unless it may be `empty`: then it may also be None."""
-    names: tuple[str, ...] = columns
-    for number, row in enumerate(stream_rows(file)):
-        if number == 0:
-            names = chosen_columns(Table(file, tuple(row.cells), [row]), columns, task, rules)
+    """The rows of a table, each with what the model reads of it: a cell, or for a model that judges pairs the two. With
+    `nulls`, a cell may be None."""
+    rows = stream_rows(file, memory.options, reads_of(file, columns, memory))
+    names: tuple[str, ...] = ()
+    for row in rows:
+        if not names:
+            table = Table(file, tuple(row.cells), [row], rows.form)
+            found = chosen(table, columns, memory, task)
+            names = tuple(find_column(file, name, table.names, rows.form, "--text-columns") for name in found)
+            tell_form(file, rows.form, tell, f", texts from {' and '.join(map(repr, names))}")
+            if len(names) == 2 and task != "classify":
+                raise InputError(
+                    f"{file} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
+                    f"{names[0]}"
+                )
         cells = [cell_of(file, row, name) for name in names]
-        for name, cell in zip(names, cells, strict=True):
-            if not (empty and cell is None):
-                check_text(file, row.line, name, cell)
-            if not empty and task not in ("lm", "images"):
-                check_not_empty(cell, f"{file}, line {row.line}: {name}")
+        for place, (name, cell) in enumerate(zip(names, cells, strict=True)):
+            if not (nulls and cell is None):
+                cells[place] = as_text(file, row.line, name, cell)
         if task == "images" and cells[0] is not None:
             cells = [path_from(file, cells[0])]
         yield row, cells[0] if len(cells) == 1 else tuple(cells)
+    if rows.skipped.count:
+        tell(f"{file}: {rows.skipped.count:,} blank rows were skipped")
 
 
-def chosen_columns(table: Table, columns: tuple[str, ...], task: str, rules: TextRules) -> tuple[str, ...]:
-    """Those that were named, those of the training, or the usual ones for what the model reads."""
-    known = next((known for known in columns_of(task, rules) if set(known) <= set(table.names)), None)
-    if not columns and known is None:
-        if task == "images":
+def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
+    """Which columns are the texts: those that were named, those of the training, or the usual ones."""
+    if not columns and task == "images":
+        usual = next((name for name in IMAGE_COLUMNS if name in table.names), None)
+        if usual is None:
             raise InputError(
-                f"{table.path} has the columns {', '.join(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
+                f"{table.path} has the columns {listed(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
                 "Name the column of the image files: --text-columns NAME"
             )
-        if rules.columns:
-            raise InputError(
-                f"{table.path} has the columns {', '.join(table.names)}, and the training read "
-                f"{' and '.join(rules.columns)}. Name the column of the text with --text-columns"
-            )
-    names = tuple(choose_text_columns(table, columns or known))
-    for name in names:
-        if name not in table.names:
-            raise absent_column(str(table.path), name, table.names)
-    if len(names) == 2 and task != "classify":
+        return (usual,)
+    if not columns and memory.columns and set(memory.columns) <= set(table.names):
+        return memory.columns
+    if not columns and task == "translate" and table.names == ("1", "2"):
+        return table.names[:1]  # pairs, as in training: the source stands first
+    if not columns and memory.columns and task != "translate":
         raise InputError(
-            f"{table.path} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
-            f"{names[0]}"
+            f"{table.path} has the columns {listed(table.names)}, and the training read "
+            f"{' and '.join(memory.columns)}. Name the column of the text with --text-columns"
         )
-    return names
+    return choose_text_columns(table, columns or None)
 
 
 def path_from(table: Path, cell: str) -> str:
     """An image that a table names: from the table's own folder, as in training, or else from where we are."""
     beside = table.parent / cell.strip()
     return str(beside) if beside.is_file() or not Path(cell.strip()).is_file() else cell.strip()
+
+
+def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterator[tuple[Row, list[float]]]:
+    """The rows of a table, each with its values, without its label where a header tells which cell that is."""
+    reads = Reads((memory.label_column,), header=False, numbers=True)
+    form = table_format(file, memory.options, reads)
+    tell_form(file, form, tell)
+    names, rows = numbered_rows(file, form, memory.options, reads, Skipped())
+    label = list(names).index(memory.label_column) if memory.label_column in names else None
+    for line, cells in rows:
+        values = []
+        for place, cell in enumerate(cells):
+            if place != label:
+                number = as_number(cell, decimal_comma=form.decimal_comma)
+                if number is None:
+                    raise not_a_number(str(cell), f"{file}, line {line}")
+                values.append(number)
+        columns = names or [str(place) for place in range(1, len(cells) + 1)]
+        yield Row(line, dict(zip(columns, cells, strict=False))), values
+
+
+def tell_form(file: Path, form: TableFormat, tell: Callable[[str], None], more: str = "") -> None:
+    if form.is_worth_telling:
+        tell(f"{file} was read as {form}{more}")
 
 
 def pictures_in(place: Path) -> Iterator[Any]:

@@ -99,6 +99,8 @@ class Pipeline:
         Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
         Tokens that the vocabulary lacks are told on standard error.
         """
+        if isinstance(inputs, str | Picture) and self.task not in ("forecast", "series"):
+            return self([inputs], generation=generation, **options)[0]
         outputs, unknown = self.answer(inputs, generation=generation, **options)
         if said := Tally(unknown).sentence():
             print(said, file=sys.stderr)
@@ -108,15 +110,12 @@ class Pipeline:
         self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any
     ) -> tuple[Any, list[Unknown]]:
         """The answers, and what the vocabulary lacks of each input: for a caller who tells it in another way."""
-        if isinstance(inputs, str | Picture) and self.task not in ("forecast", "series"):
-            outputs, unknown = self.answer([inputs], generation=generation, **options)
-            return outputs[0], unknown
         options = self.gathered(generation, options)
-        unknown = []
         check_inputs(inputs, self.task)
+        unknown: list[Unknown] = []
         if isinstance(self.preparer, TextPreparer):
             check_texts(inputs, self.task, self.rules)
-            if self.task == "classify":  # many short texts: cut into tokens once, not once more for this
+            if self.task == "classify":  # often many short texts: cut into tokens once, not once more for this
                 options["seen"] = lambda *some: unknown.extend(self.unknown_in(*some))
             else:
                 unknown = self.preparer.unknown(inputs)

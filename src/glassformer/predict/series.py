@@ -21,6 +21,8 @@ from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.data.columns.calendar import Frequency, times_after
 from glassformer.data.columns.numbers import Decimal
+from glassformer.data.files import AS_FOUND
+from glassformer.data.formats.table import TableOptions
 from glassformer.data.series import ANY, Fill, Scaler, Series, SeriesFormat, Values, read_series
 from glassformer.errors import InputError
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
@@ -86,11 +88,12 @@ def read_as_trained(
     fill: Fill | None = None,
     date_format: str | None = None,
     decimal: Decimal | None = None,
+    options: TableOptions = AS_FOUND,
 ) -> Series:
     """A file as the training read its own: its channels, dates, numbers and calendar, its gaps filled alike."""
     form = SeriesFormat(remembered=True) if scale is None else scale.format
     form = replace(form, date_format=date_format or form.date_format, decimal=decimal or form.decimal)
-    series = of_training(read_series(path, form, fill=fill), scale)
+    series = of_training(read_series(path, form, fill=fill, options=options), scale)
     notes = [*series.notes]
     if series.filled:
         told = "" if fill else ", as in training"

@@ -23,6 +23,7 @@ from glassformer.data.series import Windows
 from glassformer.errors import InputError
 from glassformer.training.waiting import Follow
 
+NO_TRAINING = "no baseline: it needs the training examples, and only what is to be scored was read"
 CHUNK = 512  # windows at a time, so that memory does not grow with their number
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of a regression's regularisation, the inverse
 SILENT = Follow()
@@ -167,7 +168,7 @@ def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], v
 def nearest_source(train: Sequence[Pair], test: Sequence[Pair], follow: Follow = SILENT) -> list[str]:
     """The translation of the training source that is most alike: 2 |A and B| / (|A| + |B|) of their letter triples."""
     found: dict[str, list[int]] = defaultdict(list)
-    for index, pair in enumerate(train):
+    for index, pair in enumerate(follow(train)):
         for triple in triples(pair.source):
             found[triple].append(index)
     places = {triple: np.array(indices) for triple, indices in found.items()}

@@ -15,12 +15,13 @@ from glassformer.checkpoints.labels import Problem, class_names, name_classes, p
 from glassformer.config import TransformerConfig
 from glassformer.data.batches import bucketed
 from glassformer.data.files import Examples
-from glassformer.data.split import split_without_doubles
-from glassformer.data.texts import check_labels, label_names
+from glassformer.data.formats.table import describe_together
+from glassformer.data.split import shared_by, split_without_doubles
+from glassformer.data.texts import check_labels, label_hints, label_names
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.generation.encode import map_batches
-from glassformer.tasks.baselines import bag_of_words, majority_class
+from glassformer.tasks.baselines import NO_TRAINING, bag_of_words, majority_class
 from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
 from glassformer.tasks.readers import Reader, SeriesReader, TextReader
@@ -43,16 +44,21 @@ class Classify(ClassTask):
     steps: ClassVar[int] = 600
 
     doubles = 0  # examples that were left out because their text is held out
+    shared = ""  # which of the files have examples in common
 
     def __init__(self, settings: ClassifySettings, files: Sequence[Path] = ()) -> None:
         self.settings: ClassifySettings = settings
         self.reader: Reader = READERS[settings.reads](settings)
         self.train: Examples[Any] | None = None
         self.valid: Examples[Any] | None = None
+        self.forms: dict[str, str] = {}  # how each file is written
+        self.notes: list[str] = []  # what is to be said beside the scores
         if files:
             if len(files) > 1:
                 raise InputError(f"{len(files)} files to score: expected one, with a label in each row")
-            self.test: Examples[Any] | None = self.reader.read(files[0])
+            self.test: Examples[Any] | None = self.read(files[0])
+            if self.test.form is not None and self.test.form.is_worth_telling:
+                self.notes.append(f"{files[0]} was read as {self.test.written}")
         else:
             self.train, self.valid, self.test = self.load()
         self.reader.prepare(self.train or self.test or ())
@@ -69,19 +75,31 @@ class Classify(ClassTask):
         if settings.class_weights == "balanced" and self.train:
             self.class_weights = balanced_weights(self.targets, len(self.names))
 
+    def read(self, path: Path) -> Examples[Any]:
+        found = self.reader.read(path)
+        self.forms[path.name] = found.written
+        return found
+
     def load(self) -> tuple[Examples[Any], Examples[Any], Examples[Any] | None]:
         """Examples to train on, to validate and to test: as they are given, split off, or built in."""
-        settings, read = self.settings, self.reader.read
+        settings, read = self.settings, self.read
         test: Examples[Any] | None
         if settings.data is None:
             examples, test = self.reader.built_in(held_out=False), self.reader.built_in(held_out=True)
         else:
             examples, test = read(settings.data), read(settings.test) if settings.test else None
-        if settings.valid:
-            return examples, read(settings.valid), test
-        inputs = [example.texts if settings.reads == "text" else example.values for example in examples]
+        given = read(settings.valid) if settings.valid else None
+        parts = {"training": examples, "validation": given, "test": test}
+        inputs = {
+            part: [example.texts if settings.reads == "text" else example.values for example in some]
+            for part, some in parts.items()
+            if some is not None
+        }
+        self.shared = shared_by(inputs) if settings.data else ""
+        if given is not None:
+            return examples, given, test
         train, valid = split_without_doubles(
-            inputs,
+            inputs["training"],
             settings.valid_fraction,
             seed=settings.seed,
             strata=None if has_several(examples) else [example.labels for example in examples],
@@ -188,17 +206,26 @@ class Classify(ClassTask):
         examples = chosen(whole, spread(len(whole), most))
         inputs = [self.reader.show(example) for example in examples]
         baselines, notes = self.baselines(examples)
-        scores = self.score(*self.answer(examples), inputs, baselines, [*self.reader.notes(examples), *notes])
+        shared = [self.shared] if self.shared else []
+        said = [*self.notes, *shared, *self.reader.notes(examples), *notes]
+        scores = self.score(*self.answer(examples), inputs, baselines, said)
         return replace(scores, sample=self.sample_of(len(whole), len(examples)))
 
     def baselines(self, examples: Examples[Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """What always the same class reaches, and a count of the words; and why there is none, if so."""
-        if self.train is None or self.several:
-            return {}, []
+        """What always the same class reaches, and a count of the words; and why one of them is left out."""
+        if self.train is None:
+            return {}, [NO_TRAINING]
+        if self.several:
+            return {}, ["no baseline: those that there are name one class, and here several may apply"]
         before, truths = ([example.labels[0] for example in some] for some in (self.train, examples))
         found = {"always the most frequent class": {"accuracy": majority_class(before, truths)}}
-        if self.settings.reads != "text" or len(self.train) > COUNTED:
+        if self.settings.reads != "text":
             return found, []
+        if len(self.train) > COUNTED:
+            return found, [
+                f"no bag of words to compare with: {len(self.train):,} training examples are more than {COUNTED:,}, "
+                "which would take too long"
+            ]
         known, asked = (
             [(self.reader.show(example), example.labels[0]) for example in some] for some in (self.train, examples)
         )
@@ -225,10 +252,15 @@ class Classify(ClassTask):
         doubles = f"; {self.doubles:,} left out because their text is held out" if self.doubles else ""
         empty = f"{doubles}; {left_out:,} empty ones left out (--skip-empty)" if left_out else doubles
         some = ", ".join(self.names[:SHOWN]) + (", ..." if len(self.names) > SHOWN else "")
+        hints = label_hints(label for example in self.train for label in example.labels) if self.settings.data else []
+        shared = f"; {self.shared}" if self.shared else ""
         how = "any number of which may apply" if self.several else "one of which applies"
         return {
-            "data": f"{origin}: {len(self.train):,} examples to train on, {len(self.valid):,} held out{tested}{empty}",
+            "data": f"{origin}: {len(self.train):,} examples to train on, {len(self.valid):,} held out{tested}{empty}"
+            f"{shared}",
+            **({"format": describe_together(self.forms)} if self.forms else {}),
             "classes": f"{len(self.names)}, {how}: {some}",
+            **({"labels": "; ".join(hints)} if hints else {}),
             **self.reader.describe(),
             "model": describe_model(self.model, self.settings),
         }

@@ -6,8 +6,8 @@ there already is used again while nothing has changed. The built-in documentatio
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from glassformer.core.model import Transformer
-from glassformer.data.corpus import Corpus, corpus_from_texts, write_corpus
+from glassformer.data.corpus import Corpus, corpus_from_texts, shared_documents, write_corpus
 from glassformer.data.documentation import documentation_split
-from glassformer.data.documents import BLANK_LINES, stream_documents
+from glassformer.data.documents import BLANK_LINES, document_format, stream_documents, text_files
+from glassformer.data.formats.encoding import UTF8
+from glassformer.data.formats.table import describe_together
 from glassformer.errors import InputError
 from glassformer.tasks.settings import LanguageSettings
 from glassformer.text import Tokenizer
@@ -37,6 +39,9 @@ class Corpora:
     valid: Corpus | None
     test: Corpus | None
     left_out: int = 0  # documents without text
+    shared: str = ""  # which of the files have documents in common
+    forms: Mapping[str, str] = field(default_factory=dict)  # how each file is written
+    others: Sequence[Path] = ()  # files in folders that are no text
 
     def scored(self, split: str) -> Corpus:
         found = (self.test if split == "test" else None) or self.valid
@@ -56,7 +61,8 @@ def load_corpora(
     are held out, which a tokenizer that loses something cannot tell at every token."""
     if files:
         with TemporaryDirectory(prefix="glassformer-tokens-") as folder:  # what is mapped outlives its name
-            return Corpora(None, None, write_files(files, tokenizer, Path(folder), settings))
+            corpus = write_files(files, tokenizer, Path(folder), settings)
+        return Corpora(None, None, corpus, forms=forms_of(files, settings), others=text_files(files)[1])
     if not settings.data:
         train, test = (corpus_from_texts([text], tokenizer) for text in documentation_split())
         return Corpora(*hold_out(train, settings, tokenizer, counts_bytes=counts_bytes), test)
@@ -67,9 +73,38 @@ def load_corpora(
         if some
     }
     left_out = sum(corpus.counts.empty_documents for corpus in made.values())
+    shared = shared_by(made)
+    every = [file for some in given.values() for file in some]
     if "valid" not in made:
         made["train"], made["valid"] = hold_out(made["train"], settings, tokenizer, counts_bytes=counts_bytes)
-    return Corpora(made["train"], made["valid"], made.get("test"), left_out)
+    return Corpora(
+        made["train"],
+        made["valid"],
+        made.get("test"),
+        left_out,
+        shared,
+        forms_of(every, settings),
+        others=text_files(every)[1],
+    )
+
+
+def shared_by(made: Mapping[str, Corpus]) -> str:
+    """Which of the corpora have documents in common, and how many."""
+    said = []
+    for part, other in (("valid", "train"), ("test", "train"), ("test", "valid")):
+        found = shared_documents(made[part], made[other]) if part in made and other in made else None
+        if found and found[0]:
+            names = {"train": "training", "valid": "validation", "test": "test"}
+            said.append(f"{found[0]:,} of the {found[1]:,} {names[part]} documents are in the {names[other]} text, too")
+    return "; ".join(said)
+
+
+def forms_of(files: Sequence[Path], settings: LanguageSettings) -> dict[str, str]:
+    """How each file is written."""
+    return {
+        file.name: document_format(file, text_column=settings.text_column, options=settings.tables)
+        for file in text_files(files)[0]
+    }
 
 
 def check_context(settings: LanguageSettings, model: Transformer) -> None:
@@ -95,8 +130,14 @@ def hold_out(
 
 
 def write_files(files: Sequence[Path], tokenizer: Tokenizer, folder: Path, settings: LanguageSettings) -> Corpus:
-    separator = SEPARATORS[settings.documents]
-    return write_corpus(files, tokenizer, folder, text_column=settings.text_column, document_separator=separator)
+    return write_corpus(
+        text_files(files)[0],
+        tokenizer,
+        folder,
+        text_column=settings.text_column,
+        document_separator=SEPARATORS[settings.documents],
+        options=settings.tables,
+    )
 
 
 def training_texts(settings: LanguageSettings) -> Iterator[str]:
@@ -115,11 +156,13 @@ def training_texts(settings: LanguageSettings) -> Iterator[str]:
 
 
 def pieces_of(settings: LanguageSettings) -> Iterator[str]:
-    for file in settings.data:
+    for file in text_files(settings.data)[0]:
         separator = SEPARATORS[settings.documents]
         if file.is_file() and not file.stat().st_size:
             raise InputError(f"{file} is empty: expected text")
-        for piece in stream_documents(file, text_column=settings.text_column, separator=separator):
+        for piece in stream_documents(
+            file, text_column=settings.text_column, separator=separator, options=settings.tables
+        ):
             yield piece.text
 
 
@@ -167,4 +210,20 @@ def describe_corpora(corpora: Corpora, settings: LanguageSettings) -> str:
     named = {"to train on": corpora.train, "held out": corpora.valid, "to test": corpora.test}
     parts = [f"{len(corpus):,} tokens {use}" for use, corpus in named.items() if corpus is not None]
     empty = f"; {corpora.left_out:,} empty documents left out" if corpora.left_out else ""
-    return f"{origin}: {', '.join(parts)}{empty}"
+    others = f"; {len(corpora.others):,} other files in the folder not read" if corpora.others else ""
+    shared = f"; {corpora.shared}" if corpora.shared else ""
+    return f"{origin}: {', '.join(parts)}{empty}{others}{shared}"
+
+
+def notes_of(corpora: Corpora) -> list[str]:
+    """What is to be said beside the scores: which documents are in several files, and how files to be scored were
+    read, if not as plain UTF-8."""
+    shared = [corpora.shared] if corpora.shared else []
+    if corpora.train is None and set(corpora.forms.values()) - {f"{UTF8} text"}:
+        return [*shared, f"read as {describe_together(corpora.forms)}"]
+    return shared
+
+
+def describe_forms(corpora: Corpora) -> dict[str, str]:
+    """A line about how the files are written, if there are any."""
+    return {"format": describe_together(corpora.forms)} if corpora.forms else {}

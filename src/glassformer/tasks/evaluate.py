@@ -20,6 +20,9 @@ from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
 from glassformer.training.task import Scores, Task
 from glassformer.training.waiting import Follow
 
+OWN_FILES = ("data", "valid", "test")
+OF_A_FILE = ("delimiter", "encoding", "sheet")  # what a flag said about those
+
 
 def evaluate(
     run: str | Path,
@@ -103,6 +106,8 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
         raise InputError(f"{run} has no {RUN}, which would say what was held out: give files to score with --data")
     else:
         name, values = task, {}
+    if has_data:  # another file may be written otherwise
+        values = {key: value for key, value in values.items() if key not in OF_A_FILE}
     settings = settings_to_judge(name, values, str(folder))
     known = {entry.name for entry in fields(settings)}
     for change in changes:

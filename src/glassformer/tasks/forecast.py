@@ -18,6 +18,7 @@ from glassformer.checkpoints.run import read_record
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.columns.calendar import WEEKDAYS
+from glassformer.data.files import table_format
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, Series, SeriesFormat, Windows, read_series, split_rows, windows
 from glassformer.errors import InputError, nearest
@@ -73,7 +74,7 @@ class Forecast(Task):
         settings = self.settings
         if path is None:
             return select(seasons(), settings.columns)
-        series = read_series(path, self.format())
+        series = read_series(path, self.format(), options=settings.tables)
         is_new = series.frequency == WEEKDAYS and settings.calendar == "auto"
         if is_new and settings.resume and "calendar" not in read_record(settings.out)["settings"]:
             raise InputError(
@@ -107,8 +108,10 @@ class Forecast(Task):
             small={"d_model": 128, "num_layers": 3, "num_heads": 8, "d_ff": 256},
             base={"d_model": 256, "num_layers": 4, "num_heads": 8, "d_ff": 512},
         )
+        # Dropout on the branches only, as in PatchTST: before the first block and the head it costs accuracy.
+        stack = {"dropout": 0.2, **sizes, "embed_dropout": 0.0}
         return TransformerConfig(
-            encoder=StackConfig(**{"dropout": 0.2, **sizes}, positions="learned", activation="gelu", final_norm=False),
+            encoder=StackConfig(**stack, positions="learned", activation="gelu", final_norm=False),
             series=SeriesConfig(
                 length=settings.length,
                 patch=settings.patch,
@@ -118,6 +121,7 @@ class Forecast(Task):
                 instance_norm=settings.instance_norm,
             ),
             head="forecast",
+            head_dropout=0.0,
         )
 
     def scaler_of(self, run: Path) -> Scaler:
@@ -198,6 +202,8 @@ class Forecast(Task):
         metrics = self.errors(judged, numbers)
         baselines, notes = self.compared(self.methods(judged, numbers))
         which = f"every one of the {len(judged):,} windows is" if len(numbers) == len(judged) else "windows are"
+        if not self.is_trained_on:
+            notes.append("no linear forecast to compare with: it needs the training rows, and only the file was read")
         if self.settings.is_judged:  # a training has said them before
             notes = [*self.notes(), *notes]
         return Scores(
@@ -242,6 +248,7 @@ class Forecast(Task):
         return {
             "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
             f"{series.frequency}{unused}{repaired}",
+            **({"format": str(table_format(settings.data, settings.tables))} if settings.data else {}),
             **reading,
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "
             f"{len(self.valid):,} to validate, {len(self.test):,} to test",

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,13 +18,16 @@ from glassformer.checkpoints.preparation import Preparation, read_preparation, w
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
 from glassformer.data.batches import in_order
 from glassformer.data.digits import digits
+from glassformer.data.files import table_format
+from glassformer.data.formats.table import Reads
 from glassformer.data.images import CHANNELS, Images, left_out, read_images
 from glassformer.data.pixels import BICUBIC, WHITE, Mode, Pixels
 from glassformer.data.split import split
+from glassformer.data.texts import label_hints
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.images import normalised, read_colours
-from glassformer.tasks.baselines import majority_class
+from glassformer.tasks.baselines import NO_TRAINING, majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
@@ -33,6 +37,7 @@ from glassformer.training.task import Batch, Scores, spread
 
 JUDGED = 256  # images that are looked at together
 MEANS = 5000  # training images that the nearest-mean baseline looks at
+TURN, STRETCH, SHIFT = np.pi / 18, 0.1, 1 / 16  # the most that affine changes: an angle, a part of the side, another
 
 
 class ImageClasses(ClassTask):
@@ -111,7 +116,7 @@ class ImageClasses(ClassTask):
             size, mode = size or self.reads.size, mode or ("grey" if self.reads.channels == 1 else "rgb")
         return read_images(
             path, size=size, mode=mode, skip=settings.skip_corrupt,
-            image_column=settings.image_column, label_column=settings.label_column,
+            image_column=settings.image_column, label_column=settings.label_column, options=settings.tables,
         )  # fmt: skip
 
     def config(self) -> TransformerConfig:
@@ -167,8 +172,11 @@ class ImageClasses(ClassTask):
         return {"pixel_values": self.as_input(pixels), "labels": torch.from_numpy(self.train.labels[list(examples)])}
 
     def changed(self, pixels: Pixels, epoch: int, example: int) -> Pixels:
-        """An image shifted at random, and mirrored if that is asked for: a function of (seed, epoch, example)."""
+        """An image changed at random, as `augment` says: a function of (seed, epoch, example)."""
         rng = np.random.default_rng((self.settings.seed, epoch, example))
+        if self.settings.augment == "affine":
+            sides, way = 1 + rng.uniform(-STRETCH, STRETCH, 2), rng.uniform(-SHIFT, SHIFT, 2)
+            return moved_by(pixels, rng.uniform(-TURN, TURN), sides.tolist(), way.tolist())
         most = max(1, pixels.shape[-1] // 8)
         shift = rng.integers(-most, most, size=2, endpoint=True)
         padded = np.pad(pixels, ((0, 0), (most, most), (most, most)), mode="edge")  # (C, Y+2m, X+2m)
@@ -220,8 +228,17 @@ class ImageClasses(ClassTask):
         baselines, notes = self.baselines(images)
         if self.settings.is_judged:  # a training has said them before
             notes = [*self.notes(), *notes]
-        scores = self.score(*self.judge(images), names, baselines, notes)
+        scores = self.score(*self.judge(images), names, baselines, [*notes, *self.about_baselines()])
         return replace(scores, sample=self.sample_of(len(whole), len(images)))
+
+    def about_baselines(self) -> list[str]:
+        """Why there are none, or what they were made from."""
+        if not len(self.train):
+            return [NO_TRAINING]
+        few = len(self.train) >= 2 * MEANS
+        return (
+            [f"the nearest mean image is by about {MEANS:,} of the {len(self.train):,} training images"] if few else []
+        )
 
     def baselines(self, images: Images) -> tuple[dict[str, dict[str, float]], list[str]]:
         """Always the most frequent class; the class whose mean image is nearest, unless that takes too long."""
@@ -259,9 +276,12 @@ class ImageClasses(ClassTask):
     def describe(self) -> dict[str, str]:
         settings, size = self.settings, self.train.size
         tested = f", {len(self.test):,} to test" if self.test is not None else ""
+        hints = label_hints(self.names[i] for i in self.train.labels.tolist()) if settings.data is not None else []
         said = {
             "data": f"{self.origin}: {len(self.train):,} images to train on, {len(self.valid):,} held out{tested}, of "
             f"{size}x{size} pixels, {len(self.names)} classes",
+            **self.about_table(),
+            **({"labels": "; ".join(hints)} if hints else {}),
         }
         if notes := self.notes():
             said["images"] = "; ".join(notes)
@@ -290,6 +310,14 @@ class ImageClasses(ClassTask):
             return "the shorter side is scaled, the longer one cut at both ends"
         return "both sides are scaled" + ("" if self.preparation.crop is None else ", and the centre cut out")
 
+    def about_table(self) -> dict[str, str]:
+        """How the table is written that names the images, if there is one."""
+        path, settings = self.settings.data, self.settings
+        if path is None or not path.is_file():
+            return {}
+        reads = Reads((settings.image_column, settings.label_column))
+        return {"format": str(table_format(path, settings.tables, reads))}
+
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [
             ["glassformer", "eval", str(out)]
@@ -314,6 +342,20 @@ def choose_patch(size: int) -> int:
             f"images of {size} pixels a side cannot be cut into equal patches. Use --size {size - size % 8}"
         )
     return min(fitting, key=lambda patch: abs(size // patch - 8))
+
+
+def moved_by(pixels: Pixels, angle: float, sides: Sequence[float], shift: Sequence[float]) -> Pixels:
+    """An image (C, Y, X) that was turned, stretched and shifted about its middle, black where nothing was.
+
+    A pixel of the result is read at R(angle) S(sides) p + shift: between four pixels, by how near they are.
+    """
+    (x, y), (right, down) = sides, (2 * part for part in shift)  # coordinates go from -1 to 1
+    cos, sin = np.cos(angle), np.sin(angle)
+    matrix = torch.tensor([[[cos * x, -sin * y, right], [sin * x, cos * y, down]]], dtype=torch.float32)  # (1, 2, 3)
+    image = torch.from_numpy(pixels[None].astype(np.float32))  # (1, C, Y, X)
+    places = F.affine_grid(matrix, list(image.shape), align_corners=False)  # (1, Y, X, 2)
+    moved: Pixels = F.grid_sample(image, places, align_corners=False)[0].round().byte().numpy()  # (C, Y, X)
+    return moved
 
 
 def built_in(held_out: bool) -> Images:

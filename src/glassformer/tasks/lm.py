@@ -23,13 +23,16 @@ from glassformer.data.ngram import character_ngram
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.writing import complete
+from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.corpora import (
     Numbers,
     check_context,
     covering,
     cut,
     describe_corpora,
+    describe_forms,
     load_corpora,
+    notes_of,
     training_texts,
     window_starts,
 )
@@ -152,7 +155,7 @@ class LanguageModel(Task):
         context = self.settings.context
         if split == "valid":
             return covering(self.corpora.scored("valid"), context, context)
-        return covering(self.corpora.scored(self.split), context, max(1, context // 2))
+        return covering(self.corpora.scored(self.split), context, self.stride)
 
     def count(self, split: Literal["test", "valid"]) -> int:
         return len(self.windows(split))
@@ -170,7 +173,12 @@ class LanguageModel(Task):
         return {"loss": loss, "perplexity": exp(min(700.0, loss)), "bits_per_byte": bits}
 
     def work(self) -> Work:
-        return Work(reads=2 * len(self.corpora.scored(self.split)))  # windows overlap by half
+        return Work(reads=len(self.corpora.scored(self.split)) * self.settings.context // self.stride)
+
+    @property
+    def stride(self) -> int:
+        """How far a window begins behind the one before, where a text is scored."""
+        return max(1, self.settings.context - int(self.settings.context * self.settings.overlap))
 
     def score_some(self, most: int) -> Scores:
         corpus, windows = self.corpora.scored(self.split), self.windows("test")
@@ -186,7 +194,7 @@ class LanguageModel(Task):
         measured = self.measured(corpus, total, count)
         every = "every token" if len(chosen) == len(windows) else "every token of the sample"
         notes = [
-            f"{every} is predicted once, with {context - max(1, context // 2)} to {context} tokens before it where "
+            f"{every} is predicted once, with {context - self.stride} to {context} tokens before it where "
             f"its document has them; {corpus.num_bytes:,} bytes of text in UTF-8"
         ]
         if corpus.num_unknown:
@@ -195,33 +203,41 @@ class LanguageModel(Task):
                 "compare it with none, or take --tokenizer bytes"
             )
         examples = self.sample()
-        baselines, left_out = self.compared(self.methods())
+        methods, why_not = self.methods()
+        baselines, left_out = self.compared(methods)
+        left_out = [*why_not, *left_out]
         if baselines and len(chosen) < len(windows):
             notes.append("simple methods are scored on all of the text")
         return Scores(
             metrics={name: measured[name] for name in REPORTED},
             count=count,
             unit=self.unit,
-            notes=[*notes, *left_out],
+            notes=[*notes, *notes_of(self.corpora), *left_out],
             baselines=baselines,
             examples=examples,
             sample=self.sample_of(len(windows), len(chosen)),
         )
 
-    def methods(self) -> dict[str, Callable[[], dict[str, float]]]:
-        """Character 5-grams, where the text is not too long to count, and can be had back from its tokens."""
+    def methods(self) -> tuple[dict[str, Callable[[], dict[str, float]]], list[str]]:
+        """Character 5-grams, where the text is not too long to count, and can be had back from its tokens; and why they
+        are left out, if so."""
         train, scored = self.corpora.train, self.corpora.scored(self.split)
-        if train is None or train.num_bytes > COUNTED or scored.num_bytes > COUNTED:
-            return {}
+        if train is None:
+            return {}, [NO_TRAINING]
+        longest = max(train.num_bytes, scored.num_bytes)
+        if longest > COUNTED:
+            return {}, [
+                f"no 5-grams to compare with: {longest:,} bytes are more than {COUNTED:,}, and would take too long"
+            ]
         before, text = (self.tokenizer.decode(corpus.tokens.tolist()) for corpus in (train, scored))
         if (len(before.encode()), len(text.encode())) != (train.num_bytes, scored.num_bytes):
-            return {}
+            return {}, ["no 5-grams to compare with: the tokenizer does not give back the text that it reads"]
 
         def count() -> dict[str, float]:
             with self.follow.counted(len(before) + len(text)) as tell:
                 return {"bits_per_byte": character_ngram(before, text, tell=tell)}
 
-        return {"character 5-grams (Kneser-Ney)": count}
+        return {"character 5-grams (Kneser-Ney)": count}, []
 
     def sample(self) -> list[dict[str, str]]:
         """A text that the model writes, after the beginning of the held-out one."""
@@ -244,6 +260,7 @@ class LanguageModel(Task):
         packed = f", packed with {documents:,} documents, none of which sees another" if documents > 1 else ""
         return {
             "data": describe_corpora(corpora, self.settings),
+            **describe_forms(corpora),
             "windows": f"{windows:,} of {self.settings.context} tokens in an epoch{packed}",
             "tokens": describe_tokenizer(self.tokenizer, self.settings),
             "model": describe_model(self.model, self.settings),

@@ -22,14 +22,16 @@ from glassformer.data.batches import in_order
 from glassformer.data.corpus import Corpus
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
-from glassformer.tasks.baselines import most_frequent_token
+from glassformer.tasks.baselines import NO_TRAINING, most_frequent_token
 from glassformer.tasks.corpora import (
     Numbers,
     check_context,
     covering,
     cut,
     describe_corpora,
+    describe_forms,
     load_corpora,
+    notes_of,
     training_texts,
     unknown_tokens_note,
     window_starts,
@@ -230,20 +232,23 @@ class MaskedLanguageModel(Task):
     def evaluate(self, most: int | None = None) -> Scores:
         judged, whole = self.judge(self.corpora.scored(self.split), most), self.count(self.split)
         baselines = {}
-        if self.corpora.train is not None:
+        notes = [f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones"]
+        notes += notes_of(self.corpora)
+        if self.corpora.train is None:
+            notes.append(NO_TRAINING)
+        else:
             counted = self.corpora.train.tokens[:COUNTED]
             frequent = most_frequent_token(
                 [counted[self.is_ordinary[counted]].tolist()], judged.truths, len(self.tokenizer)
             )
+            if len(self.corpora.train) > COUNTED:
+                notes.append(f"the most frequent token is that of the first {COUNTED:,} training tokens")
             baselines["the most frequent token"] = {"accuracy": frequent.accuracy, "perplexity": frequent.perplexity}
         return Scores(
             metrics=judged.metrics,
             count=len(judged.truths),
             unit=self.unit,
-            notes=[
-                f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones",
-                *unknown_tokens_note(self.tokenizer, self.corpora.scored(self.split)),
-            ],
+            notes=[*notes, *unknown_tokens_note(self.tokenizer, self.corpora.scored(self.split))],
             baselines=baselines,
             examples=judged.examples[:SHOWN],
             sample=self.sample_of(whole, whole if most is None else most),
@@ -258,6 +263,7 @@ class MaskedLanguageModel(Task):
         hidden = "whole words" if self.words is not None else "tokens"
         return {
             "data": describe_corpora(self.corpora, self.settings),
+            **describe_forms(self.corpora),
             "windows": f"{len(self.window_starts(0)):,} of {self.settings.context} tokens in an epoch, with "
             f"{self.settings.mask_fraction:.0%} of the {hidden} to be guessed",
             "tokens": describe_tokenizer(self.tokenizer, self.settings),

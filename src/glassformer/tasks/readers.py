@@ -98,6 +98,7 @@ class TextReader(Reader):
             label_column=self.settings.label_column,
             label_separator=self.settings.label_separator,
             skip_empty=self.settings.skip_empty,
+            options=self.settings.tables,
         )
 
     def built_in(self, *, held_out: bool) -> Examples[LabeledText]:
@@ -172,7 +173,7 @@ class SeriesReader(Reader):
     tokens: int
 
     def read(self, path: Path) -> Examples[LabeledSeries]:
-        return read_labeled_series(path, label_column=self.settings.label_column)
+        return read_labeled_series(path, label_column=self.settings.label_column, options=self.settings.tables)
 
     def built_in(self, *, held_out: bool) -> Examples[LabeledSeries]:
         raise InputError("--reads series needs --data: there are no built-in series with classes")

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from glassformer.data.formats.delimiter import Delimiter
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
 from glassformer.schema import OPEN
@@ -17,7 +19,8 @@ from glassformer.training.settings import TrainSettings
 
 Preset = Literal["tiny", "small", "base"]
 MODEL = (
-    *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "norm_order", "pooling"),
+    *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm"),
+    *("norm_order", "pooling"),
     *("tokenizer", "tokenizer_from", "vocab_size", "patch", "stride", "instance_norm"),
 )
 
@@ -44,6 +47,8 @@ class TaskSettings(TrainSettings):
     """Dropout on residual branches and embeddings, as in the paper."""
     drop_path: float = 0.0
     """How often a whole residual branch is left out in the last layer; less in those before."""
+    qk_norm: bool = False
+    """Norm the queries and keys of every head (Henry et al., 2020); an lm is then saved as Qwen3 instead of LLaMA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,7 +85,7 @@ class TaskSettings(TrainSettings):
     @property
     def sizes(self) -> dict[str, Any]:
         """The sizes that were given, by the names of `StackConfig`."""
-        names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path")
+        names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def _check_fraction(self, name: str) -> None:
@@ -89,7 +94,26 @@ class TaskSettings(TrainSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextSettings(TaskSettings):
+class TableSettings(TaskSettings):
+    """How the files of a task are written that reads tables; each is found in the file if not given."""
+
+    header: bool | None = None
+    """--header: the first row of a table names its columns; --no-header: it is an example. Found if not given."""
+    delimiter: Delimiter | None = None
+    """What stands between the cells of a table; found if not given."""
+    encoding: str | None = None
+    """Encoding of files of text, such as cp949; found if not given."""
+    sheet: str | None = None
+    """Which sheet of an .xlsx file; the first if not given."""
+
+    @property
+    def tables(self) -> TableOptions:
+        """These, as the readers take them."""
+        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSettings(TableSettings):
     """Tokens and batches of a task that reads text."""
 
     tokenizer: Literal["bpe", "unigram", "wordpiece", "characters", "bytes"] = "bpe"
@@ -152,8 +176,8 @@ class TranslateSettings(ExampleSettings):
     task: ClassVar[str] = "translate"
 
     data: tuple[Path, ...] = ()
-    """Pairs to train on: a file with source<TAB>target in each line, a .csv, .tsv or .jsonl with columns, or two files
-    aligned line by line. Any of them may be gzipped."""
+    """Pairs to train on: a file with source<TAB>target in each line, a table with columns (.csv, .tsv, .jsonl, .json,
+    .parquet, .xlsx), or two files aligned line by line. Files of text may be gzipped."""
     valid: tuple[Path, ...] = ()
     """Pairs to choose the best weights by, in the same way; without any, a fraction of the data."""
     test: tuple[Path, ...] = ()
@@ -198,7 +222,8 @@ class ClassifySettings(ExampleSettings):
     task: ClassVar[str] = "classify"
 
     data: Path | None = None
-    """A .csv, .tsv or .jsonl file with a text and a label in each row; may be gzipped."""
+    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with a text and a label in each row; one of text may be
+    gzipped."""
     valid: Path | None = None
     """Rows to choose the best weights by; without any, a fraction of the data, with each class in its proportion."""
     test: Path | None = None
@@ -242,7 +267,8 @@ class LanguageSettings(TextSettings):
     """What training on running text has, of both kinds."""
 
     data: tuple[Path, ...] = ()
-    """Text files, or .jsonl, .csv and .tsv with a column of texts; may be gzipped. Larger than memory is fine."""
+    """Text files, folders of them (.txt, .md), or tables with a column of texts (.csv, .tsv, .jsonl, .json, .parquet,
+    .xlsx); files of text may be gzipped. Larger than memory is fine."""
     valid: tuple[Path, ...] = ()
     """Text to choose the best weights by; without any, the last part of the data."""
     test: tuple[Path, ...] = ()
@@ -277,6 +303,13 @@ class LmSettings(LanguageSettings):
 
     sample: int = 200
     """Tokens of a text that the model writes for the report, as far as its context goes; 0 for none."""
+    overlap: float = 0.5
+    """Part of a window that the next one repeats, for its past, in the score at the end; 0 as most papers count."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.overlap < 1:
+            raise self._refuse("overlap", "expected a fraction from 0 up to, not including, 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +331,7 @@ class MlmSettings(LanguageSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/images"), weight_decay=0.05)
-class ImagesSettings(TaskSettings):
+class ImagesSettings(TableSettings):
     """Train an encoder on patches of images to name their class. With no data given, on scikit-learn's digits."""
 
     task: ClassVar[str] = "images"
@@ -326,8 +359,9 @@ class ImagesSettings(TaskSettings):
     """Read colour images as grey ones; without it, images are read in colour unless all are grey."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: errors on rare classes count for more, in inverse proportion to their number."""
-    augment: Literal["none", "shift", "flip"] = "none"
-    """Change training images at random: shift by up to an eighth of their side; flip also mirrors left and right."""
+    augment: Literal["none", "shift", "flip", "affine"] = "none"
+    """Change training images at random: shift by up to an eighth of their side; flip also mirrors left and right;
+    affine turns by up to 10 degrees, stretches by up to a tenth and shifts by up to a sixteenth."""
     label_smoothing: float = 0.1
     """Part of the truth's probability that is spread over all classes."""
     batch_size: int = 64
@@ -348,7 +382,7 @@ class ImagesSettings(TaskSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/forecast"))
-class ForecastSettings(TaskSettings):
+class ForecastSettings(TableSettings):
     """Train an encoder on patches of a series to say how it goes on, each channel by itself. With no data given, on a
     made-up series of several seasons."""
 

@@ -7,7 +7,7 @@ before it (teacher forcing). The model, the label smoothing and the optimiser ar
 from collections.abc import Sequence
 from math import exp
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,13 +16,15 @@ from glassformer.config import GenerationConfig, GenerationOptions, StackConfig,
 from glassformer.core.model import IGNORE
 from glassformer.data.batches import bucketed
 from glassformer.data.dates import date_pairs
+from glassformer.data.files import kind_of, text_format
+from glassformer.data.formats.table import describe_together
 from glassformer.data.pairs import Pair, read_pairs
-from glassformer.data.split import split_without_doubles
+from glassformer.data.split import shared_by, split_without_doubles
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.calls import BATCH, Limit, arguments_of_rows
 from glassformer.predict.writing import translate
-from glassformer.tasks.baselines import nearest_source
+from glassformer.tasks.baselines import NO_TRAINING, nearest_source
 from glassformer.tasks.metrics import translation_metrics
 from glassformer.tasks.models import describe_model, make_model, sizes_of
 from glassformer.tasks.registry import TASKS
@@ -44,7 +46,6 @@ SHOWN = 20  # examples in the report
 LONGER = (
     50  # tokens that a translation may be longer than its source (the paper, section 6.1): a young model never ends
 )
-COLUMNS = (".tsv", ".csv", ".jsonl")  # a file of pairs by itself; others are aligned two by two
 
 
 class Translate(Task):
@@ -62,7 +63,13 @@ class Translate(Task):
     def __init__(self, settings: TranslateSettings, files: Sequence[Path] = ()) -> None:
         self.settings: TranslateSettings = settings
         self.left_out = self.doubles = 0
+        self.shared = ""  # which of the files have sources in common
+        self.forms: dict[str, str] = {}  # how each file is written
+        self.notes: list[str] = []  # what is to be said beside the scores of files
+        self.columns: tuple[str, str] | None = None  # of source and target, where they have names
         self.pairs, self.valid, self.test = ([], [], self.read(files)) if files else self.load()
+        if not files:
+            self.notes.clear()  # a training says it before it begins
         texts = (text for pair in self.pairs for text in (pair.source, pair.target))
         self.tokenizer = make_tokenizer(settings, texts, around="end")
         self.model = make_model(settings, self.config, head="language")
@@ -85,8 +92,11 @@ class Translate(Task):
             dates = date_pairs(settings.examples, seed=settings.seed)
             return dates, held_out[HELD_OUT_DATES:], held_out[:HELD_OUT_DATES]
         pairs, test = self.read(settings.data), self.read(settings.test) or None
-        if settings.valid:
-            return pairs, self.read(settings.valid), test
+        given = self.read(settings.valid)
+        parts = {"training": pairs, "validation": given, "test": test or []}
+        self.shared = shared_by({part: [pair.source for pair in some] for part, some in parts.items()}, "sources")
+        if given:
+            return pairs, given, test
         train, valid = split_without_doubles(
             [pair.source for pair in pairs], settings.valid_fraction, seed=settings.seed, name=str(settings.data[0])
         )
@@ -99,15 +109,23 @@ class Translate(Task):
         pairs: list[Pair] = []
         for file in files:
             if waiting is not None:
-                found = read_pairs(waiting, file, skip_empty=settings.skip_empty)
+                found = read_pairs(waiting, file, skip_empty=settings.skip_empty, options=settings.tables)
+                for one in (waiting, file):
+                    self.forms[one.name] = f"{text_format(one, settings.encoding)} text"
                 waiting = None
-            elif len(files) == 1 or Path(file.name.removesuffix(".gz")).suffix in COLUMNS:
+            elif len(files) == 1 or has_columns(file):
                 found = read_pairs(
                     file,
                     source_column=settings.source_column,
                     target_column=settings.target_column,
                     skip_empty=settings.skip_empty,
+                    options=settings.tables,
                 )
+                self.columns = self.columns or found.columns
+                named = "; source is {!r}, target {!r}".format(*found.columns) if found.columns else ""
+                self.forms[file.name] = found.written + named
+                if found.form is not None and found.form.is_worth_telling:
+                    self.notes.append(f"{file} was read as {self.forms[file.name]}")
             else:
                 waiting = file
                 continue
@@ -263,6 +281,8 @@ class Translate(Task):
         pairs = [self.judged[number] for number in spread(len(self.judged), most)]
         metrics, notes, guesses = self.scored(pairs)
         loss = self.cross_entropy(pairs)
+        if not self.pairs:
+            notes = [*notes, NO_TRAINING]
 
         def nearest() -> dict[str, float]:
             alike = nearest_source(self.pairs, pairs, self.follow)
@@ -277,11 +297,20 @@ class Translate(Task):
             metrics={**metrics, "perplexity": exp(min(700.0, loss))},
             count=len(pairs),
             unit=self.unit,
-            notes=[*notes, *left_out, *unknown_note(self.tokenizer, [pair.source for pair in pairs])],
+            notes=[
+                *self.notes,
+                *([self.shared] if self.shared else []),
+                *notes,
+                *left_out,
+                *unknown_note(self.tokenizer, [pair.source for pair in pairs]),
+            ],
             baselines=baselines,
             examples=rows,
             sample=self.sample_of(len(self.judged), len(pairs)),
         )
+
+    def record(self) -> dict[str, Any]:
+        return {"columns": list(self.columns)} if self.columns else {}
 
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), (self.test or self.valid)[0].source]]
@@ -292,9 +321,16 @@ class Translate(Task):
         tested = f", {len(self.test):,} to test" if self.test else ""
         doubles = f"; {self.doubles:,} left out because their source is held out" if self.doubles else ""
         empty = f"; {self.left_out:,} empty ones left out (--skip-empty)" if self.left_out else ""
+        shared = f"; {self.shared}" if self.shared else ""
         return {
             "data": f"{origin}: {len(self.pairs):,} pairs to train on, {len(self.valid):,} held out{tested}"
-            f"{doubles}{empty}{cut_note(self.cutter)}",
+            f"{doubles}{empty}{cut_note(self.cutter)}{shared}",
+            **({"format": describe_together(self.forms)} if self.forms else {}),
             "tokens": describe_tokenizer(self.tokenizer, self.settings),
             "model": describe_model(self.model, self.settings),
         }
+
+
+def has_columns(file: Path) -> bool:
+    """Whether a file of pairs stands by itself; others are aligned two by two."""
+    return kind_of(file) is not None and not file.name.lower().removesuffix(".gz").endswith(".txt")

@@ -142,7 +142,7 @@ def run(
     """Trains, writes the model, and scores: in that order, so that what was trained is kept in any case.
 
     `began` is when a person began to wait, as `time.perf_counter` counts; now, if it is not given. `command` is what
-    they wrote for it; what was typed, if it is not given.
+    they wrote for it; what was typed, if not given.
     """
     began = time.perf_counter() if began is None else began
     ranks = Ranks(settings.device)

@@ -12,8 +12,10 @@ from typing import Any, Self, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.progress import Task as Line
+from rich.table import Column
 from rich.text import Text
 
+TOLD = 200  # times that a loop tells how far it is
 QUIET = 20.0  # seconds without a line, where there is no terminal
 JUDGED = 0.1  # of the time that a loop may take: what is spent then tells how long the whole takes
 
@@ -31,31 +33,33 @@ class Follow:
     """Counts through loops. This one shows nothing."""
 
     title = "scoring"  # of the loops that have none of their own
-    until: float | None = None  # when the loops inside `limited` must have ended, as `time.perf_counter` counts
+    limit: tuple[float, float] | None = None  # when `limited` began and must end, as `time.perf_counter` counts
 
     def __call__(self, items: Sequence[Item], title: str | None = None) -> Iterator[Item]:
         """The items one by one, counted."""
+        every = max(1, len(items) // TOLD)
         with self.counted(len(items), title) as tell:
-            for item in items:
+            for number, item in enumerate(items, start=1):
                 yield item
-                tell(1)
+                if number % every == 0:
+                    tell(every)
 
     @contextmanager
     def counted(self, total: float, title: str | None = None) -> Iterator[Callable[[float], None]]:
         """For loops of another form: call what this gives with how much is done, until it is `total`."""
-        began, done, until = time.perf_counter(), 0.0, self.until
+        began, done, limit = time.perf_counter(), 0.0, self.limit
 
         def tell(more: float) -> None:
             nonlocal done
             done += more
             now = time.perf_counter()
-            spent, part = now - began, min(1.0, done / max(total, 1e-9))
-            whole = spent / max(part, 1e-9)
-            if until is not None and part < 1:
-                room = until - began
-                if now > until or (spent > JUDGED * room and whole > room):
-                    raise OutOfTime(whole)
-            self.show(part, as_time(whole - spent))
+            part = min(1.0, done / max(total, 1e-9))
+            left = (now - began) * (1 / max(part, 1e-9) - 1)
+            if limit is not None and part < 1:
+                since, until = limit
+                if now > until or (now - since > JUDGED * (until - since) and now + left > until):
+                    raise OutOfTime(now - since + left)
+            self.show(part, as_time(left))
 
         self.begin(title or self.title)
         try:
@@ -66,11 +70,11 @@ class Follow:
     @contextmanager
     def limited(self, until: float | None) -> Iterator[None]:
         """Loops inside end with `OutOfTime` where they would take longer."""
-        before, self.until = self.until, until
+        before, self.limit = self.limit, None if until is None else (time.perf_counter(), until)
         try:
             yield
         finally:
-            self.until = before
+            self.limit = before
 
     @contextmanager
     def named(self, title: str) -> Iterator[None]:
@@ -96,7 +100,7 @@ class Bars(Follow):
     def __init__(self, console: Console, *, stay: bool = False) -> None:
         self.console = console
         self.is_live = console.is_terminal or console.is_jupyter
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), Said())
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), Said(Column(no_wrap=True)))
         self.progress = Progress(*columns, console=console, transient=not stay, disable=not self.is_live)
         self.loops: list[tuple[Any, str]] = []  # those that run, the innermost last
         self.told = time.perf_counter()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
+from glassformer.data.formats.delimiter import Delimiter
 from glassformer.settings import Settings
 from glassformer.tasks.registry import TaskName
 from glassformer.terminal import make_console
@@ -61,12 +62,21 @@ class EvalSettings(Settings):
     """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
     skip_corrupt: bool = False
     """Leave out files that cannot be read as images, and say which."""
+    header: bool | None = None
+    """--header: the first row of a table names its columns; --no-header: it is an example."""
+    delimiter: Delimiter | None = None
+    """What stands between the cells of the files in --data; found if not given."""
+    encoding: str | None = None
+    """Encoding of the files in --data, such as cp949; found if not given."""
+    sheet: str | None = None
+    """Which sheet of an .xlsx file in --data; the first if not given."""
 
     @property
     def changes(self) -> dict[str, Any]:
         """What is to be otherwise than in the training: the flags that were given, by the names of its settings."""
         about_the_call = ("run", "data", "split", "task", "json", "device", "engine", "num_beams")
-        return {name: value for name, value in self.to_dict().items() if name not in about_the_call and value}
+        given = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
+        return {name: value for name, value in given.items() if value or (name == "header" and value is False)}
 
 
 def main(settings: EvalSettings) -> None:

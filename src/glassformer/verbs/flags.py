@@ -24,6 +24,7 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
     check_words(takes, args)
+    args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
     settings: Settings = tyro.cli(
         takes,
@@ -66,6 +67,22 @@ def name_of(flag: str) -> str:
     return flag.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
+def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
+    """`--header` and `--no-header` as True and False, for what may also be left open."""
+    hints = get_type_hints(takes)
+    for entry in fields(takes):
+        if hints[entry.name] == bool | None:
+            flag = "--" + entry.name.replace("_", "-")
+            args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
+    return args
+
+
+def answered(arg: str, value: str, flag: str) -> list[str]:
+    if arg == f"--no-{flag[2:]}":
+        return [flag, "False"]
+    return [flag, "True"] if arg == flag and value not in ("True", "False", "None") else [arg]
+
+
 def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
     """The settings of the run that `--resume` goes on with and of `--config FILE`, which is taken out of the arguments;
     a flag goes before the file, and the file before the run."""
@@ -80,15 +97,15 @@ def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
     return made_from(takes, {**before, **told, "out": str(out)}, str(path or out / RUN))
 
 
-def settings_of_run(takes: type[TaskSettings], out: Path, given: set[str]) -> dict[str, Any]:
-    """Those that the run in this folder was begun with, where others are `given`."""
+def settings_of_run(takes: type[TaskSettings], out: Path, told: set[str]) -> dict[str, Any]:
+    """Those that the run in this folder was begun with, without what those that are told now replace."""
     record = read_record(out)
     if record["task"] != takes.task:
         raise InputError(f"--resume: {out} was trained for {record['task']}, not {takes.task}")
-    before: dict[str, Any] = record["settings"]
-    if length := {"steps", "minutes"} & given:  # another length takes the place of the old one
-        before = {name: value for name, value in before.items() if name not in {"steps", "minutes"} - length}
-    return before
+    settings: dict[str, Any] = record["settings"]
+    if length := {"steps", "minutes"} & told:  # another length takes the place of the old one
+        settings = {name: value for name, value in settings.items() if name not in {"steps", "minutes"} - length}
+    return settings
 
 
 def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> TaskSettings:
@@ -96,18 +113,18 @@ def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> Task
     a TOML file, as for the command line."""
     values, kinds = dict(given), get_type_hints(takes)
     config = values.pop("config", None)
+    known = {*names_of(takes), "config"}
     for name in values:
-        if said := flag_elsewhere(name, {*names_of(takes), "config"}):
+        if said := flag_elsewhere(name, known):
             raise InputError(f"gf.train: {said}")
-        if name not in names_of(takes):
-            known = nearest(name, {*names_of(takes), "config"})
-            raise InputError(f"gf.train: there is no setting {name!r} for {takes.task}{known}")
+        if name not in known:
+            raise InputError(f"gf.train: there is no setting {name!r} for {takes.task}{nearest(name, known)}")
     told = {} if config is None else read_toml(takes, Path(config))
     told |= {name: as_written(value, kinds[name]) for name, value in values.items()}
     out = Path(told.get("out") or takes.out)
     if told.get("resume") and is_run(out):
-        told = {**settings_of_run(takes, out, set(told)), **told, "out": str(out)}
-    return takes.from_dict(told).as_given(values)
+        told = {**settings_of_run(takes, out, {*told}), **told, "out": str(out)}
+    return takes.from_dict(told).as_given({*values})
 
 
 def as_written(value: Any, kind: Any) -> Any:

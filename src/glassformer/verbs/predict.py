@@ -14,6 +14,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tyro.conf import Positional
 
 from glassformer.config import GenerationOptions
+from glassformer.data.formats.delimiter import Delimiter
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 from glassformer.io import write_whole
 from glassformer.settings import Settings
@@ -43,11 +45,20 @@ class PredictSettings(Settings):
     """The texts, or the image files, or the .csv of a series to forecast; without any, those of --file or of standard
     input."""
     file: Path | None = None
-    """A file with an input in each line, or a .csv or .jsonl with a column of texts; may be gzipped. Of images, also a
-    folder or an idx file; of a series to forecast, a .csv with its dates."""
+    """A file with an input in each line, or a table with a column of texts (.csv, .tsv, .jsonl, .json, .parquet or
+    .xlsx); one of text may be gzipped. Of images, also a folder or an idx file; of a series to forecast, a .csv with
+    its dates."""
     text_columns: tuple[str, ...] = ()
     """The column of the text in --file, or the two of a pair; if not given, those of the training, or text, or
     sentence1 and sentence2."""
+    header: bool | None = None
+    """--header: the first row of --file names its columns; --no-header: it is an input. As in training, or found."""
+    delimiter: Delimiter | None = None
+    """What stands between the cells of --file; found if not given."""
+    encoding: str | None = None
+    """Encoding of --file, such as cp949; found if not given."""
+    sheet: str | None = None
+    """Which sheet of an .xlsx file; the first if not given."""
     truncate: bool = False
     """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
     with --truncate."""
@@ -108,6 +119,11 @@ class PredictSettings(Settings):
     """Decides what is drawn."""
 
     @property
+    def tables(self) -> TableOptions:
+        """How --file is written, as far as flags say it."""
+        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet)
+
+    @property
     def generation(self) -> GenerationOptions:
         """How the model writes, as far as flags say it."""
         if self.do_sample and self.greedy:
@@ -138,7 +154,7 @@ class PredictSettings(Settings):
 
 
 def main(settings: PredictSettings) -> None:
-    from glassformer.predict.inputs import check_source, stream_inputs
+    from glassformer.predict.inputs import check_source, remembered, stream_inputs
     from glassformer.predict.pipeline import pipeline
     from glassformer.predict.show import SHOW, as_json, as_text, as_values
     from glassformer.text.unknown import Tally
@@ -168,7 +184,10 @@ def main(settings: PredictSettings) -> None:
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if run.task == "embed" and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
-    given = stream_inputs(run.task, settings.texts, settings.file, settings.text_columns, run.rules)
+    memory = remembered(run.folder, settings.tables)
+    given = stream_inputs(
+        run.task, settings.texts, settings.file, settings.text_columns, memory, run.rules, tell=tell_format
+    )
     told, tally = settings.json, Tally()
     for inputs, outputs, unknown in answered(run, given, options, generation, size):
         told = told or tell_engine(run)
@@ -183,6 +202,11 @@ def main(settings: PredictSettings) -> None:
         sys.stdout.flush()
     if tally.unknown:
         print(tally.sentence(), file=sys.stderr)
+
+
+def tell_format(said: str) -> None:
+    """Says how a table was read, where that was not certain."""
+    print(said, file=sys.stderr)
 
 
 def check_out(settings: PredictSettings) -> None:
@@ -207,6 +231,7 @@ def file_asked(settings: PredictSettings) -> "Asked":
         text_columns=settings.text_columns,
         id_column=settings.id_column,
         overwrite=settings.overwrite,
+        tables=settings.tables,
         options=settings.options,
         generation=settings.generation,
     )
@@ -294,6 +319,7 @@ def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Ser
         )
     file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
     series = read_as_trained(
-        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal
-    )
+        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
+        options=settings.tables,
+    )  # fmt: skip
     return series, str(file)

@@ -31,7 +31,7 @@ def train(task: str, **settings: Any) -> "TrainedRun":
     The settings are the flags of the command with underscores, and have its defaults; `config` names a TOML file of
     them. Bad input raises `gf.InputError`, and nothing is written then.
     """
-    began = time.perf_counter()
+    began = time.perf_counter()  # a person waits for the imports, too
     from glassformer.verbs.elsewhere import verb_elsewhere
     from glassformer.verbs.flags import settings_in_python
 
@@ -53,7 +53,7 @@ def as_code(value: Any) -> str:
 
 
 class Curve(NamedTuple):
-    """One number over the steps of a training: `plt.plot(*run.curves["loss"])`."""
+    """One number over the steps of a training: `steps, losses = run.curves["loss"]`."""
 
     steps: list[int]
     values: list[float]
@@ -142,7 +142,7 @@ def main(settings: TaskSettings) -> None:
 def trained(
     settings: TaskSettings, console: Console, began: float, command: str | None = None
 ) -> "tuple[Task, Scores]":
-    """Trains, once it is clear that the folder is free and the files are there. Someone waits since `began`."""
+    """Trains, once it is clear that the folder is free and the files are there."""
     from glassformer.tasks.registry import make_task
     from glassformer.training.run import check_free, run
 

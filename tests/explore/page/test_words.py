@@ -1,6 +1,8 @@
 """The sentences of the explorer's page: each in both languages, each used, none missing. And how its modules import."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from posixpath import dirname, join, normpath
 
@@ -83,3 +85,30 @@ def test_no_module_takes_the_name_of_a_step_apart() -> None:
 
 def test_the_style_sheet_can_be_read() -> None:
     assert max(len(line) for line in (PAGE / "style.css").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_modules_pass_the_type_check() -> None:
+    checker = shutil.which("tsc")
+    if checker is None:
+        pytest.skip("tsc is not here: npm install --global typescript")
+    found = subprocess.run([checker, "-p", PAGE / "jsconfig.json"], capture_output=True, text=True, check=False)
+    assert found.stdout == ""
+
+
+REFUSED = [
+    "the text is empty: write at least a word",
+    "the text has 5,000 tokens: expected at most 4,096. Shorten it",
+    "the image has 9000 x 9000 pixels: expected at most 4096 x 4096. Make it smaller",
+    "the model is busy with another input: try again in a moment",
+    "this took longer than 60 seconds: give the model a shorter input",
+    "the table is empty: expected lines of numbers, or a CSV with a date first",
+]
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_the_server_refuses_is_said_in_korean(sentence: str) -> None:
+    table = SCRIPTS["words.js"].split("const REFUSALS = [")[1].split("];")[0]
+    patterns = re.findall(r"^  \[/(.+)/, \"(.+)\"\],$", table, re.MULTILINE)
+    (korean,) = [text for pattern, text in patterns if re.search(pattern, sentence)]
+    assert re.search("[가-힣]", korean)
+    assert not re.search("[a-z]{4,}", korean)

@@ -95,24 +95,15 @@ def test_vectors_are_those_of_record(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
     view = open_view(routes, kind)
     seen, row = recorded(routes.session, view), view.row
-    for stack in view.shown["lines"]:
-        name = f"{stack}.blocks.1"
-        query = {"stack": stack, "layer": "1", "head": "1", "token": "2"}
+    for entry in (entry for entry in view.shown["maps"] if entry["layer"] == 1):
+        stack, site, name = entry["stack"], entry["step"], f"{entry['stack']}.blocks.1"
+        query = {"stack": stack, "layer": "1", "site": site, "head": "1", "row": "2", "key": "0"}
         found: Any = routes.get(f"view/{view.id}/vectors", query)
-        shared = seen[f"{name}.attn.k"].shape[1] // seen[f"{name}.attn.q"].shape[1]
-        for part, head in (("q", 1), ("k", int(1 * shared)), ("v", int(1 * shared)), ("mixed", 1)):
-            exact = seen[f"{name}.attn.{part}"][row, head, 2]
+        shared = seen[f"{name}.{site}.k"].shape[1] // seen[f"{name}.{site}.q"].shape[1]
+        of_query_and_key = (("q", 1, 2), ("k", int(1 * shared), 0), ("v", int(1 * shared), 0), ("mixed", 1, 2))
+        for part, head, token in of_query_and_key:
+            exact = seen[f"{name}.{site}.{part}"][row, head, token]
             torch.testing.assert_close(torch.tensor(found[part]), exact, rtol=1e-4, atol=1e-5)
-        if found["cross"] is not None:
-            for part in ("q", "mixed"):
-                exact = seen[f"{name}.cross.{part}"][row, 1, 2]
-                torch.testing.assert_close(torch.tensor(found["cross"][part]), exact, rtol=1e-4, atol=1e-5)
-            query = {"stack": stack, "layer": "1", "head": "1", "kind": "cross", "source": "0"}
-            source: Any = routes.get(f"view/{view.id}/vectors", query)
-            for part in ("k", "v"):
-                exact = seen[f"{name}.cross.{part}"][row, 1, 0]
-                torch.testing.assert_close(torch.tensor(source[part]), exact, rtol=1e-4, atol=1e-5)
-        assert (found["cross"] is None) == (f"{name}.cross" not in seen)
         hidden = seen[f"{name}.ffn.hidden"][row, 2]
         torch.testing.assert_close(torch.tensor(found["ffn"]["hidden"]), hidden, rtol=1e-4, atol=1e-5)
         assert found["ffn"]["active"] == pytest.approx(float((hidden > 0).float().mean()), abs=1e-5)
@@ -124,7 +115,8 @@ def test_vectors_are_those_of_record(kind: str, routes_of: RoutesOf) -> None:
         for key, step in norms.items():
             around = norms_around(view.shown["stream"], stack, 1, 2)
             assert around[key] == pytest.approx(float(seen[step][row, 2].norm()), rel=1e-4)
-        assert (norms_around(view.shown["stream"], stack, 1, 2)["after_cross"] is None) == (found["cross"] is None)
+        has_cross = norms_around(view.shown["stream"], stack, 1, 2)["after_cross"] is not None
+        assert has_cross == (f"{name}.cross" in seen)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -435,7 +427,7 @@ def test_the_values_of_a_step_are_computed_once_and_kept_within_bounds(
 
 
 def test_a_wide_hidden_layer_says_that_it_is_pooled(tmp_path: Path, routes_of: RoutesOf) -> None:
-    query = {"stack": "decoder", "layer": "1", "head": "0", "token": "0"}
+    query = {"stack": "decoder", "layer": "1", "head": "0", "row": "0", "key": "0"}
     for routes, pooled, size, width in (
         (routes_of("decoder"), False, 40, 40),
         (Routes(Session(make(tmp_path, "decoder", d_ff=300))), True, 100, 300),

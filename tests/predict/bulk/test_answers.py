@@ -149,6 +149,17 @@ def test_series_in_lines(folder_of: FolderOf, tmp_path: Path) -> None:
     assert found[0]["series"].startswith("0.0,1.0,2.0")
 
 
+def test_series_in_a_table(folder_of: FolderOf, tmp_path: Path) -> None:
+    rows = [[float(i * j % 7) for j in range(48)] for i in range(1, 4)]
+    lines = [",".join(["label", *(f"t{j}" for j in range(48))])] + [",".join(["up", *map(str, row)]) for row in rows]
+    (tmp_path / "in.csv").write_text("\n".join(lines), encoding="utf-8")
+    call = ["predict", folder_of("judge"), "--file", tmp_path / "in.csv", "--out", tmp_path / "out.csv"]
+    assert run(*call) == 0
+    found = read_csv(tmp_path / "out.csv")
+    assert [row["predicted_label"] for row in found] == [one.label for one in gf.pipeline(folder_of("judge"))(rows)]
+    assert [(row["label"], row["t1"]) for row in found] == [("up", "1.0"), ("up", "2.0"), ("up", "3.0")]
+
+
 def test_what_is_drawn_is_the_same_every_time(folder_of: FolderOf, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("The fox\nThe fox\n", encoding="utf-8")
     flags = ["--do-sample", "--temperature=3", "--max-new-tokens=9"]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from glassformer.data.columns.numbers import Decimal, as_number, decide_decimal, why_no_number
 from glassformer.data.columns.times import is_time, is_time_name
-from glassformer.data.files import read_table
+from glassformer.data.files import AS_FOUND, read_table
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError, nearest
 
 CLOCK = re.compile(r"\d{1,2}:\d{2}.*")
@@ -33,9 +34,9 @@ class Cells:
     lines: list[int]
 
     @classmethod
-    def read(cls, path: Path) -> "Cells":
+    def read(cls, path: Path, options: TableOptions = AS_FOUND) -> "Cells":
         """All rows of a table; those without any value are left out."""
-        table = read_table(path)
+        table = read_table(path, options)
         names = [name.strip() for name in table.names]
         for number, name in enumerate(names):
             if name in names[:number]:

@@ -39,9 +39,11 @@ from glassformer.explore.view.query import number_of
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer, heads_bytes, mixed, packed
+from glassformer.explore.view.values import LENS, lens_length, lens_of
 from glassformer.watch.names import StepName
 
 PAGE = Path(__file__).parents[1] / "page"
+MOST_LENS = 128  # tokens of a text whose lens is inside
 SMALL = 3_000_000  # bytes of a file that is easily mailed
 STYLE, SCRIPT = '<link rel="stylesheet" href="style.css">', '<script type="module" src="main.js"></script>'
 
@@ -102,7 +104,7 @@ def exported(session: Session, routes: Routes, view: View, layer: str | None = N
 
 def fitted(session: Session, routes: Routes, view: View, layer: str | None, state: str) -> str:
     layers = max(stack["num_layers"] for stack in session.describe()["stacks"].values())
-    shown = number_of({} if layer is None else {"layer": layer}, "layer", layers, default=layers - 1)
+    shown = number_of({} if layer is None else {"layer": layer}, "layer", layers, default=telling_layer(view, layers))
     page, always, found = whole_page(), always_inside(session, routes, view), ""
     for choice in CHOICES:
         if rough_size(view, shown, choice) > 3 * SMALL:
@@ -114,6 +116,13 @@ def fitted(session: Session, routes: Routes, view: View, layer: str | None, stat
         if len(found.encode()) < SMALL:
             return found
     return found
+
+
+def telling_layer(view: View, layers: int) -> int:
+    """The layer that the page opens on, where nobody chose another."""
+    best = view.shown["telling"]["best"]
+    layer = StepName.parse(best["name"]).layer if best else None
+    return layers - 1 if layer is None else layer
 
 
 def rough_size(view: View, shown: int, choice: Choice) -> int:
@@ -136,6 +145,9 @@ def always_inside(session: Session, routes: Routes, view: View) -> Parts:
         parts.add_json(f"source?file={file}", routes.answer("source", {"file": file}))
     for stack in view.shown["lines"]:
         parts.add_json(f"{at}/rollout?stack={stack}", routes.answer(f"{at}/rollout", {"stack": stack}))
+    if session.describe()["lens"] and lens_length(view) <= MOST_LENS:
+        for first in range(0, lens_length(view), LENS):
+            parts.add_json(f"{at}/lens?first={first}", lens_of(session, view, first))
     for name, layer in view.seen.layers.items():
         parts.add(f"{at}/heads?name={name}", "bytes", heads_bytes(layer))
     return parts

@@ -2,18 +2,20 @@
 
 import { showAsking } from "./panels/asking.js";
 import { showBlock } from "./panels/block.js";
-import { make } from "./drawing/dom.js";
+import { button, make } from "./drawing/dom.js";
 import { showFlow, showSteps } from "./panels/flow.js";
 import { showHeader } from "./panels/header.js";
+import { showLens } from "./panels/lens.js";
 import { listenToKeys } from "./state/keys.js";
 import { connect, contents, inputOfState, isLive, openInput, read } from "./state/load.js";
 import { showOutput } from "./panels/output.js";
 import { showReading } from "./panels/reading.js";
 import { showSide } from "./panels/side.js";
+import { showSilenced } from "./panels/silenced.js";
 import { findSource } from "./state/source.js";
-import { on, readAddress, recall, set, state } from "./state/state.js";
+import { adopt, fail, NO_INPUT, on, readAddress, recall, set, state } from "./state/state.js";
 import { listenToWalk } from "./panels/walk.js";
-import { say, speak } from "./words.js";
+import { refusal, say, speak } from "./words.js";
 
 const part = (parent, id, kind = "panel") => {
   const element = make("section", { id, class: kind });
@@ -24,7 +26,9 @@ const part = (parent, id, kind = "panel") => {
 function build() {
   const empty = part("middle", "empty", "panel empty");
   const panels = {
+    silenced: part("middle", "silenced"),
     flow: part("middle", "flow"),
+    lens: part("middle", "lens"),
     reading: part("middle", "reading"),
     block: part("middle", "block"),
     steps: part("middle", "steps"),
@@ -35,12 +39,16 @@ function build() {
   const output = part("left", "output");
   showOutput(output);
   showFlow(panels.flow);
+  showLens(panels.lens);
+  showSilenced(panels.silenced);
   showReading(panels.reading);
   showBlock(panels.block);
   showSteps(panels.steps);
   showSide(side);
   on(["view", "model", "error", "lang", "busy"], () => {
-    for (const one of [...Object.values(panels), side, output]) one.hidden = !state.view;
+    const { lens, silenced, ...always } = panels; // these two know by themselves when they have something to say
+    for (const one of [...Object.values(always), side, output]) one.hidden = !state.view;
+    for (const one of state.view ? [] : [lens, silenced]) one.hidden = true;
     empty.hidden = Boolean(state.view);
     empty.replaceChildren(...(state.view ? [] : emptiness()));
   });
@@ -52,7 +60,7 @@ function build() {
 function emptiness() {
   if (!state.model) return [
     make("h2", { text: state.error ? say("noModel") : `${say("loading")}…` }),
-    make("p", { text: state.error ?? "" }),
+    make("p", { text: state.error ? refusal(state.error) : "" }),
   ];
   if (state.busy) return [make("h2", { text: `${say("working")}…` })];
   const text = { image: "emptyImage", series: "emptySeries" }[state.model.kind] ?? "emptyText";
@@ -70,17 +78,21 @@ function settle(address) {
   const korean = navigator.language.startsWith("ko");
   const lang = address.lang ?? recall("lang") ?? (korean ? "ko" : "en");
   const theme = address.theme ?? recall("theme") ?? (dark ? "dark" : "light");
-  set({ ...address, lang: lang === "ko" ? "ko" : "en", theme: theme === "dark" ? "dark" : "light" });
+  adopt({ ...address, lang: lang === "ko" ? "ko" : "en", theme: theme === "dark" ? "dark" : "light" });
 }
 
 const named = (address) => Object.fromEntries(Object.entries(address).filter(([, value]) => value !== null));
+
+// What an entry of the history says: the address, and beside it what is too large for one.
+const entry = () => ({ ...readAddress(), ...history.state });
 
 async function begin() {
   const progress = document.getElementById("progress");
   on(["busy"], () => (progress.hidden = !state.busy));
   on(["lang", "theme", "model"], dress);
+  on(["failure", "lang"], showFailure);
   connect(findSource());
-  settle({ ...readAddress(contents()?.state ?? ""), ...named(readAddress()) });
+  settle({ ...readAddress(contents()?.state ?? ""), ...named(entry()) });
   dress();
   build();
   set({ busy: true });
@@ -89,23 +101,40 @@ async function begin() {
   } catch (error) {
     return set({ busy: false, error: error.message });
   }
-  if (isLive() && inputOfState() === null) set(state.model.examples[0]?.input ?? {});
-  if (!isLive() && state.layer === null) set({ layer: contents().layer }); // the one whose vectors are surely inside
+  if (isLive() && inputOfState() === null) adopt(state.model.examples[0]?.input ?? {});
+  if (!isLive() && state.layer === null) adopt({ layer: contents().layer }); // whose vectors are surely inside
   const input = inputOfState();
   if (input || !isLive()) await openInput(input);
   return undefined;
 }
 
-// A link pasted into an open page, or the browser's back button.
-window.addEventListener("hashchange", () => {
-  const before = JSON.stringify(inputOfState());
-  const address = readAddress();
-  // A picture is in no address, nor is a long text or table: it stays until the address names another input.
-  const isNamed = ["text", "example", "csv"].some((key) => address[key] !== null);
-  for (const key of isNamed ? [] : ["text", "target", "continued", "example", "csv", "channel"]) delete address[key];
-  settle(isNamed ? { ...address, image: null } : address);
-  const after = inputOfState();
-  if (isLive() && after && JSON.stringify(after) !== before) openInput(after);
+// A link pasted into an open page, Back or Forward. One that names no input keeps the one that is shown.
+window.addEventListener("popstate", () => {
+  const address = { before: null, image: null, ...entry() };
+  const isNamed = Object.keys(NO_INPUT).some((key) => address[key] !== null);
+  for (const key of isNamed ? [] : Object.keys(NO_INPUT)) delete address[key];
+  settle({ ...address, hover: null, error: null });
+  const input = inputOfState();
+  if (isLive() && input && JSON.stringify(input) !== JSON.stringify(state.view?.input)) openInput(input);
 });
+
+// What went wrong in the page itself, and a way on.
+function showFailure() {
+  const place = document.getElementById("failure");
+  place.hidden = state.failure === null;
+  const afresh = () => {
+    history.replaceState(null, "", location.pathname);
+    location.reload();
+  };
+  place.replaceChildren(
+    make("p", { text: say("failed", { why: state.failure ?? "" }) }),
+    button(say("reload"), () => location.reload()),
+    button(say("afresh"), afresh),
+    button(say("close"), () => set({ failure: null })),
+  );
+}
+
+window.addEventListener("error", ({ error }) => error && fail(error)); // a notice of the browser brings none
+window.addEventListener("unhandledrejection", ({ reason }) => fail(reason));
 
 begin();

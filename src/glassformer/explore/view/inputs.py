@@ -6,26 +6,30 @@
     {"image": "data:image/png;base64,..."}         a model of images
     {"csv": "date,load\\n...", "channel": 0}        a model of series
     {"example": 3}                                 any model
+    {..., "without": ["decoder.blocks.0.attn.2"]}  any of these, with heads left out (`watch/ablate.py`)
 
 `predict/` makes the call of the model of it, as for everybody else.
 """
 
 from collections.abc import Mapping, Sequence
+from glob import escape
 from typing import Any
 
+from glassformer.core.model import Transformer
 from glassformer.errors import InputError, nearest
 from glassformer.explore.view.uploads import open_image, read_table
 from glassformer.predict.images import ImagePreparer, Picture
 from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
+from glassformer.watch.ablate import choose_heads
 
-MOST_CHARACTERS = 20_000
+MOST_CHARACTERS = 100_000  # more than the tokens below ever have: it is these that bound a text
 MOST_TOKENS = 4096  # that the page shows
 KEYS = {
-    "text": ("text", "continued", "target"),
-    "image": ("image", "example"),
-    "series": ("csv", "example", "channel"),
+    "text": ("text", "continued", "target", "without"),
+    "image": ("image", "example", "without"),
+    "series": ("csv", "example", "channel", "without"),
 }
 
 
@@ -36,7 +40,7 @@ def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any
         continued = continued_in(given) if "continued" in given else None
         return preparer.prepare(texts.get("text", ""), target=texts.get("target"), continued=continued)
     if isinstance(preparer, ImagePreparer):
-        if len(given) != 1:
+        if "image" in given and "example" in given:
             raise InputError("an image and an example were both given: choose one")
         if "example" in given:
             return preparer.prepare(Picture("the image", examples[example_in(given, len(examples))]))
@@ -84,6 +88,14 @@ def check_keys(given: Any, kind: str) -> dict[str, Any]:
         if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise InputError(f"{key} holds half a character, which is no text: write the whole one")
     return dict(given)
+
+
+def without_in(given: Mapping[str, Any], model: Transformer) -> list[str]:
+    """The heads to leave out, each by its name."""
+    names = given.get("without", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"without is {names!r:.60}: expected a list of heads, such as decoder.blocks.0.attn.2")
+    return choose_heads(model, [escape(name) for name in names]) if names else []
 
 
 def example_in(given: Mapping[str, Any], count: int) -> int:

@@ -17,7 +17,8 @@ from glassformer.explore.view.bounds import GoneError, turn, within
 from glassformer.explore.view.query import Query, number_of, real_of, text_of
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer, heads_bytes, map_bytes, whole_map
-from glassformer.explore.view.values import values_of
+from glassformer.explore.view.values import lens_length, lens_of, values_of
+from glassformer.explore.view.worked import worked
 from glassformer.inspect.looks.rollout import traced_back
 from glassformer.predict.texts import TextPreparer
 from glassformer.version import PACKAGE
@@ -50,6 +51,8 @@ class Routes:
                 "row": self.row,
                 "vectors": self.vectors,
                 "values": partial(values_of, self.session),
+                "worked": self.worked,
+                "lens": self.lens,
                 "next": self.next,
                 "rollout": self.rollout,
             }
@@ -84,33 +87,33 @@ class Routes:
         return {"weights": sixes(weights), "scores": sixes(scores), "scale": layer.scale}
 
     def vectors(self, view: View, query: Query) -> dict[str, Any]:
-        stack, kind = text_of(query, "stack"), query.get("kind", "self")
-        name = f"{stack}.blocks.{text_of(query, 'layer')}"
-        layer = layer_of(view, f"{name}.{'cross' if kind == 'cross' else 'attn'}")
+        """Of one query and one key: q and what is mixed are the query's, k and v the key's."""
+        block, layer = attention_of(view, query)
         head = number_of(query, "head", layer.num_heads, default=0)
-        shared = layer.kv_head(head)
-        if kind == "cross":
-            source = number_of(query, "source", layer.size[1])
-            return {"k": sixes(layer.k[0, shared, source]), "v": sixes(layer.v[0, shared, source])}
-        token = number_of(query, "token", layer.size[0])
-        cross = view.seen.layers.get(f"{name}.cross")
-        hidden, active = view.seen.hidden[f"{name}.ffn.hidden"], view.seen.active[f"{name}.ffn.hidden"]
-        width = view.seen.shapes[f"{name}.ffn.hidden"][-1]
+        row, key = number_of(query, "row", layer.size[0]), number_of(query, "key", layer.size[1])
+        shared, name = layer.kv_head(head), f"{block}.ffn.hidden"
+        hidden, width = view.seen.hidden[name], view.seen.shapes[name][-1]
         return {
-            "q": sixes(layer.q[0, head, token]),
-            "k": sixes(layer.k[0, shared, token]),
-            "v": sixes(layer.v[0, shared, token]),
-            "mixed": sixes(mixed_row(layer, head, token)),
-            "cross": None
-            if cross is None
-            else {"q": sixes(cross.q[0, head, token]), "mixed": sixes(mixed_row(cross, head, token))},
+            "q": sixes(layer.q[0, head, row]),
+            "k": sixes(layer.k[0, shared, key]),
+            "v": sixes(layer.v[0, shared, key]),
+            "mixed": sixes(mixed_row(layer, head, row)),
             "ffn": {
-                "hidden": sixes(hidden[token]),
+                "hidden": sixes(hidden[row]),
                 "pooled": hidden.shape[1] < width,  # of each group the number farthest from 0
                 "of": width,
-                "active": six(float(active[token])),
+                "active": six(float(view.seen.active[name][row])),
             },
         }
+
+    def worked(self, view: View, query: Query) -> dict[str, Any]:
+        _, layer = attention_of(view, query)
+        head = number_of(query, "head", layer.num_heads, default=0)
+        return worked(layer, head, number_of(query, "row", layer.size[0]))
+
+    def lens(self, view: View, query: Query) -> dict[str, Any]:
+        """What the head would say after each layer, of some tokens from `first` on (`inspect/looks/lens.py`)."""
+        return lens_of(self.session, view, number_of(query, "first", lens_length(view), default=0))
 
     def next(self, view: View, query: Query) -> dict[str, Any]:
         reader = self.session.preparer
@@ -147,6 +150,12 @@ def rolled_out(layers: list[Layer], row: int) -> Tensor:
 def mixed_row(layer: Layer, head: int, token: int) -> Tensor:
     weights = layer.weights(slice(token, token + 1), head)[0, 0]  # (S)
     return weights @ layer.v[0, layer.kv_head(head)]  # (K)
+
+
+def attention_of(view: View, query: Query) -> tuple[str, Layer]:
+    """The block that is asked for, and one of its attentions."""
+    block = f"{text_of(query, 'stack')}.blocks.{text_of(query, 'layer')}"
+    return block, layer_of(view, f"{block}.{query.get('site', 'attn')}")
 
 
 def layer_of(view: View, name: str) -> Layer:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from collections import OrderedDict
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Semaphore
@@ -14,14 +15,16 @@ from torch import Tensor
 
 from glassformer.checkpoints.labels import class_names
 from glassformer.core.context import watched_by
+from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Output, count
 from glassformer.errors import InputError
 from glassformer.explore.view import answers, examples
 from glassformer.explore.view.bounds import GoneError, check_time, turn, within
 from glassformer.explore.view.flow import ROWS_OF_SERIES, Costs, flow_of, steps_of
-from glassformer.explore.view.inputs import MOST_CHARACTERS, MOST_TOKENS, channel_in, check_keys, prepare
+from glassformer.explore.view.inputs import MOST_TOKENS, channel_in, check_keys, prepare, without_in
 from glassformer.explore.view.seen import Seen, seeing
 from glassformer.explore.view.shown import (
+    changed_since,
     curve_of,
     describe_sizes,
     finished,
@@ -30,6 +33,7 @@ from glassformer.explore.view.shown import (
     picture_of,
     stream_of,
 )
+from glassformer.explore.view.telling import changes_of, meant_rows, telling_of
 from glassformer.figures.png import as_data_url
 from glassformer.inspect.steps.step import LEGEND
 from glassformer.predict.pipeline import pipeline
@@ -39,6 +43,7 @@ from glassformer.predict.series import SeriesPreparer, future_of
 from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer
 from glassformer.version import __version__
+from glassformer.watch.ablate import ablate
 
 MOST_BYTES = 2**30  # of all views together
 MOST_VIEWS = 64
@@ -53,9 +58,11 @@ class View:
     shown: dict[str, Any]  # as the page gets it
     prepared: Prepared
     row: int  # of the batch: which channel of a series is shown
+    without: list[str]  # heads that are left out
     seen: Seen
     hidden: Tensor | None  # of the decoder, (1, T, D): the logits of a row are computed from it again
     steps: dict[str, Tensor] = field(default_factory=dict)  # whose numbers were asked for since (`values.py`)
+    lens: dict[int, dict[str, Any]] = field(default_factory=dict)  # what was read off the stream, by the first token
 
     @property
     def bytes(self) -> int:
@@ -118,10 +125,11 @@ class Session:
             "live": True,
             **describe_sizes(self.model.config),
             "limit": reader.limit if reader else None,
-            "most_characters": MOST_CHARACTERS,
             "classes": class_names(self.model) if self.model.config.num_classes else None,
             "examples": self.examples,
             "mask_token": reader.tokenizer.special.get("mask_token") if reader else None,
+            "unknown_token": reader.tokenizer.special.get("unk_token") if reader else None,
+            "lens": isinstance(self.model.head, LanguageHead),
             "legend": LEGEND | ROWS_OF_SERIES,
             "steps": self.steps,
         }
@@ -129,12 +137,24 @@ class Session:
     def view(self, given: Any) -> View:
         """What the model does with an input: computed, or known from before."""
         given = check_keys(given, self.preparer.kind)
-        name = id_of(given)
+        without = without_in(given, self.model)
+        whole = {key: value for key, value in given.items() if key != "without"}
         with turn(self.calls):
-            if name not in self.views:
-                self.keep(self.compute(name, given))
-            self.views.move_to_end(name)
-            return self.views[name]
+            before = self.known(whole, [], None)
+            return self.known({**whole, "without": without}, without, before) if without else before
+
+    def known(self, given: dict[str, Any], without: list[str], before: View | None) -> View:
+        """A view, computed if it is not kept; with heads left out, compared with the one before."""
+        name = id_of(given)
+        view = self.views.get(name) or self.compute(name, given, without, before)
+        if name not in self.views:
+            self.keep(view)
+        self.views.move_to_end(name)
+        return view
+
+    def silenced(self, without: list[str]) -> AbstractContextManager[Any]:
+        """The model without these heads: for whoever has its turn."""
+        return ablate(self.model, without) if without else nullcontext()
 
     def find(self, name: str) -> View:
         view = self.views.get(name)
@@ -150,15 +170,19 @@ class Session:
             del sizes[oldest]
 
     @torch.no_grad()
-    def compute(self, name: str, given: dict[str, Any]) -> View:
+    def compute(self, name: str, given: dict[str, Any], without: list[str], before: View | None) -> View:
         began = time.monotonic()
-        with within(self.seconds), watched_by(check_time):
+        with within(self.seconds), watched_by(check_time), self.silenced(without):
             prepared = prepare(self.preparer, given, self.given)
             row = channel_in(given, prepared)
             with seeing(self.model, row) as seen:
                 output = prepared.run(self.model)
             answer = answers.answer_of(self.task, answers.Answered(self.preparer, prepared, output))
-        lines = finished({stack: line.to_dict() for stack, line in prepared.lines.items()}, answer)
+            lines = finished({stack: line.to_dict() for stack, line in prepared.lines.items()}, answer)
+            maps, picture = maps_of(seen), picture_of(prepared, self.model.config)
+            meant = meant_rows(answer, lines, picture["prefix"] if picture else 0)
+            telling = telling_of(seen, maps, lines, meant)
+            changed = None if before is None else changed_since(before.shown, changes_of(seen, before.seen))
         shown = {
             "id": name,
             "input": given,
@@ -166,15 +190,17 @@ class Session:
             "text": prepared.text,
             "notes": list(prepared.notes),
             "lines": lines,
-            "picture": picture_of(prepared, self.model.config),
+            "picture": picture,
             "curve": self.curve(prepared, row, output),
-            "maps": maps_of(seen),
+            "maps": maps,
+            "telling": telling,
+            "changed": changed,
             "stream": stream_of(seen),
             "flow": flow_of(seen.shapes, self.model.config, self.costs),
             "answer": answer,
         }
         keeps = answer["kind"] == "next"
-        return View(name, shown, prepared, row, seen, output.last_hidden_state if keeps else None)
+        return View(name, shown, prepared, row, without, seen, output.last_hidden_state if keeps else None)
 
     def curve(self, prepared: Prepared, row: int, output: Output) -> dict[str, Any] | None:
         if prepared.window is None:

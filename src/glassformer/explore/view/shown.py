@@ -101,6 +101,15 @@ def finished(lines: dict[str, dict[str, Any]], answer: dict[str, Any]) -> dict[s
     return {**lines, "decoder": {**decoder, "writes": [*decoder["writes"], likeliest]}}
 
 
+def changed_since(shown: dict[str, Any], maps: dict[str, list[float]] | None) -> dict[str, Any]:
+    """What the whole model made of the same input, to be compared: its answer in short, and by how much maps moved."""
+    answer = shown["answer"]
+    if answer["kind"] == "next":
+        answer = {**answer, "candidates": [row[:1] for row in answer["candidates"]]}
+    future = shown["curve"] and shown["curve"]["future"]
+    return {"text": shown["text"], "answer": answer, "future": future, "maps": maps}
+
+
 def picture_of(prepared: Prepared, config: TransformerConfig) -> dict[str, Any] | None:
     """The picture as the model sees it, and how its patches lie."""
     image = config.image

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import io
-import logging
 import re
 import tempfile
 from pathlib import Path
@@ -22,7 +21,6 @@ from glassformer.predict.series import Scale, as_values, read_as_trained
 
 SIDE = 4096  # of the largest square image
 LONGEST = 20  # times as long as wide
-logging.getLogger("PIL").addHandler(logging.NullHandler())  # or what it logs of an odd file goes to the terminal
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF")
 
 

@@ -17,16 +17,19 @@ from glassformer.explore.view.bounds import check_time, turn
 from glassformer.explore.view.query import Query, number_of, text_of
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer
+from glassformer.inspect.looks.lens import check_head, lens_places
 from glassformer.inspect.steps.step import step_of
+from glassformer.predict.texts import TextPreparer
 from glassformer.watch.names import StepName
 from glassformer.watch.record import record
 
 MOST_VALUES = 64  # numbers that are sent of one row
+LENS = 32  # tokens that the lens reads at a time
 MOST_BYTES = 2**24  # of the steps that a view keeps
 
 
 def values_of(session: Session, view: View, query: Query) -> dict[str, Any]:
-    """The first numbers of a row, how many it has, and its length as a vector.
+    """Some numbers of a row, from `first` on, how many it has, and its length as a vector.
 
     A step that has no row for each token is one row: `token` is None then.
     """
@@ -44,11 +47,13 @@ def values_of(session: Session, view: View, query: Query) -> dict[str, Any]:
     else:
         row = row_of(session, view, name, token)
         left = "Z" if "Z" in axes else axes[-1]
+    first = number_of(query, "first", len(row), default=0)
     return {
         "name": name,
         "token": token,
         "axes": [left],
-        "values": sixes(row[:MOST_VALUES]),
+        "values": sixes(row[first : first + MOST_VALUES]),
+        "first": first,
         "size": len(row),
         "length": six(float(row[row.isfinite()].norm())),  # a masked score has no size
     }
@@ -80,12 +85,44 @@ def row_of(session: Session, view: View, name: str, token: int | None) -> Tensor
     return value if value.ndim == 1 else value[:, view.row]
 
 
+def lens_length(view: View) -> int:
+    """How many tokens the lens reads: those of the stack that the head is on."""
+    lines = view.shown["lines"]
+    return len(lines.get("decoder", lines.get("encoder", {"tokens": []}))["tokens"])
+
+
+def lens_of(session: Session, view: View, first: int) -> dict[str, Any]:
+    """The likeliest token after each layer, before the first one to begin with: rows of at most 32 tokens."""
+    if first not in view.lens:
+        view.lens[first] = read_off(session, view, slice(first, first + LENS))
+    return view.lens[first]
+
+
+@torch.no_grad()
+def read_off(session: Session, view: View, rows: slice) -> dict[str, Any]:
+    model, reader = session.model, session.preparer
+    head, stack = check_head(model), model.decoder or model.encoder
+    assert stack is not None
+    assert isinstance(reader, TextPreparer)
+    name = "decoder" if model.decoder is not None else "encoder"
+    layers = []
+    with turn(session.calls), watched_by(check_time), session.silenced(view.without):
+        with record(model, attention=False, activations=lens_places(stack, name)) as seen:
+            view.prepared.run(model)
+        for place in lens_places(stack, name):
+            logits = head(stack.norm(seen[place][:1, rows]))[0]  # (rows, V)
+            best = logits.float().softmax(dim=-1).max(dim=-1)
+            found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            layers.append([{**reader.target_texts.describe(i), "score": six(score)} for i, score in found])
+    return {"stack": name, "first": rows.start, "layers": layers}
+
+
 def recorded(session: Session, view: View, name: str) -> Tensor:
     """A step of one more pass, of the row of the batch that is shown: kept, or computed now."""
     known = view.steps.get(name)
     if known is not None:
         return known
-    with turn(session.calls), torch.no_grad(), watched_by(check_time):
+    with turn(session.calls), torch.no_grad(), watched_by(check_time), session.silenced(view.without):
         with record(session.model, attention=False, activations=[name]) as seen:
             view.prepared.run(session.model)
         found = seen[name]

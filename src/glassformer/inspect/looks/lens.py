@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Transformer
+from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 from glassformer.figures.drawings import draw_lens
 from glassformer.generation.loop import evaluating
@@ -48,9 +49,7 @@ def logit_lens(
     if not 1 <= top <= model.config.output_vocab_size:
         raise InputError(f"top is {top}: expected 1 to {model.config.output_vocab_size}, the size of the vocabulary")
     name = "decoder" if model.decoder is not None else "encoder"
-    # In parallel, attention and feed-forward are added at once.
-    end = "attn_residual" if stack.config.block == "parallel" else "ffn_residual"
-    places = [f"{name}.placed", *(f"{name}.blocks.{layer}.{end}" for layer in range(stack.config.num_layers))]
+    places = lens_places(stack, name)
     tokens, probabilities = [], []
     with evaluating(model):
         with record(model, attention=False, activations=places) as seen:
@@ -61,6 +60,12 @@ def logit_lens(
             tokens.append(best.indices)
             probabilities.append(best.values)
     return Lens(torch.stack(tokens), torch.stack(probabilities), logits)
+
+
+def lens_places(stack: Stack, name: str) -> list[str]:
+    """The stream that is read: before the first layer, and after each. A parallel block adds both its parts at once."""
+    end = "attn_residual" if stack.config.block == "parallel" else "ffn_residual"
+    return [f"{name}.placed", *(f"{name}.blocks.{layer}.{end}" for layer in range(stack.config.num_layers))]
 
 
 def lens_of_text(preparer: TextPreparer, text: str) -> tuple[Lens, Line]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from glassformer.config import GenerationOptions
-from glassformer.data.files import absent_column
+from glassformer.data.files import AS_FOUND, absent_column
+from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 from glassformer.io import sync
 from glassformer.predict.bulk.columns import answer_cells, answer_columns
@@ -23,6 +24,7 @@ from glassformer.predict.bulk.formats import Cells, Format, ending_of, make_form
 from glassformer.predict.bulk.journal import Journal
 from glassformer.predict.bulk.rows import Given, Source, Survey, survey
 from glassformer.predict.calls import keeping_notes
+from glassformer.predict.inputs import remembered
 from glassformer.predict.pipeline import Pipeline
 from glassformer.text.unknown import Tally
 from glassformer.threads import Load, held, threads_of_training
@@ -43,13 +45,14 @@ class Asked:
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None  # of the input's columns, only this one is written
     overwrite: bool = False
+    tables: TableOptions = AS_FOUND  # how the file is written, as far as flags say it
     options: dict[str, Any] = field(default_factory=dict)  # as a pipeline takes them
     generation: GenerationOptions = field(default_factory=GenerationOptions)
 
     @property
     def settings(self) -> dict[str, Any]:
         """What decides the answers, by the names of the flags."""
-        chosen = {"text_columns": self.text_columns or None, "id_column": self.id_column}
+        chosen = {"text_columns": self.text_columns or None, "id_column": self.id_column, **vars(self.tables)}
         return {
             name: value
             for name, value in {**chosen, **self.options, **self.generation.given()}.items()
@@ -143,12 +146,13 @@ class Job:
     def __init__(self, run: Pipeline, asked: Asked, journal: Journal, teller: Teller) -> None:
         self.run, self.asked, self.journal, self.teller = run, asked, journal, teller
         run.check_options({**asked.options, **asked.generation.given()})
-        self.source = Source(run.task, asked.file, asked.text_columns, run.rules)
-        self.found: Survey = survey(self.source)
+        memory = remembered(run.folder, asked.tables)
+        self.source = Source(run.task, asked.file, asked.text_columns, memory, run.rules)
+        self.found: Survey = survey(self.source, teller.say)
         columns = kept_columns(self.found.columns, asked)
         self.kept = list(columns)
         self.answers = answer_columns(run.task, run.model, columns)
-        self.format: Format = make_format(asked.out, asked.file, columns, self.answers)
+        self.format: Format = make_format(asked.out, asked.file, self.source.form, columns, self.answers)
         self.outcome = Outcome()
         self.empty_cells: list[Any] = [None] * len(self.answers)
         most = CHUNK_TO_WRITE if run.writes else CHUNK

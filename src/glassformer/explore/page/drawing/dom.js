@@ -1,5 +1,12 @@
 // Making elements, and writing numbers. Whatever comes from a user or a model goes in as text, never as markup.
 
+/**
+ * An element with attributes, listeners and children.
+ * @param {string} tag
+ * @param {Record<string, any>} [properties]
+ * @param {...any} children
+ * @returns {any}
+ */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [key, value] of Object.entries(properties)) {
@@ -51,7 +58,7 @@ export function percent(value) {
 
 // 5212345 -> "5.2 M"
 export function short(value) {
-  for (const [size, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [letter, size] of Object.entries({ T: 1e12, G: 1e9, M: 1e6, k: 1e3 })) {
     if (value >= size) return `${(value / size).toFixed(value >= 100 * size ? 0 : 1)} ${letter}`;
   }
   return String(value);

@@ -54,10 +54,11 @@ export function glowColour(weight, top) {
   return `rgb(${ramp("glow")[Math.round(255 * share)].join(" ")} / ${(0.06 + 0.52 * share).toFixed(3)})`;
 }
 
-// Black or white, whichever reads on that colour.
+// Black or white, whichever reads on that colour: above this luminance black has a contrast of 4.5, below it white.
 export function inkOn(weight, top) {
-  const [r, g, b] = weightChannels(weight, top);
-  return 0.3 * r + 0.59 * g + 0.11 * b > 128 ? "#16191d" : "#ffffff";
+  const linear = (value) => (value <= 10 ? value / 3295 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = weightChannels(weight, top).map(linear);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
 }
 
 function signedColour(value, top) {

@@ -1,10 +1,10 @@
 // A line of tokens. A few hundred wrap like words on a page; more are laid out by measuring, and only those in sight
 // exist.
 
-import { litRow, tokenText } from "../state/choice.js";
+import { kindsOf, litRow, tokenText } from "../state/choice.js";
 import { make } from "./dom.js";
 import { inkOn, weightColour } from "./heat.js";
-import { set, state } from "../state/state.js";
+import { set } from "../state/state.js";
 
 const MOST_AT_ONCE = 300;
 const LINE = 30; // pixels from one windowed row to the next
@@ -22,7 +22,7 @@ export class TokenLine {
     this.element = make("div", {
       class: this.windowed ? "line windowed" : "line", role: "group", "aria-label": label,
       on: {
-        pointerover: (event) => this.point(event), pointerleave: () => set({ hover: null }),
+        pointerover: (event) => this.point(event), pointerleave: () => this.leave(),
         click: (event) => this.keep(event),
       },
     });
@@ -32,8 +32,7 @@ export class TokenLine {
 
   chip(index) {
     const token = this.tokens[index];
-    const kinds = ["token", token.special && "special", token.joined && "joined", token.unknown && "unknown"];
-    if (index >= this.prompt) kinds.push("written");
+    const kinds = [kindsOf(token), index >= this.prompt && "written"];
     const bytes = token.bytes ? ` · ${token.bytes}` : "";
     const chip = make("button", {
       type: "button", class: kinds.filter(Boolean).join(" "), "data-index": index, text: tokenText(token),
@@ -46,7 +45,14 @@ export class TokenLine {
 
   point(event) {
     const chip = event.target.closest("[data-index]");
-    if (chip) set({ hover: { line: this.name, index: Number(chip.dataset.index), column: null } });
+    if (!chip || event.pointerType === "touch") return;
+    this.isPointed = true;
+    set({ hover: { line: this.name, index: Number(chip.dataset.index), column: null } });
+  }
+
+  leave() {
+    this.isPointed = false;
+    set({ hover: null });
   }
 
   keep(event) {
@@ -116,9 +122,9 @@ export class TokenLine {
     });
   }
 
-  // Brings the kept token into sight, as the arrow keys move it.
+  // Brings the lit row into sight, as arrow keys move it or the pointer on a map; not under a pointer on the line itself.
   follow() {
-    if (state.hover) return;
+    if (this.isPointed) return;
     const top = this.windowed ? this.places?.[litRow()]?.y * LINE : this.chips.get(litRow())?.offsetTop;
     if (!Number.isFinite(top)) return;
     const { scrollTop, clientHeight } = this.element;

@@ -1,10 +1,10 @@
 // The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
 
 import { button, make, refill } from "../drawing/dom.js";
-import { chooseInput, contents, inputOfState, isLive, openInput } from "../state/load.js";
+import { contents, inputOfState, isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
-import { say } from "../words.js";
+import { refusal, say } from "../words.js";
 
 const MOST_BYTES = 3e6; // of a file; the server takes four with its wrapping
 
@@ -14,7 +14,7 @@ export function showAsking(root) {
   on(["model", "lang"], () => state.model && keepDraft(root, () => refill(root, ...asking(note, foot))));
   on(["view"], () => !isLive() && root.replaceChildren(...asking(note, foot)));
   on(["error", "busy", "view", "lang"], () => tell(note, foot));
-  on(["model", "text", "target", "example", "csv", "view"], (changed) => fill(root, changed));
+  on(["model", "text", "target", "example", "csv", "view", "error"], (changed) => fill(root, changed));
 }
 
 // What was typed and not yet run stays while the page is written in the other language.
@@ -22,12 +22,13 @@ function keepDraft(root, rewrite) {
   const typed = [...root.querySelectorAll("textarea, [name=target]")].map(({ name, value }) => [name, value]);
   rewrite();
   for (const [name, value] of typed) root.querySelector(`[name=${name}]`).value = value;
+  if (root.querySelector("form")) markDraft(root.querySelector("form"));
 }
 
 function tell(note, foot) {
   note.hidden = !state.error;
-  note.textContent = state.error ?? "";
-  const samples = document.querySelector(".samples");
+  note.textContent = state.error ? refusal(state.error) : "";
+  const samples = /** @type {HTMLDetailsElement} */ (document.querySelector(".samples"));
   if (state.error && !state.view && samples) samples.open = true; // what would work
   const view = state.view;
   const counts = view ? Object.values(view.lines).map((line) => line.tokens.length).join(" + ") : "";
@@ -66,7 +67,7 @@ function leftOut(part) {
 function textInput() {
   const { model } = state;
   const area = make("textarea", {
-    name: "text", rows: 2, maxlength: model.most_characters, placeholder: say("placeholder"),
+    name: "text", rows: 2, placeholder: say("placeholder"),
     "aria-label": say("input"), dir: "auto", spellcheck: "false",
     on: { keydown: (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event) },
   });
@@ -79,12 +80,20 @@ function textInput() {
   const submit = (event) => {
     event.preventDefault();
     const forced = target?.querySelector("input").value.trim();
-    chooseInput(forced ? { text: area.value, target: forced } : { text: area.value });
-    openInput(inputOfState());
+    showInput(forced ? { text: area.value, target: forced } : { text: area.value });
   };
   const run = make("button", { type: "submit", class: "main", text: say("run") });
+  const unrun = make("p", { class: "unrun", role: "status" });
   const foot = make("div", { class: "form-foot" }, hint(hints.join(" · ")), run);
-  return make("form", { on: { submit } }, area, target, foot);
+  return make("form", { on: { submit, input: ({ currentTarget }) => markDraft(currentTarget) } }, area, target, unrun, foot);
+}
+
+// A text that was changed and not run is not the one that the page shows.
+function markDraft(form) {
+  const isRun = (name) => (form.querySelector(`[name=${name}]`)?.value.trim() ?? "") === (state[name] ?? "").trim();
+  const isDraft = Boolean(state.view) && !(isRun("text") && isRun("target"));
+  form.classList.toggle("draft", isDraft);
+  form.querySelector(".unrun").textContent = isDraft ? say("unrun") : "";
 }
 
 function targetInput() {
@@ -95,6 +104,8 @@ function targetInput() {
 
 function fill(root, changed) {
   if (["text", "target", "example"].some((key) => changed.has(key))) fillText(root);
+  const form = root.querySelector("form");
+  if (form) markDraft(form);
   const channel = root.querySelector("[name=channel]");
   if (channel) channel.replaceChildren(...channelOptions());
   for (const one of root.querySelectorAll("[data-example]")) {
@@ -120,8 +131,7 @@ function pictureInput() {
 
 function tableInput() {
   const choose = make("select", { name: "channel", "aria-label": say("channel"), on: { change: (event) => {
-    set({ channel: Number(event.target.value), hover: null });
-    openInput(inputOfState());
+    showInput({ ...state.view.input, channel: Number(event.target.value) });
   } } });
   choose.append(...channelOptions());
   const channel = make("label", { class: "field" }, make("span", { text: say("channel") }), choose);
@@ -152,11 +162,10 @@ function fileInput(label, accept, act) {
 }
 
 function readAs(file, way, wrap) {
-  if (file.size > MOST_BYTES) return set({ error: say("tooLarge", { n: MOST_BYTES / 1e6 }) });
+  if (file.size > MOST_BYTES) return set({ error: `the file is larger than ${MOST_BYTES / 1e6} MB` });
   const reader = new FileReader();
   reader.addEventListener("load", () => {
-    chooseInput(wrap(reader.result));
-    openInput(inputOfState());
+    showInput(wrap(reader.result));
   });
   return reader[way](file);
 }
@@ -165,8 +174,7 @@ function examples() {
   const all = state.model.examples;
   if (all.length === 0) return null;
   const choose = (example) => {
-    chooseInput(example.input);
-    openInput(inputOfState());
+    showInput(example.input);
   };
   const items = all.map((example, i) =>
     example.picture

@@ -1,12 +1,15 @@
 // The open block: which layer and head, all heads as small maps, the chosen one large beside its vectors.
 
-import { chosenHead, chosenMap } from "../state/choice.js";
-import { button, make, refill, sizeCanvas } from "../drawing/dom.js";
+import { chosenHead, chosenMap, mostTelling, openMap, tellingOf } from "../state/choice.js";
+import { button, make, percent, refill, sizeCanvas } from "../drawing/dom.js";
 import { paintMap, scaleBar } from "../drawing/heat.js";
 import { isLive } from "../state/load.js";
 import { showMap } from "./map.js";
+import { isSilenced, toggleHead } from "./silenced.js";
 import { on, set, state } from "../state/state.js";
 import { showStrips } from "./strips.js";
+import { showTelling } from "./telling.js";
+import { showWorked } from "./worked.js";
 import { isClipped, scaleTop } from "../state/weights.js";
 import { say } from "../words.js";
 
@@ -14,12 +17,15 @@ const [LARGEST, SMALLEST, AROUND] = [52, 34, 12]; // pixels of a small map, and 
 
 export function showBlock(root) {
   const parts = Object.fromEntries(
-    ["bar", "heads", "scale", "map", "strips"].map((name) => [name, make("div", { class: `block-${name}` })]),
+    ["bar", "telling", "heads", "scale", "map", "strips", "worked"].map((name) => [name, make("div", { class: `block-${name}` })]),
   );
   const left = make("div", { class: "block-left" }, parts.map, parts.scale);
-  root.replaceChildren(parts.bar, parts.heads, make("div", { class: "block-body" }, left, parts.strips));
+  const body = make("div", { class: "block-body" }, left, parts.strips);
+  root.replaceChildren(parts.bar, parts.telling, parts.heads, body, parts.worked);
   showMap(parts.map);
   showStrips(parts.strips);
+  showTelling(parts.telling);
+  showWorked(parts.worked);
   on(["view", "lang"], () => buildBar(parts.bar));
   on(["view", "stack", "layer", "kind", "head"], () => refreshBar(parts.bar));
   on(["heads", "lang", "theme"], () => drawHeads(parts));
@@ -41,16 +47,16 @@ function buildBar(root) {
     root,
     make("h2", {}),
     make("div", { class: "segments", role: "group" },
-      ...["self", "cross"].map((kind) => button(say(kind), () => set({ kind, focus: null }), { "data-kind": kind }))),
+      ...["self", "cross"].map((kind) => button(say(kind), () => openMap({ kind }), { "data-kind": kind }))),
     make("div", { class: "block-controls" }, slider(
       "layer",
-      (layer) => set({ layer, stack: chosenMap().stack, focus: null }),
+      (layer) => openMap({ layer, stack: chosenMap().stack }),
     ),
     slider("headSlider", (head) => set({ head })),
     make("label", { class: "switch" },
       make(
         "input",
-        { type: "checkbox", name: "mean", on: { change: (event) => set({ head: event.target.checked ? "mean" : 0 }) } },
+        { type: "checkbox", name: "mean", on: { change: (event) => set({ head: event.target.checked ? "mean" : null }) } },
       ),
       make("span", { text: say("mean") }))),
   );
@@ -71,7 +77,7 @@ function refreshBar(root) {
   );
   const head = chosenHead();
   place(root.querySelector("[name=layer]"), state.model.stacks[map.stack].num_layers, map.layer);
-  place(root.querySelector("[name=headSlider]"), map.heads, head === "mean" ? 0 : head);
+  place(root.querySelector("[name=headSlider]"), map.heads, head === "mean" ? mostTelling(map) : head);
   root.querySelector("[name=headSlider]").parentElement.classList.toggle("idle", head === "mean");
   root.querySelector("[name=mean]").checked = head === "mean";
 }
@@ -89,23 +95,38 @@ function drawHeads(parts) {
   const top = scaleTop();
   const fitting = Math.floor((parts.heads.clientWidth - 4) / heads.maps.length) - AROUND; // all in one row, if they can
   const side = Math.max(SMALLEST, Math.min(LARGEST, fitting));
+  const most = Math.max(...tellingOf(map).map((one) => one.score), 1e-9);
   const small = heads.maps.map((one, head) => {
     const canvas = make("canvas");
     paintMap(sizeCanvas(canvas, side, side), one, top, 0, 0, side, side);
     const label = say("headNumber", { n: head });
-    return make("button", {
+    const score = tellingOf(map)[head].score;
+    const told = make("span", { class: "told", "aria-hidden": "true" }, make("span"));
+    told.firstChild.style.width = `${100 * score / most}%`;
+    const chooses = make("button", {
       type: "button",
       class: "head",
       "data-head": head,
-      "aria-label": label,
-      title: label,
+      "aria-label": `${label}, ${say("tells", { n: percent(score) })}`,
+      title: `${label} · ${say("tells", { n: percent(score) })}`,
       on: { click: () => set({ head }) },
     },
-      canvas, make("span", { text: head }));
+      canvas, told, make("span", { text: head }));
+    return make("div", { class: isSilenced(map, head) ? "one-head silenced" : "one-head" }, chooses, silencer(map, head));
   });
   refill(parts.heads, ...small);
   parts.scale.replaceChildren(scaleBar("sequential", top, say("weightScale"), isClipped()), axes());
   markHead(parts.heads);
+}
+
+// Beside each head: leave it out, or take it back.
+function silencer(map, head) {
+  if (!isLive()) return null;
+  const isOff = isSilenced(map, head);
+  const title = say(isOff ? "unsilence" : "silence");
+  return button(isOff ? "↺" : "×", () => toggleHead(map, head), {
+    class: "silencer", "data-silence": head, "aria-pressed": String(isOff), title, "aria-label": `${title}: ${say("headNumber", { n: head })}`,
+  });
 }
 
 function axes() {
@@ -115,5 +136,5 @@ function axes() {
 }
 
 function markHead(root) {
-  for (const one of root.children) one.setAttribute("aria-pressed", String(Number(one.dataset.head) === chosenHead()));
+  for (const one of root.querySelectorAll(".head")) one.setAttribute("aria-pressed", String(Number(one.dataset.head) === chosenHead()));
 }

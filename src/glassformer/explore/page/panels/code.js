@@ -10,7 +10,7 @@ export async function openCode(file, line) {
   try {
     source = await read(`source?file=${file}`);
   } catch (error) {
-    return set({ error: error.name === "Absent" ? say("noSource", { file }) : error.message });
+    return set({ error: error.name === "Absent" ? `the file ${file} is not in the saved page` : error.message });
   }
   const lines = source.text.replace(/\n$/, "").split("\n").map((text, i) =>
     make(

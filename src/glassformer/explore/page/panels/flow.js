@@ -1,6 +1,6 @@
 // The flow: from tokens to the answer, one row per stack. Blocks are thin bars as tall as the residual stream is long.
 
-import { chosenMap, litRow, stacks, stepIn, stepNamed, tokensName } from "../state/choice.js";
+import { chosenMap, litRow, openMap, stacks, stepIn, stepNamed, tokensName } from "../state/choice.js";
 import { button, make, number, refill } from "../drawing/dom.js";
 import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
@@ -24,6 +24,7 @@ function stackRow(stack, isLast) {
     bars(stack),
     stageOf(stepIn(stack, null, "norm"), say("norm")),
   ];
+  if (!isLast) stages.push(feeds());
   if (isLast) stages.push(stageOf(headStep(), say("head")), stageOf(stepNamed("logits"), say("out")));
   const shown = stages.filter(Boolean);
   const title = stacks().length > 1 ? make("h3", { text: say(stack) }) : null;
@@ -56,6 +57,12 @@ function stage(name, label, sizes) {
   );
 }
 
+// The end of the encoder: what every block of the decoder reads.
+function feeds() {
+  const lead = () => openMap({ stack: "decoder", kind: "cross", layer: null, head: null });
+  return button(say("cross"), lead, { class: "stage feeds" });
+}
+
 function bars(stack) {
   const { num_layers: count } = state.model.stacks[stack];
   const blocks = Array.from({ length: count }, (_, layer) => {
@@ -64,7 +71,7 @@ function bars(stack) {
       "button",
       {
         type: "button", class: "bar", "data-layer": layer, "aria-label": label,
-        on: { click: () => set({ stack, layer, kind: stack === state.stack ? state.kind : null, focus: null }) },
+        on: { click: () => openMap({ stack, layer, kind: stack === chosenMap()?.stack ? state.kind : null }) },
       },
       ...streamOf(stack).filter((step) => step.layer === layer).map(
         (step) => make("span", { class: "level", "data-name": step.name }),
@@ -123,7 +130,8 @@ export function showSteps(root) {
 // An attention opens its map; any other step is described at the side.
 function choose(name) {
   const map = state.view.maps.find((one) => one.name === name);
-  set(map ? { stack: map.stack, layer: map.layer, kind: map.kind, focus: null } : { focus: name });
+  if (map) openMap({ stack: map.stack, layer: map.layer, kind: map.kind });
+  else set({ focus: name });
 }
 
 function steps() {

@@ -39,7 +39,7 @@ function tools() {
     button(label, () => choose("lang", code), { "aria-pressed": String(state.lang === code), lang: code }));
   const theme = state.theme === "dark" ? "light" : "dark";
   return make("div", { class: "tools" },
-    button(say("walk"), startWalk, { "data-needs-view": true, disabled: !state.view }),
+    button(say("walk"), startWalk, { name: "walk", "data-needs-view": true, disabled: !state.view }),
     make("div", { class: "segments", role: "group", "aria-label": say("language") }, ...languages),
     button(say(theme), () => choose("theme", theme), { name: "theme", "aria-label": `${say("theme")}: ${say(theme)}` }),
     isLive() ? button(
@@ -56,7 +56,7 @@ function choose(key, value) {
 
 // The file opens as the page is now. The input itself is inside anyway.
 function save() {
-  const shown = fragment(["text", "target", "continued", "example", "csv", "channel"]);
+  const shown = fragment(["text", "target", "continued", "example", "csv", "channel", "without"]);
   const asked = new URLSearchParams({ id: state.view.id, layer: chosenMap()?.layer ?? 0, state: shown });
   make("a", { href: `api/export?${asked}`, download: `${state.model.name}.html` }).click();
 }

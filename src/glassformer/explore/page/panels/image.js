@@ -23,9 +23,12 @@ export function imageView() {
   image.addEventListener("load", refresh);
   image.src = picture.png;
   for (const canvas of [base, plain]) {
-    canvas.addEventListener("pointermove", (event) => point(event, canvas, picture));
+    canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && set({ hover: patchAt(event, canvas, picture) }));
     canvas.addEventListener("pointerleave", () => set({ hover: null }));
-    canvas.addEventListener("click", () => state.hover && set({ token: state.hover.index }));
+    canvas.addEventListener("click", (event) => {
+      const patch = patchAt(event, canvas, picture);
+      if (patch) set({ token: patch.index });
+    });
   }
   const aside = make("div", { class: "picture-side" }, ...prefix.parts, rollout, scale, readout);
   return { parts: [heading(say("picture")), make("div", { class: "picture" }, plain, base, aside)], refresh };
@@ -38,7 +41,7 @@ function prefixChips(count) {
     make("button", {
       type: "button", class: "token special", text: tokenText(token),
       on: {
-        pointerenter: () => set({ hover: { line: "encoder", index, column: null } }),
+        pointerenter: ({ pointerType }) => pointerType !== "touch" && set({ hover: { line: "encoder", index, column: null } }),
         pointerleave: () => set({ hover: null }), click: () => set({ token: index }),
       },
     }));
@@ -46,18 +49,18 @@ function prefixChips(count) {
   return { chips, parts: count ? parts : [] };
 }
 
-function point(event, canvas, { grid, prefix }) {
+function patchAt(event, canvas, { grid, prefix }) {
   const box = canvas.getBoundingClientRect();
   const column = Math.floor(((event.clientX - box.left) * grid[1]) / box.width);
   const row = Math.floor(((event.clientY - box.top) * grid[0]) / box.height);
-  if (row < 0 || column < 0 || row >= grid[0] || column >= grid[1]) return set({ hover: null });
-  return set({ hover: { line: "encoder", index: prefix + row * grid[1] + column, column: null } });
+  if (row < 0 || column < 0 || row >= grid[0] || column >= grid[1]) return null;
+  return { line: "encoder", index: prefix + row * grid[1] + column, column: null };
 }
 
 function paint({ base, plain, image, picture, prefix, readout, scale }) {
   const [rows, columns] = picture.grid;
   const [width, height] = [SIDE, Math.round((SIDE * rows) / columns)];
-  const rolled = state.rollout === "on" && state.rolled ? state.rolled.weights : null;
+  const rolled = state.rollout === "on" && state.rolled ? withoutPrefix(state.rolled.weights, picture.prefix) : null;
   const weights = rolled ?? rowUnderCursor();
   const top = weights ? Math.max(...weights) : 1; // one row by itself: its own largest is the end of the scale
   const [row, column] = [litRow(), litColumn()];
@@ -77,6 +80,12 @@ function paint({ base, plain, image, picture, prefix, readout, scale }) {
   });
   readout.textContent = readoutOf(weights, row, chosenMap());
   scale.replaceChildren(scaleBar("glow", top, say("weightScale")));
+}
+
+// Through all layers the class token mostly keeps itself: what it took from the patches is what a picture can show.
+function withoutPrefix(weights, prefix) {
+  const rest = weights.slice(prefix).reduce((sum, weight) => sum + weight, 0);
+  return weights.map((weight, index) => (index < prefix || rest === 0 ? 0 : weight / rest));
 }
 
 function shade(context, weights, top, { prefix, grid }, cell) {

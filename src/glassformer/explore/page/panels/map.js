@@ -1,7 +1,9 @@
 // The chosen head, large: one canvas for the weights and their labels, one above it for the row and column under the
 // cursor, so that hovering repaints nothing of the map itself.
 
-import { chosenHead, chosenMap, litColumn, litRow, rowTokens, tokensOf, tokenText } from "../state/choice.js";
+import {
+  chosenHead, chosenMap, isKeyMeant, litColumn, litRow, nameAt, rowsShown, rowTokens, tokensOf,
+} from "../state/choice.js";
 import { colour, make, number, sizeCanvas } from "../drawing/dom.js";
 import { paintMap } from "../drawing/heat.js";
 import { makeLens, moveLens } from "../drawing/lens.js";
@@ -22,15 +24,19 @@ export function showMap(root) {
   root.replaceChildren(stage, absent);
   const drawing = { base, lit, lens, tip, stage, place: null };
   const paint = () => paintAll(drawing);
-  on(["map", "heads", "lang", "theme"], paint);
+  on(["map", "heads", "lang", "theme", "step"], paint);
   on(["map", "heads", "lang"], () => {
     absent.hidden = isLive() || !stage.hidden;
     absent.textContent = say("noMap");
   });
-  on(["hover", "token", "row"], () => paintLit(drawing));
+  on(["hover", "token", "key", "row"], () => paintLit(drawing));
   lit.addEventListener("pointermove", (event) => point(drawing, event));
   lit.addEventListener("pointerleave", () => set({ hover: null }));
-  lit.addEventListener("click", () => state.hover && set({ token: state.hover.index }));
+  // A tap has no hover before it: where it falls is what it chooses.
+  lit.addEventListener("click", (event) => {
+    const cell = cellAt(drawing, event);
+    if (cell) set({ token: cell.index, key: cell.column });
+  });
   new ResizeObserver(() => root.clientWidth !== drawing.width && paint()).observe(root);
 }
 
@@ -38,17 +44,21 @@ function paintAll(drawing) {
   const [map, data] = [chosenMap(), state.map];
   drawing.stage.hidden = !data || !map || data.name !== map.name;
   if (drawing.stage.hidden) return;
-  const [rows, columns] = [rowTokens(map.rows).map(tokenText), tokensOf(map.columns).map(tokenText)];
+  const names = (tokens) => tokens.map((_, index) => nameAt(tokens, index));
+  const [rows, columns] = [names(rowTokens(map.rows)), names(tokensOf(map.columns))];
   const place = arrange(drawing, data, rows, columns);
   const context = sizeCanvas(drawing.base, place.right, place.bottom);
   context.clearRect(0, 0, place.right, place.bottom);
   paintMap(context, data, scaleTop(), place.left, place.top, place.width, place.height);
+  const tall = place.height / data.rows;
+  context.fillStyle = colour("page"); // words that are not written yet have no rows
+  context.fillRect(place.left, place.top + rowsShown(map) * tall, place.width, (data.rows - rowsShown(map)) * tall);
   context.strokeStyle = colour("line-strong");
   context.strokeRect(place.left - 0.5, place.top - 0.5, place.width + 1, place.height + 1);
   context.fillStyle = colour("muted");
   context.font = place.font;
   context.textBaseline = "middle";
-  every(rows, place.height / data.rows, (i, y) => writeRow(context, place, rows[i], y));
+  every(rows.slice(0, rowsShown(map)), tall, (i, y) => writeRow(context, place, rows[i], y));
   every(columns, place.width / data.columns, (j, x) => writeColumn(context, place, columns[j], x));
   drawing.place = { ...place, rows, columns, data };
   Object.assign(drawing.stage.dataset, { name: data.name, head: data.head, rows: data.rows }); // what is painted
@@ -131,7 +141,7 @@ function paintLit(drawing) {
     context.fillStyle = colour("k");
     writeColumn(context, place, place.columns[column] ?? "", (column + 0.5) * wide);
   }
-  const isPointed = column !== null && state.hover?.line === chosenMap().rows;
+  const isPointed = column !== null && !isKeyMeant(chosenMap());
   moveLens(drawing.lens, place, row, isPointed ? column : null);
   writeTip(drawing, row, isPointed ? column : null, tall, wide);
   describe(drawing, row);
@@ -161,12 +171,15 @@ function describe(drawing, row) {
   }));
 }
 
-function point(drawing, event) {
+const point = (drawing, event) => event.pointerType !== "touch" && set({ hover: cellAt(drawing, event) });
+
+// The row and column at a place of the screen; the labels beside a row are the row alone.
+function cellAt(drawing, event) {
   const { place } = drawing;
-  if (!place) return;
+  if (!place) return null;
   const box = drawing.lit.getBoundingClientRect();
   const column = Math.floor(((event.clientX - box.left - place.left) * place.data.columns) / place.width);
   const row = Math.floor(((event.clientY - box.top - place.top) * place.data.rows) / place.height);
-  if (row < 0 || row >= place.data.rows || column >= place.data.columns) return set({ hover: null });
-  return set({ hover: { line: chosenMap().rows, index: row, column: column < 0 ? null : column } });
+  if (row < 0 || row >= rowsShown(chosenMap()) || column >= place.data.columns) return null;
+  return { line: chosenMap().rows, index: row, column: column < 0 ? null : column };
 }

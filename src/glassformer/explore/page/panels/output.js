@@ -1,10 +1,10 @@
 // The output: what the model answers, by the kind of its head.
 
 import { barRow } from "../drawing/bars.js";
-import { chosenMap, lineOf, rowTokens, shownSteps, tokenText, tokensOf } from "../state/choice.js";
+import { chosenMap, isTranslation, lineOf, nameAt, rowTokens, shownSteps, tokensOf, tokenText } from "../state/choice.js";
 import { button, make, prefersStillness, refill } from "../drawing/dom.js";
 import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
-import { chooseInput, inputOfState, isLive, openInput } from "../state/load.js";
+import { isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { showSampling } from "./sampling.js";
 import { on, set, state } from "../state/state.js";
@@ -22,8 +22,6 @@ export function showOutput(root) {
   on(["view", "lang", "theme"], draw);
   on(["step", "playing"], () => state.view && isTranslation() && draw());
 }
-
-const isTranslation = () => Boolean(state.view.lines.encoder && state.view.lines.decoder);
 
 function output() {
   const heading = make("h2", { text: say("output") });
@@ -56,8 +54,7 @@ function masks(answer) {
 function noMask() {
   const mask = state.model.mask_token;
   const put = () => {
-    chooseInput({ text: (state.text ?? "").trimEnd().replace(/[.!?。]*$/, (end) => ` ${mask}${end}`) });
-    openInput(inputOfState());
+    showInput({ text: (state.text ?? "").trimEnd().replace(/[.!?。]*$/, (end) => ` ${mask}${end}`) });
   };
   return [hint(say("noMask", { mask })), isLive() && mask ? button(say("putMask", { mask }), put) : null];
 }
@@ -88,7 +85,7 @@ function labels(answer) {
     make("h3", { text: say("labels") }),
     ...found.map(({ index, label, score }) =>
       barRow(
-        `${tokenText(tokens[index])}  ${label}`,
+        `${nameAt(tokens, index)}  ${label}`,
         score ?? 1,
         {
           on: {
@@ -152,7 +149,7 @@ function targetOf(tokens, shown) {
 // The cursor follows the word just written, on a map of the decoder.
 function stepTo(step) {
   const open = chosenMap();
-  const moved = open && open.rows === "decoder" ? {} : { stack: "decoder", kind: "cross" };
+  const moved = open && open.rows === "decoder" ? {} : { stack: "decoder", kind: "cross", key: null };
   set({ ...moved, step, token: step - 1, hover: null });
 }
 

@@ -27,6 +27,7 @@ export function showReading(root) {
     "kind",
     "head",
     "token",
+    "key",
     "hover",
     "step",
     "map",

@@ -1,7 +1,10 @@
 // A translation: two lines of words, and ribbons between them as wide as the cross-attention. The target grows word by
 // word. Where the words do not fit side by side they stand in two columns, of which only what is in sight is drawn.
 
-import { chosenMap, crossMap, litColumn, litRow, rowTokens, shownSteps, tokensOf, tokenText } from "../state/choice.js";
+import {
+  chosenMap, crossMap, isKeyMeant, isTranslation, kindsOf, litColumn, litRow, openMap, rowTokens, shownSteps, tokensOf,
+  tokenText,
+} from "../state/choice.js";
 import { colour, make, sizeCanvas } from "../drawing/dom.js";
 import { inkOn, weightColour } from "../drawing/heat.js";
 import { heading, hint } from "../drawing/parts.js";
@@ -16,7 +19,7 @@ const [LINE, COLUMN, TALLEST] = [28, 132, 420]; // of the two columns
 export function ribbonsView() {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const words = make("div", { class: "words" });
-  const stage = make("div", { class: "ribbons" }, make("div", { class: "holder" }, canvas), words);
+  const stage = make("div", { class: "ribbons", tabindex: 0, role: "group", "aria-label": say("ribbons") }, make("div", { class: "holder" }, canvas), words);
   const drawing = { canvas, words, stage, chips: new Map() };
   const refresh = () => draw(drawing);
   words.addEventListener("pointerover", (event) => point(event));
@@ -31,22 +34,24 @@ const chipOf = (event) => event.target.closest("[data-line]");
 
 function point(event) {
   const chip = chipOf(event);
-  if (chip) set({ hover: { line: chip.dataset.line, index: Number(chip.dataset.index), column: null } });
+  if (chip && event.pointerType !== "touch") set({ hover: { line: chip.dataset.line, index: Number(chip.dataset.index), column: null } });
 }
 
-// Keeping a word also opens a map whose rows it belongs to.
+// Keeping a word that the open map knows neither as row nor as column opens one of its own.
 function keep(event) {
   const chip = chipOf(event);
   if (!chip) return;
   const { line, index } = chip.dataset;
-  set({ token: Number(index), ...(chosenMap().rows === line ? {} : { stack: line, kind: null }) });
+  if (chosenMap().rows === line) set({ token: Number(index) });
+  else if (chosenMap().columns === line) set({ key: Number(index) });
+  else openMap({ token: Number(index), stack: line, kind: null });
 }
 
 function draw(drawing) {
   const { stage } = drawing;
   drawing.width = stage.clientWidth;
   if (drawing.width === 0) return;
-  const lines = { encoder: tokensOf("encoder"), decoder: rowTokens("decoder").slice(0, shownSteps()) };
+  const lines = { encoder: tokensOf("encoder"), decoder: targetShown() };
   const places = sideBySide(drawing.width, lines, rowTokens("decoder")) ?? inColumns(drawing.width, lines);
   stage.classList.toggle("columns", places.columns);
   drawing.words.style.height = `${places.height}px`;
@@ -54,6 +59,8 @@ function draw(drawing) {
   placeWords(drawing, lines, places);
   paintRibbons(drawing, lines, places);
 }
+
+const targetShown = () => rowTokens("decoder").slice(0, isTranslation() ? shownSteps() : undefined);
 
 // Both lines whole, one above the other, or null where one is too wide. All of the target counts: it must not jump.
 function sideBySide(width, lines, target) {
@@ -77,7 +84,7 @@ function sideBySide(width, lines, target) {
     columns: false,
     height: 2 * (WORD + EDGE) + BETWEEN,
     encoder: row(above, 0),
-    decoder: row(below, WORD + BETWEEN),
+    decoder: row(below, WORD + BETWEEN).slice(0, lines.decoder.length),
   };
 }
 
@@ -105,7 +112,7 @@ function placeWords(drawing, lines, places) {
       seen.add(key);
       if (!chips.has(key)) {
         const token = lines[line][index];
-        const kind = `token${token.special ? " special" : ""}`;
+        const kind = kindsOf(token);
         const text = tokenText(token);
         chips.set(
           key,
@@ -141,7 +148,7 @@ function placeWords(drawing, lines, places) {
 function lightsOf() {
   const map = chosenMap();
   const column = litColumn();
-  const rowIsMeant = column === null || state.hover?.column !== null;
+  const rowIsMeant = !isKeyMeant(map);
   const weights = rowIsMeant ? rowUnderCursor() : columnUnderCursor();
   return {
     line: rowIsMeant ? map.columns : map.rows,
@@ -190,9 +197,9 @@ function paintRibbons(drawing, lines, places) {
 
 function cursorOf(map) {
   const { hover } = state;
-  const column = hover && hover.line === "encoder" ? hover.index : null;
   const chosen = chosenMap();
-  const kept = column === null && chosen.rows === map.rows ? litRow() : null;
+  const column = hover?.line === "encoder" ? hover.index : !hover && chosen.kind === "cross" ? litColumn(chosen) : null;
+  const kept = hover?.line !== "encoder" && chosen.rows === map.rows ? litRow() : null;
   const row = hover && hover.line === "decoder" ? hover.index : kept;
   return { row, column };
 }

@@ -1,9 +1,9 @@
 // The next token: its distribution as bars, with temperature, top-k and top-p live; write one, draw one, take one back.
 
 import { barRow } from "../drawing/bars.js";
-import { chosenMap, litRow, lineOf, stacks, tokenText } from "../state/choice.js";
+import { chosenMap, isTranslation, litRow, lineOf, nameAt, tokenText } from "../state/choice.js";
 import { button, make, refill } from "../drawing/dom.js";
-import { chooseInput, inputOfState, isLive, openInput, read } from "../state/load.js";
+import { isLive, read, showInput } from "../state/load.js";
 import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
 
@@ -29,7 +29,7 @@ export function showSampling(root) {
     );
   });
   on(
-    ["view", "token", "hover", "step", "stack", "layer", "temperature", "top_k", "top_p", "seed"],
+    ["view", "token", "hover", "step", "kind", "stack", "layer", "temperature", "top_k", "top_p", "seed"],
     () => isMeant() && wait(),
   );
   on(["view", "next", "lang"], () => isMeant() && draw(parts));
@@ -51,12 +51,14 @@ function rowShown() {
 }
 
 const isLastRow = (row) => row === lineOf("decoder").tokens.length - 1;
-const isWriting = () => !stacks().includes("encoder");
+// A text goes on behind its last token. A translation goes on from any word: what was written behind it is dropped.
+const canWriteAt = (row) => isLive() && (isTranslation() || isLastRow(row));
 
 async function load() {
   const [row, { view }] = [rowShown(), state];
   const known = { row, candidates: view.answer.candidates?.[row] ?? [], kept: null, drawn: null, end: false };
   if (!isLive()) return set({ next: known });
+  /** @type {Record<string, any>} */
   const choices = {
     row,
     temperature: state.temperature ?? 1,
@@ -95,32 +97,31 @@ function controls() {
 function draw(parts) {
   const { next } = state;
   if (!next) return;
-  const after = tokenText(lineOf("decoder").tokens[next.row]);
+  const after = nameAt(lineOf("decoder").tokens, next.row);
   parts.title.replaceChildren(
     `${say("nextWord")} `,
     make("bdi", { class: "hint cut", text: say("after", { token: after }) }),
   );
-  const canWrite = isLive() && isWriting() && isLastRow(next.row);
-  refill(parts.bars, ...next.candidates.slice(0, SHOWN).map((one) => candidate(one, canWrite)));
+  const canWrite = canWriteAt(next.row);
+  refill(parts.bars, ...next.candidates.slice(0, SHOWN).map((one) => candidate(one, next, canWrite)));
   const notes = [
     isLive() ? null : say("needsModel"),
     next.kept === null ? null : say("keptOf", { n: next.kept.toLocaleString("en") }),
     canWrite ? say("addHint") : null,
-    isLive() && isWriting() && !canWrite ? say("goToLast") : null,
+    isLive() && !canWrite ? say("goToLast") : null,
     next.end && canWrite ? say("ended") : null,
   ];
   parts.note.textContent = notes.filter(Boolean).join(" · ");
-  refill(parts.foot, ...(isLive() && isWriting() ? writing(next, canWrite) : []));
+  refill(parts.foot, ...(isLive() ? writing(next, canWrite) : []));
 }
 
-function candidate(one, canWrite) {
-  const row = lineOf("decoder");
-  const isWritten = row.writes?.[state.next.row]?.id === one.id && !(isWriting() && isLastRow(state.next.row));
+function candidate(one, { row, drawn }, canWrite) {
+  const isWritten = lineOf("decoder").writes?.[row]?.id === one.id && (isTranslation() || !isLastRow(row));
   const kinds = [
     "choice",
     one.kept === false && "dropped",
     isWritten && "first",
-    state.next.drawn?.id === one.id && canWrite && "drawn",
+    drawn?.id === one.id && canWrite && "drawn",
   ];
   const properties = {
     class: kinds.filter(Boolean).join(" "),
@@ -130,7 +131,7 @@ function candidate(one, canWrite) {
   return barRow(
     tokenText(one),
     one.score,
-    { ...properties, type: "button", on: { click: () => write(one.id) } },
+    { ...properties, type: "button", on: { click: () => write(row, one.id) } },
     "button",
   );
 }
@@ -140,7 +141,7 @@ function writing(next, canWrite) {
   return [
     button(
       next.drawn ? `${say("draw")}: ${tokenText(next.drawn)}` : say("draw"),
-      () => write(next.drawn.id),
+      () => write(next.row, next.drawn.id),
       { class: "main", disabled: !canWrite || !next.drawn, title: canWrite ? null : say("goToLast") },
     ),
     button(
@@ -148,16 +149,20 @@ function writing(next, canWrite) {
       () => set({ seed: (state.seed ?? 0) + 1 }),
       { "aria-label": say("redraw"), title: say("redraw"), disabled: !canWrite },
     ),
-    button(say("undo"), () => again((state.continued ?? []).slice(0, -1)), { disabled: count === 0 }),
+    isTranslation()
+      ? button(say("ownAgain"), () => again([]), { disabled: count === 0 && state.target === null })
+      : button(say("undo"), () => again((state.continued ?? []).slice(0, -1)), { disabled: count === 0 }),
   ];
 }
 
-const write = (id) => again([...(state.continued ?? []), id]);
+const write = (row, id) => again([...before(row), id]);
+const before = (row) => (isTranslation()
+  ? lineOf("decoder").writes.slice(0, row).map((token) => token.id) : (state.continued ?? []));
 
 // The text stays; only what was written after it changes.
 function again(continued) {
   if (state.busy) return; // what is shown belongs to the text before
-  chooseInput({ text: state.text, continued: continued.length ? continued : null });
-  openInput(inputOfState());
+  const { text, without } = state.view.input;
+  showInput({ text, ...(continued.length ? { continued } : {}), ...(without ? { without } : {}) });
 }
 

@@ -21,11 +21,15 @@ export function seriesView() {
     make("span", { class: "of-future", text: `— ${say("future")}` }),
   );
   const holder = make("div", { class: "curve" }, canvas);
+  /** @type {any} */
   const drawing = { canvas, holder, scale, lanes: lanesOf(state.view.curve.patches) };
   const refresh = () => paint(drawing);
-  canvas.addEventListener("pointermove", (event) => point(event, drawing));
+  canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && set({ hover: patchAt(event, drawing) }));
   canvas.addEventListener("pointerleave", () => set({ hover: null }));
-  canvas.addEventListener("click", () => state.hover && set({ token: state.hover.index }));
+  canvas.addEventListener("click", (event) => {
+    const patch = patchAt(event, drawing);
+    if (patch) set({ token: patch.index });
+  });
   new ResizeObserver(() => holder.clientWidth !== drawing.width && refresh()).observe(holder);
   const foot = make("div", { class: "curve-foot" }, scale, rollout);
   const notes = (state.view.curve.notes ?? []).map((text) => make("p", { class: "axes", text }));
@@ -144,13 +148,13 @@ function patchLanes(context, { lanes, x, patches }, weights, top) {
 }
 
 // Over a lane its patch is meant; over the curve the patch whose middle is nearest.
-function point(event, { canvas, lanes, x, patches }) {
+function patchAt(event, { canvas, lanes, x, patches }) {
   const box = canvas.getBoundingClientRect();
   const [across, down] = [event.clientX - box.left, event.clientY - box.top];
   const lane = Math.floor((down - HEIGHT) / LANE);
   const middles = patches.map(([start, end], i) => ({ i, far: Math.abs(x((start + end) / 2) - across) }));
   const candidates = lane >= 0 ? middles.filter(({ i }) => lanes[i] === lane) : middles;
-  if (candidates.length === 0) return set({ hover: null });
+  if (candidates.length === 0) return null;
   const nearest = candidates.reduce((best, one) => (one.far < best.far ? one : best));
-  return set({ hover: { line: "encoder", index: nearest.i, column: null } });
+  return { line: "encoder", index: nearest.i, column: null };
 }

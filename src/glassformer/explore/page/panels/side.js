@@ -4,9 +4,13 @@ import {
   chosenHead,
   chosenMap,
   chosenName,
+  isKeyMeant,
+  kindsOf,
   litColumn,
   litRow,
   lineOf,
+  nameAt,
+  openMap,
   rowTokens,
   aboutStep,
   stackOfTokens,
@@ -21,10 +25,10 @@ import { inkOn, weightColour } from "../drawing/heat.js";
 import { isLive, oneHead, valuesAsked } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { on, set, state } from "../state/state.js";
-import { columnUnderCursor, exactRow, isExact, rowUnderCursor, scaleTop, strongest } from "../state/weights.js";
+import { columnUnderCursor, exactRow, isExact, litKey, rowUnderCursor, scaleTop, strongest } from "../state/weights.js";
 import { say, spoken } from "../words.js";
 
-const [MOST_KEYS, MOST_VALUES] = [10, 64];
+const [MOST_KEYS, MOST_VALUES] = [10, 64]; // at a time
 
 export function showSide(root) {
   const keys = [
@@ -37,6 +41,9 @@ export function showSide(root) {
     "kind",
     "head",
     "token",
+    "key",
+    "step",
+    "first",
     "hover",
     "row",
     "map",
@@ -46,6 +53,17 @@ export function showSide(root) {
   ];
   on(keys, () => state.view && refill(root, ...side()));
   showJump(root);
+  const said = document.getElementById("said");
+  on(["token", "key", "row", "layer", "head", "lang"], () => state.view && !state.hover && (said.textContent = saying()));
+}
+
+// What a move of the kept place came to, for those who hear the page.
+function saying() {
+  const [map, weights] = [chosenMap(), rowUnderCursor()];
+  if (!map || !weights) return "";
+  const [row, key] = [litRow(map), litKey()];
+  const pair = { query: nameAt(rowTokens(map.rows), row), key: nameAt(tokensOf(map.columns), key) };
+  return say("moved", { layer: map.layer, head: chosenHead() === "mean" ? say("keyMean") : chosenHead(), ...pair, weight: number(weights[key]) });
 }
 
 // On a narrow screen this panel is far below the tensor that was tapped: a link leads to it.
@@ -77,6 +95,7 @@ function side() {
     step ? make("p", { class: "sentence", text: spoken([step.english, step.korean]) }) : null,
     isMap ? attention(map) : values(name, map),
     step?.file ? codeLink(step) : null,
+    isMap && map.stack === "encoder" && stacks().length > 1 ? readBy(map) : null,
     state.focus ? button(`← ${map?.name ?? ""}`, () => set({ focus: null }), { class: "quiet name" }) : null,
     keys(),
   ].filter(Boolean);
@@ -86,12 +105,22 @@ function side() {
 const breakable = (name) => name.split(/(?<=\.)/).flatMap((piece) => [piece, make("wbr")]);
 
 function keys() {
-  const pairs = [["← →", "keyToken"], ["↑ ↓", "keyLayer"], ["[ ]", "keyHead"], ["m", "keyMean"]];
+  const pairs = [
+    ["← →", "keyToken"], [", .", "keyKey"], ["↑ ↓", "keyLayer"], ["[ ]", "keyHead"], ["m", "keyMean"],
+  ];
   return make(
     "p",
     { class: "hint keys" },
-    ...pairs.map(([key, word]) => make("span", {}, make("kbd", { text: key }), ` ${say(word)}`))
+    ...pairs.map(([key, word]) => make("span", {}, make("kbd", { text: key }), ` ${say(word)}`)),
+    make("span", { class: "count", text: say("countFrom") }),
   );
+}
+
+// What the encoder makes of a word is what the decoder's cross-attention reads.
+function readBy(map) {
+  const [index, tokens] = [litRow(map), tokensOf(map.rows)];
+  const lead = () => openMap({ stack: "decoder", kind: "cross", layer: null, head: null, token: null, key: index });
+  return button(`${say("readBy", { token: nameAt(tokens, index) })} →`, lead, { class: "quiet", name: "readBy" });
 }
 
 const tokensStep = () => ({ english: say("tokensEnglish"), korean: say("tokensEnglish") });
@@ -119,13 +148,13 @@ function shape(name) {
 // The row under the cursor with its strongest keys; or, for a key by itself, the queries that look at it most.
 function attention(map) {
   const [row, column] = [litRow(), litColumn()];
-  const byColumn = column !== null && state.hover.column === null;
+  const byColumn = isKeyMeant(map);
   const weights = byColumn ? columnUnderCursor() : rowUnderCursor();
   if (!weights) return isLive() ? null : hint(say("noMapNumbers"));
   const [queries, keys] = [rowTokens(map.rows), tokensOf(map.columns)];
-  const [own, others] = byColumn ? [keys[column], queries] : [queries[row], keys];
+  const [own, index, others] = byColumn ? [keys, column, queries] : [queries, row, keys];
   const kind = byColumn ? "column" : "row";
-  const subject = make("bdi", { class: `token ${kind}`, text: tokenText(own) });
+  const subject = make("bdi", { class: `${kindsOf(own[index])} ${kind}`, text: nameAt(own, index) });
   const title = make("p", { class: "subject" }, subject, ` ${say(kind)}`);
   const best = strongest(weights, MOST_KEYS);
   const isListed = byColumn || column === null || best.some((one) => one.index === column);
@@ -134,19 +163,19 @@ function attention(map) {
   const list = make(
     "ol",
     { class: "keys-list" },
-    ...best.map(({ index, weight }) => keyRow(others[index], index, weight, top, !byColumn && index === column))
+    ...best.map(({ index, weight }) => keyRow(others, index, weight, top, !byColumn && index === column))
   );
   return make(
     "div",
     { class: "numbers", "data-exact": !byColumn && isExact() ? "yes" : "no" },
     title,
     list,
-    byColumn ? null : sum(map, weights, row, column ?? best[0]?.index),
+    byColumn ? null : sum(map, weights, row, litKey()),
     byColumn ? null : reads(map, row),
   );
 }
 
-function keyRow(token, index, weight, top, isLit) {
+function keyRow(tokens, index, weight, top, isLit) {
   const swatch = make("span", { class: "swatch" });
   swatch.style.backgroundColor = weightColour(weight, top);
   swatch.style.color = inkOn(weight, top);
@@ -154,7 +183,7 @@ function keyRow(token, index, weight, top, isLit) {
     "li",
     { class: isLit ? "lit" : null, "data-index": index },
     swatch,
-    make("bdi", { text: tokenText(token) }),
+    make("bdi", { class: kindsOf(tokens[index]).replace(/^token/, ""), text: nameAt(tokens, index) }),
     make("span", { class: "number", text: number(weight) }),
   );
 }
@@ -163,9 +192,9 @@ function keyRow(token, index, weight, top, isLit) {
 function sum(map, weights, row, column) {
   const exact = exactRow();
   const score = exact?.scores?.[column] ?? null;
-  if (chosenHead() === "mean" || column === undefined || (isLive() && score === null)) return null;
-  const query = make("bdi", { class: "of-q", text: tokenText(rowTokens(map.rows)[row]) });
-  const key = make("bdi", { class: "of-k", text: tokenText(tokensOf(map.columns)[column]) });
+  if (chosenHead() === "mean" || column === null || (isLive() && score === null)) return null;
+  const query = make("bdi", { class: "of-q", text: nameAt(rowTokens(map.rows), row) });
+  const key = make("bdi", { class: "of-k", text: nameAt(tokensOf(map.columns), column) });
   return make(
     "div",
     { class: "sum" },
@@ -200,9 +229,8 @@ function values(name, map) {
   if (stackOfTokens(name)) return ids(stackOfTokens(name));
   const found = isLive() && valuesAsked() ? liveValues(name) : keptValues(name, map);
   if (!found) return isLive() ? null : hint(say("valuesNeedModel"));
-  const { list, size, length, subject, head } = found;
+  const { list, first, size, length, subject, head } = found;
   const shown = list.map((value) => make("span", { text: number(value) }));
-  const more = size > list.length ? ` · ${say("others", { n: (size - list.length).toLocaleString("en") })}` : "";
   const whose = head !== null && chosenHead() === "mean" ? `, ${say("headNumber", { n: head })}` : "";
   const title = subject ? [`${say("numbers")} `, make("bdi", { class: "token row", text: subject }), whose] : [];
   return make(
@@ -210,47 +238,54 @@ function values(name, map) {
     { class: "numbers", "data-name": name, "data-token": found.token },
     make("p", { class: "subject" }, ...title),
     make("div", { class: "values" }, ...shown),
-    hint(`${say("length")} ${number(length)}${more}`),
+    size > MOST_VALUES ? pages(first, size) : null,
+    hint(`${say("length")} ${number(length)}`),
   );
+}
+
+// A long vector, some numbers at a time.
+function pages(first, size) {
+  const go = (to) => () => set({ first: to === 0 ? null : to });
+  const last = Math.min(first + MOST_VALUES, size) - 1;
+  return make("div", { class: "stepper pages" },
+    button("‹", go(Math.max(0, first - MOST_VALUES)), { "aria-label": say("back"), disabled: first === 0 }),
+    make("span", { class: "hint number", text: say("numbersOf", { from: first, to: last, n: size - 1 }) }),
+    button("›", go(first + MOST_VALUES), { "aria-label": say("forward"), disabled: last + 1 >= size }));
 }
 
 // The last ones that came, until those of the next token are here: no blinking under a moving pointer.
 function liveValues(name) {
   const { values: found } = state;
   if (!found || found.name !== name) return null;
-  const subject = found.token === null ? null : tokenText(rowTokens(found.line)[found.token]);
-  const { values: list, size, length, token, head } = found;
-  return { list, size, length, subject, token, head };
+  const subject = found.token === null ? null : nameAt(namesIn(name, found.line), found.token);
+  const { values: list, first, size, length, token, head } = found;
+  return { list, first, size, length, subject, token, head };
 }
+
+// A row of the decoder is named by the word it writes, a key by the word that is read.
+const namesIn = (name, line) => (chosenMap() && ofKey(name, chosenMap()) ? tokensOf(line) : rowTokens(line));
 
 function keptValues(name, map) {
   const found = map ? vectorOf(name, map) : null;
   if (!found) return null;
   const isPooled = name === "head.pooled";
-  const list = found.slice(0, MOST_VALUES);
-  const subject = isPooled ? null : tokenText(rowTokens(map.rows)[litRow()]);
+  const first = state.first !== null && state.first < found.length ? state.first : 0;
+  const list = found.slice(first, first + MOST_VALUES);
+  const { tokens, index } = ofKey(name, map)
+    ? { tokens: tokensOf(map.columns), index: state.vectors.key } : { tokens: rowTokens(map.rows), index: litRow() };
+  const subject = isPooled ? null : nameAt(tokens, index);
   const head = isPooled ? null : oneHead();
-  return { list, size: found.length, length: Math.hypot(...found), subject, token: litRow(), head };
+  return { list, first, size: found.length, length: Math.hypot(...found), subject, token: index, head };
 }
+
+const ofKey = (name, map) => ["k", "v"].some((part) => stepNamed(name)?.step === `${map.step}.${part}`);
 
 function vectorOf(name, map) {
   const { vectors, view } = state;
   if (name === "head.pooled") return view.answer?.pooled?.values ?? view.answer?.values ?? null;
   if (!vectors || vectors.name !== map.name) return null;
-  const step = stepNamed(name)?.step;
-  const cross = {
-    "cross.q": vectors.cross?.q,
-    "cross.mixed": vectors.cross?.mixed,
-    "cross.k": vectors.source?.k,
-    "cross.v": vectors.source?.v,
-  };
-  const own = {
-    "attn.q": vectors.q,
-    "attn.k": vectors.k,
-    "attn.v": vectors.v,
-    "attn.mixed": vectors.mixed,
-  };
-  return cross[step] ?? own[step] ?? null;
+  const part = ["q", "k", "v", "mixed"].find((one) => stepNamed(name)?.step === `${map.step}.${one}`);
+  return part ? vectors[part] : null;
 }
 
 function ids(stack) {
@@ -258,7 +293,7 @@ function ids(stack) {
   const index = Math.min(state.hover?.line === stack ? state.hover.index : (litRow() ?? 0), tokens.length - 1);
   const token = tokens[index];
   if (token?.id === undefined || token.id === null) return null;
-  const subject = make("bdi", { class: "token row", text: tokenText(token) });
+  const subject = make("bdi", { class: `${kindsOf(token)} row`, text: nameAt(tokens, index) });
   return make("div", { class: "numbers" }, make("p", { class: "subject" }, subject, ` ${say("id")} ${token.id}`));
 }
 

@@ -4,16 +4,16 @@
 import {
   chosenHead,
   chosenMap,
+  nameAt,
   rowTokens,
   stepIn,
   stepNamed,
   streamAround,
   tokensOf,
-  tokenText,
 } from "../state/choice.js";
 import { make, number, percent, refill } from "../drawing/dom.js";
 import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
-import { isLive } from "../state/load.js";
+import { isLive, isPair, pairShown } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
@@ -21,6 +21,10 @@ import { say } from "../words.js";
 export function showStrips(root) {
   const draw = () => refill(root, ...strips(root));
   on(["vectors", "head", "lang", "theme", "focus"], draw);
+  // Vectors of another pair than the one whose number is shown step back until its own are here.
+  on(["hover", "token", "key", "row", "map", "vectors"], () => state.vectors && root.classList.toggle(
+    "stale", !isPair(state.vectors, pairShown()),
+  ));
   new ResizeObserver(() => root.clientWidth !== root.drawnWidth && draw()).observe(root);
 }
 
@@ -32,16 +36,17 @@ function strips(root) {
     return isLive() ? [] : [make("p", { class: "hint", text: say("noVectors") })];
   }
   const width = Math.max(120, root.clientWidth - 2);
-  const row = tokenText(rowTokens(map.rows)[vectors.token]);
+  root.classList.toggle("stale", !isPair(vectors, pairShown()));
+  const [row, key] = [nameAt(rowTokens(map.rows), vectors.row), nameAt(tokensOf(map.columns), vectors.key)];
   const isMean = chosenHead() === "mean";
-  const lines = map.kind === "cross" ? crossLines(vectors, row) : selfLines(vectors, row);
+  const lines = linesOf(vectors, row, key);
   // q and k meet in the scores, v in what is mixed: each pair has one scale.
   const pairs = [["q", "k"], ["v", "mixed"]].map((pair) => lines.filter((line) => pair.includes(line.part)));
   return [
     isMean ? hint(say("ofOneHead", { n: vectors.head })) : null,
     ...pairs.flatMap((pair) => pairOnOneScale(pair, width, map)),
     feedForward(vectors, row, width),
-    stream(map, vectors.token),
+    stream(map, vectors.row),
   ].filter(Boolean);
 }
 
@@ -56,21 +61,10 @@ function pairOnOneScale(pair, width, map) {
   ];
 }
 
-function selfLines(vectors, token) {
-  return ["q", "k", "v", "mixed"].map((part) => ({ part, token, values: vectors[part] })).filter((line) => line.values);
-}
-
-function crossLines(vectors, token) {
-  const lines = [{ part: "q", token, values: vectors.cross?.q }];
-  if (vectors.source) {
-    const source = tokenText(tokensOf("encoder")[vectors.source.token]);
-    lines.push(
-      { part: "k", token: source, values: vectors.source.k },
-      { part: "v", token: source, values: vectors.source.v },
-    );
-  }
-  lines.push({ part: "mixed", token, values: vectors.cross?.mixed });
-  return lines.filter((line) => line.values);
+// Of the pair whose number is shown: q and what is mixed belong to the query, k and v to the key.
+function linesOf(vectors, query, key) {
+  const whose = { q: query, k: key, v: key, mixed: query };
+  return Object.entries(whose).map(([part, token]) => ({ part, token, values: vectors[part] }));
 }
 
 function strip({ part, token, values, top, width, name, note }) {
@@ -135,5 +129,5 @@ function stream(map, token) {
       make("span", { class: "number", text: number(value) }),
     );
   });
-  return make("div", { class: "stream" }, make("h4", { text: say("stream") }), ...rows);
+  return make("div", { class: "stream" }, make("h3", { text: say("stream") }), ...rows);
 }

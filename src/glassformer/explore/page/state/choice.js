@@ -1,8 +1,18 @@
 // What is chosen: the attention map on show, its row and column, and the names of tokens.
 
-import { state } from "./state.js";
+import { set, state } from "./state.js";
 
 export const stacks = () => Object.keys(state.model.stacks);
+
+// A model that writes a text for another text.
+export const isTranslation = () => stacks().length > 1 && Boolean(state.view?.lines.decoder?.writes);
+
+// Opens another map. The kept key belongs to the columns of the map before, and stays where these are the same.
+export function openMap(changes) {
+  const before = chosenMap()?.columns;
+  set({ focus: null, ...changes });
+  if (!("key" in changes) && chosenMap()?.columns !== before) set({ key: null });
+}
 
 // The map that stack, layer and kind point to; the nearest there is, when they point to none.
 export function chosenMap() {
@@ -22,10 +32,16 @@ function defaultStack() {
   return stacks().includes("decoder") ? "decoder" : stacks()[0];
 }
 
-// A layer in the middle: the first ones look at positions mostly, the last at little.
+// The layer of the head that tells most; in a stack that has none such, one in the middle.
 function defaultLayer(stack) {
-  return Math.floor(state.model.stacks[stack].num_layers / 2);
+  const best = state.view.maps.find((map) => map.name === state.view.telling.best?.name);
+  return best?.stack === stack ? best.layer : Math.floor(state.model.stacks[stack].num_layers / 2);
 }
+
+// What the server found of each head of a map: how much it tells, and the row and key to show for it.
+export const tellingOf = (map) => state.view.telling.maps[map.name];
+export const mostTelling = (map) => argmax(tellingOf(map).map((head) => head.score));
+export const argmax = (list) => list.indexOf(Math.max(...list));
 
 // The cross-attention that the ribbons show: of the chosen layer if it is a decoder's, else the last.
 export function crossMap() {
@@ -37,8 +53,9 @@ export function crossMap() {
 
 export function chosenHead() {
   const map = chosenMap();
-  const head = state.head ?? 0;
-  return head === "mean" || !map ? head : Math.min(head, map.heads - 1);
+  if (!map) return 0;
+  const head = state.head ?? mostTelling(map);
+  return head === "mean" ? head : Math.min(head, map.heads - 1);
 }
 
 export const lineOf = (name) => state.view.lines[name];
@@ -51,7 +68,33 @@ export function rowTokens(name) {
   return writes ? line.writes : line.tokens;
 }
 
+// As a person would write it. One that the vocabulary lacks also says what the model saw.
 export function tokenText(token) {
+  const { unknown_token: unknown } = state.model;
+  return token?.unknown && unknown && token.text !== unknown ? `${written(token)} → ${unknown}` : written(token);
+}
+
+// The kinds of a token as classes of its element.
+export const kindsOf = (token) => {
+  const isUnknown = token?.unknown || (token && token.text === state.model.unknown_token);
+  return ["token", token?.special && !isUnknown && "special", token?.joined && "joined", isUnknown && "unknown"]
+    .filter(Boolean).join(" ");
+};
+
+const repeated = new WeakMap();
+
+// The name of a token in its line: with its position, counted from 0, where the line has it more than once.
+export function nameAt(tokens, index) {
+  if (!repeated.has(tokens)) {
+    const counts = new Map();
+    for (const token of tokens) counts.set(tokenText(token), (counts.get(tokenText(token)) ?? 0) + 1);
+    repeated.set(tokens, counts);
+  }
+  const text = tokenText(tokens[index]);
+  return repeated.get(tokens).get(text) > 1 ? text + String(index).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]) : text;
+}
+
+function written(token) {
   if (!token) return "";
   if (token.label) return token.label; // the rest of a character, or what has no width
   if (token.text.trim() === "") return token.text.includes("\n") ? "↵" : "␣";
@@ -61,20 +104,35 @@ export function tokenText(token) {
 // The row of the chosen map under the cursor: the hovered token if it is a query there, else the kept one.
 export function litRow(map = chosenMap()) {
   if (!map) return null;
-  const count = tokensOf(map.rows).length;
+  const count = rowsShown(map);
   if (state.hover && state.hover.line === map.rows && state.hover.index < count) return state.hover.index;
-  return Math.min(state.token ?? defaultToken(map), count - 1);
+  return keptRow(map);
 }
 
-// The column under the cursor: a cell of a map gives both; a word of the other line is a key by itself.
+// The row without the pointer.
+export const keptRow = (map) => Math.min(state.token ?? defaultToken(map), rowsShown(map) - 1);
+
+// Rows of a map that are there: of a translation as many as words are written.
+export const rowsShown = (map) => (
+  map.rows === "decoder" && isTranslation() ? shownSteps() : tokensOf(map.rows).length
+);
+
+// The column under the cursor: a cell of a map gives both, a word of the other line is a key by itself; else the kept.
 export function litColumn(map = chosenMap()) {
-  if (!map || !state.hover) return null;
-  if (map.columns !== map.rows && state.hover.line === map.columns) return state.hover.index;
-  if (state.hover.line !== map.rows) return null;
-  return state.hover.column ?? null;
+  if (!map) return null;
+  const { hover, key } = state;
+  if (!hover) return key === null ? null : Math.min(key, tokensOf(map.columns).length - 1);
+  if (isKeyMeant(map)) return hover.index;
+  return hover.line === map.rows ? (hover.column ?? null) : null;
 }
 
+// Whether the cursor is on a key by itself, and asks who looks at it.
+export const isKeyMeant = (map) => map.columns !== map.rows && state.hover?.line === map.columns;
+
+// The row that tells most; in a map of other rows, one that the answer is near to.
 function defaultToken(map) {
+  const best = state.view.maps.find((one) => one.name === state.view.telling.best?.name);
+  if (best?.rows === map.rows) return tellingOf(best)[state.view.telling.best.head].row;
   const count = tokensOf(map.rows).length;
   if (map.rows === "decoder") {
     const last = rowTokens("decoder").findLastIndex((token) => !token.special);
@@ -115,8 +173,9 @@ function nameInFocus(map) {
 export function tokenIn(stack, weights = null) {
   const map = chosenMap();
   if (state.hover?.line === stack) return Math.min(state.hover.index, tokensOf(stack).length - 1);
+  if (map && map.rows !== stack && map.columns === stack && state.key !== null) return litColumn(map) ?? 0;
   if (!map || map.rows === stack) return map ? litRow(map) : 0;
-  if (map.columns === stack && weights) return weights.indexOf(Math.max(...weights));
+  if (map.columns === stack && weights) return argmax(weights);
   return defaultToken({ rows: stack });
 }
 

@@ -1,12 +1,18 @@
 // The answers inside an exported file, under the paths of the live ones. Only vectors are put together: the file holds
 // those of all heads and tokens as signed bytes (`export/export.py` says how).
 
+import { readMap, rowWeights } from "./slices.js";
+
+const MOST_KEYS = 6; // of a worked sum
+
 class Absent extends Error {
   name = "Absent";
 }
 
 export class Frozen {
   live = false;
+  /** @type {Uint8Array} */
+  bytes;
 
   constructor(index, data) {
     this.index = JSON.parse(index.textContent);
@@ -24,7 +30,9 @@ export class Frozen {
   async get(path) {
     this.bytes ??= await this.ready;
     const [place, query] = path.split("?");
-    return place.endsWith("/vectors") ? this.vectors(place, new URLSearchParams(query)) : this.whole(path);
+    const ways = { vectors: (given) => this.vectors(place, given), worked: (given) => this.worked(place, given) };
+    const way = ways[place.slice(place.lastIndexOf("/") + 1)];
+    return way ? way(Object.fromEntries(new URLSearchParams(query))) : this.whole(path);
   }
 
   whole(path) {
@@ -39,17 +47,35 @@ export class Frozen {
     return part;
   }
 
-  vectors(place, query) {
-    const { stack, layer, head, token, kind, source } = Object.fromEntries(query);
-    const path = (step) => `${place}?stack=${stack}&layer=${layer}&of=${step}`;
-    const of = (step, at = token) => this.vector(path(step), Number(head), Number(at));
-    if (kind === "cross") return { k: of("cross.k", source), v: of("cross.v", source) };
-    const hasCross = path("cross.q") in this.index.parts;
+  // `of("attn.q", 3)` is a vector of one head and token.
+  parts(place, { stack, layer, head }) {
+    const path = (step) => `${place.replace(/worked$/, "vectors")}?stack=${stack}&layer=${layer}&of=${step}`;
+    return { path, of: (step, token) => this.vector(path(step), Number(head), Number(token)) };
+  }
+
+  vectors(place, given) {
+    const { path, of } = this.parts(place, given);
+    const { site, row, key } = given;
     return {
-      q: of("attn.q"), k: of("attn.k"), v: of("attn.v"), mixed: of("attn.mixed"),
-      cross: hasCross ? { q: of("cross.q"), mixed: of("cross.mixed") } : null,
-      ffn: { hidden: of("ffn.hidden"), active: this.whole(path("ffn.active"))[Number(token)] },
+      q: of(`${site}.q`, row), k: of(`${site}.k`, key), v: of(`${site}.v`, key), mixed: of(`${site}.mixed`, row),
+      ffn: { hidden: of("ffn.hidden", row), active: this.whole(path("ffn.active"))[Number(row)] },
     };
+  }
+
+  // The sum without its scores, which are not inside: they are not guessed from rounded vectors.
+  worked(place, given) {
+    const { of } = this.parts(place, given);
+    const { site, name, head, row } = given;
+    const map = readMap(this.whole(`${place.replace(/worked$/, "map")}?name=${name}&head=${head}`));
+    const weights = rowWeights(map, Number(row));
+    const order = weights.map((_, key) => key).filter((key) => weights[key] > 0).sort((a, b) => weights[b] - weights[a]);
+    const chosen = order.slice(0, MOST_KEYS);
+    const keys = chosen.map((key) => ({
+      key, k: of(`${site}.k`, key), v: of(`${site}.v`, key), product: null, score: null, weight: weights[key],
+    }));
+    const rest = order.slice(MOST_KEYS).reduce((sum, key) => sum + weights[key], 0);
+    const others = order.length - chosen.length;
+    return { q: of(`${site}.q`, row), scale: null, keys, others, rest, mixed: of(`${site}.mixed`, row) };
   }
 
   vector(path, head, token) {

@@ -1,7 +1,9 @@
-// The keyboard: arrows move the token and the layer, brackets or shift and arrows the head, m averages the heads.
+// The keyboard: arrows move the token and the layer, brackets or shift and arrows the head, comma and full stop the key;
+// m averages the heads.
 
-import { chosenHead, chosenMap, litRow, shownSteps, stacks, tokensOf } from "./choice.js";
+import { chosenHead, chosenMap, litColumn, litRow, openMap, rowsShown, tokensOf } from "./choice.js";
 import { set, state } from "./state.js";
+import { litKey } from "./weights.js";
 
 export function listenToKeys() {
   document.addEventListener("keydown", (event) => {
@@ -29,7 +31,10 @@ function actionOf(event) {
     "shift ArrowRight": () => moveHead(1),
     "shift ArrowUp": () => moveHead(-1),
     "shift ArrowDown": () => moveHead(1),
-    m: () => set({ head: state.head === "mean" ? 0 : "mean" }),
+    ",": () => moveKey(-1),
+    ".": () => moveKey(1),
+    Escape: state.key === null || state.walk !== null ? null : () => set({ key: null }),
+    m: () => set({ head: state.head === "mean" ? null : "mean" }),
   }[name];
 }
 
@@ -37,15 +42,19 @@ const within = (value, count) => Math.max(0, Math.min(count - 1, value));
 
 function moveToken(by) {
   const map = chosenMap();
-  const isTarget = map.rows === "decoder" && stacks().includes("encoder");
-  const count = isTarget ? shownSteps() : tokensOf(map.rows).length;
-  const from = state.hover ? (litRow() ?? 0) : Math.min(litRow(), count - 1);
-  set({ hover: null, token: within(from + by, count) });
+  set({ hover: null, token: within(litRow(map) + by, rowsShown(map)) });
+}
+
+// The key beside the row: the first step goes to the one that is looked at most.
+function moveKey(by) {
+  const map = chosenMap();
+  const key = litColumn(map) === null ? litKey() : litColumn(map) + by;
+  set({ hover: null, key: within(key ?? 0, tokensOf(map.columns).length) });
 }
 
 function moveLayer(by) {
   const map = chosenMap();
-  set({ stack: map.stack, layer: within(map.layer + by, state.model.stacks[map.stack].num_layers) });
+  openMap({ focus: state.focus, stack: map.stack, layer: within(map.layer + by, state.model.stacks[map.stack].num_layers) });
 }
 
 function moveHead(by) {

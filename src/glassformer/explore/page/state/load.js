@@ -6,15 +6,17 @@ import {
   chosenMap,
   chosenName,
   crossMap,
-  litColumn,
+  keptRow,
   litRow,
+  mostTelling,
   stacks,
   stepNamed,
   tokenIn,
+  tokensOf,
 } from "./choice.js";
 import { readHeads, readMap } from "./slices.js";
-import { on, set, state } from "./state.js";
-import { rowUnderCursor } from "./weights.js";
+import { NO_INPUT, NO_PLACE, on, set, state } from "./state.js";
+import { litKey, rowUnderCursor } from "./weights.js";
 
 let source = null;
 let latest = 0;
@@ -23,12 +25,12 @@ export function connect(given) {
   source = given;
   on(["view", "stack", "layer", "kind"], loadHeads);
   on(["view", "stack", "layer", "kind", "head"], loadMaps);
-  const moves = ["view", "stack", "layer", "kind", "head", "token", "hover"];
+  const moves = ["view", "stack", "layer", "kind", "head", "token", "key", "step", "hover"];
   on(moves, follower(loadRow));
-  const followVectors = follower(loadVectors);
-  on(moves, followVectors);
-  on(["map", "row"], () => isOtherSource() && followVectors());
-  on([...moves, "focus", "row"], follower(loadValues));
+  on([...moves, "map", "row"], follower(loadVectors));
+  on([...moves, "focus", "first", "map", "row"], follower(loadValues));
+  on(moves, follower(loadWorked));
+  on(moves, follower(loadLens));
   on(["view", "rollout", "stack"], loadRollout);
 }
 
@@ -38,30 +40,31 @@ export const read = (path) => source.get(path);
 
 // The input as the server wants it, from what the address holds.
 export function inputOfState() {
-  const { text, target, continued, example, csv, channel, image } = state;
-  const more = channel === null ? {} : { channel };
-  if (image !== null) return { image };
-  if (csv !== null) return { csv, ...more };
-  if (example !== null) return { example, ...more };
-  if (text === null) return null;
-  if (target !== null) return { text, target };
-  return continued === null ? { text } : { text, continued };
+  const { text, target, continued, example, csv, channel, image, without } = state;
+  const given = () => {
+    const more = channel === null ? {} : { channel };
+    if (image !== null) return { image };
+    if (csv !== null) return { csv, ...more };
+    if (example !== null) return { example, ...more };
+    if (text === null) return null;
+    if (target !== null) return { text, target };
+    return continued === null ? { text } : { text, continued };
+  };
+  return given() && (without === null ? given() : { ...given(), without });
 }
 
-// Sets the address to an input of the server's kind, forgetting what belonged to the one before.
-export function chooseInput(input) {
-  const none = { text: null, target: null, continued: null, example: null, csv: null, channel: null, image: null };
-  set({ ...none, ...input, hover: null, token: null, step: null });
-}
+// Runs the model on another input. What is shown, and the address with it, stays until the answer is here.
+export const showInput = (input) => openInput(input, { ...NO_PLACE, hover: null });
 
-export async function openInput(input) {
+export async function openInput(input, moved = {}) {
   const mine = ++latest;
   set({ busy: true, error: null });
   try {
     const view = await source.open(input);
-    const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled"];
+    const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled", "lens", "worked"];
     const unknown = Object.fromEntries(loaded.map((key) => [key, null]));
-    if (mine === latest) set({ ...unknown, view, busy: false });
+    const asked = isLive() ? { ...NO_INPUT, ...view.input } : {};
+    if (mine === latest) set({ ...unknown, ...asked, ...moved, view, busy: false });
   } catch (error) {
     if (mine === latest) set({ busy: false, error: error.message });
   }
@@ -130,32 +133,55 @@ async function loadRow() {
   if (isStill()) set({ row: found && { name: map.name, head, row, ...found } });
 }
 
+// The pair whose number is shown: q belongs to its query, k and v to its key. An exported file may lack the weights
+// that say which key is meant.
+export function pairShown() {
+  const { map, row } = cursor();
+  const key = map ? (litKey() ?? (isLive() ? null : Math.min(row, tokensOf(map.columns).length - 1))) : null;
+  return key === null ? null : { name: map.name, head: oneHead(), row, key };
+}
+
+export const isPair = (one, other) => Boolean(one && other)
+  && ["name", "head", "row", "key"].every((part) => one[part] === other[part]);
+
+// An answer for another pair is dropped, and the pair that is shown by then is asked for: whatever moved it calls again.
 async function loadVectors() {
-  const { view, map, head, row, isStill } = cursor();
+  const [{ view }, asked] = [state, state.view && pairShown()];
+  if (!asked || isPair(asked, state.vectors)) return;
+  const { row, key } = asked;
+  const found = await attempt(`view/${view.id}/vectors?${placeOf(chosenMap(), { row, key })}`);
+  if (state.view === view && isPair(asked, pairShown())) set({ vectors: found && { ...asked, ...found } });
+}
+
+// One head of one attention, as the server and an exported file know it.
+const placeOf = (map, more) => new URLSearchParams({
+  stack: map.stack, layer: map.layer, site: map.step, name: map.name, head: oneHead(), ...more,
+});
+
+// The sum of the kept row: it does not follow the pointer.
+async function loadWorked() {
+  const [{ view }, map] = [state, state.view && chosenMap()];
   if (!map) return;
-  const one = oneHead();
-  const place = `stack=${map.stack}&layer=${map.layer}&head=${one}`;
-  const found = await attempt(`view/${view.id}/vectors?${place}&token=${row}`);
-  const source_of = map.kind === "cross" && found ? await loadSource(
-    `view/${view.id}/vectors?${place}&kind=cross`,
-  ) : null;
-  if (isStill()) set({ vectors: found && { name: map.name, token: row, head: one, ...found, source: source_of } });
+  const asked = { name: map.name, head: oneHead(), row: keptRow(map), key: 0 };
+  if (isPair(asked, state.worked)) return;
+  const found = await attempt(`view/${view.id}/worked?${placeOf(map, { row: asked.row })}`);
+  const now = state.view === view && { name: chosenMap().name, head: oneHead(), row: keptRow(chosenMap()), key: 0 };
+  if (isPair(asked, now)) set({ worked: found && { ...asked, ...found } });
 }
 
-async function loadSource(path) {
-  const token = sourceToken();
-  const found = await attempt(`${path}&source=${token}`);
-  return found && { token, ...found };
-}
+const LENS = 32; // tokens that the server reads at a time
 
-// Cross-attention's keys and values belong to a source token: the one under the cursor, or the most attended.
-function sourceToken() {
-  const weights = rowUnderCursor() ?? [0];
-  return litColumn() ?? weights.indexOf(Math.max(...weights));
+async function loadLens() {
+  const { view } = state;
+  if (!view || !state.model.lens) return;
+  const stack = stacks().at(-1);
+  const map = chosenMap();
+  const token = map?.rows === stack ? keptRow(map) : 0;
+  const first = LENS * Math.floor(token / LENS);
+  if (state.lens?.id === view.id && state.lens.first === first) return;
+  const found = await attempt(`view/${view.id}/lens?first=${first}`);
+  if (state.view === view) set({ lens: found && { id: view.id, ...found } });
 }
-
-// The vectors may have come before the weights that say which token is attended most.
-const isOtherSource = () => Boolean(state.vectors?.source) && state.vectors.source.token !== sourceToken();
 
 // What to ask of the tensor in focus: its name, and the token and head under the cursor. Null where the page has the
 // numbers already, or the exported file holds none.
@@ -165,22 +191,26 @@ export function valuesAsked() {
   if (!step) return null;
   const along = step.axes.slice(0, -1).findIndex((axis) => ["T", "N", "S"].includes(axis));
   const line = ["cross.k", "cross.v"].includes(step.step) ? "encoder" : (step.stack ?? stacks().at(-1));
-  const token = along < 0 ? null : Math.min(tokenIn(line, rowUnderCursor()), step.shape[along] - 1);
+  const isOfKey = map && [`${map.step}.k`, `${map.step}.v`].includes(step.step);
+  const index = isOfKey ? (litKey() ?? 0) : tokenIn(line, rowUnderCursor());
+  const token = along < 0 ? null : Math.min(index, step.shape[along] - 1);
   const head = step.axes[1] === "H" || step.axes[1] === "G" ? oneHead() : null;
-  return { name, line, token, head };
+  const first = state.first !== null && state.first < step.shape.at(-1) ? state.first : 0;
+  return { name, line, token, head, first };
 }
 
-// Vectors have no average: where all heads are averaged, they are the first one's.
-export const oneHead = () => (chosenHead() === "mean" ? 0 : chosenHead());
+// Vectors have no average: where all heads are averaged, they are those of the one that tells most.
+export const oneHead = () => (chosenHead() === "mean" ? mostTelling(chosenMap()) : chosenHead());
 
 async function loadValues() {
   const [asked, { view }] = [state.view && valuesAsked(), state];
   if (!asked) return set({ values: null });
-  const { name, token, head } = asked;
-  const choices = { name, ...(token === null ? {} : { token }), ...(head === null ? {} : { head }) };
+  const { name, token, head, first } = asked;
+  /** @type {Record<string, any>} */
+  const choices = { name, first, ...(token === null ? {} : { token }), ...(head === null ? {} : { head }) };
   const found = await attempt(`view/${view.id}/values?${new URLSearchParams(choices)}`);
   const now = state.view === view && valuesAsked();
-  if (!now || now.name !== name || now.token !== token || now.head !== head) return undefined;
+  if (!now || now.name !== name || now.token !== token || now.head !== head || now.first !== first) return undefined;
   return set({ values: found && { ...asked, ...found } });
 }
 

@@ -39,13 +39,13 @@ async function ask(path, options = {}) {
   try {
     response = await fetch(`api/${path}`, options);
   } catch {
-    throw new Error("The server does not answer. Is `glassformer explore` still running?");
+    throw new Error("the server does not answer: is glassformer explore still running?");
   }
   const type = response.headers.get("Content-Type") ?? "";
   if (response.ok && type.startsWith("application/octet-stream")) return response.arrayBuffer();
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) {
-    const error = new Error(answer.error ?? `The server answered ${response.status}.`);
+    const error = new Error(answer.error ?? `the server answered ${response.status}`);
     throw Object.assign(error, { status: response.status });
   }
   return answer;

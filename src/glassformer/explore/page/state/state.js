@@ -11,21 +11,35 @@ const whole_list = {
 const head = { read: (value) => (value === "mean" ? value : whole.read(value)), write: String };
 const oneOf = (...choices) => ({ read: (value) => (choices.includes(value) ? value : null), write: String });
 
+const names = { read: (value) => (value ? value.split(",") : null), write: (value) => value.join(",") };
+
+// What the model is asked: together these are the input as the server takes it.
+export const NO_INPUT = {
+  text: null, target: null, continued: null, example: null, csv: null, channel: null, image: null, without: null,
+};
+// What of a view is chosen by its tokens, and means nothing in another input.
+export const NO_PLACE = { token: null, key: null, step: null, first: null };
+
 const ADDRESS = {
-  text, target: text, continued: whole_list, example: whole, csv: text, channel: whole,
-  stack: oneOf("encoder", "decoder"), layer: whole, kind: oneOf("self", "cross"), head, token: whole, step: whole,
-  focus: text, rollout: oneOf("on"), temperature: real, top_k: whole, top_p: real, seed: whole,
-  lang: oneOf("en", "ko"), theme: oneOf("light", "dark"),
+  text, target: text, continued: whole_list, example: whole, csv: text, channel: whole, without: names,
+  stack: oneOf("encoder", "decoder"), layer: whole, kind: oneOf("self", "cross"), head, token: whole, key: whole,
+  step: whole, focus: text, first: whole, rollout: oneOf("on"), temperature: real, top_k: whole, top_p: real,
+  seed: whole, walk: whole, lang: oneOf("en", "ko"), theme: oneOf("light", "dark"),
 };
 const LONGEST = 8000; // characters of a text or table in an address; a longer one is not part of the link
+const MOMENT = 1000; // milliseconds within which changes of the same kind are one entry of the browser's history
 
+/** @type {Record<string, any>} */
 export const state = {
   ...Object.fromEntries(Object.keys(ADDRESS).map((key) => [key, null])),
   image: null, // a picture of the user's own: too large for an address
   model: null, view: null, busy: false, error: null,
+  failure: null, // of the page itself, in words
+  before: null, // what was shown when the walk began
   playing: false, // a translation that grows by itself
   hover: null, // {line, index, column}: the token under the pointer, and the key beside it where there is one
   map: null, crossMap: null, heads: null, row: null, vectors: null, next: null, rolled: null,
+  lens: null, worked: null,
   values: null, // of the tensor in focus, for the token under the cursor
 };
 
@@ -48,11 +62,35 @@ export function set(changes) {
   if (before === 0 && changed.size > 0) queueMicrotask(tell);
 }
 
+// The same for what an address says: it becomes no new entry of the history.
+export function adopt(changes) {
+  set(changes);
+  isAdopting = changed.size > 0;
+}
+
+let isAdopting = false;
+
+// A listener that fails does not keep the others from hearing.
 function tell() {
-  const now = changed;
+  const [now, isQuiet] = [changed, isAdopting];
   changed = new Set();
-  if ([...now].some((key) => key in ADDRESS)) writeAddress();
-  for (const { keys, act } of listeners) if (keys.some((key) => now.has(key))) act(now);
+  isAdopting = false;
+  const written = [...now].filter((key) => key in ADDRESS || key === "image" || key === "before");
+  if (written.length > 0) writeAddress(written, isQuiet);
+  for (const { keys, act } of listeners) if (keys.some((key) => now.has(key))) attempt(act, now);
+}
+
+function attempt(act, now) {
+  try {
+    act(now)?.catch?.(fail);
+  } catch (error) {
+    fail(error);
+  }
+}
+
+export function fail(error) {
+  console.error(error);
+  set({ failure: error?.message ?? String(error) });
 }
 
 // Small values are compared by what they hold, so that moving inside one cell of a map tells nobody anything.
@@ -64,6 +102,7 @@ function same(a, b) {
   return a.line === b.line && a.index === b.index && a.column === b.column;
 }
 
+// Only what is named: the rest is null.
 export function readAddress(fragment = location.hash) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const values = {};
@@ -92,9 +131,29 @@ export function fragment(without = []) {
   return parts.toString();
 }
 
-function writeAddress() {
-  const parts = fragment();
-  if (`#${parts}` !== location.hash) history.replaceState(null, "", `#${parts}`);
+let last = { keys: "", time: 0 };
+
+// What a person chose is a new entry of the history, so that Back takes it back. A slider that moves and a translation
+// that plays stay in theirs; so does what is no place: language and theme.
+function writeAddress(keys, isQuiet) {
+  const [kind, time] = [keys.sort().join(), Date.now()];
+  const isSame = kind === last.keys && time - last.time < MOMENT;
+  const isPlace = keys.some((key) => !["lang", "theme", "before"].includes(key));
+  const isNew = isPlace && !isQuiet && !isSame && !state.playing;
+  last = isQuiet ? { keys: "", time: 0 } : { keys: kind, time };
+  const [way, parts] = [isNew ? "pushState" : "replaceState", fragment()];
+  try {
+    history[way](beside(), "", `#${parts}`);
+  } catch {
+    history[way](null, "", `#${parts}`); // the browser keeps no input as large as this
+  }
+}
+
+// What is too large for an address is kept beside it, so that reload and Back find it.
+function beside() {
+  const large = Object.keys(NO_INPUT).filter((key) => state[key] !== null && (key === "image" || isTooLong(state[key])));
+  const kept = large.map((key) => [key, state[key]]);
+  return state.before === null ? Object.fromEntries(kept) : { ...Object.fromEntries(kept), before: state.before };
 }
 
 // The language and the theme are remembered between visits, where the browser lets us.

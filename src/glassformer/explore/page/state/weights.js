@@ -1,7 +1,7 @@
 // The weights that light the tokens: of the row under the cursor at once from the painted map, then from a live server
 // exactly.
 
-import { chosenHead, chosenMap, litColumn, litRow, tokensOf } from "./choice.js";
+import { argmax, chosenHead, chosenMap, litColumn, litRow, tokensOf } from "./choice.js";
 import { columnWeights, rowWeights } from "./slices.js";
 import { state } from "./state.js";
 
@@ -15,6 +15,12 @@ export function rowUnderCursor() {
   const exact = exactRow();
   if (exact) return exact.weights;
   return isOf(state.map, map, head) && row < state.map.rows ? rowWeights(state.map, row) : null;
+}
+
+// The key whose number is shown for the row: under the cursor, kept, or the one with the largest weight.
+export function litKey() {
+  const weights = rowUnderCursor();
+  return litColumn() ?? (weights ? argmax(weights) : null);
 }
 
 // The row as the server computed it, with its scores: null until it has come, and in an exported file.

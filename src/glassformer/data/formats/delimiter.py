@@ -1,0 +1,99 @@
+"""What stands between the cells of a table: a comma, a semicolon, a tab or a pipe, found in its first rows."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from glassformer.errors import InputError
+
+Delimiter = Literal["comma", "semicolon", "tab", "pipe"]
+DELIMITERS: tuple[Delimiter, ...] = ("comma", "semicolon", "tab", "pipe")
+SIGNS: dict[str, str] = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+ALIKE = 0.8  # share of the rows that have the same number of cells, where the delimiter is the right one
+LONGEST_CELL = 2**31 - 1  # what the csv module can be told to accept; by itself it stops at 128 KB
+EXCEL_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # with which a file tells Excel its delimiter
+DECIMAL_COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][-+]?\d+)?")
+DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
+
+
+def rows_of(
+    lines: Sequence[str], sign: str, *, quoted: bool = True, skips_spaces: bool = False, cut: bool = False
+) -> list[list[str]]:
+    """The cells of these lines, if they are written so, and no rows if not. The last row may be `cut` off."""
+    if not quoted:
+        return [line.rstrip("\r\n").split(sign) for line in lines]
+    csv.field_size_limit(LONGEST_CELL)
+    rows = []
+    try:
+        for row in csv.reader(lines, delimiter=sign, skipinitialspace=skips_spaces, strict=True):
+            rows.append(row)
+    except csv.Error as error:
+        return rows if cut and "unexpected end" in str(error) else []
+    return rows
+
+
+def find_delimiter(
+    lines: Sequence[str],
+    usual: Delimiter,
+    name: str,
+    *,
+    candidates: Sequence[Delimiter] = DELIMITERS,
+    cut: bool = False,
+) -> Delimiter:
+    """The one that cuts the lines into rows with as many cells as the first has; the usual one where none does."""
+    found = [delimiter for delimiter in candidates if cuts_alike(lines, SIGNS[delimiter], cut=cut)]
+    if "comma" in found and "semicolon" in found and has_decimal_commas(rows_of(lines, ";", cut=cut)):
+        return "semicolon"
+    if usual in found or not found:
+        return usual
+    if len(found) > 1:
+        first, second = found[:2]
+        raise InputError(
+            f"{name}: its cells may be separated by {first}s or by {second}s. Say which with --delimiter {first} or "
+            f"--delimiter {second}"
+        )
+    return found[0]
+
+
+def cuts_alike(lines: Sequence[str], sign: str, *, cut: bool) -> bool:
+    """Whether nearly all rows have as many cells as the first, and more than one."""
+    for quoted in (sign != "\t", sign == "\t"):
+        rows = rows_of(lines, sign, quoted=quoted, cut=cut)
+        widths = [len(row) for row in rows if any(cell.strip() for cell in row)]
+        if widths and widths[0] > 1 and Counter(widths)[widths[0]] >= ALIKE * len(widths):
+            return True
+    return False
+
+
+def has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether numbers are written as 1,5: some are, and none has a decimal point."""
+    cells = [cell.strip() for row in rows for cell in row]
+    with_comma = [
+        cell for cell in cells if "," in cell and not any(sign.isalpha() and sign not in "eE" for sign in cell)
+    ]
+    is_so = bool(with_comma) and all(map(DECIMAL_COMMA.fullmatch, with_comma))
+    return is_so and not any(map(DECIMAL_POINT.fullmatch, cells))
+
+
+def are_quoted(lines: Sequence[str], sign: str, *, cut: bool = False) -> bool:
+    """Whether cells between tabs may stand in quotes, as Excel and R write them; other programs have no quoting.
+
+    It takes a sign of it: a quote doubled inside quotes, every name in quotes, or a cell over several lines; and no
+    cell with a quote in it may stand without quotes.
+    """
+    if not any('"' in line for line in lines):
+        return False
+    plain = [row for row in rows_of(lines, sign, quoted=False) if any(row)]
+    if len({len(row) for row in plain}) > 1:
+        widths = {len(row) for row in rows_of(lines, sign, cut=cut) if row}
+        return len(widths) == 1 and widths != {1}
+    cells = [cell for row in plain for cell in row if '"' in cell]
+    if not all(map(is_in_quotes, cells)):
+        return False
+    return all(map(is_in_quotes, plain[0])) or any('""' in cell[1:-1] for cell in cells)
+
+
+def is_in_quotes(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")

@@ -1,0 +1,189 @@
+"""The encoding of a text file: from its first bytes, or from --encoding.
+
+UTF-8, UTF-16 with a byte order mark, CP949 (which includes EUC-KR) and CP1252 are found. Bytes that are not UTF-8 are
+read as one of the last two only if they make sense in it and not in the other. Everything else is refused.
+"""
+
+import codecs
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from glassformer.errors import InputError
+
+MARKS = {  # byte order marks; the longer first, for one begins with the other
+    b"\xff\xfe\0\0": ("utf-32", "UTF-32"),
+    b"\0\0\xfe\xff": ("utf-32", "UTF-32"),
+    b"\xef\xbb\xbf": ("utf-8", "UTF-8"),
+    b"\xff\xfe": ("utf-16", "UTF-16"),
+    b"\xfe\xff": ("utf-16", "UTF-16"),
+}
+ZEROS = 0.1  # share of zero bytes above which a file is no text, or UTF-16 without its mark
+ESCAPES = re.compile(rb"\x1b\$[@B)]")  # by which ISO-2022 goes over to Japanese or Korean, all in ASCII
+SETTLE = "Name its encoding, such as --encoding cp949 (Korean) or --encoding cp1252 (Western European)"
+KOREAN = 4  # Hangul syllables that tell CP949 at least; fewer may be an accident
+
+# What Western European texts are written with in CP1252. The letters of Czech, Polish, Turkish or Icelandic texts are
+# not among them: there other encodings give other letters to the same bytes.
+LETTERS = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüŒœ"
+JOINS = "’–—…·"  # signs that may stand between two letters
+SIGNS = JOINS + "‘“”„‚‹›«»•€£¥§°©®™´¿¡ªº¹²³½¼¾×†‡‰µ\xa0"
+OUTSIDE = re.compile(rf"[^\x00-\x7f{LETTERS}{re.escape(SIGNS)}]")
+CROWD = re.compile(r"[^\x00-\x7f]{4,}")
+INSIDE_A_WORD = re.compile(
+    rf"(?<=[A-Za-z{LETTERS}])[{re.escape(''.join(set(SIGNS) - set(JOINS)))}](?=[A-Za-z{LETTERS}])"
+)
+BESIDE_A_LETTER = re.compile(rf"[°§©®™ªº¹²³½¼¾×µ£¥•†‡‰][{LETTERS}]|[{LETTERS}][°§©®ªº¹²³½¼¾×µ£¥¿¡]")
+WITHOUT_ASCII = re.compile(rf"(?<![A-Za-z{LETTERS}])[{LETTERS}]{{2,}}(?![A-Za-z{LETTERS}])")
+WESTERN = re.compile(
+    rf"(?<=[A-Za-z])[{LETTERS}]|[{LETTERS}](?=[A-Za-z])|"
+    r"(?<=[A-Za-z])’(?=[A-Za-z])|“(?=[A-Za-z])|€(?=\d)|(?<=\d)[ \xa0]?€"
+)
+BEHIND_A_WORD = re.compile(rf"[A-Za-z{LETTERS}]{{3}}[¹²³]|[A-Za-z][¿¡]")
+ODD = (OUTSIDE, CROWD, INSIDE_A_WORD, BESIDE_A_LETTER, BEHIND_A_WORD, WITHOUT_ASCII)
+HUNGARIAN = ("õûÕÛ", "öüÖÜ", "áíóúÁÍÓÚ")  # some of each: no Western language has these together
+TOLERATED = 0.005  # share of the characters outside ASCII that may be odd: a long text has a slip or two
+FOREIGN_WORD, FOREIGN_SIGN = re.compile(r"\w*[^\W\x00-\x7f]\w*"), re.compile(r"\S*[^\x00-\x7f]\S*")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A codec by Python's name and by people's; where it was found by what makes sense, with a word for people."""
+
+    codec: str
+    name: str
+    word: str = ""
+    asked: bool = False  # by --encoding
+
+    def __str__(self) -> str:
+        if self.asked:
+            return f"{self.name} (--encoding)"
+        return f"{self.name} (by which it has {self.word!r}; --encoding for another)" if self.word else self.name
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a line ends with the byte of a newline and nowhere else."""
+        return "\n".encode(self.codec) == b"\n"
+
+
+UTF8 = Encoding("utf-8", "UTF-8")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text is written: its encoding, and whether its lines end in a carriage return alone, as on old Macs."""
+
+    encoding: Encoding = UTF8
+    returns: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.encoding}{', old Mac line ends' if self.returns else ''}"
+
+
+def find_text_format(head: bytes, name: str, *, whole: bool, asked: str | None = None) -> TextFormat:
+    """How a file that begins with `head`, which is the `whole` of it or not, is written."""
+    encoding = find_encoding(head, name, whole=whole, asked=asked)
+    text = decoded(head, encoding)
+    return TextFormat(encoding, returns="\r" in text and "\n" not in text)
+
+
+def decoded(head: bytes, encoding: Encoding) -> str:
+    """The beginning of a file as text, without its byte order mark; what is wrong in it is told where it is read."""
+    return head.decode(encoding.codec, "ignore").removeprefix("\ufeff")
+
+
+def find_encoding(head: bytes, name: str, *, whole: bool, asked: str | None = None) -> Encoding:
+    """The encoding of a file that begins with `head`, which is the `whole` of it or not."""
+    marked = next((Encoding(*known) for mark, known in MARKS.items() if head.startswith(mark)), None)
+    if asked is not None:
+        return asked_encoding(asked, marked, name)
+    if marked is not None:
+        return marked
+    if head.count(0) > ZEROS * len(head):
+        raise InputError(
+            f"{name} has zero bytes, so it is no text, or UTF-16 without a byte order mark. If it is text, say "
+            "--encoding utf-16-le or --encoding utf-16-be"
+        )
+    if ESCAPES.search(head):
+        raise InputError(f"{name} has the escapes of ISO-2022. Say --encoding iso2022_jp or --encoding iso2022_kr")
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
+    except UnicodeDecodeError as error:
+        return guess_encoding(head, name, whole, error)
+    return UTF8
+
+
+def asked_encoding(asked: str, marked: Encoding | None, name: str) -> Encoding:
+    try:
+        codec = codecs.lookup(asked)
+        "a".encode(codec.name)
+    except LookupError:
+        raise InputError(
+            f"--encoding {asked}: there is no such text encoding. Known are utf-8, utf-16, cp949, euc-kr, cp1252, "
+            "latin-1, shift_jis, gbk, big5 and the others of Python"
+        ) from None
+    if marked is not None and not codec.name.startswith(marked.codec):
+        raise InputError(f"{name} begins with the byte order mark of {marked.name}: leave --encoding {asked} out")
+    return Encoding("utf-8" if codec.name == "utf-8-sig" else codec.name, asked, asked=True)
+
+
+def guess_encoding(head: bytes, name: str, whole: bool, error: UnicodeDecodeError) -> Encoding:
+    """CP949 or CP1252, if just one of them makes sense."""
+    line, byte = head.count(b"\n", 0, error.start) + 1, head[error.start]
+    broken = head.decode("utf-8", "replace")
+    bad = broken.count("\ufffd")
+    good = outside_ascii(broken) - bad
+    if good >= 3 * bad:
+        raise InputError(
+            f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8, and {good:,} other characters are. Repair the line, "
+            "or name the encoding of the file with --encoding"
+        )
+    found = []
+    for codec, makes_sense in (("cp949", is_korean), ("cp1252", is_western)):
+        try:
+            text = codecs.getincrementaldecoder(codec)().decode(head, final=whole)
+        except UnicodeDecodeError:
+            continue
+        if makes_sense(text):
+            word = FOREIGN_WORD.search(text) or FOREIGN_SIGN.search(text)
+            found.append(Encoding(codec, codec.upper(), word[0][:20] if word else ""))
+    if len(found) != 1:
+        raise InputError(
+            f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8, and no other encoding is certain. {SETTLE}"
+        )
+    return found[0]
+
+
+def is_korean(text: str) -> bool:
+    """Nearly all letters are Hangul, and nearly all syllables those that KS X 1001 has: the common ones."""
+    letters = Counter({sign: count for sign, count in Counter(text).items() if not sign.isascii() and sign.isalpha()})
+    syllables = Counter({sign: count for sign, count in letters.items() if "가" <= sign <= "힣"})
+    common = sum(count for sign, count in syllables.items() if is_common(sign))
+    single = sum(count for sign, count in letters.items() if "ㄱ" <= sign <= "ㆎ")  # as in ㅋㅋ and ㅠㅠ
+    total, count = letters.total(), syllables.total()
+    return count >= KOREAN and count + single >= 0.9 * total and count >= 0.6 * total and common >= 0.9 * count
+
+
+def is_western(text: str) -> bool:
+    """Letters with accents stand among plain ones, and signs where signs stand."""
+    if not WESTERN.search(text):
+        return False
+    if all(set(some) & set(text) for some in HUNGARIAN):
+        return False
+    odd = sum(len(pattern.findall(text)) for pattern in ODD)
+    return odd <= TOLERATED * outside_ascii(text)
+
+
+def outside_ascii(text: str) -> int:
+    return len(text) - len(text.encode("ascii", "ignore"))
+
+
+def is_common(syllable: str) -> bool:
+    """Whether KS X 1001 has it: CP949 added the others at bytes that were free."""
+    return min(syllable.encode("cp949")) >= 0xA1
+
+
+def wrong_byte(name: str, line: int, error: UnicodeDecodeError, encoding: Encoding) -> InputError:
+    """A byte that the encoding does not have, behind the part of the file that it was found in."""
+    what = f"{name}, line {line}: byte 0x{error.object[error.start]:02x} is not {encoding.name}"
+    return InputError(f"{what}. {'Name another encoding' if encoding.asked else SETTLE}, or repair the line")

@@ -1,0 +1,94 @@
+"""A JSON list of objects, read one object after another: the file may be larger than memory."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from glassformer.errors import InputError
+
+LONGEST = 1 << 26  # characters of one object: a file without its last bracket is not read to the end
+NEAR = 12  # characters before the end of what was read, within which an error may be a value that is only half there
+DECODER = json.JSONDecoder()
+
+
+def is_list(head: str) -> bool:
+    """Whether a file that begins so holds a list."""
+    return head.lstrip().startswith("[")
+
+
+class Text:
+    """Blocks of text, joined as they are needed. `at` is the place up to which it has been read, on `line`."""
+
+    def __init__(self, blocks: Iterator[str]) -> None:
+        self.blocks, self.buffer, self.at, self.line = blocks, "", 0, 1
+
+    def go_to(self, at: int) -> None:
+        self.line += self.buffer.count("\n", self.at, at)
+        self.at = at
+
+    def more(self) -> bool:
+        """Forgets what has been read and takes in as much again as is left, so that no object is decoded often."""
+        self.buffer, self.at = self.buffer[self.at :], 0
+        wanted = max(1, len(self.buffer))
+        before = len(self.buffer)
+        for block in self.blocks:
+            self.buffer += block
+            if len(self.buffer) - before >= wanted:
+                break
+        return len(self.buffer) > before
+
+    def next_sign(self) -> str:
+        """The next character that is neither blank nor a comma, where it then stands; nothing at the end."""
+        while True:
+            rest = self.at
+            while rest < len(self.buffer) and self.buffer[rest] in " \t\r\n,":
+                rest += 1
+            self.go_to(rest)
+            if rest < len(self.buffer):
+                return self.buffer[rest]
+            if not self.more():
+                return ""
+
+
+def objects_in_list(blocks: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, Any], str]]:
+    """Each object of the list: the line on which it begins, its values, and its text."""
+    text = Text(blocks)
+    text.next_sign()
+    text.at += 1  # the bracket by which the list was known
+    while (sign := text.next_sign()) != "]":
+        if not sign:
+            raise InputError(f"{name} ends inside its list: expected a ] at the end. Is the file whole?")
+        value, end = decode(text, name)
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{name}, line {text.line}: {text.buffer[text.at : end][:60]!r} is not an object. Expected a list of "
+                'objects, as in [{"text": "...", "label": "..."}]'
+            )
+        yield text.line, value, text.buffer[text.at : end]
+        text.go_to(end)
+    text.at += 1
+    if text.next_sign():
+        raise InputError(f"{name}, line {text.line}: something follows the list. Expected one list of objects")
+
+
+def decode(text: Text, name: str) -> tuple[Any, int]:
+    """The value that begins here, and the place behind it."""
+    while True:
+        try:
+            return DECODER.raw_decode(text.buffer, text.at)
+        except RecursionError:
+            raise InputError(f"{name}, line {text.line}: brackets inside brackets, too deep to be read") from None
+        except ValueError as error:
+            if not isinstance(error, json.JSONDecodeError):  # such as a number of thousands of digits
+                raise InputError(f"{name}, line {text.line} cannot be read ({error})") from None
+            half = error.msg.startswith("Unterminated string") or error.pos > len(text.buffer) - NEAR
+            if half and len(text.buffer) - text.at > LONGEST:
+                raise InputError(
+                    f"{name}, line {text.line}: an object of more than {LONGEST:,} characters. Is a quote or a bracket "
+                    "missing?"
+                ) from None
+            if not half or not text.more():
+                line = text.line + text.buffer.count("\n", text.at, error.pos)
+                raise InputError(
+                    f"{name}, line {line} is not JSON ({error.msg}): {text.buffer[max(0, error.pos - 30) :][:60]!r}"
+                ) from None

@@ -1,0 +1,212 @@
+"""How a table is written: its encoding, its delimiter, its quotes and its header, found once in its beginning.
+
+What a flag says settles it (`TableOptions`); what was found is carried to whoever reads the table (`TableFormat`), and
+told in one line.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.data.formats.delimiter import (
+    DELIMITERS,
+    EXCEL_LINE,
+    SIGNS,
+    Delimiter,
+    are_quoted,
+    find_delimiter,
+    has_decimal_commas,
+    rows_of,
+)
+from glassformer.data.formats.encoding import TextFormat, decoded, find_text_format
+from glassformer.data.formats.header import FEW, Header, are_known, find_header, known_name
+from glassformer.data.formats.json_list import is_list
+from glassformer.errors import InputError
+
+Kind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
+LOOKED_AT = 500  # rows by which a table is judged
+WEB_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
+TOLD = 3  # files, and ways to write one, that are told by name
+SHOWN = 60  # characters of a row in a sentence
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What flags say about how a table is written; None where the file decides."""
+
+    header: bool | None = None
+    delimiter: Delimiter | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a reader expects of a table: columns by name, a header or none where nothing speaks for either."""
+
+    columns: tuple[str, ...] = ()  # names that would stand in a header
+    header: bool = True
+    delimiters: tuple[Delimiter, ...] = DELIMITERS
+    numbers: bool = False  # in its cells
+    kind: str | None = None  # of a file whose name does not tell it
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How a table is written, and the cells of its first row."""
+
+    kind: str
+    text: TextFormat | None = None  # of a file of text
+    delimiter: Delimiter | None = None  # of cells between delimiters
+    usual: bool = True  # whether that delimiter is the usual one for the ending of the name
+    quoted: bool = True
+    skips_spaces: bool = False  # behind a delimiter
+    tells_excel: bool = False  # a first line that says the delimiter
+    is_list: bool = False  # of objects, in JSON
+    header: Header | None = None  # None where each row names its cells
+    asked: bool = False  # by --header or --no-header
+    first: tuple[str, ...] = ()
+    decimal_comma: bool = False
+    ends_open: bool = False  # with a delimiter behind the last cell of every row
+    sheet: str = ""
+
+    @property
+    def has_header(self) -> bool:
+        return self.header is not None and self.header.is_there
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns: from the header, or their numbers."""
+        cells = [cell.strip() for cell in self.first]
+        if not self.has_header:
+            return [str(number) for number in range(1, len(cells) + 1)]
+        while cells and not cells[-1]:
+            cells.pop()
+        return cells
+
+    @property
+    def is_worth_telling(self) -> bool:
+        """Whether something was decided that a person who did not ask should hear of."""
+        doubtful = self.header is not None and not self.asked and (self.header.unusual or not self.header.certain)
+        return doubtful or not self.usual or bool(self.text and self.text.encoding.word)
+
+    def __str__(self) -> str:
+        parts = [str(self.text)] if self.text else []
+        if self.kind == "jsonl":
+            parts.append("a JSON list" if self.is_list else "a JSON object per line")
+        elif self.delimiter is not None:
+            in_quotes = ", with quotes" if self.quoted and self.delimiter == "tab" else ""
+            parts.append(f"separated by {self.delimiter}s{in_quotes}")
+        elif self.kind == "parquet":
+            parts.append("Parquet")
+        else:
+            parts.append(f"Excel{self.sheet}")
+        if self.decimal_comma:
+            parts.append("decimal commas")
+        if self.header is not None:
+            parts.append(self.about_header())
+        return ", ".join(parts)
+
+    def about_header(self) -> str:
+        row = " | ".join(cell.strip() for cell in self.first).rstrip(" |")
+        row = repr(row if len(row) <= SHOWN else f"{row[: SHOWN - 3]}...")
+        if self.asked:
+            return f"header {row} (--header)" if self.has_header else "no header (--no-header)"
+        assert self.header is not None
+        if self.has_header:
+            return f"header {row}{'; --no-header if it is an example' if self.header.unusual else ''}"
+        return f"no header: the first row is {row}; --header if it names the columns"
+
+
+def describe_together(forms: Mapping[str, str]) -> str:
+    """How each of several files is written, those alike told together."""
+    alike: dict[str, list[str]] = {}
+    for name, form in forms.items():
+        alike.setdefault(form, []).append(name)
+    if len(forms) == 1:
+        return next(iter(alike))
+    several = (
+        names if len(names) <= TOLD else [*names[:TOLD], f"{len(names) - TOLD:,} more"] for names in alike.values()
+    )
+    told = [f"{', '.join(names)}: {form}" for names, form in zip(several, alike, strict=True)]
+    return "; ".join(told if len(told) <= TOLD else [*told[:TOLD], f"{len(told) - TOLD:,} other ways to write"])
+
+
+def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: TableOptions, reads: Reads) -> TableFormat:
+    """How a table of text that begins with `head` is written."""
+    text = find_text_format(head, name, whole=whole, asked=options.encoding)
+    start = decoded(head, text.encoding)
+    if WEB_PAGE.match(start):
+        raise InputError(f"{name} is a web page, not a table. Download the file itself")
+    if kind == "jsonl":
+        return TableFormat(kind, text, is_list=is_list(start))
+    lines, cut = complete_lines(start, text, whole=whole)
+    told = EXCEL_LINE.fullmatch(lines[0]) if lines else None
+    lines = lines[1:] if told else lines
+    usual: Delimiter = "comma" if kind == "csv" else "tab"
+    if options.delimiter is not None:
+        delimiter = options.delimiter
+    elif told and told[1] in SIGNS.values():
+        delimiter = next(known for known in DELIMITERS if SIGNS[known] == told[1])
+    else:
+        delimiter = find_delimiter(lines, usual, name, candidates=reads.delimiters, cut=cut)
+        if lines and delimiter == usual and SIGNS[usual] not in lines[0] and not is_known(lines[0], reads):
+            # A title may stand above the table: then the lines below say what it is separated by.
+            delimiter = find_delimiter(lines[1:], usual, name, candidates=reads.delimiters, cut=cut)
+    sign = SIGNS[delimiter]
+    quoted = delimiter != "tab" or are_quoted(lines, sign, cut=cut)
+    rows = rows_of(lines, sign, quoted=quoted, cut=cut) or rows_of(lines, sign, quoted=False)
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
+    skips_spaces = quoted and bool(rows) and len(rows[0]) > 1 and all(cell.startswith(" ") for cell in rows[0][1:])
+    if skips_spaces:
+        rows = [row for row in rows_of(lines, sign, skips_spaces=True, cut=cut) if any(cell.strip() for cell in row)]
+    header, asked = header_of(rows, options, reads, name)
+    return TableFormat(
+        kind,
+        text,
+        delimiter,
+        usual=delimiter == usual,
+        quoted=quoted,
+        skips_spaces=skips_spaces,
+        tells_excel=told is not None,
+        header=header,
+        asked=asked,
+        first=tuple(rows[0]) if rows else (),
+        decimal_comma=reads.numbers and delimiter != "comma" and has_decimal_commas(rows),
+        ends_open=bool(rows) and all(len(row) > 1 and not row[-1] for row in rows),
+    )
+
+
+def is_known(line: str, reads: Reads) -> bool:
+    """Whether a line is the name of a single column."""
+    return line.strip().strip('"') in reads.columns or known_name(line.strip().strip('"')) is not None
+
+
+def header_of(rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads, name: str) -> tuple[Header, bool]:
+    """Whether the first row is a header, and whether a flag said so."""
+    if options.header is not None:
+        return Header(options.header), True
+    if not rows:
+        return Header(reads.header), False
+    header = find_header(rows, columns=reads.columns, usual=reads.header)
+    title = next(filter(None, (cell.strip() for cell in rows[0])))
+    if not header.certain and is_title(rows):
+        raise InputError(f"{name}, line 1: {title[:SHOWN]!r} stands above the header. Delete the lines above it")
+    return header, False
+
+
+def is_title(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row is a title or a comment: it has one cell and the others more, or names come after it."""
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[: 1 + FEW]]
+    alone = len(filled) > FEW and filled[0] == 1 and min(filled[1:]) > 1
+    return alone or (len(rows) > 1 and are_known(rows[1]))
+
+
+def complete_lines(start: str, text: TextFormat, *, whole: bool) -> tuple[list[str], bool]:
+    """The lines that a table is judged by, with their ends, and whether there are more. One that is cut off is not
+    among them."""
+    lines = start.replace("\r\n", "\n").split("\r" if text.returns else "\n")
+    if len(lines) > 1 and (not whole or not lines[-1]):
+        lines.pop()
+    return [f"{line}\n" for line in lines[:LOOKED_AT]], not whole or len(lines) > LOOKED_AT

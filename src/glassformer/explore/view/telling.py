@@ -1,0 +1,78 @@
+"""The ranking of heads for one view, and what silenced heads change in the others: from a few rows of each map."""
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.explore.view.bounds import check_time
+from glassformer.explore.view.seen import Seen
+from glassformer.explore.view.slices import Layer
+from glassformer.inspect.looks.telling import Telling, rank_heads
+
+PARTS, PART = 8, 8  # a long map is judged by so many stretches of so many rows
+
+
+def telling_of(seen: Seen, maps: list[dict[str, Any]], lines: dict[str, Any], meant: list[int]) -> dict[str, Any]:
+    """For every map its heads, and the map and head that the page opens on."""
+    ranked = {entry["name"]: heads_of(seen.layers[entry["name"]], entry, lines, meant) for entry in maps}
+    kind = "cross" if any(entry["kind"] == "cross" for entry in maps) else "self"
+    first = [entry["name"] for entry in maps if entry["kind"] == kind]
+    places = [(name, head) for name in first for head in range(len(ranked[name]))]
+    best = max(places, key=lambda place: ranked[place[0]][place[1]].score, default=None)
+    return {
+        "best": None if best is None else {"name": best[0], "head": best[1]},
+        "maps": {name: [rounded(head) for head in heads] for name, heads in ranked.items()},
+    }
+
+
+def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: list[int]) -> list[Telling]:
+    queries, keys = lines[entry["rows"]], lines[entry["columns"]]["tokens"]
+    is_self = entry["kind"] == "self"
+    named = queries["writes"] if not is_self and queries["writes"] else queries["tokens"]
+    plain = [at for at, token in enumerate(named) if not token["special"] or at in meant] or [0]
+    sinks = torch.tensor([bool(token["special"]) for token in keys])
+    if entry["stack"] == "decoder" and is_self and len(keys) > 1:
+        sinks[0] = True
+    weights, rows = some_rows(layer)
+    kept = [at for at, row in enumerate(rows) if row in set(plain)] or list(range(len(rows)))
+    return rank_heads(weights[:, kept], [rows[at] for at in kept], sinks, meant=meant, is_self=is_self)
+
+
+def some_rows(layer: Layer) -> tuple[Tensor, list[int]]:
+    """Weights (H, R, S) of all rows, or of stretches of a long map, its last row among them; and their numbers."""
+    count = layer.size[0]
+    starts = [0] if count <= PARTS * PART else [round(i * (count - PART) / (PARTS - 1)) for i in range(PARTS)]
+    size = count if len(starts) == 1 else PART
+    parts, rows = [], list[int]()
+    for start in starts:
+        check_time()
+        parts.append(layer.weights(slice(start, start + size), None))  # (H, size, S)
+        rows += range(start, start + size)
+    return torch.cat(parts, dim=1), rows
+
+
+def rounded(head: Telling) -> dict[str, Any]:
+    return {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(head).items()}
+
+
+def meant_rows(answer: dict[str, Any], lines: dict[str, Any], prefix: int) -> list[int]:
+    """The rows that the answer is read from: blanks, class tokens, the last row of a decoder by itself."""
+    if answer["kind"] == "masks":
+        return [mask["position"] for mask in answer["masks"]]
+    if prefix:
+        return list(range(prefix))
+    return [len(lines["decoder"]["tokens"]) - 1] if answer["kind"] == "next" and "encoder" not in lines else []
+
+
+def changes_of(seen: Seen, before: Seen) -> dict[str, list[float]] | None:
+    """By how much each head of each map looks elsewhere than before: half the sum of all differences, from 0 to 1,
+    the mean over rows. None where the lines differ, as those of another translation do."""
+    if any(layer.size != before.layers[name].size for name, layer in seen.layers.items()):
+        return None
+    found = {}
+    for name, layer in seen.layers.items():
+        now, then = some_rows(layer)[0], some_rows(before.layers[name])[0]  # (H, R, S)
+        found[name] = [round(float(x), 4) for x in (now - then).abs().sum(dim=-1).mean(dim=-1) / 2]
+    return found

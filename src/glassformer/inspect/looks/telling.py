@@ -1,0 +1,68 @@
+"""Which heads are worth a look: those that are neither even nor always on the same token.
+
+A row tells something where it is far from two things: from looking at everything it may see alike, and from looking
+where the head looks anyway. Both distances are Kullback-Leibler divergences; the smaller counts, as a share of the
+largest there could be. Weight on sinks (special tokens, and the first one of a decoder: Xiao et al., 2024) tells
+nothing, and the rest is counted by its share.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+SMALL = 1e-12
+
+
+@dataclass(frozen=True)
+class Telling:
+    """One head: how much it tells, from 0 to 1, and the row and key to show for it."""
+
+    score: float
+    row: int
+    key: int
+    weight: float  # of the row for the key
+    offset: int | None  # where most rows look, counted from themselves; None between two lines of tokens
+    share: float  # of the rows that look there
+
+
+def row_scores(weights: Tensor, sinks: Tensor) -> Tensor:
+    """How much each row of each head tells: (H, R), from weights (H, R, S) and which keys are sinks (S)."""
+    kept = weights.masked_fill(sinks, 0.0)  # (H, R, S)
+    share = kept.sum(dim=-1)  # (H, R)
+    rows = kept / share.clamp(min=SMALL)[..., None]  # (H, R, S)
+    visible = (weights > 0) & ~sinks  # (H, R, S)
+    count = visible.sum(dim=-1)  # (H, R)
+    usual = rows.mean(dim=1, keepdim=True) * visible  # (H, R, S): where the head looks anyway
+    usual = usual / usual.sum(dim=-1, keepdim=True).clamp(min=SMALL)
+    from_usual = (rows * (rows.clamp(min=SMALL) / usual.clamp(min=SMALL)).log()).sum(dim=-1)  # (H, R)
+    from_even = (rows * (rows.clamp(min=SMALL) * count[..., None]).log()).sum(dim=-1)  # (H, R)
+    far = torch.minimum(from_usual, from_even) / count.clamp(min=2).log()  # (H, R)
+    return (share * far.clamp(0.0, 1.0)).where(count > 1, 0.0)
+
+
+def rank_heads(
+    weights: Tensor, rows: Sequence[int], sinks: Tensor, *, meant: Sequence[int] = (), is_self: bool = True
+) -> list[Telling]:
+    """Every head of one layer, in order. `rows` are the numbers of the given rows; `meant` are those that the answer
+    is read from, where there are such: a blank, a class token."""
+    scores = row_scores(weights, sinks)  # (H, R)
+    own = [at for at, row in enumerate(rows) if row in set(meant)] or list(range(len(rows)))
+    found = []
+    for head, each in enumerate(scores):
+        at = max(own, key=lambda row: float(each[row]))
+        shown = weights[head, at].masked_fill(sinks, 0.0)  # (S)
+        key = int((shown if float(shown.sum()) > 0 else weights[head, at]).argmax())
+        offset, share = usual_offset(weights[head], rows) if is_self else (None, 0.0)
+        score, weight = float(each[own].mean()), float(weights[head, at, key])
+        found.append(Telling(score, rows[at], key, weight, offset, share))
+    return found
+
+
+def usual_offset(weights: Tensor, rows: Sequence[int]) -> tuple[int, float]:
+    """Where most rows (R, S) look, counted from themselves, and how many do."""
+    offsets = weights.argmax(dim=-1) - torch.tensor(rows, device=weights.device)  # (R)
+    values, counts = offsets.unique(return_counts=True)
+    most = int(counts.argmax())
+    return int(values[most]), float(counts[most]) / len(rows)

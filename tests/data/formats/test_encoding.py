@@ -1,0 +1,80 @@
+"""Encodings are found where they are certain, and refused where another language would be read as signs."""
+
+import pytest
+from helpers.shared import shared
+
+from glassformer.data.formats.encoding import find_encoding
+from glassformer.errors import InputError
+
+# "All human beings are born free and equal in dignity and rights ...": the languages of the world.
+GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren. „Größe“ – müde…"
+FRENCH = "Tous les êtres humains naissent libres et égaux en dignité. À l’été, où ça ? Cœur naïf."
+SPANISH = "Todos los seres humanos nacen libres e iguales en dignidad y derechos. ¿Qué? ¡Sí, mañana! 3ª"
+PORTUGUESE = "Todos os seres humanos nascem livres e iguais em dignidade e em direitos. AÇÕES, ações, não é"
+SWEDISH = "Alla människor är födda fria och lika i värde och rättigheter. Å, ön."
+ENGLISH = "It’s the “best” film – really… don’t miss it for €5"
+KOREAN = "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. ㅋㅋ"
+RUSSIAN = "Все люди рождаются свободными и равными в своем достоинстве и правах."
+GREEK = "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια."
+POLISH = "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw."
+CZECH = "Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv."
+HUNGARIAN = "Minden emberi lény szabadon születik és egyenlő méltósága és joga van, idő, gyűlés."
+TURKISH = "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar."
+ICELANDIC = "Hver maður er borinn frjáls og jafn öðrum að virðingu og réttindum."
+CHINESE = "人人生而自由,在尊严和权利上一律平等。"
+TRADITIONAL = "人人生而自由,在尊嚴和權利上一律平等。"
+JAPANESE = "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。"
+
+
+@pytest.mark.parametrize("text", [GERMAN, FRENCH, SPANISH, PORTUGUESE, SWEDISH, ENGLISH])
+def test_western_europe(text: str) -> None:
+    found = find_encoding(text.encode("cp1252"), "a.txt", whole=True)
+    assert (found.codec, text.encode("cp1252").decode(found.codec)) == ("cp1252", text)
+    assert f"by which it has {found.word!r}" in str(found)
+    assert found.word in text
+    assert find_encoding(text.encode(), "a.txt", whole=True).name == "UTF-8"
+
+
+@pytest.mark.parametrize("codec", ["cp949", "euc-kr"])
+def test_korea(codec: str) -> None:
+    found = find_encoding(KOREAN.encode(codec), "a.txt", whole=True)
+    assert KOREAN.encode(codec).decode(found.codec) == KOREAN
+    assert find_encoding(KOREAN.encode(codec)[:-1], "a.txt", whole=False).codec == "cp949", "cut inside a character"
+
+
+@pytest.mark.parametrize(
+    ("text", "codecs"),
+    [
+        (RUSSIAN, ["cp1251", "koi8-r", "cp866", "iso8859-5"]),
+        (GREEK, ["cp1253", "iso8859-7"]),
+        (POLISH, ["cp1250", "iso8859-2"]),
+        (CZECH, ["cp1250", "iso8859-2"]),
+        (HUNGARIAN, ["cp1250"]),
+        (TURKISH, ["cp1254"]),
+        (ICELANDIC, ["cp1252"]),  # its letters are others in Turkey
+        (CHINESE, ["gbk"]),
+        (TRADITIONAL, ["big5"]),
+        (JAPANESE, ["shift_jis", "euc-jp", "iso2022_jp"]),
+        ("café, schön, naïf", ["mac_roman", "cp850"]),
+        (KOREAN, ["johab"]),
+        ("둘", ["cp949"]),  # too little to be certain of
+    ],
+)
+def test_what_is_not_certain_is_refused(text: str, codecs: list[str]) -> None:
+    for codec in codecs:
+        content = text.encode(codec)
+        with pytest.raises(InputError, match="--encoding"):
+            find_encoding(content, "a.txt", whole=True)
+        named = find_encoding(content, "a.txt", whole=True, asked=codec)
+        assert content.decode(named.codec) == text
+
+
+def test_a_late_wrong_byte_is_told_where_it_is_read() -> None:
+    """What the beginning decides may be wrong further on: then the line is named, and nothing is replaced."""
+    assert find_encoding("가나다 abc".encode()[:-7], "a.txt", whole=False).name == "UTF-8"
+
+
+def test_real_texts() -> None:
+    for language in ("de", "fr"):
+        text = shared(f"multi30k/val.{language}").read_text(encoding="utf-8")
+        assert find_encoding(text.encode("cp1252", "ignore"), language, whole=True).codec == "cp1252"
