@@ -1,7 +1,10 @@
 """Texts as calls of a model: encoded, checked, as its arguments, in batches of similar length."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +21,29 @@ BATCH = 32  # texts to generate for at a time, at most: each needs a cache and l
 CHUNK = 256  # texts to tokenise at a time: they are padded to the longest
 Given = TypeVar("Given")
 Answered = TypeVar("Answered")
+
+
+_notes: ContextVar[Counter[str] | None] = ContextVar("notes", default=None)
+
+
+def tell(count: int, texts: int, what: str) -> None:
+    """Says of how many texts something is true, or keeps it for whoever adds it up."""
+    kept = _notes.get()
+    if kept is not None:
+        kept[what] += count
+        return
+    of = f"{count:,} of {texts:,} texts are" if texts > 1 else "the text is"
+    print(f"{of} {what}", file=sys.stderr)
+
+
+@contextmanager
+def keeping_notes(kept: Counter[str]) -> Iterator[None]:
+    """Adds up what is told of texts, where a caller says it once for many calls."""
+    token = _notes.set(kept)
+    try:
+        yield
+    finally:
+        _notes.reset(token)
 
 
 @dataclass(frozen=True)
@@ -39,8 +65,7 @@ class Limit:
 
     def tell(self, cut: int, texts: int) -> None:
         if cut and self.aloud:
-            of = f"{cut:,} of {texts:,} texts are" if texts > 1 else "the text is"
-            print(f"{of} longer than {self.tokens:,} tokens: only those were read", file=sys.stderr)
+            tell(cut, texts, f"longer than {self.tokens:,} tokens: only those were read")
 
 
 NO_LIMIT = Limit()
@@ -57,11 +82,8 @@ def tell_beyond(model: Transformer, lengths: Sequence[int]) -> None:
     reads = model.config.encoder or model.config.last_stack
     long = sum(length > reads.max_len for length in lengths)
     if long and reads.positions == "rotary":
-        of = f"{long:,} of {len(lengths):,} texts are" if len(lengths) > 1 else "the text is"
-        print(
-            f"{of} longer than the {reads.max_len:,} tokens that the model is made for: answers may be worse",
-            file=sys.stderr,
-        )
+        made_for = f"the {reads.max_len:,} tokens that the model is made for"
+        tell(long, len(lengths), f"longer than {made_for}: answers may be worse")
 
 
 def check_batch(texts: Sequence[object]) -> None:
@@ -77,9 +99,10 @@ def in_batches(
     batch_tokens: int,
     batch_size: int | None,
     limit: Limit = NO_LIMIT,
+    seen: Callable[[Encoded, Sequence[Given], int], object] = lambda encoded, some, start: None,
 ) -> list[Answered]:
     """The answer to each text, in the order of the texts: `encode` turns texts into ids, cut where a length is given,
-    and `run` a batch into answers.
+    and `run` a batch into answers. `seen` is called with each part of the texts as it is encoded, before any is cut.
 
     Only ids and answers are held for all texts; everything else is of one batch.
     """
@@ -90,6 +113,7 @@ def in_batches(
     for start in range(0, len(texts), CHUNK):
         some = texts[start : start + CHUNK]
         encoded = encode(some, None)
+        seen(encoded, some, start)
         long = [i for i, length in enumerate(encoded.attention_mask.sum(dim=1).tolist()) if limit.exceeded(length)]
         if long:
             limit.check(int(encoded.attention_mask[long[0]].sum()), f"text {start + long[0]}")

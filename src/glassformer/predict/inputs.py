@@ -101,7 +101,7 @@ def stream_inputs(
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
     elif task == "series" and (is_table(file) or has_tabs(file, memory)):
-        yield from series_in(file, memory, tell)
+        yield from (values for _, values in series_in(file, memory, tell))
     elif text_columns or (task != "series" and (is_table(file) or has_columns(file, memory, task))):
         for row, given in rows_in(file, text_columns, task, memory, tell=tell):
             if task not in ("lm", "images"):
@@ -110,14 +110,19 @@ def stream_inputs(
             yield given
     else:
         for number, text in lines_of(file, options.encoding):
-            place = f"{file}, line {number}"
-            reads_one = task == "translate" or rules.texts == 1
-            if reads_one and "\t" in text and ".tsv" in file.suffixes:
-                raise InputError(
-                    f"{place} has a tab, and this model reads one text: {text!r:.60}. Give the texts alone, or a table "
-                    "whose first line names its columns, with --text-columns"
-                )
-            yield as_input(task, text, place, rules)
+            yield as_line(task, text, file, number, rules)
+
+
+def as_line(task: str, text: str, file: Path, number: int, rules: TextRules) -> Any:
+    """A line of a file as what a model of this task reads."""
+    place = f"{file}, line {number}"
+    reads_one = task == "translate" or rules.texts == 1
+    if reads_one and "\t" in text and ".tsv" in file.suffixes:
+        raise InputError(
+            f"{place} has a tab, and this model reads one text: {text!r:.60}. Give the texts alone, or a table whose "
+            "first line names its columns, with --text-columns"
+        )
+    return as_input(task, text, place, rules)
 
 
 def is_table(file: Path) -> bool:
@@ -136,6 +141,11 @@ def has_columns(file: Path, memory: Memory, task: str) -> bool:
 def has_tabs(file: Path, memory: Memory) -> bool:
     """Whether the lines of a file by name with tabs are cut by them."""
     return kind_of(file) == "tsv" and len(table_format(file, memory.options, reads_tabs(memory)).first) > 1
+
+
+def reads_of(file: Path, columns: tuple[str, ...], memory: Memory) -> Reads:
+    """What is expected of a table of texts."""
+    return reads_tabs(memory) if kind_of(file) == "tsv" else reads_texts(columns or memory.columns or None)
 
 
 def reads_tabs(memory: Memory) -> Reads:
@@ -194,8 +204,7 @@ def rows_in(
 ) -> Iterator[tuple[Row, Any]]:
     """The rows of a table, each with what the model reads of it: a cell, or for a model that judges pairs the two. With
     `nulls`, a cell may be None."""
-    reads = reads_texts(columns or memory.columns or None)
-    rows = stream_rows(file, memory.options, reads_tabs(memory) if kind_of(file) == "tsv" else reads)
+    rows = stream_rows(file, memory.options, reads_of(file, columns, memory))
     names: tuple[str, ...] = ()
     for row in rows:
         if not names:
@@ -215,6 +224,8 @@ def rows_in(
         if task == "images" and cells[0] is not None:
             cells = [path_from(file, cells[0])]
         yield row, cells[0] if len(cells) == 1 else tuple(cells)
+    if rows.skipped.count:
+        tell(f"{file}: {rows.skipped.count:,} blank rows were skipped")
 
 
 def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
@@ -245,8 +256,8 @@ def path_from(table: Path, cell: str) -> str:
     return str(beside) if beside.is_file() or not Path(cell.strip()).is_file() else cell.strip()
 
 
-def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterator[list[float]]:
-    """The values of each row of a table, without its label where a header tells which cell that is."""
+def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterator[tuple[Row, list[float]]]:
+    """The rows of a table, each with its values, without its label where a header tells which cell that is."""
     reads = Reads((memory.label_column,), header=False, numbers=True)
     form = table_format(file, memory.options, reads)
     tell_form(file, form, tell)
@@ -260,7 +271,8 @@ def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterat
                 if number is None:
                     raise not_a_number(str(cell), f"{file}, line {line}")
                 values.append(number)
-        yield values
+        columns = names or [str(place) for place in range(1, len(cells) + 1)]
+        yield Row(line, dict(zip(columns, cells, strict=False))), values
 
 
 def tell_form(file: Path, form: TableFormat, tell: Callable[[str], None], more: str = "") -> None:

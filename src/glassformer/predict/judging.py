@@ -3,7 +3,7 @@
 Each is two functions: `encode` turns texts into ids, `run` turns a batch into answers. `calls.py` calls them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from glassformer.checkpoints.labels import class_names
 from glassformer.core.heads import LanguageHead
@@ -61,10 +61,12 @@ def classify(
     texts: Sequence[str | tuple[str, str]],
     *,
     limit: Limit = NO_LIMIT,
+    seen: Callable[[Encoded, Sequence[str | tuple[str, str]], int], object] = lambda encoded, some, start: None,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Label | Labels]:
-    """The class of each text, or of each pair of texts; or its classes, where several may apply at once."""
+    """The class of each text, or of each pair of texts; or its classes, where several may apply at once. `seen` is as
+    in `in_batches`."""
     odd = next((i for i, text in enumerate(texts) if isinstance(text, str) != isinstance(texts[0], str)), None)
     if odd is not None:
         raise InputError(
@@ -79,7 +81,7 @@ def classify(
     def run(batch: Batch) -> list[Label | Labels]:
         return as_labels(model, model(**batch.arguments).logits.float().cpu())
 
-    return in_batches(model, texts, encode, run, batch_tokens, batch_size, limit)
+    return in_batches(model, texts, encode, run, batch_tokens, batch_size, limit, seen)
 
 
 def label_tokens(

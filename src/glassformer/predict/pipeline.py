@@ -29,7 +29,7 @@ from glassformer.predict.prepare import Preparer, ability_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
 from glassformer.predict.texts import TextPreparer
 from glassformer.predict.work import work_of
-from glassformer.text import Tokenizer
+from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Tally, Unknown
 
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
@@ -115,13 +115,20 @@ class Pipeline:
         unknown: list[Unknown] = []
         if isinstance(self.preparer, TextPreparer):
             check_texts(inputs, self.task, self.rules)
-            unknown = self.preparer.unknown(inputs)
+            if self.task == "classify":  # often many short texts: cut into tokens once, not once more for this
+                options["seen"] = lambda *some: unknown.extend(self.unknown_in(*some))
+            else:
+                unknown = self.preparer.unknown(inputs)
         ability = ABILITIES[self.task]
         if "truncate" in ability.takes:
             options["limit"] = limit_of(self.model, self.rules, truncate=options.pop("truncate", False))
         with self.choice.running(work_of(self.task, self.model, inputs, options)) as (model, engine):
             options |= {**self.settled, **({"engine": engine} if ability.writes else {})}
             return ability.runs(model, self.beside, inputs, **options), unknown
+
+    def unknown_in(self, encoded: Encoded, some: Sequence[Any], start: int) -> list[Unknown]:
+        assert isinstance(self.preparer, TextPreparer)
+        return self.preparer.unknown_in(encoded, some, start)
 
     @property
     def rules(self) -> TextRules:

@@ -118,6 +118,14 @@ class TextPreparer:
         check_mostly_known(self.tokenizer, found, [f"text {number}" for number in range(len(inputs))])
         return found
 
+    def unknown_in(self, encoded: Encoded, inputs: Sequence[str | tuple[str, str]], start: int) -> list[Unknown]:
+        """The same of inputs that are encoded already; `start` is the number of the first."""
+        first = [given if isinstance(given, str) else given[0] for given in inputs]
+        second = [given[1] for given in inputs if not isinstance(given, str)]
+        found = unknown_of(self.tokenizer, encoded, first, second or None)
+        check_mostly_known(self.tokenizer, found, [f"text {number}" for number in range(start, start + len(inputs))])
+        return found
+
     def check_choices(self, target: str | None, continued: Sequence[int] | None) -> None:
         if self.ability not in ("lm", "translate"):
             for name, given in (("a continuation", continued), ("a target", target)):

@@ -56,19 +56,22 @@ def unknown_of(
     tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str], pairs: Sequence[str] | None = None
 ) -> list[Unknown]:
     """The same of texts that are encoded. An unknown token that somebody wrote as such, "[UNK]", is known."""
-    unknown = tokenizer.unknown_id
-    written = None if unknown is None else tokenizer.backend.id_to_token(unknown)
-    found = []
-    for row, parts in enumerate(encoded.sequence_ids.tolist()):
-        ids, places = encoded.input_ids[row].tolist(), encoded.offsets[row].tolist()
+    unknown, special = tokenizer.unknown_id, tokenizer.backend.num_special_tokens_to_add(pairs is not None)
+    if unknown is None:
+        return [Unknown(0)] * len(texts)
+    written, found = tokenizer.backend.id_to_token(unknown), list[Unknown]()
+    for number, row in enumerate(encoded.rows):
+        if unknown not in row.ids:
+            found.append(Unknown(len(row) - special))
+            continue
         pieces = []
-        for i, part, (start, end) in zip(ids, parts, places, strict=True):
-            if i == unknown and part >= 0:
-                piece = (texts if part == 0 or pairs is None else pairs)[row][start:end].strip()
+        for i, part, (start, end) in zip(row.ids, row.sequence_ids, row.offsets, strict=True):
+            if i == unknown and part is not None:
+                piece = (texts if part == 0 or pairs is None else pairs)[number][start:end].strip()
                 pieces += [piece] if piece != written else []
-        whole = texts[row] + ("" if pairs is None else pairs[row])
+        whole = texts[number] + ("" if pairs is None else pairs[number])
         share = letters(*pieces) / max(1, letters(whole))
-        found.append(Unknown(sum(part >= 0 for part in parts), tuple(pieces), share))
+        found.append(Unknown(sum(part is not None for part in row.sequence_ids), tuple(pieces), share))
     return found
 
 

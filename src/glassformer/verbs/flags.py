@@ -113,10 +113,12 @@ def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> Task
     a TOML file, as for the command line."""
     values, kinds = dict(given), get_type_hints(takes)
     config = values.pop("config", None)
+    known = {*names_of(takes), "config"}
     for name in values:
-        if name not in kinds or name not in takes.__dataclass_fields__:
-            known = nearest(name, [*takes.__dataclass_fields__, "config"])
-            raise InputError(f"gf.train: there is no setting {name!r} for {takes.task}{known}")
+        if said := flag_elsewhere(name, known):
+            raise InputError(f"gf.train: {said}")
+        if name not in known:
+            raise InputError(f"gf.train: there is no setting {name!r} for {takes.task}{nearest(name, known)}")
     told = {} if config is None else read_toml(takes, Path(config))
     told |= {name: as_written(value, kinds[name]) for name, value in values.items()}
     out = Path(told.get("out") or takes.out)

@@ -3,13 +3,12 @@
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from glassformer.errors import Stopped
-from glassformer.predict.bulk.job import Asked, Outcome, answer_file
+from glassformer.predict.bulk.job import Asked, answer_file
 from glassformer.predict.pipeline import Pipeline
 from glassformer.terminal import make_console
 from glassformer.training.report import as_time
@@ -18,27 +17,12 @@ from glassformer.training.report import as_time
 def predict_file(run: Pipeline, asked: Asked) -> None:
     with RowProgress() as progress:
         try:
-            outcome = answer_file(run, asked, progress)
+            job = answer_file(run, asked, progress)
         except KeyboardInterrupt:
             kept = f"{progress.done:,} rows are kept" if progress.done else "no row is kept yet"
             raise Stopped(signal.SIGINT, f"stopped: {kept}. The same command goes on from there") from None
-    for line in told_of(outcome, asked.out):
+    for line in job.told():
         print(line, file=sys.stderr)
-
-
-def told_of(outcome: Outcome, out: Path) -> list[str]:
-    """What has become of a file, in words."""
-    said = [f"{outcome.rows:,} rows are in {out}, with the answers in {' and '.join(outcome.columns)}"]
-    if outcome.empty or outcome.refused:
-        reasons = ((outcome.empty, "empty"), (outcome.refused, "refused by the model"))
-        counted = ", ".join(f"{count:,} {why}" for count, why in reasons if count)
-        said.append(f"{outcome.empty + outcome.refused:,} rows have no answer ({counted}); the first are")
-        said += [f"  {row}" for row in outcome.named]
-    if outcome.spaced:
-        said.append(
-            f"{outcome.spaced:,} cells had tabs or line breaks, which a .tsv cannot hold: they are spaces there"
-        )
-    return said
 
 
 class RowProgress:

@@ -31,11 +31,13 @@ def train(task: str, **settings: Any) -> "TrainedRun":
     The settings are the flags of the command with underscores, and have its defaults; `config` names a TOML file of
     them. Bad input raises `gf.InputError`, and nothing is written then.
     """
+    began = time.perf_counter()  # a person waits for the imports, too
+    from glassformer.verbs.elsewhere import verb_elsewhere
     from glassformer.verbs.flags import settings_in_python
 
-    began = time.perf_counter()
     if task not in TASKS:
-        raise InputError(f"gf.train: there is no task {task!r}{nearest(str(task), TASKS)}")
+        said = verb_elsewhere(str(task), what="task") or f"there is no task {task!r}{nearest(str(task), TASKS)}"
+        raise InputError(f"gf.train: {said}")
     told = settings_in_python(TASKS[task].settings, settings)
     written = ", ".join([repr(task), *(f"{name}={as_code(value)}" for name, value in settings.items())])
     console = make_console()

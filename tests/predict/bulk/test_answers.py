@@ -13,6 +13,7 @@ from helpers.tiny_models import rounded
 
 import glassformer as gf
 from glassformer.predict.answers import Label
+from glassformer.predict.bulk import job
 
 FolderOf = Callable[[str], Path]
 TEXTS = [
@@ -148,6 +149,17 @@ def test_series_in_lines(folder_of: FolderOf, tmp_path: Path) -> None:
     assert found[0]["series"].startswith("0.0,1.0,2.0")
 
 
+def test_series_in_a_table(folder_of: FolderOf, tmp_path: Path) -> None:
+    rows = [[float(i * j % 7) for j in range(48)] for i in range(1, 4)]
+    lines = [",".join(["label", *(f"t{j}" for j in range(48))])] + [",".join(["up", *map(str, row)]) for row in rows]
+    (tmp_path / "in.csv").write_text("\n".join(lines), encoding="utf-8")
+    call = ["predict", folder_of("judge"), "--file", tmp_path / "in.csv", "--out", tmp_path / "out.csv"]
+    assert run(*call) == 0
+    found = read_csv(tmp_path / "out.csv")
+    assert [row["predicted_label"] for row in found] == [one.label for one in gf.pipeline(folder_of("judge"))(rows)]
+    assert [(row["label"], row["t1"]) for row in found] == [("up", "1.0"), ("up", "2.0"), ("up", "3.0")]
+
+
 def test_what_is_drawn_is_the_same_every_time(folder_of: FolderOf, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("The fox\nThe fox\n", encoding="utf-8")
     flags = ["--do-sample", "--temperature=3", "--max-new-tokens=9"]
@@ -171,7 +183,7 @@ class TestRowsWithoutAnAnswer:
         found = read_csv(out)
         assert [bool(row["label"]) for row in found] == [bool(row["score"]) for row in found] == [1, 0, 0, 0, 1]
         said = capsys.readouterr().err
-        assert "3 rows have no answer (3 empty); the first are\n  line 2: it is empty\n  line 3: it is" in said
+        assert "3 rows have no answer (3 empty):\n  line 2: it is empty\n  line 3: it is" in said
 
     def test_a_row_that_the_model_refuses_stops_nothing(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -187,7 +199,7 @@ class TestRowsWithoutAnAnswer:
         assert [i for i, row in enumerate(found) if not row["label"]] == [5, 6]
         assert [row["label"] for row in found[:5]] == [row["label"] for row in found[7:]]
         said = capsys.readouterr().err
-        assert "2 rows have no answer (1 empty, 1 refused by the model); the first are" in said
+        assert "2 rows have no answer (1 empty, 1 refused by the model):" in said
         assert "line 7: the text has 203 tokens: expected at most 64" in said
 
     def test_where_the_model_answers_nothing_the_reason_is_said_at_once(
@@ -199,3 +211,26 @@ class TestRowsWithoutAnAnswer:
             capsys.readouterr().err
         )
         assert not (tmp_path / "out.csv").exists()
+
+
+def test_what_is_told_of_texts_is_told_once_for_all(
+    folder_of: FolderOf, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from helpers.head_checkpoints import bert
+
+    monkeypatch.setattr(job, "CHUNK", 4)
+    (tmp_path / "model").mkdir()
+    folder = bert(tmp_path / "model", "ForSequenceClassification")
+    file = write_csv(tmp_path / "long.csv", [{"text": "word " * length} for length in (1, 99, 1, 1, 99, 99, 1)])
+    assert run("predict", folder, "--file", file, "--out", tmp_path / "cut.csv", "--truncate") == 0
+    said = capsys.readouterr().err
+    assert "3 of 7 texts are longer than 64 tokens: only those were read" in said
+    assert said.count("only those were read") == 1
+    texts = ["fox 犬", "fox", "dog", "fox", "犬 dog 猫", "the"]
+    file = write_csv(tmp_path / "unknown.csv", [{"text": text} for text in texts])
+    assert run("predict", folder_of("encoder"), "--file", file, "--out", tmp_path / "unknown-out.csv") == 0
+    said = capsys.readouterr().err
+    assert "in 2 of 6 texts are unknown to the vocabulary: '犬', '猫'" in said
+    assert said.count("unknown") == 2  # and once in the name of the file
+    assert run("predict", folder_of("encoder"), *texts) == 0
+    assert capsys.readouterr().err.strip() == said.splitlines()[-1]

@@ -45,7 +45,7 @@ def test_a_tsv_has_no_quotes_and_says_what_it_cannot_hold(
     assert run(*call) == 0
     rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()]
     assert [row[1] for row in rows] == ["text", *(text.replace("\n", " ").replace("\t", " ") for text in ODD)]
-    assert "2 cells had tabs or line breaks, which a .tsv cannot hold: they are spaces there" in capsys.readouterr().err
+    assert "2 cells had tabs or line breaks, which .tsv cannot hold: they are spaces there" in capsys.readouterr().err
 
 
 def test_a_tsv_with_a_header_is_a_table(folder_of: FolderOf, tmp_path: Path) -> None:
@@ -63,6 +63,54 @@ def test_a_mark_that_excel_needs_is_kept(folder_of: FolderOf, tmp_path: Path) ->
         call = ["predict", folder_of("encoder"), "--file", tmp_path / name, "--out", tmp_path / f"out-{name}"]
         assert run(*call) == 0
         assert (tmp_path / f"out-{name}").read_bytes().startswith(mark + b"text,label,score\n")
+
+
+def test_a_table_stays_as_it_was_written(
+    folder_of: FolderOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A semicolon stays one; what Excel wrote in the encoding of Korean Windows, it opens again as UTF-8."""
+    rows = ["번호;text;값", "1;작은 모델이 살았습니다;1,5", "2;옛날 옛적에;2,5"]
+    (tmp_path / "in.csv").write_bytes("\r\n".join([*rows, ""]).encode("cp949"))
+    call = ["predict", folder_of("encoder"), "--file", tmp_path / "in.csv", "--out", tmp_path / "out.csv"]
+    assert run(*call) == 0
+    said = capsys.readouterr().err
+    assert "in.csv was read as" in said
+    assert "separated by semicolons" in said
+    content = (tmp_path / "out.csv").read_bytes()
+    assert content.startswith(b"\xef\xbb\xbf")
+    lines = content.decode("utf-8-sig").splitlines()
+    assert lines[0] == "번호;text;값;label;score"
+    assert [line.rsplit(";", 2)[0] for line in lines[1:]] == rows[1:]
+
+
+def test_blank_rows_are_left_out_and_said(
+    folder_of: FolderOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("id,text\n1,fox\n,\n2,dog\n", encoding="utf-8")
+    call = ["predict", folder_of("encoder"), "--file", tmp_path / "in.csv", "--out", tmp_path / "out.csv"]
+    assert run(*call) == 0
+    assert "in.csv: 1 blank rows were skipped" in capsys.readouterr().err
+    assert [line.split(",")[0] for line in (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()] == [
+        "id", "1", "2",
+    ]  # fmt: skip
+
+
+def test_a_json_list_and_an_excel_table(folder_of: FolderOf, tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    (tmp_path / "in.json").write_text('[{"text": "fox", "n": 1}, {"text": "dog", "n": null}]', encoding="utf-8")
+    book = openpyxl.Workbook()
+    for row in (["text", "n"], ["fox", 1], ["dog", None]):
+        book.active.append(row)
+    book.save(tmp_path / "in.xlsx")
+    labels = []
+    for name in ("in.json", "in.xlsx"):
+        out = tmp_path / f"{name}.csv"
+        assert run("predict", folder_of("encoder"), "--file", tmp_path / name, "--out", out) == 0
+        with out.open(encoding="utf-8", newline="") as opened:
+            found = list(csv.DictReader(opened))
+        assert [(row["text"], row["n"]) for row in found] == [("fox", "1"), ("dog", "")]
+        labels.append([row["label"] for row in found])
+    assert labels[0] == labels[1]
 
 
 def test_rows_with_other_keys_fit_into_one_table(folder_of: FolderOf, tmp_path: Path) -> None:
@@ -120,6 +168,35 @@ class TestParquet:
             {name: row[name] for name in ("text", "n", "x", "ok", "no")} for row in rows
         ]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
+
+    def test_a_parquet_file_keeps_its_types(self, folder_of: FolderOf, tmp_path: Path) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        import datetime
+        import decimal
+
+        day = datetime.datetime(2026, 11, 18, 1, 2, 3, 456789)
+        table = pa.table(
+            {
+                "text": ["fox", None, "dog"],
+                "small": pa.array([1, 2, None], pa.int8()),
+                "when": pa.array([day, None, day], pa.timestamp("us", tz="Asia/Seoul")),
+                "price": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("2.25")], pa.decimal128(8, 2)),
+                "tags": pa.array([["a"], [], None], pa.list_(pa.string())),
+                "kind": pa.array(["x", "y", "x"]).dictionary_encode(),
+                "bytes": pa.array([b"\xff", None, b""], pa.binary()),
+            },
+            metadata={"owner": "me"},
+        )
+        pq.write_table(table, tmp_path / "in.parquet", row_group_size=2)
+        call = ["predict", folder_of("encoder"), "--file", tmp_path / "in.parquet", "--out"]
+        assert run(*call, tmp_path / "out.parquet") == 0
+        found = pq.read_table(tmp_path / "out.parquet")
+        assert found.select(table.column_names).equals(table)
+        assert found.schema.metadata[b"owner"] == b"me"
+        assert [bool(label) for label in found.column("label").to_pylist()] == [True, False, True]
+        assert run(*call, tmp_path / "ids.parquet", "--id-column", "small") == 0
+        assert pq.read_table(tmp_path / "ids.parquet").column_names == ["small", "label", "score"]
+        assert run(*call, tmp_path / "out.csv") == 0
 
     def test_vectors_are_lists_of_numbers(self, folder_of: FolderOf, tmp_path: Path) -> None:
         pq = pytest.importorskip("pyarrow.parquet")

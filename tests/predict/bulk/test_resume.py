@@ -136,6 +136,22 @@ def test_it_says_where_it_goes_on(
     assert f"{empty} rows have no answer ({empty} empty)" in said
 
 
+def test_what_was_counted_before_the_kill_is_said_too(
+    folder_of: FolderOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("text\n" + "fox 犬\n" * 20 + '""\n' + "fox 猫\n" * 20, encoding="utf-8")
+    call = ["predict", folder_of("encoder"), "--file", source, "--out"]
+    assert run(*call, tmp_path / "whole.csv") == 0
+    whole = capsys.readouterr().err.splitlines()[-3:]
+    begun(call, tmp_path / "cut.csv", chunks=3)
+    capsys.readouterr()
+    assert run(*call, tmp_path / "cut.csv") == 0
+    assert capsys.readouterr().err.splitlines()[-3:] == whole
+    assert whole[0].startswith("1 row has no answer (1 empty):")
+    assert "in 40 of 40 texts are unknown to the vocabulary" in whole[-1]
+
+
 def changed_input(source: Path, model: Path) -> None:
     text = source.read_text(encoding="utf-8")
     source.write_text(text.replace("59,", "58,"), encoding="utf-8")  # of the same size

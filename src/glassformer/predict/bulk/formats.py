@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.data.files import opened
+from glassformer.data.formats.delimiter import SIGNS
+from glassformer.data.formats.encoding import UTF8
+from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 
 Kind = Literal["text", "number", "texts", "numbers", "vector", "json"]  # of an answer's column
@@ -28,15 +31,26 @@ GROUP_ROWS, GROUP_BYTES = 1 << 16, 1 << 26  # of a row group of a Parquet file, 
 MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def make_format(out: Path, source: Path, columns: Mapping[str, set[type]], answers: Mapping[str, Kind]) -> "Format":
-    """The format that the name of the output asks for: these columns of the input, and behind them the answers."""
+def make_format(
+    out: Path,
+    source: Path,
+    form: TableFormat | None,
+    columns: Mapping[str, set[type]],
+    answers: Mapping[str, Kind],
+) -> "Format":
+    """The format that the name of the output asks for: these columns of the input, and behind them the answers. A .csv
+    has the delimiter of the input, if that is one, too; its `form` says so."""
     names = [*columns, *answers]
     ending = ending_of(out)
     if ending == ".parquet":
         return Parquet(names, schema_of(source, columns, answers))
-    plain = ending.removesuffix(".gz")
-    kind = Csv if plain == ".csv" else Tsv
-    written = Jsonl(names) if plain == ".jsonl" else kind(names, mark=has_mark(source))
+    plain, mark = ending.removesuffix(".gz"), needs_mark(source, form)
+    written: Format = Jsonl(names)
+    if plain == ".csv":
+        delimiter = form.delimiter if form is not None and form.kind == "csv" else None
+        written = Csv(names, mark=mark, delimiter=SIGNS[delimiter or "comma"])
+    elif plain == ".tsv":
+        written = Tsv(names, mark=mark)
     return Packed(written) if ending.endswith(".gz") else written
 
 
@@ -55,8 +69,10 @@ def need_pyarrow(file: Path) -> None:
         raise InputError(f"{file}: Parquet needs pyarrow: pip install 'glassformer[parquet]'")
 
 
-def has_mark(source: Path) -> bool:
-    """Whether a file begins with a byte order mark, so that its reader may want one."""
+def needs_mark(source: Path, form: TableFormat | None) -> bool:
+    """Whether to begin with a byte order mark, by which Excel knows UTF-8: where the input has one, or is not UTF-8."""
+    if form is not None and form.text is not None and form.text.encoding.codec != UTF8.codec:
+        return True
     if not source.is_file():
         return False
     with opened(source) as stream:
@@ -84,11 +100,11 @@ class Format(ABC):
 
 
 class Csv(Format):
-    """Cells between commas, quoted where they must be (RFC 4180)."""
+    """Cells between commas, or another delimiter, quoted where they must be (RFC 4180)."""
 
-    def __init__(self, names: Sequence[str], *, mark: bool) -> None:
+    def __init__(self, names: Sequence[str], *, mark: bool, delimiter: str = ",") -> None:
         super().__init__(names)
-        self.mark = mark  # a byte order mark, by which Excel knows UTF-8
+        self.mark, self.delimiter = mark, delimiter
 
     def head(self) -> bytes:
         return (b"\xef\xbb\xbf" if self.mark else b"") + self.lines([self.names])
@@ -98,7 +114,7 @@ class Csv(Format):
 
     def lines(self, rows: Sequence[Sequence[str]]) -> bytes:
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
+        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows(rows)
         return text.getvalue().encode("utf-8")
 
 

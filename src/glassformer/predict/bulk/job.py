@@ -6,6 +6,7 @@ was, and ends with the same bytes: a chunk always has the same rows, is cut into
 the same engine with as many threads (`journal.py`, `facts.py`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,6 +23,7 @@ from glassformer.predict.bulk.facts import check_same, facts_of
 from glassformer.predict.bulk.formats import Cells, Format, ending_of, make_format
 from glassformer.predict.bulk.journal import Journal
 from glassformer.predict.bulk.rows import Given, Source, Survey, survey
+from glassformer.predict.calls import keeping_notes
 from glassformer.predict.inputs import remembered
 from glassformer.predict.pipeline import Pipeline
 from glassformer.text.unknown import Tally
@@ -31,7 +33,7 @@ CHUNK, CHUNK_TO_WRITE = 4096, 256  # rows; fewer for a model that writes, which 
 CHARACTERS = 1 << 23  # of a chunk, whatever its rows: a file of long texts must not fill the memory
 SHORT = 8  # tokens of a short text: enough of those are in a chunk to fill a batch
 SAMPLE = 256  # rows by which the work of all is estimated
-NAMED = 5  # rows without an answer that are named at the end
+NAMED, REMEMBERED = 5, 20  # rows without an answer that are named at the end; unknown pieces that the journal keeps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ class Asked:
     text_columns: tuple[str, ...] = ()
     id_column: str | None = None  # of the input's columns, only this one is written
     overwrite: bool = False
-    tables: TableOptions = AS_FOUND
+    tables: TableOptions = AS_FOUND  # how the file is written, as far as flags say it
     options: dict[str, Any] = field(default_factory=dict)  # as a pipeline takes them
     generation: GenerationOptions = field(default_factory=GenerationOptions)
 
@@ -71,19 +73,39 @@ class Refused(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Outcome:
-    """What has become of a job."""
+    """What has become of the rows so far; the journal keeps it."""
 
-    rows: int
-    columns: list[str]  # of the answers
-    empty: int = 0  # rows without a text
+    empty: int = 0  # rows without anything to read
     refused: int = 0  # rows that the model cannot answer
     named: list[str] = field(default_factory=list)  # the first of both, in words
     spaced: int = 0  # cells of a .tsv whose tabs and line breaks became spaces
+    notes: Counter[str] = field(default_factory=Counter)  # what was told of texts, and of how many
+    unknown: Tally = field(default_factory=Tally)  # tokens that the vocabulary lacks
+    engine: str | None = None  # that has run the model, "off" if none; None before the first answer
+
+    def add(self, row: str, answer: Any) -> None:
+        """Counts an answer that is none."""
+        self.empty += answer is None
+        self.refused += isinstance(answer, Refused)
+        if len(self.named) < NAMED:
+            self.named.append(f"{row}: {'it is empty' if answer is None else answer.why}")
+
+    def to_dict(self) -> dict[str, Any]:
+        counts = {**vars(self.unknown), "pieces": dict(self.unknown.pieces.most_common(REMEMBERED))}
+        return {**vars(self), "unknown": counts}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Outcome":
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        tally = Tally()
+        vars(tally).update(known.pop("unknown", {}))
+        tally.pieces = Counter(tally.pieces)
+        return cls(**{**known, "notes": Counter(known.get("notes")), "unknown": tally})
 
 
-def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> Outcome:
+def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> "Job":
     """Answers every row of a file, or goes on with that."""
     load = Load()
     check_place(asked)
@@ -94,7 +116,8 @@ def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> Outcome:
         wake_tokenizer(run)
         with held(threads):
             job.work()
-        return job.end()
+        job.end()
+    return job
 
 
 def wake_tokenizer(run: Pipeline) -> None:
@@ -122,14 +145,15 @@ class Job:
 
     def __init__(self, run: Pipeline, asked: Asked, journal: Journal, teller: Teller) -> None:
         self.run, self.asked, self.journal, self.teller = run, asked, journal, teller
-        self.unknown = Tally()
         run.check_options({**asked.options, **asked.generation.given()})
-        self.source = Source(run.task, asked.file, asked.text_columns, remembered(run.folder, asked.tables), run.rules)
-        self.found: Survey = survey(self.source)
+        memory = remembered(run.folder, asked.tables)
+        self.source = Source(run.task, asked.file, asked.text_columns, memory, run.rules)
+        self.found: Survey = survey(self.source, teller.say)
         columns = kept_columns(self.found.columns, asked)
         self.kept = list(columns)
         self.answers = answer_columns(run.task, run.model, columns)
-        self.format: Format = make_format(asked.out, asked.file, columns, self.answers)
+        self.format: Format = make_format(asked.out, asked.file, self.source.form, columns, self.answers)
+        self.outcome = Outcome()
         self.empty_cells: list[Any] = [None] * len(self.answers)
         most = CHUNK_TO_WRITE if run.writes else CHUNK
         self.chunk_rows = max(most, asked.options.get("batch_tokens", 0) // SHORT)
@@ -152,7 +176,8 @@ class Job:
         done = journal.state["rows"]
         self.teller.say(f"{asked.out} was begun: going on behind row {done:,} of {self.found.count:,}")
         self.run.choice.use = journal.facts["engine"]
-        self.format.spaced = journal.state.get("spaced", 0)
+        self.outcome = Outcome.from_dict(journal.state)
+        self.format.spaced = self.outcome.spaced
         return int(journal.facts["threads"])
 
     def settle_engine(self) -> str:
@@ -164,27 +189,20 @@ class Job:
 
     def work(self) -> None:
         """Answers the rows that are left, chunk by chunk."""
-        state = self.journal.state
-        done, total = state["rows"], self.found.count
+        done, total = self.journal.state["rows"], self.found.count
         self.teller.at(done, total)
         if done == total:
             return
-        empty, refused, named = state.get("empty", 0), state.get("refused", 0), list(state.get("named", ()))
-        engine = state.get("engine")  # that has run, if any row had something to read
         for chunk in self.chunks(islice(self.source.rows(), done, None)):
             answers = self.answer([row.input for row in chunk], done)
-            if any(answer is not None for answer in answers):
-                engine = self.check_engine(engine)
-            if not done and all(isinstance(answer, Refused) for answer in answers if answer is not None):
-                self.check_first(chunk, answers)
+            self.check_answers(chunk, answers, is_first=not done)
             for row, answer in zip(chunk, answers, strict=True):
-                empty, refused = empty + (answer is None), refused + isinstance(answer, Refused)
-                if (answer is None or isinstance(answer, Refused)) and len(named) < NAMED:
-                    named.append(f"{self.source.row_name} {row.line}: {answer.why if answer else 'it is empty'}")
+                if not is_answer(answer):
+                    self.outcome.add(f"{self.source.row_name} {row.line}", answer)
             data = self.format.chunk([self.written(*pair) for pair in zip(chunk, answers, strict=True)])
             data, done = (data if done else self.format.head() + data), done + len(chunk)
-            counts = {"empty": empty, "refused": refused, "named": named, "spaced": self.format.spaced}
-            self.journal.add(data, rows=done, engine=engine, **counts)
+            self.outcome.spaced = self.format.spaced
+            self.journal.add(data, rows=done, **self.outcome.to_dict())
             self.teller.at(done, total)
 
     def chunks(self, rows: Iterable[Given]) -> Iterator[list[Given]]:
@@ -208,33 +226,35 @@ class Job:
 
         def solve(some: list[Any]) -> list[Any]:
             try:
-                answers, unknown = self.run.answer(some, generation=generation, **self.asked.options)
-                self.unknown.add(unknown)
-                return list(answers)
+                with keeping_notes(notes := Counter[str]()):
+                    answers, unknown = self.run.answer(some, generation=generation, **self.asked.options)
             except InputError as error:
                 if len(some) == 1:
                     return [Refused(of_one(str(error)))]
                 half = len(some) // 2
                 return solve(some[:half]) + solve(some[half:])
+            self.outcome.unknown.add(unknown)
+            self.outcome.notes += notes
+            return list(answers)
 
         given = [some for some in inputs if some is not None]
         answers = iter(solve(given) if given else ())
         return [None if some is None else next(answers) for some in inputs]
 
-    def check_engine(self, before: str | None) -> str:
-        """What has run the model; a job that was begun with another engine would end with other bytes."""
-        now = self.run.engine or "off"
-        if before not in (None, now):
-            raise InputError(
-                f"--out {self.asked.out} was begun with the engine {before}, and here it is {now}: go on where it was "
-                "begun, or start anew with --overwrite"
-            )
-        return now
-
-    def check_first(self, chunk: list[Given], answers: list[Any]) -> None:
-        """Where the model answers none of the first rows, the fault is hardly theirs."""
+    def check_answers(self, chunk: list[Given], answers: list[Any], *, is_first: bool) -> None:
+        """Refuses answers of another engine than those before, whose bytes would differ. Where none of the first rows
+        has an answer, the fault is hardly theirs: the reason is said at once."""
+        if any(map(is_answer, answers)):
+            before, now = self.outcome.engine, self.run.engine or "off"
+            if before not in (None, now):
+                raise InputError(
+                    f"--out {self.asked.out} was begun with the engine {before}, and here it is {now}: go on where it "
+                    "was begun, or start anew with --overwrite"
+                )
+            self.outcome.engine = now
+            return
         for row, answer in zip(chunk, answers, strict=True):
-            if isinstance(answer, Refused):
+            if is_first and isinstance(answer, Refused):
                 raise InputError(
                     f"{self.asked.file}: none of the first {len(chunk):,} rows has an answer; {self.source.row_name} "
                     f"{row.line}: {answer.why}"
@@ -242,8 +262,7 @@ class Job:
 
     def written(self, row: Given, answer: Any) -> Cells:
         """A row of the output."""
-        has_one = answer is not None and not isinstance(answer, Refused)
-        cells = answer_cells(self.run.task, answer) if has_one else self.empty_cells
+        cells = answer_cells(self.run.task, answer) if is_answer(answer) else self.empty_cells
         kept = row.cells if self.asked.id_column is None else {name: row.cells.get(name) for name in self.kept}
         return {**kept, **dict(zip(self.answers, cells, strict=True))}
 
@@ -253,17 +272,34 @@ class Job:
         journal = self.journal
         return journal.state["rows"] == self.found.count and journal.place.is_file() and not journal.partial.exists()
 
-    def end(self) -> Outcome:
+    def end(self) -> None:
         """The output takes its place."""
-        journal, state = self.journal, self.journal.state
         if not self.is_in_place:
-            self.format.finish(journal.partial, journal.place)
-            sync(journal.place.parent)
-        journal.end()
-        if said := self.unknown.sentence():
-            self.teller.say(said)
-        counts = {name: state.get(name, 0) for name in ("rows", "empty", "refused", "spaced")}
-        return Outcome(columns=list(self.answers), named=state.get("named", []), **counts)
+            self.format.finish(self.journal.partial, self.journal.place)
+            sync(self.journal.place.parent)
+        self.journal.end()
+
+    def told(self) -> list[str]:
+        """What has become of the file, in words."""
+        found, out = self.outcome, self.asked.out
+        rows, without = self.found.count, found.empty + found.refused
+        are, have = "row is" if rows == 1 else "rows are", "row has" if without == 1 else "rows have"
+        said = [f"{rows:,} {are} in {out}, with the answers in {' and '.join(self.answers)}"]
+        if without:
+            reasons = ((found.empty, "empty"), (found.refused, "refused by the model"))
+            counted = ", ".join(f"{count:,} {why}" for count, why in reasons if count)
+            said.append(f"{without:,} {have} no answer ({counted}):")
+            said += [f"  {row}" for row in [*found.named, *(["..."] if without > len(found.named) else [])]]
+        said += [f"{count:,} of {rows:,} texts are {what}" for what, count in found.notes.items()]
+        if found.spaced:
+            said.append(
+                f"{found.spaced:,} cells had tabs or line breaks, which .tsv cannot hold: they are spaces there"
+            )
+        return [*said, *filter(None, [found.unknown.sentence()])]
+
+
+def is_answer(answer: Any) -> bool:
+    return answer is not None and not isinstance(answer, Refused)
 
 
 def kept_columns(columns: dict[str, set[type]], asked: Asked) -> dict[str, set[type]]:

@@ -1,16 +1,29 @@
 """The rows of an input file: their cells as they are, and what the model reads of each."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
-from glassformer.data.files import kind_of
+from glassformer.data.files import kind_of, table_format
+from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 from glassformer.io import checksum
-from glassformer.predict.inputs import AS_FLAGS_SAY, Memory, as_input, lines_of, pictures_in, rows_in
+from glassformer.predict.inputs import (
+    AS_FLAGS_SAY,
+    Memory,
+    as_line,
+    has_columns,
+    has_tabs,
+    is_table,
+    lines_of,
+    pictures_in,
+    reads_of,
+    rows_in,
+    series_in,
+)
 from glassformer.predict.show import as_json
 
 COLUMN_OF_LINES = {"images": "image", "series": "series"}  # what a file without columns holds, if not texts
@@ -31,13 +44,13 @@ class Source:
     task: str  # of the model that reads it
     file: Path
     text_columns: tuple[str, ...] = ()
-    memory: Memory = AS_FLAGS_SAY
-    rules: TextRules = NO_RULES
+    memory: Memory = AS_FLAGS_SAY  # how tables are read
+    rules: TextRules = NO_RULES  # of the training
 
-    def rows(self) -> Iterator[Given]:
-        """All rows in their order."""
+    def rows(self, tell: Callable[[str], None] = lambda said: None) -> Iterator[Given]:
+        """All rows in their order. `tell` hears how a table was read, if that is not certain."""
         first: type | None = None
-        for row in self.stream():
+        for row in self.stream(tell):
             if is_empty(row.input):
                 yield row._replace(input=None)
                 continue
@@ -47,18 +60,20 @@ class Source:
                 raise InputError(f"{self.file}, line {row.line} is {one}, and the first is {other}: expected one kind")
             yield row
 
-    def stream(self) -> Iterator[Given]:
+    def stream(self, tell: Callable[[str], None]) -> Iterator[Given]:
         file, task = self.file, self.task
         if task == "images" and self.is_pictures:
             for number, picture in enumerate(pictures_in(file), start=1):
                 yield Given(number, {"image": as_json(picture)}, picture)
         elif self.is_table:
-            for row, given in rows_in(file, self.text_columns, task, self.memory, nulls=True):
+            of_series = series_in(file, self.memory, tell)
+            of_texts = rows_in(file, self.text_columns, task, self.memory, nulls=True, tell=tell)
+            for row, given in of_series if task == "series" else of_texts:
                 yield Given(row.line, row.cells, given)
         else:
             column = COLUMN_OF_LINES.get(task, "text")
             for number, text in lines_of(file, self.memory.options.encoding):
-                given = as_input(task, text, f"{file}, line {number}", self.rules) if text.strip() else None
+                given = as_line(task, text, file, number, self.rules) if text.strip() else None
                 yield Given(number, {column: text}, given)
 
     @property
@@ -72,8 +87,17 @@ class Source:
 
     @property
     def is_table(self) -> bool:
-        is_text = self.file.name.removesuffix(".gz").lower().endswith(".txt")
-        return bool(self.text_columns) or (self.task != "series" and kind_of(self.file) is not None and not is_text)
+        """Whether it is read by its columns."""
+        file, memory = self.file, self.memory
+        has_more = has_tabs(file, memory) if self.task == "series" else has_columns(file, memory, self.task)
+        return bool(self.text_columns) or is_table(file) or has_more
+
+    @property
+    def form(self) -> TableFormat | None:
+        """How a table of texts is written."""
+        if self.task == "series" or not self.is_table or kind_of(self.file) not in ("csv", "tsv"):
+            return None
+        return table_format(self.file, self.memory.options, reads_of(self.file, self.text_columns, self.memory))
 
 
 def is_empty(given: Any) -> bool:
@@ -92,10 +116,10 @@ class Survey:
     checksum: str
 
 
-def survey(source: Source) -> Survey:
+def survey(source: Source, tell: Callable[[str], None] = lambda said: None) -> Survey:
     columns: dict[str, set[type]] = {}
     count = 0
-    for row in source.rows():
+    for row in source.rows(tell):
         for name, cell in row.cells.items():
             columns.setdefault(name, set()).add(type(cell))
         count += 1
