@@ -21,7 +21,7 @@ from typing import Any
 
 from readme import ROOT, write_table
 
-ROUNDS, WARM, SECONDS, IDLE = 2, 8.0, 8.0, 4.0
+ROUNDS, WARM, SECONDS, IDLE = 2, 4.0, 6.0, 3.0
 PAGES = (ROOT / "docs" / "fast.md", ROOT / "docs" / "fast.ko.md")
 SHAPE = ("--num-layers", "4", "--d-model", "128", "--num-heads", "4", "--context", "64", "--batch-tokens", "768")
 BUSY = "while True: pass"
