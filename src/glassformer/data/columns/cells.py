@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.columns.numbers import Decimal, as_number, decide_decimal, why_no_number
 from glassformer.data.columns.times import is_time, is_time_name
-from glassformer.data.files import AS_FOUND, read_table
+from glassformer.data.files import AS_FOUND, place_of, read_table
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError, nearest
 
@@ -52,7 +52,7 @@ class Cells:
         return cls(path, names, rows, lines)
 
     def place(self, row: int) -> str:
-        return f"{self.path}, line {self.lines[row]}"
+        return place_of(self.path, self.lines[row])
 
     def column(self, number: int) -> list[str]:
         return [row[number] for row in self.rows]
