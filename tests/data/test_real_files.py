@@ -354,7 +354,9 @@ TABLES = {
         error="--sheet data: {file} has no such sheet: did you mean 'Data'?",
     ),
     "xlsx with a title": Case(
-        "a.xlsx", workbook(("A", [["Reviews of 2024"], ["text", "label"], ["a", 1], ["b", 0], ["c", 1]])), error=TITLE
+        "a.xlsx",
+        workbook(("A", [["Reviews of 2024"], ["text", "label"], ["a", 1], ["b", 0], ["c", 1]])),
+        error=TITLE.replace("line", "row"),
     ),
     "xlsx without cells": Case("a.xlsx", workbook(("A", [])), error="{file} is empty: expected rows of cells"),
     "xlsx cut off": Case(

@@ -194,7 +194,7 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
         if kind == "parquet":
             return TableFormat(kind)
         sample, sheet = excel_beginning(path, *sheets_of(options), LOOKED_AT)
-        header, asked = header_of(sample, options, reads, str(path))
+        header, asked = header_of(sample, options, reads, str(path), unit_of(path))
         first = tuple(sample[0]) if sample else ()
         return TableFormat(kind, header=header, asked=asked, first=first, sheet=sheet)
     head, whole = beginning(path)
@@ -258,7 +258,7 @@ def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
         seen[name] += 1
         if seen[name] > 1:
             if name and (not reads.columns or name in reads.columns):
-                raise InputError(f"{path}, line 1: two columns are called {name!r}. Rename one of them")
+                raise InputError(f"{place_of(path, 1)}: two columns are called {name!r}. Rename one of them")
             names[place] = f"{name or 'column'} ({place + 1})"
     return names
 

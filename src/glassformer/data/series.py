@@ -205,7 +205,7 @@ def read_series(
 ) -> Series:
     """The series of a table; `fill` and `cut`, here or in its format, repair what would otherwise be an error."""
     form = replace(form, fill=fill or form.fill, cut=cut or form.cut)
-    table = Cells.read(path, options)
+    table = Cells.read(path, options, () if form.remembered else form.columns)
     return read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
 
 

@@ -218,7 +218,9 @@ def is_known(line: str, reads: Reads) -> bool:
     return line.strip().strip('"') in reads.columns or known_name(line.strip().strip('"')) is not None
 
 
-def header_of(rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads, name: str) -> tuple[Header, bool]:
+def header_of(
+    rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads, name: str, unit: str = "line"
+) -> tuple[Header, bool]:
     """Whether the first row is a header, and whether a flag said so."""
     if options.header is not None:
         return Header(options.header), True
@@ -227,7 +229,7 @@ def header_of(rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads
     header = find_header(rows, columns=reads.columns, usual=reads.header)
     title = next(filter(None, (cell.strip() for cell in rows[0])))
     if not header.certain and is_title(rows):
-        raise InputError(f"{name}, line 1: {title[:SHOWN]!r} stands above the header. Delete the lines above it")
+        raise InputError(f"{name}, {unit} 1: {title[:SHOWN]!r} stands above the header. Delete the {unit}s above it")
     return header, False
 
 
