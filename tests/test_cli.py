@@ -202,7 +202,7 @@ def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
         ("train classify --rate=fast", "--rate fast: expected a number. glassformer train classify --help says more"),
         ("train classify --delimiter colon", "--delimiter colon: expected one of comma, pipe, semicolon, tab"),
         ("train classify --steps 0", "--steps is 0: expected a number above 0"),
-        ("train classify --steps 1 2", "2 is not expected there. glassformer train classify --help says more"),
+        ("train classify --steps 1 2", "2: not expected. glassformer train classify --help says more"),
         ("train classify --stepz 3", "glassformer train classify has no flag --stepz: did you mean '--steps'?"),
         (
             "train classify --xyzzy",

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import fields
-from itertools import pairwise, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
@@ -22,7 +22,8 @@ from glassformer.settings import Settings
 from glassformer.tasks.settings import TaskSettings
 from glassformer.verbs.elsewhere import SEE_NOT_HERE, flag_elsewhere, steps_of_an_epoch
 
-KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path"}  # as the parser of flags calls them
+RULE = re.compile("[-─]+")  # a line across the box of the parser of flags
+KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path"}  # as it calls them
 
 
 def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings:
@@ -30,10 +31,10 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     for flag, value in pairwise([*args, "--"]):
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file behind it; leave it out for none")
-    check_words(takes, verb, args)
+    check_words(takes, args)
     args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
-    with one_sentence(verb, args):
+    with one_sentence(takes, verb, args):
         settings: Settings = tyro.cli(
             takes,
             prog=f"glassformer {verb}",
@@ -48,7 +49,7 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
 
 
 @contextmanager
-def one_sentence(verb: str, args: list[str]) -> Iterator[None]:
+def one_sentence(takes: type[Settings], verb: str, args: list[str]) -> Iterator[None]:
     """What the parser of flags says in a box, in one sentence."""
     box = io.StringIO()
     try:
@@ -57,14 +58,14 @@ def one_sentence(verb: str, args: list[str]) -> Iterator[None]:
     except SystemExit as end:
         if not end.code:
             raise
-        raise InputError(said_in(box.getvalue(), verb, args)) from None
+        raise InputError(said_in(box.getvalue(), takes, verb, args)) from None
     sys.stderr.write(box.getvalue())
 
 
-def said_in(box: str, verb: str, args: list[str]) -> str:
+def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
     """The sentence of a box: its first part, up to a line, without the names of our classes and types."""
-    lines = [line.strip("╭╰│╮╯ ") for line in box.splitlines()[1:]]
-    first = " ".join(takewhile(lambda line: not line.startswith("──"), filter(None, lines)))
+    lines = [line.strip("╭╰│╮╯|+ ") for line in box.splitlines()[1:]]  # without its title
+    first = " ".join(takewhile(lambda line: not RULE.fullmatch(line), dropwhile(RULE.fullmatch, filter(None, lines))))
     see = f"glassformer {verb} --help says more"
     if wrong := re.match(r"Error parsing (--\S+): ", first):
         kind = next((words for word, words in KINDS.items() if re.search(rf"{wrong[1]} .*\b{word}\b", box)), "")
@@ -75,30 +76,31 @@ def said_in(box: str, verb: str, args: list[str]) -> str:
     if missing := re.match(rf"Missing from glassformer {verb}: (.*)", first):
         needed = re.findall(r"(\S+) (.*?)\.? \(required\)", missing[1])
         return f"glassformer {verb} needs {' and '.join(f'{name} ({words})' for name, words in needed)}. {see}"
-    if unknown := re.match(r"Unrecognized options: (.*)", first):
-        return f"{unknown[1]} is not expected there. {see}"
+    if unknown := re.match(r"Unrecognized options: ([^\s,]+)", first):
+        return no_flag(unknown[1], verb, takes) if unknown[1].startswith("--") else f"{unknown[1]}: not expected. {see}"
     return re.sub(r"Error parsing \w+: ", "", first) if "Error parsing" in first else f"{first.rstrip('.')}. {see}"
 
 
-def check_words(takes: type[Settings], verb: str, args: list[str]) -> None:
-    """Answers a flag that other tools have with ours, and refuses one that nobody has."""
+def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
+    """A sentence about a flag that nobody has, with the nearest of ours, or the page of what is not here."""
+    flag = typed.partition("=")[0]
+    near = nearest(flag, {"--" + name.replace("_", "-") for name in names_of(takes)})
+    hint = near if near.endswith("?") else f". glassformer {verb} --help lists them; {SEE_NOT_HERE}"
+    return f"glassformer {verb} has no flag {flag}{hint}"
+
+
+def check_words(takes: type[Settings], args: list[str]) -> None:
+    """Answers a flag that other tools have with ours."""
 
     def epoch() -> int | None:
         file, size = value_of(args, "--data"), value_of(args, "--batch-size") or str(getattr(takes, "batch_size", ""))
         return steps_of_an_epoch(Path(file), int(size)) if file and size.isdigit() and int(size) else None
 
-    known = {*names_of(takes), "config", "help"}
     for arg in args:
         if arg == "--":
             return
-        name = name_of(arg)
-        if not arg.startswith("--") or name in known or name.removeprefix("no_") in answers_of(takes):
-            continue
-        if said := flag_elsewhere(name, known, epoch):
+        if arg.startswith("--") and (said := flag_elsewhere(name_of(arg), {*names_of(takes), "config"}, epoch)):
             raise InputError(said)
-        near = nearest(f"--{name}", {f"--{other}" for other in known}).replace("_", "-")
-        hint = near if near.endswith("?") else f". glassformer {verb} --help lists them; {SEE_NOT_HERE}"
-        raise InputError(f"glassformer {verb} has no flag {arg.partition('=')[0]}{hint}")
 
 
 def names_of(takes: type[Settings]) -> set[str]:
