@@ -88,6 +88,11 @@ class TaskSettings(TrainSettings):
         names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
+    def _check_seed(self) -> None:
+        """For a task that draws with numpy."""
+        if self.seed < 0:
+            raise self._refuse("seed", "expected 0 or more")
+
     def _check_fraction(self, name: str) -> None:
         if not 0 < getattr(self, name) < 1:
             raise self._refuse(name, "expected a fraction between 0 and 1")
@@ -327,6 +332,7 @@ class MlmSettings(LanguageSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_fraction("mask_fraction")
+        self._check_seed()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,6 +378,7 @@ class ImagesSettings(TableSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_fraction("valid_fraction")
+        self._check_seed()
         for name in ("size", "patch", "batch_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
