@@ -173,7 +173,7 @@ def is_alive(process: int) -> bool:
 
 def discard(folder: Path) -> None:
     """Removes a folder, which is gone at once under its name: a kill leaves a half-written one at most."""
-    gone = partial_name(folder)
+    gone = partial_name(folder.with_name(f"{folder.name[:50]}.gone"))
     shutil.rmtree(gone, ignore_errors=True)
     with suppress(FileNotFoundError):
         folder.rename(gone)
