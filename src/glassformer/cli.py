@@ -5,12 +5,13 @@ Nothing heavy is imported before a verb runs. Exit codes: 0 it went well; 1 whoe
 it arose; 130 Ctrl-C; 128 + N a training that signal N ended, and that is saved.
 """
 
+import io
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn, get_type_hints
 
@@ -94,9 +95,12 @@ def main(args: list[str] | None = None) -> None:
             raise
         _fail(f"error: {error}")
     except FailedElsewhere:
+        time.sleep(PATIENCE)  # for torchrun to see first which process failed
         sys.exit(2)
     except Stopped as stopped:
-        _fail(str(stopped), 128 + stopped.number)
+        if _is_first():
+            _fail(str(stopped), 128 + stopped.number)
+        sys.exit(128 + stopped.number)
     except KeyboardInterrupt:
         if debug:
             raise
@@ -112,8 +116,8 @@ def main(args: list[str] | None = None) -> None:
             sys.stdout.flush()
         except OSError:
             silence(sys.stdout)
-        reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        _fail(f"error: {reason}")
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"error: {where}{error.strerror or error}")
     except UnicodeEncodeError as error:
         if debug:
             raise
@@ -123,6 +127,11 @@ def main(args: list[str] | None = None) -> None:
         if debug or not _is_of_lost_process(error):
             raise
         _fail("error: another process of this training has ended, and this one cannot go on without it", wait=True)
+
+
+def _is_first() -> bool:
+    """Of the processes that torchrun starts."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _check_encoding(args: list[str]) -> None:
@@ -139,7 +148,7 @@ def _check_encoding(args: list[str]) -> None:
 def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
     """Ends with a message. Of several processes that fail alike the first says it: torchrun ends the others, which wait
     for that. If it does not, they speak."""
-    if wait or os.environ.get("RANK", "0") != "0":
+    if wait or not _is_first():
         time.sleep(PATIENCE)
     try:
         print(message, file=sys.stderr, flush=True)
@@ -147,6 +156,22 @@ def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
         silence(sys.stderr)
     _tell_torchrun(message)
     sys.exit(code)
+
+
+@contextmanager
+def _first_speaks() -> Iterator[None]:
+    """Of several processes that are refused the same flags, the first says so."""
+    if _is_first():
+        yield
+        return
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            yield
+    except SystemExit:
+        time.sleep(PATIENCE)
+        print(said.getvalue(), end="", file=sys.stderr)
+        raise
 
 
 def _tell_torchrun(message: str) -> None:
@@ -173,7 +198,9 @@ def _run(args: list[str]) -> None:
         print(_choices(args[0]) if args[0] in SECOND else _overview())
     else:
         name, rest = _split_verb(args)
-        VERBS[name].main(read_settings(VERBS[name].settings, name, rest))
+        with _first_speaks():
+            settings = read_settings(VERBS[name].settings, name, rest)
+        VERBS[name].main(settings)
 
 
 def _split_verb(args: list[str]) -> tuple[str, list[str]]:
