@@ -16,10 +16,13 @@ Kind = TypeVar("Kind", bound=type)
 STEPS, TOKENS = 99_999_999, 2**28
 MOST: dict[str, float] = {
     **dict.fromkeys(("steps", "warmup", "eval_every", "checkpoint_every", "patience", "keep", "average"), STEPS),
-    **dict.fromkeys(("batch_tokens", "prompt_tokens", "new_tokens", "mean_tokens", "max_new_tokens", "sample"), TOKENS),
+    **dict.fromkeys(("batch_tokens", "max_new_tokens", "sample"), TOKENS),
+    **dict.fromkeys(("prompt_tokens", "new_tokens", "mean_tokens", "texts"), 2**17),  # of a measurement
     **dict.fromkeys(("context", "max_len", "length", "horizon", "period", "batch"), 2**31 - 1),
-    **dict.fromkeys(("batch_size", "batch_sizes", "accumulate", "texts"), 2**20),
+    **dict.fromkeys(("batch_size", "accumulate", "patch"), 2**20),
     **dict.fromkeys(("num_beams", "guesses", "rounds"), 10_000),
+    "batch_sizes": 4096,
+    "size": 2**14,
     "minutes": 10 * 366 * 24 * 60,
     "examples": 10**8,
     "depths": 1024,

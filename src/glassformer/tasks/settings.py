@@ -315,6 +315,8 @@ class LmSettings(LanguageSettings):
         super().__post_init__()
         if not 0 <= self.overlap < 1:
             raise self._refuse("overlap", "expected a fraction from 0 up to, not including, 1")
+        if self.sample < 0:
+            raise self._refuse("sample", "expected 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -439,8 +441,9 @@ class ForecastSettings(TableSettings):
             raise self._refuse("date_format", "expected a format with a year, such as %d/%m/%Y or %Y-%m-%d %H:%M")
         if self.splits and (len(self.splits) != 3 or min(self.splits) < 1):
             raise self._refuse("splits", "expected three numbers of rows: to train, to validate, to test")
-        if self.patch > self.length:
-            raise self._refuse("patch", f"is longer than --length {self.length}")
+        for name in ("patch", "stride"):
+            if getattr(self, name) > self.length:
+                raise self._refuse(name, f"is longer than --length {self.length}")
 
 
 def is_date_format(text: str) -> bool:

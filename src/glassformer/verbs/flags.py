@@ -3,7 +3,10 @@
 """
 
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from functools import wraps
 from itertools import pairwise
 from os import PathLike, fspath
 from pathlib import Path
@@ -26,17 +29,48 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     check_words(takes, args)
     args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
-    settings: Settings = tyro.cli(
-        takes,
-        prog=f"glassformer {verb}",
-        args=args,
-        default=tyro.MISSING_NONPROP if before is None else before,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    with plain_errors(takes):
+        settings: Settings = tyro.cli(
+            takes,
+            prog=f"glassformer {verb}",
+            args=args,
+            default=tyro.MISSING_NONPROP if before is None else before,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
     given = names_in(args) & names_of(takes)
     if before is not None:  # what the file leaves open depends on the flags
         settings = settings.replace(**{name: None for name in before.left_open if name not in given})
     return settings.as_given(given) if isinstance(settings, TaskSettings) else settings
+
+
+class RefusedError(Exception):
+    """Carries what settings refuse through tyro, which draws a box around a ValueError and cuts its lines."""
+
+    def __init__(self, error: InputError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def plain_errors(takes: type[Settings]) -> Iterator[None]:
+    """What these settings refuse while they are made arrives as it is."""
+    kind: Any = takes
+    init = kind.__init__
+
+    @wraps(init)
+    def made(self: Settings, *values: Any, **named: Any) -> None:
+        try:
+            init(self, *values, **named)
+        except InputError as error:
+            raise RefusedError(error) from error
+
+    kind.__init__ = made
+    try:
+        yield
+    except RefusedError as refused:
+        raise refused.error from None
+    finally:
+        kind.__init__ = init
 
 
 def check_words(takes: type[Settings], args: list[str]) -> None:

@@ -38,9 +38,11 @@ class Cells:
         """All rows of a table; those without any value are left out."""
         table = read_table(path, options)
         names = [name.strip() for name in table.names]
-        for number, name in enumerate(names):
-            if name in names[:number]:
+        known = set[str]()
+        for name in names:
+            if name in known:
                 raise InputError(f"{path}: two columns are called {name!r}. Rename one of them")
+            known.add(name)
         rows, lines = [], []
         for row in table.rows:
             cells = ["" if row.cells.get(name) is None else str(row.cells[name]) for name in table.names]
