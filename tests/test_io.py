@@ -76,7 +76,7 @@ def test_a_folder_takes_its_place_and_keeps_what_is_to_stay(tmp_path: Path) -> N
         for name in ("stays", "goes"):
             (written / name).write_text("before", encoding="utf-8")
         assert not folder.exists()
-    with whole_folder(folder, stays=lambda entry: entry.name == "stays") as written:
+    with whole_folder(folder, stays=lambda entry, new: entry.name == "stays") as written:
         (written / "new").touch()
     assert sorted(file.name for file in folder.iterdir()) == ["new", "stays"]
     with pytest.raises(StoppedError), whole_folder(folder):

@@ -2,13 +2,20 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from glassformer.cli import main
 
-main()
+code: object = 0
+try:
+    main()
+except SystemExit as end:
+    code = end.code
 if int(os.environ.get("WORLD_SIZE", "1")) > 1:
     # The work is done and written. Threads that torch.distributed leaves behind can abort a process that takes itself
     # apart, and torchrun would then call the training failed.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+sys.exit(code)  # type: ignore[arg-type]

@@ -1,17 +1,24 @@
 """The command line: a table from verb to file (`verbs/`). A file's `main` takes the settings that its flags fill.
 
-Nothing heavy is imported before a verb runs. Bad input ends with one sentence and exit code 2; `--debug` shows where
-it arose.
+Nothing heavy is imported before a verb runs. Exit codes: 0 it went well; 1 whoever read the output has closed the pipe
+(a training goes on all the same, and ends with 0); 2 bad input, a full disk, in one sentence, and `--debug` shows where
+it arose; 130 Ctrl-C; 128 + N a training that signal N ended, and that is saved.
 """
 
+import io
+import json
+import os
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, NoReturn, get_type_hints
 
-from glassformer.errors import InputError, Stopped, nearest
+from glassformer.errors import FailedElsewhere, InputError, Stopped, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.registry import TASKS
+from glassformer.terminal import open_streams, silence
 from glassformer.verbs.elsewhere import SEE_NOT_HERE, verb_elsewhere
 from glassformer.verbs.flags import read_settings
 from glassformer.verbs.inspect.old_forms import new_form
@@ -72,34 +79,114 @@ usage: glassformer VERB [flags]
   --version                  print the version
 """
 HELP = ("--help", "-h")
+PATIENCE = 5.0  # seconds for torchrun to end this process when another has failed
 
 
 def main(args: list[str] | None = None) -> None:
+    open_streams()
     args = list(sys.argv[1:] if args is None else args)
     debug = _take_flag(args, "--debug")
     try:
+        _check_encoding(args)
         _run(args)
+        sys.stdout.flush()
     except InputError as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        _fail(f"error: {error}")
+    except FailedElsewhere:
+        time.sleep(PATIENCE)  # for torchrun to see first which process failed
         sys.exit(2)
     except Stopped as stopped:
-        print(stopped, file=sys.stderr)
+        if _is_first():
+            _fail(str(stopped), 128 + stopped.number)
         sys.exit(128 + stopped.number)
     except KeyboardInterrupt:
         if debug:
             raise
-        print("stopped: what was not finished is not written", file=sys.stderr)
-        sys.exit(130)
+        _fail("stopped: what was not finished is not written", 130)
     except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stderr.close()
+        silence(sys.stdout)
+        silence(sys.stderr)
         sys.exit(1)
     except OSError as error:  # a full disk, a folder that may not be written
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            silence(sys.stdout)
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"error: {where}{error.strerror or error}")
+    except UnicodeEncodeError as error:
+        if debug:
+            raise
+        letter = error.object[error.start : error.start + 1]
+        _fail(f"error: standard output is {error.encoding} and has no {letter!a}. Set PYTHONIOENCODING=utf-8")
+    except RuntimeError as error:
+        if debug or not _is_of_lost_process(error):
+            raise
+        _fail("error: another process of this training has ended, and this one cannot go on without it", wait=True)
+
+
+def _is_first() -> bool:
+    """Of the processes that torchrun starts."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _check_encoding(args: list[str]) -> None:
+    for arg in args:
+        try:
+            arg.encode("utf-8")
+        except UnicodeEncodeError:
+            raise InputError(
+                f"the argument {os.fsencode(arg)!r} is not UTF-8: expected UTF-8 text. Rename the file, or convert the "
+                "text with iconv"
+            ) from None
+
+
+def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
+    """Ends with a message. Of several processes that fail alike the first says it: torchrun ends the others, which wait
+    for that. If it does not, they speak."""
+    if wait or not _is_first():
+        time.sleep(PATIENCE)
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+    _tell_torchrun(message)
+    sys.exit(code)
+
+
+@contextmanager
+def _first_speaks() -> Iterator[None]:
+    """Of several processes that are refused the same flags, the first says so."""
+    if _is_first():
+        yield
+        return
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            yield
+    except SystemExit:
+        time.sleep(PATIENCE)
+        print(said.getvalue(), end="", file=sys.stderr)
+        raise
+
+
+def _tell_torchrun(message: str) -> None:
+    """Gives torchrun the message for its table of failures, where it has asked for it."""
+    if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        more = {"py_callstack": message, "timestamp": str(int(time.time()))}
+        with suppress(OSError), open(file, "w", encoding="utf-8") as opened:
+            json.dump({"message": {"message": message, "extraInfo": more}}, opened)
+
+
+def _is_of_lost_process(error: RuntimeError) -> bool:
+    """Whether a message to another process of a training found nobody."""
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        return False
+    return type(error).__name__.startswith("Dist") or any(word in str(error) for word in ("gloo", "NCCL"))
 
 
 def _run(args: list[str]) -> None:
@@ -111,7 +198,9 @@ def _run(args: list[str]) -> None:
         print(_choices(args[0]) if args[0] in SECOND else _overview())
     else:
         name, rest = _split_verb(args)
-        VERBS[name].main(read_settings(VERBS[name].settings, name, rest))
+        with _first_speaks():
+            settings = read_settings(VERBS[name].settings, name, rest)
+        VERBS[name].main(settings)
 
 
 def _split_verb(args: list[str]) -> tuple[str, list[str]]:

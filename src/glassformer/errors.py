@@ -28,6 +28,10 @@ class Stopped(Exception):  # noqa: N818 - no error: the run is saved
         self.number = number
 
 
+class FailedElsewhere(Exception):  # noqa: N818 - the error is another process's
+    """Another process of this training failed, and says why; this one ends without a word."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean 'd_model'?`, or the known names when none is near."""
     known = sorted(known)

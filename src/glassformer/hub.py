@@ -4,11 +4,13 @@ A path that exists never opens a socket. The hub's own variables hold: HF_HOME, 
 """
 
 import re
+import shlex
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
 from glassformer.errors import InputError
+from glassformer.io import replaced_place
 
 # What a model needs; of the weights, safetensors where there are any.
 SAFE = ["model*.safetensors", "model.safetensors.index.json"]
@@ -28,6 +30,11 @@ def find_folder(
         return folder
     if folder.exists():
         raise InputError(f"{path} is a file: expected the folder of a run or model")
+    if (replaced := replaced_place(folder)).is_dir():
+        raise InputError(
+            f"{path}: its replacement was stopped halfway. The old folder is whole, in {replaced}: move it back with\n"
+            f"  {shlex.join(['mv', str(replaced), str(path)])}"
+        )
     # Where the first half is a folder here, a mistyped run is likelier than a name on the hub.
     if not isinstance(path, str) or not HUB_ID.fullmatch(path) or folder.parent.is_dir():
         raise InputError(f"{path}: there is no such folder. Expected a run or model folder, or a hub id owner/name")

@@ -4,13 +4,15 @@ What is written stands under a hidden name beside its place until it is whole, a
 sees half of it, and whatever stops the writer leaves what was there before.
 """
 
+import glob
 import hashlib
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,7 +41,12 @@ def read_json(file: Path, expected: str = "an object, as in {}") -> dict[str, An
 
 def write_json(file: Path, values: Mapping[str, Any], *, durable: bool = False) -> None:
     """Writes JSON for people to read, whole or not at all."""
-    write_whole(file, json.dumps(values, indent=2, ensure_ascii=False) + "\n", durable=durable)
+    text = json.dumps(values, indent=2, ensure_ascii=False)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        content = json.dumps(values, indent=2).encode("ascii")
+    write_whole(file, content + b"\n", durable=durable)
 
 
 def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> None:
@@ -76,15 +83,18 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_folder(path: Path, *, stays: Callable[[Path], bool] = lambda entry: False) -> Iterator[Path]:
+def whole_folder(path: Path, *, stays: Callable[[Path, Path], bool] = lambda entry, new: False) -> Iterator[Path]:
     """A folder to write to, which takes its place when all in it is written.
 
-    Entries of the folder that was there before go over to the new one if they are to stay, and go if not.
+    Entries of the folder that was there before are in the new one, too, if they are to stay: `stays` is asked with each
+    and with the new folder. A kill between the two renames leaves the old folder at its `replaced_place`, from which
+    the next call takes it back.
     """
     folder = path.resolve()
-    partial = partial_name(folder)
-    old = partial.with_suffix(".old")
+    partial, old = partial_name(folder), replaced_place(folder)
     try:
+        if old.is_dir() and not folder.exists():
+            old.rename(folder)
         shutil.rmtree(partial, ignore_errors=True)  # of a process that had this number before
         partial.mkdir(parents=True)
     except OSError as error:
@@ -92,6 +102,10 @@ def whole_folder(path: Path, *, stays: Callable[[Path], bool] = lambda entry: Fa
     try:
         yield partial
         if folder.exists():
+            for entry in folder.iterdir():
+                if stays(entry, partial):
+                    link(entry, partial / entry.name)
+            discard(old)
             folder.rename(old)
         partial.rename(folder)
     except BaseException:
@@ -99,11 +113,23 @@ def whole_folder(path: Path, *, stays: Callable[[Path], bool] = lambda entry: Fa
             old.rename(folder)
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    if old.exists():
-        for entry in old.iterdir():
-            if stays(entry):
-                entry.replace(folder / entry.name)
-        shutil.rmtree(old, ignore_errors=True)
+    discard(old)
+
+
+def link(entry: Path, place: Path) -> None:
+    """The same file, or folder of files, under a second name; a copy where the file system has no such thing."""
+
+    def same(source: str, target: str) -> None:
+        Path(target).unlink(missing_ok=True)
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError:
+            shutil.copy2(source, target, follow_symlinks=False)
+
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.copytree(entry, place, symlinks=True, copy_function=same, dirs_exist_ok=True)
+    else:
+        same(str(entry), str(place))
 
 
 def partial_name(place: Path) -> Path:
@@ -111,15 +137,53 @@ def partial_name(place: Path) -> Path:
     return place.with_name(f".{place.name[:60]}.{os.getpid()}.partial")
 
 
-def remove_partial(folder: Path, *, before: float = math.inf) -> None:
-    """Removes what a killed process left half-written in a folder; only what was last changed `before` a time."""
-    for partial in folder.glob(".*.partial"):
-        if partial.lstat().st_mtime >= before:
-            continue
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
+def remove_partial(folder: Path, *, before: float = math.inf, of: str = "") -> None:
+    """Removes what a killed process left half-written in a folder; of a name only, where one is given.
+
+    What was last changed at the time `before` or later stays; without it, what a live process is writing.
+    """
+    for partial in folder.glob(f".{glob.escape(of)}*.partial"):
+        with suppress(FileNotFoundError):  # its writer has just finished it
+            is_new = partial.lstat().st_mtime >= before if math.isfinite(before) else is_being_written(partial)
+            if is_new:
+                continue
+            if partial.is_dir() and not partial.is_symlink():
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                partial.unlink()
+
+
+def is_being_written(partial: Path) -> bool:
+    """Whether another process of this machine that is alive gave it its name."""
+    found = re.search(r"\.(\d+)\.partial$", partial.name)
+    number = int(found[1]) if found and len(found[1]) < 10 else os.getpid()
+    return number != os.getpid() and is_alive(number)
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def discard(folder: Path) -> None:
+    """Removes a folder, which is gone at once under its name: a kill leaves a half-written one at most."""
+    gone = partial_name(folder.with_name(f"{folder.name[:50]}.gone"))
+    shutil.rmtree(gone, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def replaced_place(folder: Path) -> Path:
+    """Where a run stands while another takes its place."""
+    place = folder.resolve()
+    return place.with_name(f".{place.name}.replaced")
 
 
 def checksum(file: Path) -> str:

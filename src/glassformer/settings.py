@@ -2,6 +2,7 @@
 kept beside the weights; the string under a field is its help text. Each verb has its own in `verbs/`.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import get_annotations
@@ -11,10 +12,37 @@ from glassformer.schema import Config
 
 Kind = TypeVar("Kind", bound=type)
 
+# The largest number that each flag may be given, whichever verb has it: more is a mistake, refused before any work.
+STEPS, TOKENS = 99_999_999, 2**28
+MOST: dict[str, float] = {
+    **dict.fromkeys(("steps", "warmup", "eval_every", "checkpoint_every", "patience", "keep", "average"), STEPS),
+    **dict.fromkeys(("batch_tokens", "max_new_tokens", "sample"), TOKENS),
+    **dict.fromkeys(("prompt_tokens", "new_tokens", "mean_tokens", "texts"), 2**17),  # of a measurement
+    **dict.fromkeys(("context", "max_len", "length", "horizon", "period", "batch"), 2**31 - 1),
+    **dict.fromkeys(("batch_size", "accumulate", "patch"), 2**20),
+    **dict.fromkeys(("num_beams", "guesses", "rounds"), 10_000),
+    "batch_sizes": 4096,
+    "size": 2**14,
+    "minutes": 10 * 366 * 24 * 60,
+    "examples": 10**8,
+    "depths": 1024,
+    "length_penalty": 100,
+    "threads": 4096,
+}
+LARGEST = 2**63 - 1  # of all other whole numbers
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Config):
     """The base: a value that does not fit is named as the flag that gave it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value in vars(self).items():
+            for number in value if isinstance(value, tuple) else (value,):
+                most = MOST.get(name, LARGEST if isinstance(number, int) else math.inf)
+                if isinstance(number, int | float) and abs(number) > most:
+                    raise self._refuse(name, f"expected at most {most:,}")
 
     def _name(self, field: str) -> str:
         return "--" + field.replace("_", "-")

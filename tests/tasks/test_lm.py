@@ -21,7 +21,8 @@ from glassformer.tasks.corpora import covering, hold_out, window_starts
 from glassformer.tasks.lm import LanguageModel
 from glassformer.tasks.settings import LmSettings
 from glassformer.text import train_tokenizer
-from glassformer.training.run import check_free, run
+from glassformer.training.folder import check_free
+from glassformer.training.run import run
 
 STORIES = ["A cat sat on a mat. ", "Der Hund läuft. ", "고양이가 잔다. ", "One two three four five six. "]
 

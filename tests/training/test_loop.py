@@ -14,8 +14,8 @@ from glassformer.errors import InputError
 from glassformer.predict.writing import translate
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
+from glassformer.training.folder import check_free
 from glassformer.training.loop import check_precision
-from glassformer.training.run import check_free
 from glassformer.training.schedule import highest_rate, rate_factor
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from glassformer.checkpoints.card import CARD, is_ours
 from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN
 from glassformer.errors import InputError
-from glassformer.io import read_json, whole_folder
+from glassformer.io import read_json, replaced_place, whole_folder
 from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
@@ -32,7 +32,9 @@ WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bi
 def read_settings_file(file: Path) -> dict[str, Any]:
     """A file of settings that a model folder must have."""
     if not file.is_file():
-        raise InputError(f"{file.parent} has no {file.name}: it is half-written, or not a model folder")
+        old = replaced_place(file.parent)
+        kept = f". The one that it is to replace is in {old}" if old.is_dir() else ""
+        raise InputError(f"{file.parent} has no {file.name}: it is half-written, or not a model folder{kept}")
     return read_json(file, "the config of a model, an object with a model_type")
 
 
@@ -47,9 +49,9 @@ def whole_model_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterato
     if folder.is_file():
         raise InputError(f"{path} is a file: expected a folder to write")
 
-    def stays(entry: Path) -> bool:
+    def stays(entry: Path, new: Path) -> bool:
         is_old = entry.name in {*FILES, *replaces} or WEIGHT_FILES.fullmatch(entry.name)
-        is_free = not (folder / entry.name).exists() or entry.name == CARD
+        is_free = not (new / entry.name).exists() or entry.name == CARD
         return is_free and not is_old and not is_ours(entry)
 
     with whole_folder(path, stays=stays) as written:

@@ -4,6 +4,7 @@ Reading maps the files into memory: a tensor costs nothing until it is used, and
 memory of this process. Nothing that could run code is ever unpickled.
 """
 
+import errno
 import json
 import os
 import pickletools
@@ -214,7 +215,10 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], max_shard: int = 
 
 
 def _write(tensors: Mapping[str, Tensor], file: Path) -> None:
-    save_file(dict(tensors), file, metadata={"format": "pt"})
+    try:
+        save_file(dict(tensors), file, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(errno.EIO, str(error), str(file)) from error
     umask = os.umask(0)
     os.umask(umask)
     file.chmod(0o666 & ~umask)  # the library writes for the owner alone

@@ -23,7 +23,7 @@ from glassformer.data.formats.table import describe_together
 from glassformer.errors import InputError
 from glassformer.tasks.settings import LanguageSettings
 from glassformer.text import Tokenizer
-from glassformer.training.run import TOKENS
+from glassformer.training.folder import TOKENS
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -8,12 +8,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoints.folder import WEIGHTS
+from glassformer.checkpoints.folder import CONFIG, WEIGHTS
 from glassformer.checkpoints.load import usable_device
 from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.hub import find_folder
+from glassformer.io import replaced_place
 from glassformer.tasks.registry import TASKS, make_task, settings_to_judge
 from glassformer.tasks.settings import TaskSettings
 from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
@@ -95,8 +96,12 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
             raise InputError(f"{folder / RUN}: the task is {name!r}, expected one of {', '.join(TASKS)}")
         if task not in (None, name):
             raise InputError(f"--task {task}: {run} was trained for {name}. Leave --task out")
-        if not (folder / WEIGHTS).is_file() and (folder / CHECKPOINTS).is_dir():
-            raise InputError(f"{run} has not ended, so there is no model to score yet: go on with it (train --resume)")
+        if not (folder / WEIGHTS).is_file() and ((folder / CHECKPOINTS).is_dir() or not (folder / CONFIG).is_file()):
+            old = replaced_place(folder)
+            kept = f". The run that it is to replace is in {old}" if old.is_dir() else ""
+            raise InputError(
+                f"{run} has not ended, so there is no model to score yet: go on with it (train --resume){kept}"
+            )
     elif task is None:
         raise InputError(
             f"{run} has no {RUN}, so it is no run of a training here. To score another model, say what it is for, such "

@@ -90,6 +90,11 @@ class TaskSettings(TrainSettings):
         names = ("d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
+    def _check_seed(self) -> None:
+        """For a task that draws with numpy."""
+        if self.seed < 0:
+            raise self._refuse("seed", "expected 0 or more")
+
     def _check_fraction(self, name: str) -> None:
         if not 0 < getattr(self, name) < 1:
             raise self._refuse(name, "expected a fraction between 0 and 1")
@@ -323,6 +328,8 @@ class LmSettings(LanguageSettings):
         super().__post_init__()
         if not 0 <= self.overlap < 1:
             raise self._refuse("overlap", "expected a fraction from 0 up to, not including, 1")
+        if self.sample < 0:
+            raise self._refuse("sample", "expected 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,6 +347,7 @@ class MlmSettings(LanguageSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_fraction("mask_fraction")
+        self._check_seed()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,6 +399,7 @@ class ImagesSettings(TableSettings):
             raise self._refuse("mode", "--grey says otherwise. Leave one of them out")
         if self.mode == "rgb" and self.data is None:
             raise self._refuse("mode", "the built-in digits are grey. Leave it out, or give images with --data")
+        self._check_seed()
         for name in ("size", "patch", "batch_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -451,8 +460,9 @@ class ForecastSettings(TableSettings):
             raise self._refuse("date_format", "expected a format with a year, such as %d/%m/%Y or %Y-%m-%d %H:%M")
         if self.splits and (len(self.splits) != 3 or min(self.splits) < 1):
             raise self._refuse("splits", "expected three numbers of rows: to train, to validate, to test")
-        if self.patch > self.length:
-            raise self._refuse("patch", f"is longer than --length {self.length}")
+        for name in ("patch", "stride"):
+            if getattr(self, name) > self.length:
+                raise self._refuse(name, f"is longer than --length {self.length}")
 
 
 def is_date_format(text: str) -> bool:

@@ -18,7 +18,7 @@ from tokenizers import decoders, models
 from torch import Tensor
 
 from glassformer.errors import InputError, nearest
-from glassformer.io import write_json
+from glassformer.io import write_json, write_whole
 from glassformer.text.chat import render
 from glassformer.text.languages import language_template, language_tokens
 from glassformer.text.padding import pad
@@ -296,16 +296,16 @@ class Tokenizer:
     def save(self, folder: str | Path) -> None:
         """Writes the files that `load_tokenizer` and other tools read."""
         folder = Path(folder)
-        self.backend.save(str(folder / TOKENIZER))
+        write_whole(folder / TOKENIZER, self.backend.to_str(pretty=True))
         if self.target is not None:
-            self.target.save(str(folder / TARGET))
+            write_whole(folder / TARGET, self.target.to_str(pretty=True))
         settings = {"tokenizer_class": "PreTrainedTokenizerFast", **self.settings, **self.special}
         write_json(folder / SETTINGS, settings)
         if self.chat_template is not None:
-            (folder / CHAT).write_text(self.chat_template, encoding="utf-8")
+            write_whole(folder / CHAT, self.chat_template)
         for name, template in self.chat_templates.items():
             (folder / "additional_chat_templates").mkdir(exist_ok=True)
-            (folder / "additional_chat_templates" / f"{name}.jinja").write_text(template, encoding="utf-8")
+            write_whole(folder / "additional_chat_templates" / f"{name}.jinja", template)
 
 
 def check_texts(texts: Sequence[str], pairs: Sequence[str] | None) -> None:

@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.optim import Optimizer
 
 from glassformer.errors import InputError
-from glassformer.io import parse_json, remove_partial, sync, write_json
+from glassformer.io import discard, parse_json, remove_partial, sync, write_json
 from glassformer.training.ranks import Ranks
 
 FOLDER, STATE = "checkpoints", "state.json"
@@ -45,6 +45,18 @@ class State:
     evaluated: int = 0  # the step of the last one
 
 
+def has_checkpoint(out: Path) -> bool:
+    """Whether a run has a whole checkpoint to go on from."""
+    return bool(numbered(out / FOLDER, "step"))
+
+
+def numbered(folder: Path, kind: str) -> list[Path]:
+    """The whole checkpoints of a kind, the newest last."""
+    if not folder.is_dir():
+        return []
+    return sorted(entry for entry in folder.iterdir() if re.fullmatch(rf"{kind}-\d{{8}}", entry.name))
+
+
 class Checkpoints:
     """The checkpoints of one run."""
 
@@ -57,9 +69,7 @@ class Checkpoints:
         return steps[-1] if steps else None
 
     def numbered(self, kind: str) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(entry for entry in self.folder.iterdir() if re.fullmatch(rf"{kind}-\d{{8}}", entry.name))
+        return numbered(self.folder, kind)
 
     def save(self, state: State, model: nn.Module, optimizers: list[Optimizer], average: Mapping[str, Tensor]) -> None:
         """Where the run stands; then what it no longer needs goes."""
@@ -87,25 +97,25 @@ class Checkpoints:
         """All processes wait: none may see another list of folders than the others."""
         if self.ranks.is_first:
             for folder in folders:
-                shutil.rmtree(folder)
+                discard(folder)
         self.ranks.wait()
 
     def write(self, name: str, values: dict[str, Any], about: dict[str, Any]) -> None:
         partial, place = self.folder / f".{name}.partial", self.folder / name
         try:
-            if self.ranks.is_first:
-                shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-                partial.mkdir(parents=True)
-            self.ranks.wait()
+            with self.ranks.together():
+                if self.ranks.is_first:
+                    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+                    partial.mkdir(parents=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # PyTorch's words on its own internals
                 save(values, checkpoint_id=partial, no_dist=self.ranks.size == 1)
-            if self.ranks.is_first:
-                write_json(partial / STATE, about, durable=True)
-                shutil.rmtree(place, ignore_errors=True)  # the same step, of a life before a kill
-                partial.rename(place)
-                sync(self.folder)
-            self.ranks.wait()
+            with self.ranks.together():
+                if self.ranks.is_first:
+                    write_json(partial / STATE, about, durable=True)
+                    discard(place)  # the same step, of a life before a kill
+                    partial.rename(place)
+                    sync(self.folder)
         except (OSError, CheckpointException) as error:
             shutil.rmtree(partial, ignore_errors=True)
             reason = str(error).strip().splitlines()[-1]

@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor
 
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
+from glassformer.schema import shown
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.joined import join_products
 from glassformer.training.optimizers import make_optimizers
@@ -280,7 +281,7 @@ class Trainer:
         began = time.perf_counter()
         with self.kept_weights():
             weights = dict(self.own.named_parameters()) if not self.average else self.average
-            with self.whole_model():
+            with self.whole_model(), self.ranks.together():
                 metrics = self.task.validate(self.plan.valid) if self.ranks.is_first else {}
             metrics = self.ranks.from_first(metrics)
             if self.metric not in metrics:
@@ -400,6 +401,20 @@ class Pace:
         mean = self.seconds / self.count
         self.count, self.seconds = RECENT * self.count, RECENT * self.seconds
         return mean
+
+
+def check_accumulation(task: Task, settings: TrainSettings, ranks: Ranks) -> None:
+    """Refuses to cut batches into more parts than they have examples: most parts would compute nothing."""
+    parts = settings.accumulate * ranks.size
+    if settings.accumulate == 1:
+        return
+    largest = max(map(len, task.batches(0)))
+    if parts > largest:
+        among = f" in each of {ranks.size} processes" if ranks.size > 1 else ""
+        raise InputError(
+            f"--accumulate {shown(settings.accumulate)}: a batch of {largest:,} examples cannot be cut into "
+            f"{shown(settings.accumulate)} parts{among}. Use at most {max(1, largest // ranks.size):,}"
+        )
 
 
 def make_scaler(settings: TrainSettings, ranks: Ranks) -> torch.amp.GradScaler:

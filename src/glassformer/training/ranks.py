@@ -20,7 +20,7 @@ from torch.utils._pytree import register_dataclass
 
 from glassformer.checkpoints.load import usable_device
 from glassformer.core.model import Output, Transformer
-from glassformer.errors import InputError
+from glassformer.errors import FailedElsewhere, InputError
 
 PATIENCE = timedelta(hours=12)
 register_dataclass(Output)  # FSDP looks for the tensors in what a module returns
@@ -75,13 +75,18 @@ class Ranks:
         return box[0]
 
     @contextmanager
-    def first_alone(self) -> Iterator[None]:
-        """The first process goes before the others, which find what it made."""
-        if not self.is_first:
-            self.wait()
-        yield
-        if self.is_first:
-            self.wait()
+    def together(self) -> Iterator[None]:
+        """What fails in one process fails in all of them: the first that failed says why."""
+        failed: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failed = error
+        first = self.size - self.largest(0 if failed is None else self.size - self.rank)[0]
+        if failed is not None and first == self.rank:
+            raise failed
+        if first < self.size:
+            raise FailedElsewhere
 
     def spread(self, model: Transformer, *, shard: bool) -> nn.Module:
         """The model as this process trains it. Weights start out as those of the first process."""

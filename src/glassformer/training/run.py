@@ -8,14 +8,14 @@ runs/mine/config.json, model.safetensors, tokenizer.json, ...   once it has ende
 runs/mine/report.html     the same for people
 """
 
+import errno
 import json
 import shlex
-import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,16 @@ import torch
 from rich.console import Console
 
 from glassformer.checkpoints.folder import WEIGHTS
-from glassformer.checkpoints.run import RUN, is_run, read_record
+from glassformer.checkpoints.run import read_record
 from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError, Stopped, nearest
-from glassformer.io import fingerprint, fingerprint_of, partial_name, remove_partial, write_json
+from glassformer.io import fingerprint, fingerprint_of, partial_name
 from glassformer.text.tokenizer import TOKENIZER
 from glassformer.threads import Load, exactly, threads_of_training
 from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.loop import Trainer
+from glassformer.training.folder import LOG, METRICS, REPORT, RunFolder, with_whole_paths
+from glassformer.training.lock import Lock
+from glassformer.training.loop import Trainer, check_accumulation
 from glassformer.training.plan import (
     LEAST,
     MARGIN,
@@ -47,70 +49,16 @@ from glassformer.training.plan import (
 )
 from glassformer.training.ranks import Ranks
 from glassformer.training.report import Report, as_time
-from glassformer.training.settings import DATA, FREE, OF_THE_CALL, TrainSettings
+from glassformer.training.settings import OF_THE_CALL, TrainSettings
 from glassformer.training.signals import Signals
 from glassformer.training.task import Scores, Task
 from glassformer.training.waiting import Bars
 from glassformer.version import __version__
 
-METRICS, REPORT, LOG, TOKENS = "metrics.jsonl", "report.html", "tensorboard", "tokens"
 LENGTH = ("steps", "minutes")  # the settings that say how long a training is
-MODELS = ("init", "tokenizer_from")  # those that may name a folder
 CHANGED = 0.1  # of the steps that were told, by which a plan must differ to be told again
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 SHOWN = 5  # files of which an error says that they have changed
-
-
-def check_free(settings: TrainSettings) -> None:
-    """Refuses a folder that holds something else, or a run that is neither to be resumed nor replaced; asked before
-    any work is done."""
-    out = settings.out
-    if out.is_file():
-        raise InputError(f"--out {out} is a file: expected a folder to write")
-    if out.resolve() == Path.cwd():
-        raise InputError(f"--out {out} is the folder you are in: name one inside it, such as runs/mine")
-    if settings.resume:
-        if not is_run(out):
-            raise InputError(f"--resume: {out} has no {RUN}, so there is no run to go on with. Leave --resume out")
-        check_same(settings)
-        return
-    if not out.is_dir() or not any(entry.name != TOKENS for entry in out.iterdir()):
-        return
-    if not is_run(out):
-        raise InputError(f"--out {out} is a folder with other things in it: choose another")
-    if not settings.overwrite:
-        state = "a finished run" if (out / WEIGHTS).is_file() else "a run that has not ended"
-        raise InputError(
-            f"--out {out} holds {state}: choose another folder, go on with it (--resume), or replace it (--overwrite)"
-        )
-
-
-def check_same(settings: TrainSettings) -> None:
-    """A resumed run is the same run: what would change its result is refused by name."""
-    record = read_record(settings.out)
-    if record["task"] != settings.task:
-        raise InputError(f"--resume: {settings.out} was trained for {record['task']}, not {settings.task}")
-    before, now = with_whole_paths(record["settings"]), with_whole_paths(settings.to_dict())
-    for name, value in now.items():
-        if name not in FREE and name in before and before[name] != value:
-            raise InputError(
-                f"--resume: --{name.replace('_', '-')} is {value!r} and was {before[name]!r} when the run began. Leave "
-                "it out, or start another run"
-            )
-
-
-def with_whole_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as run.json keeps them: their files are found from any folder."""
-
-    def whole(path: Any) -> Any:
-        if isinstance(path, list):
-            return [whole(each) for each in path]
-        return path and str(Path(path).absolute())
-
-    data = {name: whole(settings[name]) for name in DATA if name in settings}
-    models = {  # the name of a hub id stays one
-        name: whole(settings[name]) for name in MODELS if settings.get(name) and Path(settings[name]).exists()
-    }
-    return {**settings, **data, **models}
 
 
 def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: bool) -> list[str]:
@@ -154,14 +102,29 @@ def run(
     if not ranks.is_first:
         console = Console(quiet=True)
     try:
-        current = Run(settings, ranks, console, verb, began, command)
-        try:
-            return current.go(make_task)
-        except BaseException:
-            current.put_back()
-            raise
+        with ExitStack() as lock:
+            with ranks.together():
+                if ranks.is_first:
+                    lock.enter_context(Lock(settings.out))
+                current = Run(settings, ranks, console, verb, began, command)
+            try:
+                return current.go(make_task)
+            except BaseException as error:
+                last = Checkpoints(settings.out, ranks, 1).last()
+                if ranks.is_first:
+                    with suppress(OSError):  # what cannot be written cannot be moved either
+                        current.folder.put_back()
+                if isinstance(error, OSError) and error.errno in NOT_WRITTEN:
+                    raise not_written(error, settings.out, last) from error
+                raise
     finally:
         ranks.close()
+
+
+def not_written(error: OSError, out: Path, last: Path | None) -> InputError:
+    """A disk that is full or may not be written to, in words."""
+    go_on = f"the last checkpoint, {last}, is whole. Make room, then go on with --resume" if last else "make room first"
+    return InputError(f"{error.filename or out} could not be written ({error.strerror}); {go_on}")
 
 
 class Run:
@@ -184,9 +147,7 @@ class Run:
         self.settings, self.ranks, self.console, self.out = settings, ranks, console, settings.out
         self.began = began
         self.load = Load()
-        check_free(settings)
-        self.was_there, self.moved_aside = self.out.exists(), False
-        self.replaced = self.out.with_name(f".{self.out.name}.replaced")
+        self.folder = RunFolder(settings)
         self.record: dict[str, Any] = {
             "task": settings.task,
             "verb": verb,
@@ -205,11 +166,18 @@ class Run:
                 self.record["settings"] |= {name: self.before["settings"].get(name) for name in LENGTH}
 
     def go(self, make_task: Callable[[TrainSettings], Task]) -> tuple[Task, Scores]:
-        with Bars(self.console) as bars, bars.waiting("reading data"), self.ranks.first_alone():
-            self.know_data()
-            self.task = make_task(self.settings)
-            self.know_named()
-        check_metric(self.task, self.settings)
+        with Bars(self.console) as bars, bars.waiting("reading data"):
+            with self.ranks.together():  # the others find what the first makes
+                if self.ranks.is_first:
+                    self.know_data()
+                    self.folder.begin(self.record)
+                    self.task = make_task(self.settings)
+                    self.know_named()
+            with self.ranks.together():
+                if not self.ranks.is_first:
+                    self.task = make_task(self.settings)
+                check_metric(self.task, self.settings)
+                check_accumulation(self.task, self.settings, self.ranks)
         self.record |= self.task.record()
         self.most_threads = torch.get_num_threads()
         threads = self.record["threads"] = threads_of_training(self.load, self.threads)
@@ -217,9 +185,9 @@ class Run:
             return self.train()
 
     def train(self) -> tuple[Task, Scores]:
-        if self.ranks.is_first:
-            self.prepare()
-        self.ranks.wait()
+        with self.ranks.together():
+            if self.ranks.is_first:
+                self.prepare()
         for name, said in self.task.describe().items():
             self.console.print(f"{name:8}{said}")
         self.tell_threads()
@@ -243,9 +211,10 @@ class Run:
             raise Stopped(number, self.how_to_go_on(number, trainer))
         kept = trainer.finish()
         scores = None
-        if self.ranks.is_first:
-            with Bars(self.console) as bars, self.following(bars):
-                scores = self.write(trainer, kept)
+        with self.ranks.together():
+            if self.ranks.is_first:
+                with Bars(self.console) as bars, self.following(bars):
+                    scores = self.write(trainer, kept)
         return self.task, self.ranks.from_first(scores)
 
     @contextmanager
@@ -259,8 +228,6 @@ class Run:
 
     def know_data(self) -> None:
         """Keeps what the data is, and refuses to go on with other data."""
-        if not self.ranks.is_first:
-            return
         paths = [path.absolute() for files in self.settings.files.values() for path in files]
         told = {str(path): fingerprint(path) for path in paths}
         self.record["data"] = {path: about for path, about in told.items() if about is not None}
@@ -355,30 +322,16 @@ class Run:
         self.record["settings"] |= {name: getattr(self.settings, name) for name in LENGTH}
         report.plan_for(plan.steps)
         if self.ranks.is_first:
-            write_json(self.out / RUN, self.record, durable=True)
+            self.folder.write(self.record)
 
     def prepare(self) -> None:
-        """Makes the folder. A run that is to be replaced stays aside until the new one has ended."""
-        tokens, aside = self.out / TOKENS, self.out.with_name(f".{self.out.name}.{TOKENS}")
-        if self.settings.overwrite and self.out.exists():
-            shutil.rmtree(aside, ignore_errors=True)
-            if tokens.is_dir():  # those of the task that was just made
-                tokens.rename(aside)
-            if (self.out / WEIGHTS).is_file():
-                shutil.rmtree(self.replaced, ignore_errors=True)
-                self.out.rename(self.replaced)
-                self.moved_aside = True
-            else:
-                shutil.rmtree(self.out)
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-            if aside.is_dir() and not tokens.exists():
-                aside.rename(tokens)
-            remove_partial(self.out)
-        except OSError as error:
-            raise InputError(f"--out {self.out} cannot be written: {error.strerror}") from None
-        self.keep_tokenizer()
-        write_json(self.out / RUN, self.record, durable=True)
+        """Makes the folder ready: a run that is to be replaced moves aside."""
+        self.check_tokenizer()
+        self.folder.replace(self.record)
+        self.folder.write(self.record)
+        self.folder.clean()
+        if self.task.tokenizer is not None:
+            self.task.tokenizer.save(self.out)
 
     def tell_threads(self) -> None:
         """Says when a run uses fewer threads than it could, or not as many as it began with."""
@@ -394,33 +347,16 @@ class Run:
                 f"OMP_NUM_THREADS={self.most_threads}"
             )
 
-    def keep_tokenizer(self) -> None:
-        """Keeps the tokenizer from the start, and refuses to go on with another: the weights would mean other words."""
-        if self.task.tokenizer is None:
+    def check_tokenizer(self) -> None:
+        """Refuses to go on with another tokenizer than the run began with: the weights would mean other words."""
+        file = self.out / TOKENIZER
+        if self.task.tokenizer is None or not self.settings.resume or not file.is_file():
             return
-        file, now = self.out / TOKENIZER, self.task.tokenizer.backend.to_str()
-        if self.settings.resume and file.is_file() and json.loads(file.read_text(encoding="utf-8")) != json.loads(now):
+        if json.loads(file.read_text(encoding="utf-8")) != json.loads(self.task.tokenizer.backend.to_str()):
             raise InputError(
                 f"--resume: the tokenizer that is learned from the data now is not that of {file}. Has the data changed"
                 " since the run began? Start another run, with another --out"
             )
-        self.task.tokenizer.save(self.out)
-
-    def put_back(self) -> None:
-        """A run that failed before its first checkpoint leaves the place to what it was to replace; one that has not
-        even begun leaves nothing. With a checkpoint, both stay."""
-        if not self.ranks.is_first or self.settings.resume:
-            return
-        if Checkpoints(self.out, self.ranks, 1).last() is not None:
-            if self.moved_aside:
-                print(f"the run that was to be replaced is in {self.replaced}", file=sys.stderr)
-            return
-        metrics = self.out / METRICS
-        begun = metrics.is_file() and metrics.stat().st_size > 0
-        if self.moved_aside or not (begun or self.was_there):
-            shutil.rmtree(self.out, ignore_errors=True)
-        if self.moved_aside:
-            self.replaced.rename(self.out)
 
     def go_back(self, trainer: Trainer, report: Report) -> None:
         found = trainer.restore()
@@ -449,7 +385,7 @@ class Run:
         for file in sorted(partial.iterdir(), key=lambda file: file.name.startswith(Path(WEIGHTS).stem)):
             file.replace(self.out / file.name)
         partial.rmdir()
-        shutil.rmtree(self.replaced, ignore_errors=True)
+        self.folder.end()
         ready = time.perf_counter()
         scores = self.task.evaluate(self.sample())
         scores.notes.extend(self.notes(scores))
@@ -464,7 +400,7 @@ class Run:
             "notes": scores.notes,
             "seconds": {"scoring": round(now - ready, 1), "whole": round(now - self.began, 1)},
         }
-        write_json(self.out / RUN, self.record, durable=True)
+        self.folder.write(self.record)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
         whole = "" if self.settings.resume else f", {as_time(now - self.began)} in all"
         self.console.print(f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
@@ -483,7 +419,7 @@ class Run:
         each = seconds_each(self.task.score_some, count, left / 10)
         test = sample_size(OF_MODEL * left / each, count)
         self.record["plan"] = self.plan.replace(test=test).to_dict()
-        write_json(self.out / RUN, self.record, durable=True)
+        self.folder.write(self.record)
         self.task.until = now + left
         return test
 

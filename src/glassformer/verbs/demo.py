@@ -35,9 +35,10 @@ def main(settings: DemoSettings) -> None:
     from glassformer.predict.writing import translate
     from glassformer.tasks.settings import TranslateSettings
     from glassformer.tasks.translate import Translate
-    from glassformer.training.run import REPORT, check_free, run
+    from glassformer.training.folder import REPORT, check_free
+    from glassformer.training.run import run
 
-    console = make_console()
+    console = make_console(enduring=True)
     console.print("A Transformer learns to read English dates in Korean.\n")
     is_a_demo = is_run(settings.out) and read_record(settings.out).get("verb") == "demo"
     # Three times through 40,000 examples is too little to overfit, so there is no dropout.

@@ -73,6 +73,13 @@ class EvalSettings(Settings):
     sheet: str | None = None
     """Which sheet of an .xlsx file in --data; the first if not given."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("num_beams", "max_len", "context"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise self._refuse(name, "expected at least 1")
+
     @property
     def changes(self) -> dict[str, Any]:
         """What is to be otherwise than in the training: the flags that were given, by the names of its settings."""

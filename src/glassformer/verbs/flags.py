@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import fields
+from functools import wraps
 from itertools import dropwhile, pairwise, takewhile
 from os import PathLike, fspath
 from pathlib import Path
@@ -34,7 +35,7 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     check_words(takes, args)
     args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
-    with one_sentence(takes, verb, args):
+    with one_sentence(takes, verb, args), plain_errors(takes):
         settings: Settings = tyro.cli(
             takes,
             prog=f"glassformer {verb}",
@@ -87,6 +88,36 @@ def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
     near = nearest(flag, {"--" + name.replace("_", "-") for name in names_of(takes)})
     hint = near if near.endswith("?") else f". glassformer {verb} --help lists them; {SEE_NOT_HERE}"
     return f"glassformer {verb} has no flag {flag}{hint}"
+
+
+class RefusedError(Exception):
+    """Carries what settings refuse through tyro, which draws a box around a ValueError and cuts its lines."""
+
+    def __init__(self, error: InputError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def plain_errors(takes: type[Settings]) -> Iterator[None]:
+    """What these settings refuse while they are made arrives as it is."""
+    kind: Any = takes
+    init = kind.__init__
+
+    @wraps(init)
+    def made(self: Settings, *values: Any, **named: Any) -> None:
+        try:
+            init(self, *values, **named)
+        except InputError as error:
+            raise RefusedError(error) from error
+
+    kind.__init__ = made
+    try:
+        yield
+    except RefusedError as refused:
+        raise refused.error from None
+    finally:
+        kind.__init__ = init
 
 
 def check_words(takes: type[Settings], args: list[str]) -> None:

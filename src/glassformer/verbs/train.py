@@ -40,7 +40,7 @@ def train(task: str, **settings: Any) -> "TrainedRun":
         raise InputError(f"gf.train: {said}")
     told = settings_in_python(TASKS[task].settings, settings)
     written = ", ".join([repr(task), *(f"{name}={as_code(value)}" for name, value in settings.items())])
-    console = make_console()
+    console = make_console(enduring=True)
     _, scores = trained(told, console, began, f"gf.train({written})")
     if is_first():
         show_scores(scores, console)
@@ -98,7 +98,7 @@ class TrainedRun:
     @cached_property
     def curves(self) -> dict[str, Curve]:
         """What was measured during training, by name: `loss`, `rate`, `valid_loss` and the like."""
-        from glassformer.training.run import METRICS
+        from glassformer.training.folder import METRICS
 
         found: dict[str, Curve] = {}
         for line in (self.folder / METRICS).read_text(encoding="utf-8").splitlines():
@@ -127,9 +127,9 @@ class TrainedRun:
 
 def main(settings: TaskSettings) -> None:
     began = time.perf_counter()  # a person waits for the imports, too
-    from glassformer.training.run import REPORT
+    from glassformer.training.folder import REPORT
 
-    console = make_console()
+    console = make_console(enduring=True)
     task, scores = trained(settings, console, began)
     if not is_first():
         return
@@ -144,7 +144,8 @@ def trained(
 ) -> "tuple[Task, Scores]":
     """Trains, once it is clear that the folder is free and the files are there."""
     from glassformer.tasks.registry import make_task
-    from glassformer.training.run import check_free, run
+    from glassformer.training.folder import check_free
+    from glassformer.training.run import run
 
     check_free(settings)
     check_brought([file for files in settings.files.values() for file in files])

@@ -39,9 +39,11 @@ class Cells:
         name."""
         table = read_table(path, options, Reads(columns=tuple(columns)))
         names = [name.strip() for name in table.names]
-        for number, name in enumerate(names):
-            if name in names[:number]:
+        known = set[str]()
+        for name in names:
+            if name in known:
                 raise InputError(f"{path}: two columns are called {name!r}. Rename one of them")
+            known.add(name)
         rows, lines = [], []
         for row in table.rows:
             cells = ["" if row.cells.get(name) is None else str(row.cells[name]) for name in table.names]

@@ -1,0 +1,197 @@
+"""The folder of a run, from before it begins to its end: whether it is free, what is written first, and what comes back
+if the training fails.
+
+`run.json` is the first file of a run and always whole: it says what the run is, so that a kill at any moment leaves a
+folder that the same command, --resume and --overwrite can take up. A run that is to be replaced stands aside, in
+`.mine.replaced`, until the new one has a model.
+"""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoints.folder import WEIGHTS
+from glassformer.checkpoints.run import RUN, is_run, read_record
+from glassformer.errors import InputError
+from glassformer.io import discard, partial_name, remove_partial, replaced_place, sync, write_json
+from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
+from glassformer.training.checkpoint import has_checkpoint
+from glassformer.training.settings import DATA, FREE, OF_THE_CALL, TrainSettings
+
+METRICS, REPORT, LOG, TOKENS = "metrics.jsonl", "report.html", "tensorboard", "tokens"
+MODELS = ("init", "tokenizer_from")  # the settings that may name a folder
+BEGUN = (METRICS, LOG, CHECKPOINTS)  # what a run without a checkpoint leaves that a new beginning must not find
+
+
+def check_free(settings: TrainSettings) -> None:
+    """Refuses a folder that holds something else, or a run that is neither to be resumed nor replaced; asked before
+    any work is done."""
+    out = settings.out
+    if out.is_file():
+        raise InputError(f"--out {out} is a file: expected a folder to write")
+    if out.resolve() == Path.cwd():
+        raise InputError(f"--out {out} is the folder you are in: name one inside it, such as runs/mine")
+    if not is_run(out) and replaced_place(out).is_dir() and not settings.overwrite:
+        raise InputError(
+            f"--out {out}: a training was stopped while it replaced the run there, which is whole, in "
+            f"{replaced_place(out)}. Move it back, or go on replacing it with --overwrite"
+        )
+    if settings.resume:
+        if not is_run(out):
+            raise InputError(f"--resume: {out} has no {RUN}, so there is no run to go on with. Leave --resume out")
+        check_same(settings)
+        return
+    if is_empty(out):
+        return
+    if not is_run(out):
+        raise InputError(f"--out {out} is a folder with other things in it: choose another")
+    if not settings.overwrite and not is_beginning_of(settings):
+        state = "a finished run" if (out / WEIGHTS).is_file() else "a run that has not ended"
+        raise InputError(
+            f"--out {out} holds {state}: choose another folder, go on with it (--resume), or replace it (--overwrite)"
+        )
+
+
+def is_empty(out: Path) -> bool:
+    """Whether there is nothing in a folder, or only what a killed process of ours left there before its run began."""
+    return not out.is_dir() or all(is_nothing(entry.name) for entry in out.iterdir())
+
+
+def is_nothing(name: str) -> bool:
+    return name in (TOKENS, ".lock") or (name.startswith(f".{RUN}.") and name.endswith(".partial"))
+
+
+def is_beginning_of(settings: TrainSettings) -> bool:
+    """Whether the folder holds the beginning of just this run, without a checkpoint: nothing is lost if it begins
+    anew."""
+    out = settings.out
+    if not is_run(out) or (out / WEIGHTS).exists() or has_checkpoint(out):
+        return False
+    record = read_record(out)
+    return record["task"] == settings.task and identity(record["settings"]) == identity(settings.to_dict())
+
+
+def identity(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings by which two calls ask for the same run."""
+    return {name: value for name, value in with_whole_paths(settings).items() if name not in (*OF_THE_CALL, "out")}
+
+
+def check_same(settings: TrainSettings) -> None:
+    """A resumed run is the same run: what would change its result is refused by name."""
+    record = read_record(settings.out)
+    if record["task"] != settings.task:
+        raise InputError(f"--resume: {settings.out} was trained for {record['task']}, not {settings.task}")
+    before, now = with_whole_paths(record["settings"]), with_whole_paths(settings.to_dict())
+    for name, value in now.items():
+        if name not in FREE and name in before and before[name] != value:
+            raise InputError(
+                f"--resume: --{name.replace('_', '-')} is {value!r} and was {before[name]!r} when the run began. Leave "
+                "it out, or start another run"
+            )
+
+
+def with_whole_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as run.json keeps them: their files are found from any folder."""
+
+    def whole(path: Any) -> Any:
+        if isinstance(path, list):
+            return [whole(each) for each in path]
+        return path and str(Path(path).absolute())
+
+    data = {name: whole(settings[name]) for name in DATA if name in settings}
+    models = {  # the name of a hub id stays one
+        name: whole(settings[name]) for name in MODELS if settings.get(name) and Path(settings[name]).exists()
+    }
+    return {**settings, **data, **models}
+
+
+class RunFolder:
+    """The folder of one training, as its first process writes it. Its lock is held (`training/lock.py`)."""
+
+    def __init__(self, settings: TrainSettings) -> None:
+        check_free(settings)
+        self.settings, self.out, self.place = settings, settings.out, settings.out.resolve()
+        self.replaced = replaced_place(self.out)
+        self.is_replacing = settings.overwrite and is_run(self.out)
+        self.moved_aside = settings.overwrite and not is_run(self.out) and self.replaced.is_dir()
+        takes_up = not settings.resume and is_run(self.out) and not self.is_replacing
+        self.was_there = self.out.is_dir() and not takes_up
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """Writes what the run is, before anything else. One that goes on has done so, and one that is to be replaced
+        stays until `replace`."""
+        if self.settings.resume or self.is_replacing:
+            return
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            self.write(record)
+            self.clean()
+            for name in BEGUN:
+                self.remove(self.out / name)
+        except OSError as error:
+            raise InputError(f"--out {self.out} cannot be written: {error.strerror}") from None
+
+    def replace(self, record: Mapping[str, Any]) -> None:
+        """Moves a run that is to be replaced aside, once all is there that the new one needs."""
+        if not self.is_replacing:
+            return
+        new = partial_name(self.place)
+        try:
+            shutil.rmtree(new, ignore_errors=True)  # of a process that had this number before
+            new.mkdir()
+            write_json(new / RUN, record, durable=True)
+            if (self.place / TOKENS).is_dir():  # those of the task that was just made
+                (self.place / TOKENS).rename(new / TOKENS)
+            if (self.place / WEIGHTS).is_file() or not self.replaced.is_dir():
+                discard(self.replaced)
+                self.place.rename(self.replaced)
+            else:  # a replacement that was not finished: the run that it was to replace is still there
+                discard(self.place)
+            self.moved_aside = True
+            new.rename(self.place)
+            sync(self.place.parent)
+        except OSError as error:
+            raise InputError(f"--out {self.out} cannot be written: {error.strerror}") from None
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        write_json(self.out / RUN, record, durable=True)
+
+    def clean(self) -> None:
+        """Removes what killed processes left half-written, here and beside."""
+        remove_partial(self.out)
+        for name in (self.place.name, self.replaced.name):
+            remove_partial(self.place.parent, of=f"{name[:60]}.")
+
+    def end(self) -> None:
+        """The new model is there: what it replaces goes."""
+        discard(self.replaced)
+
+    def put_back(self) -> None:
+        """A run that failed before its first checkpoint leaves the place to what it was to replace; one that has not
+        even begun leaves nothing. With a checkpoint, both stay."""
+        if self.settings.resume:
+            return
+        if self.moved_aside:
+            if has_checkpoint(self.out):
+                print(f"the run that was to be replaced is in {self.replaced}", file=sys.stderr)
+                return
+            discard(self.place)
+            self.replaced.rename(self.place)
+            return
+        metrics = self.out / METRICS
+        if self.is_replacing or has_checkpoint(self.out) or (metrics.is_file() and metrics.stat().st_size > 0):
+            return
+        if not self.was_there:
+            discard(self.place)
+            return
+        for entry in self.out.iterdir():
+            if not is_nothing(entry.name):
+                self.remove(entry)
+
+    def remove(self, entry: Path) -> None:
+        if entry.is_dir() and not entry.is_symlink():
+            discard(entry)
+        else:
+            entry.unlink(missing_ok=True)

@@ -1,0 +1,175 @@
+"""Aimed kills: at every file that a run writes, and in the middle of it, nothing is lost and the bits are the same.
+
+An attack kills a training just before its N-th change of a file, or as a file grows past a size. What follows is what a
+person would do: the same command again, or --resume. The quick tests take some of the kills, the slow ones all.
+"""
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.attacks import Attacked, Ended, attacked, left_over, models
+
+SMALL = ["--steps=4", "--checkpoint-every=2", "--eval-every=2", "--d-model=16", "--num-layers=1", "--num-heads=2"]
+SMALL += ["--warmup=1", "--schedule=constant", "--rate=0.001"]
+TASKS = {
+    "translate": ["--data=pairs.tsv", "--batch-tokens=128", "--vocab-size=64", "--ema=0.9"],
+    "lm": ["--data=text.txt", "--context=16", "--batch-tokens=128", "--vocab-size=300", "--sample=4", "--average=2"],
+    "classify": ["--data=reviews.csv", "--batch-size=16", "--vocab-size=64"],
+    "forecast": ["--data=series.csv", "--length=16", "--horizon=4", "--patch=4", "--stride=4", "--period=4"],
+}
+MOST = 130  # changes of files in a training, at most; kills past the last one find it finished
+
+
+@dataclass
+class Bench:
+    """Where the attacks take place."""
+
+    attacked: Attacked
+    folder: Path
+    kept: dict[Any, Path] = field(default_factory=dict)
+
+    def words(self, task: str, out: Path, *more: str) -> list[str]:
+        data = [flag.replace("--data=", f"--data={self.folder}/") for flag in TASKS[task]]
+        return ["train", task, f"--out={out}", *SMALL, *data, *more]
+
+    def whole(self, task: str, *more: str) -> Path:
+        """A run that nobody disturbed."""
+        if (task, more) not in self.kept:
+            out = self.folder / f"whole-{len(self.kept)}"
+            ended = self.attacked.run(*self.words(task, out, *more))
+            assert ended.code == 0, ended.errors
+            self.kept[task, more] = out
+        return self.kept[task, more]
+
+    def weights(self, task: str, *more: str) -> bytes:
+        return models(self.whole(task, *more))["place"]
+
+    def check_same(self, out: Path, task: str, ended: Ended) -> None:
+        """It is the run that nobody disturbed, its curves and its report included, and nothing lies about."""
+        assert ended.code == 0, ended.errors
+        assert models(out) == {"place": self.weights(task)}
+        assert left_over(out.parent) == []
+        assert (out / "report.html").is_file()
+        assert curve(out) == curve(self.whole(task))
+
+
+def curve(out: Path) -> list[tuple[int, float]]:
+    entries = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [(entry["step"], entry.get("loss", entry.get("valid_loss", entry.get("valid_mse")))) for entry in entries]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("attacks")
+    pairs = "".join(f"word {i}\t단어 {i}\n" for i in range(60))
+    rows = "".join(f"word {i},{'ab'[i % 2]}\n" for i in range(60))
+    hours = "".join(f"2024-01-{1 + i // 24:02} {i % 24:02}:00,{i % 7},{i % 5}\n" for i in range(200))
+    texts = {
+        "pairs.tsv": pairs,
+        "text.txt": "".join(f"the word {i} is here.\n" for i in range(300)),
+        "reviews.csv": f"text,label\n{rows}",
+        "series.csv": f"date,x,y\n{hours}",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    with attacked() as forks:
+        yield Bench(forks, folder)
+
+
+def is_run(out: Path) -> bool:
+    return (out / "run.json").is_file()
+
+
+def killed(ended: Ended) -> bool:
+    """Whether the attack came before the end."""
+    assert ended.code in (0, -signal.SIGKILL, -signal.SIGXFSZ), ended.errors
+    return ended.code != 0
+
+
+def taken_up(bench: Bench, task: str, out: Path, number: int) -> Ended:
+    """Every second time by --resume, where there is a run; else by the same command, unless that names --resume."""
+    resume = ["train", task, f"--out={out}", "--resume"]
+    if number % 2 and is_run(out):
+        return bench.attacked.run(*resume)
+    ended = bench.attacked.run(*bench.words(task, out))
+    if ended.code == 2 and "go on with it (--resume)" in ended.errors:
+        return bench.attacked.run(*resume)
+    return ended
+
+
+def attack_fresh(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
+    out = place / "run"
+    if killed(bench.attacked.run(*bench.words(task, out), **attack)):
+        bench.check_same(out, task, taken_up(bench, task, out, number))
+
+
+def attack_resumed(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
+    """A run of two steps that is made longer: its model is there at every moment."""
+    out, short = place / "run", bench.whole(task, "--steps=2")
+    shutil.copytree(short, out)
+    longer = ["train", task, f"--out={out}", "--resume", "--steps=4"]
+    if killed(bench.attacked.run(*longer, **attack)):
+        assert models(out)["place"] in (models(short)["place"], bench.weights(task))
+        bench.check_same(out, task, bench.attacked.run(*longer))
+
+
+def attack_replacing(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
+    """Until the new model is there, the old one is: in its place, or where the sentence says."""
+    out, old = place / "run", bench.whole(task, "--seed=7")
+    shutil.copytree(old, out)
+    command = bench.words(task, out, "--overwrite")
+    if not killed(bench.attacked.run(*command, **attack)):
+        return
+    found = models(out)
+    assert models(old)["place"] in found.values() or found["place"] == bench.weights(task)
+    if "place" not in found:
+        ended = bench.attacked.run("eval", out)
+        assert ended.code == 2
+        assert f"{place}/.run.replaced" in ended.errors
+    began = is_run(out) and json.loads((out / "run.json").read_text(encoding="utf-8"))["settings"]["seed"] == 0
+    resume = ["train", task, f"--out={out}", "--resume"]
+    bench.check_same(out, task, bench.attacked.run(*(resume if number % 2 and began else command)))
+
+
+ATTACKS = {"fresh": attack_fresh, "resumed": attack_resumed, "replacing": attack_replacing}
+
+
+@pytest.mark.parametrize("number", range(1, 92, 6))
+def test_a_killed_training_is_taken_up(number: int, bench: Bench, tmp_path: Path) -> None:
+    attack_fresh(bench, "translate", tmp_path, number, kill_at=number)
+
+
+@pytest.mark.parametrize("number", range(1, 60, 9))
+def test_a_killed_training_that_went_on_is_taken_up(number: int, bench: Bench, tmp_path: Path) -> None:
+    attack_resumed(bench, "translate", tmp_path, number, kill_at=number)
+
+
+@pytest.mark.parametrize("number", [*range(1, 24, 2), 40, 70, 90, 100])
+def test_a_killed_replacement_leaves_the_old_model(number: int, bench: Bench, tmp_path: Path) -> None:
+    attack_replacing(bench, "translate", tmp_path, number, kill_at=number)
+
+
+@pytest.mark.parametrize("number", range(2, 104, 10))
+def test_a_killed_training_with_tokens_on_disk_is_taken_up(number: int, bench: Bench, tmp_path: Path) -> None:
+    attack_fresh(bench, "lm", tmp_path, number, kill_at=number)
+
+
+@pytest.mark.parametrize("size", [0, 1, 300, 2_000, 9_000, 30_000])
+def test_a_kill_in_the_middle_of_a_file_leaves_no_half(size: int, bench: Bench, tmp_path: Path) -> None:
+    attack_fresh(bench, "translate", tmp_path, size, longest=size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ATTACKS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_kill(task: str, way: str, bench: Bench, tmp_path: Path) -> None:
+    """All changes of the files of a translation, and every fourth of the other tasks."""
+    for number in range(1, MOST, 1 if task == "translate" else 4):
+        ATTACKS[way](bench, task, tmp_path / str(number), number, kill_at=number)
+        shutil.rmtree(tmp_path / str(number))
