@@ -292,6 +292,9 @@ class GenerationConfig(Config):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise self._refuse(name, "expected 0 or more")
+        for name, value in vars(self).items():
+            if type(value) is int and value > LARGEST:
+                raise self._refuse(name, f"expected at most {LARGEST:,}")
         if self.do_sample and self.temperature == 0:
             raise self._refuse("temperature", "nothing is divided by 0; for the likeliest token set do_sample=False")
         for name in ("top_p", "min_p"):

@@ -66,7 +66,7 @@ def read_pairs(
             raise InputError(
                 f"{path} and {targets} are aligned lines, which have no columns: leave {' and '.join(FLAGS)} out"
             )
-        return without_empty((path, targets), aligned_lines(path, targets, options.encoding), None, skip_empty)
+        return without_empty((path, targets), aligned_lines(path, targets, options), None, skip_empty)
     # In a text file a comma is one of a sentence.
     delimiters = ("tab",) if kind_of(path) in (None, "tsv") else DELIMITERS
     reads = Reads(columns or (), header=False, delimiters=delimiters, kind="tsv")
@@ -96,8 +96,8 @@ def both_columns(path: Path, source: str | None, target: str | None) -> tuple[st
     return source, target
 
 
-def aligned_lines(path: Path, targets: Path, encoding: str | None) -> list[tuple[str, str]]:
-    lines, other = read_lines(path, encoding), read_lines(targets, encoding)
+def aligned_lines(path: Path, targets: Path, options: TableOptions) -> list[tuple[str, str]]:
+    lines, other = read_lines(path, options), read_lines(targets, options)
     if len(lines) != len(other):
         raise InputError(f"{path} has {len(lines)} lines and {targets} has {len(other)}: they must be aligned")
     return list(zip(lines, other, strict=True))

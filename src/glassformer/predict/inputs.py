@@ -39,6 +39,7 @@ from glassformer.predict.calls import check_characters, split_pair
 from glassformer.predict.images import Picture
 
 IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
+OF_TRAINING = ("header", "max_line_mb")  # what a run remembers of how its tables were read
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
 
 
@@ -60,11 +61,11 @@ def remembered(folder: Path, options: TableOptions) -> Memory:
         return Memory(options)
     record = read_record(folder)
     settings = record["settings"]
-    header = settings.get("header") if options.header is None else options.header
+    kept = {name: settings.get(name) for name in OF_TRAINING if getattr(options, name) is None}
     source = settings.get("source_column") or next(iter(record.get("columns", ())), None) or settings.get("text_column")
     columns = settings.get("text_columns") or ([source] if source else [])
     label = settings.get("label_column")
-    return Memory(replace(options, header=header), tuple(columns), label if isinstance(label, str) else "label")
+    return Memory(replace(options, **kept), tuple(columns), label if isinstance(label, str) else "label")
 
 
 def check_source(texts: Sequence[str], file: Path | None, text_columns: Sequence[str]) -> None:
@@ -96,7 +97,7 @@ def stream_inputs(
         for number, text in enumerate(texts, start=1):
             yield as_input(task, text, f"input {number}", rules)
     elif file is None:
-        for number, text in lines_of(STDIN, options.encoding):
+        for number, text in lines_of(STDIN, options):
             yield as_input(task, text, f"{STDIN}, line {number}", rules)
     elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
@@ -109,7 +110,7 @@ def stream_inputs(
                     check_not_empty(text, f"{file}, line {row.line}")
             yield given
     else:
-        for number, text in lines_of(file, options.encoding):
+        for number, text in lines_of(file, options):
             yield as_line(task, text, file, number, rules)
 
 
@@ -185,9 +186,9 @@ def not_a_number(cell: str, place: str) -> InputError:
     return InputError(f"{place}: {cell[:60]!r} is not a number. Expected the values of a series, with commas between")
 
 
-def lines_of(file: Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
+def lines_of(file: Path, options: TableOptions = AS_FOUND) -> Iterator[tuple[int, str]]:
     number = 0
-    for number, line in stream_lines(file, text_format(file, encoding)):
+    for number, line in stream_lines(file, text_format(file, options.encoding), options.longest):
         yield number, line.removesuffix("\n").removesuffix("\r")
     if not number:
         raise InputError(f"{file} is empty: expected one example per line")

@@ -105,11 +105,13 @@ class TableSettings(TaskSettings):
     """Encoding of files of text, such as cp949; found if not given."""
     sheet: str | None = None
     """Which sheet of an .xlsx file; the first if not given."""
+    max_line_mb: int | None = None
+    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
 
     @property
     def tables(self) -> TableOptions:
         """These, as the readers take them."""
-        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet)
+        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet, self.max_line_mb)
 
 
 @dataclass(frozen=True, kw_only=True)

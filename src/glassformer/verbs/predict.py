@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from glassformer.data.series import Series
     from glassformer.predict.bulk.job import Asked
     from glassformer.predict.pipeline import Pipeline
-    from glassformer.predict.series import Scale
     from glassformer.text.unknown import Unknown
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
@@ -59,6 +58,8 @@ class PredictSettings(Settings):
     """Encoding of --file, such as cp949; found if not given."""
     sheet: str | None = None
     """Which sheet of an .xlsx file; the first if not given."""
+    max_line_mb: int | None = None
+    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
     truncate: bool = False
     """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
     with --truncate."""
@@ -121,7 +122,7 @@ class PredictSettings(Settings):
     @property
     def tables(self) -> TableOptions:
         """How --file is written, as far as flags say it."""
-        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet)
+        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet, self.max_line_mb)
 
     @property
     def generation(self) -> GenerationOptions:
@@ -284,7 +285,7 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     from glassformer.figures.plots import draw_forecast
     from glassformer.predict.series import as_csv, following_times
 
-    series, name = given_series(settings, run.beside)
+    series, name = given_series(settings, run)
     for note in series.notes:
         print(note, file=sys.stderr)
     future = run(series)
@@ -309,8 +310,9 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
         print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
 
 
-def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Series, str]":
+def given_series(settings: PredictSettings, run: "Pipeline") -> "tuple[Series, str]":
     from glassformer.data.files import STDIN
+    from glassformer.predict.inputs import remembered
     from glassformer.predict.series import read_as_trained
 
     if len(settings.texts) > 1:
@@ -319,7 +321,7 @@ def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Ser
         )
     file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
     series = read_as_trained(
-        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
-        options=settings.tables,
+        file, run.beside, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
+        options=replace(settings.tables, max_line_mb=remembered(run.folder, settings.tables).options.max_line_mb),
     )  # fmt: skip
     return series, str(file)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
-from glassformer.data.files import kind_of, table_format
+from glassformer.data.files import kept, kind_of, table_format
 from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 from glassformer.io import checksum
@@ -72,7 +72,7 @@ class Source:
                 yield Given(row.line, row.cells, given)
         else:
             column = COLUMN_OF_LINES.get(task, "text")
-            for number, text in lines_of(file, self.memory.options.encoding):
+            for number, text in lines_of(file, self.memory.options):
                 given = as_line(task, text, file, number, self.rules) if text.strip() else None
                 yield Given(number, {column: text}, given)
 
@@ -129,7 +129,7 @@ def survey(source: Source, tell: Callable[[str], None] = lambda said: None) -> S
 def checksum_of(place: Path) -> str:
     """Of a file its content; of a folder the names, sizes and times of its pictures."""
     if not place.is_dir():
-        return checksum(place)
+        return checksum(kept(place) if place.is_fifo() else place)
     found = hashlib.sha256()
     for file in map(Path, pictures_in(place)):
         state = file.stat()
