@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.formats import json_list
 from glassformer.data.formats.json_list import objects_in_list
 from glassformer.errors import InputError
 
