@@ -26,7 +26,7 @@ def parse_json(file: Path) -> Any:
     except InputError:
         raise
     except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8 text ({error}). Is the file whole?") from None
+        raise InputError(f"{file} is not JSON: it is not UTF-8 text ({error}). Is the file whole?") from None
     except ValueError as error:
         raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
     except RecursionError:

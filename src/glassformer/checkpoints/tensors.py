@@ -26,7 +26,7 @@ SAFE, OLD = "model.safetensors", "pytorch_model.bin"
 SHARD = 50 * 10**9  # bytes in a file, at most
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-MOST_INSTRUCTIONS = 1 << 23  # of a pickle, and bytes of them: those of a tensor have about 300
+MOST_INSTRUCTIONS, MOST_BYTES = 1 << 20, 1 << 24  # of a pickle: a tensor takes about 40, and 300 bytes
 LARGEST_NUMBER = 1 << 20  # that any pickle may name, however small its file
 OLD_PICKLES, MAGIC = 4, 0x1950A86A20F9469CFC6C  # before PyTorch 1.6: a number by which it is known, then three more
 HARMLESS = ("torch", "collections", "numpy")  # modules whose tensors and containers a file of weights names
@@ -150,7 +150,7 @@ def check_instructions(file: Path) -> None:
     size = file.stat().st_size
     try:
         for number, (code, argument, place) in enumerate(instructions(file)):
-            if max(number, place or 0) > MOST_INSTRUCTIONS:
+            if number > MOST_INSTRUCTIONS or (place or 0) > MOST_BYTES:
                 raise too_many_instructions(file)
             if isinstance(argument, int) and abs(argument) > max(size, LARGEST_NUMBER) and argument != MAGIC:
                 raise InputError(
@@ -167,7 +167,7 @@ def instructions(file: Path) -> Iterator[tuple[Any, Any, int | None]]:
     """Those of the pickle of an archive; in a file from before PyTorch 1.6, of the pickles before its tensors."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
-            if archive.getinfo(name_of_pickle(archive)).file_size > MOST_INSTRUCTIONS:
+            if archive.getinfo(name_of_pickle(archive)).file_size > MOST_BYTES:
                 raise too_many_instructions(file)
         yield from pickletools.genops(pickle_of(file))
         return
@@ -178,8 +178,8 @@ def instructions(file: Path) -> Iterator[tuple[Any, Any, int | None]]:
 
 def too_many_instructions(file: Path) -> InputError:
     return InputError(
-        f"{file} is a pickle with more than {MOST_INSTRUCTIONS:,} bytes of instructions, and those of a model's tensors "
-        f"have a few thousand. Ask for {SAFE}"
+        f"{file} is a pickle of more than {MOST_INSTRUCTIONS:,} instructions or {MOST_BYTES // 10**6} MB of them, and "
+        f"the tensors of a model take a few thousand. Ask for {SAFE}"
     )
 
 
@@ -272,7 +272,9 @@ def read_index(index: Path) -> dict[str, str]:
     """The name of each tensor -> the file beside the index that holds it."""
     try:
         where = parse_json(index)["weight_map"]
-        is_map = bool(where) and all(Path(shard).name == shard for shard in where.values())
+        shards = set(where.values())
+        is_map = bool(where) and all(Path(shard).name == shard and 0 < len(shard) < 200 for shard in shards)
+        is_map = is_map and not any("\0" in shard for shard in shards)
     except (ValueError, KeyError, TypeError, AttributeError):
         is_map = False
     if not is_map:
