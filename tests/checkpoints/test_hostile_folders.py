@@ -225,8 +225,8 @@ def test_a_safetensors_file_that_lies(content: bytes, folder: Path) -> None:
     refused(lambda: gf.load(folder))
 
 
-def test_a_hundred_thousand_tensors(folder: Path) -> None:
-    entries = {f"h.{i}.x": tensor([0], [0, 0]) for i in range(10**5)}
+def test_twenty_thousand_tensors(folder: Path) -> None:
+    entries = {f"h.{i}.x": tensor([0], [0, 0]) for i in range(20_000)}
     (folder / "model.safetensors").write_bytes(header(entries))
     refused(lambda: gf.load(folder))
 

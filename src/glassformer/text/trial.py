@@ -24,7 +24,7 @@ from typing import Any
 from glassformer.errors import InputError
 from glassformer.schema import shown
 
-CPU_SECONDS, PATIENCE = 2, 6  # of computing; of waiting
+CPU_SECONDS, PATIENCE = 2, 20  # of computing; of waiting, where the machine is busy with something else
 STARVED = 1.0  # seconds of computing: one that got less did not have its turn, which says nothing about it
 MEMORY = 1 << 30  # bytes, also of what Python and its libraries take
 LONGEST_TEMPLATE = 1 << 18  # characters

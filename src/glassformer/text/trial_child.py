@@ -78,14 +78,16 @@ def try_rule(name: str, rule: Any) -> None:
 
 
 def texts_for(rule: str) -> Iterator[str]:
-    """Long runs of one sign or word, of the usual ones and of those in the rule, which end as they are and otherwise:
-    what a pattern that tries every way to cut a text takes for ever with."""
+    """Long runs of one sign or word, of the usual ones and of those in the rule: what a pattern that tries every way to
+    cut a text takes for ever with. Behind a run stands what does not belong to it, and then all signs of the rule: a
+    text without one that it needs is passed over."""
     signs = dict.fromkeys([*USUAL, *(sign for sign in rule if sign.isprintable())])
     words = dict.fromkeys("".join(sign if sign.isalnum() else " " for sign in rule).split())
+    tail = f"\x00!{''.join(signs)[:80]}{' '.join(words)[:80]}"
     for part in [*list(signs)[:60], *[word for word in words if 1 < len(word) < 20][:20]]:
         run = part * (LENGTH // len(part))
         yield run
-        yield f"{run}\x00!"
+        yield f"{run}{tail}"
 
 
 def try_template(template: str, package: str) -> None:
