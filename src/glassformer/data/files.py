@@ -14,6 +14,7 @@ import json
 import os
 import select
 import shutil
+import stat
 import sys
 import time
 import zlib
@@ -399,6 +400,8 @@ def stream_text(path: Path, size: int = BLOCK, *, form: TextFormat | None = None
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, unpacked if its name ends in .gz, or of standard input."""
+    if "\0" in str(path):
+        raise InputError(f"{path}: no file has a name with a zero byte")
     try:
         if path == STDIN:
             yield sys.stdin.buffer
@@ -407,6 +410,9 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
                 yield stream
         else:
             with (kept(path) if path.is_fifo() else path).open("rb") as stream:
+                kind = os.fstat(stream.fileno()).st_mode
+                if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not stream.isatty():
+                    raise InputError(f"{path} is a device, expected a file")
                 yield stream
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None

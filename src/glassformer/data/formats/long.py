@@ -40,7 +40,7 @@ def too_long(place: str, what: str, size: int, longest: int, more: bool = False)
     return InputError(
         f"{place}: {'an' if what == 'object' else 'a'} {what} of {'more than ' if more else ''}{megabytes(size)} MB, "
         f"expected at most {megabytes(longest)} MB. {missing.get(what, 'Is a closing quote or bracket missing?')} If "
-        f"it is meant so, raise the limit with --max-line-mb {-(-2 * size // MEGABYTE)}"
+        f"it is meant so, raise the limit with --max-line-mb {min(MOST_MB, -(-2 * size // MEGABYTE))}"
     )
 
 

@@ -21,7 +21,7 @@ ROW_BYTES = 16  # that a row of Parquet takes in memory at least, however little
 LARGEST = 1 << 30  # bytes that a workbook may have when it is unpacked: its texts are held in memory
 LAST_ROW = 1 << 20  # of a sheet of Excel
 # A file that unpacks to more than both is made to fill memories: texts and numbers unpack to 3 to 30 times as much.
-UNPACKED, TIMES = 1 << 24, 200
+UNPACKED, TIMES = 1 << 22, 200
 
 
 def check_unpacked(path: Path, size: int, unpacked: int) -> None:
@@ -133,12 +133,13 @@ def workbook(path: Path) -> Iterator[Any]:
         check_unpacked(path, path.stat().st_size, size)
         if size > LARGEST:
             raise InputError(f"{path} unpacks to {size:,} bytes: too many for a workbook. Save it as .csv")
-        with warnings.catch_warnings(action="ignore"):
-            book = load_workbook(path, read_only=True, data_only=True)
-        try:
-            yield book
-        finally:
-            book.close()
+        with path.open("rb") as stream:  # where openpyxl fails, it does not close what it opened
+            with warnings.catch_warnings(action="ignore"):
+                book = load_workbook(stream, read_only=True, data_only=True)
+            try:
+                yield book
+            finally:
+                book.close()
     except InputError:
         raise
     except Exception as error:  # a file that is not what it says can fail anywhere in its parser
