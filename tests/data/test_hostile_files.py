@@ -292,7 +292,7 @@ PICTURES: dict[str, bytes] = {
     "a GIF of 65,535 x 65,535": gif(65_535, 65_535),
     "a TIFF of 10^5 x 10^5": tiff(100_000, 100_000),
     "a TIFF that is not whole": tiff(5000, 5000),
-    "a BMP of 10^9 x 10^9": b"BM" + struct.pack("<IHHIIiiHHIIiiII", 0, 0, 0, 54, 40, 10**9, 10**9, 1, 24, 0, 0, 0, 0, 0, 0),
+    "a BMP of 10^9 x 10^9": b"BM" + struct.pack("<IHHIIiiHH6I", 0, 0, 0, 54, 40, 10**9, 10**9, 1, 24, *[0] * 6),
     "a PPM of 10^12 pixels": b"P6 1000000 1000000 255\n",
     "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 100 100\n%%EndComments\nshowpage\n",
     "zeros": b"\0" * 1000,

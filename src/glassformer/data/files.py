@@ -343,9 +343,7 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
         yield number, cells
 
 
-def stream_lines(
-    path: Path, form: TextFormat | None = None, longest: int = LONGEST
-) -> Iterator[tuple[int, str]]:
+def stream_lines(path: Path, form: TextFormat | None = None, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
     """Every line with its number, from 1, and with its line end. One of more than `longest` bytes is an error."""
     form = form or text_format(path)
     is_plain = form.encoding.is_plain and not form.returns
@@ -428,7 +426,8 @@ class Unpacked(io.RawIOBase):
     """What a .gz file unpacks to, block by block. One that unpacks to thousands of times its size is refused."""
 
     def __init__(self, file: Path, name: Path) -> None:
-        self.stream, self.name, self.size, self.count = gzip.open(file), name, file.stat().st_size, 0
+        self.stream = gzip.open(file)  # noqa: SIM115 - closed with this one
+        self.name, self.size, self.count = name, file.stat().st_size, 0
 
     def readable(self) -> bool:
         return True

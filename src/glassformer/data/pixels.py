@@ -135,7 +135,11 @@ def check_size(image: "Image", name: str) -> None:
         )
     if image.format == "EPS":  # Pillow would start Ghostscript
         raise InputError(f"{name} is a PostScript file: convert it to JPEG or PNG")
-    if image.format in ("JPEG", "MPO") and image.info.get("progressive") and (stream := image.fp) is not None:
+    if (
+        image.format in ("JPEG", "MPO")
+        and image.info.get("progressive")
+        and (stream := getattr(image, "fp", None)) is not None
+    ):
         place = stream.tell()
         stream.seek(0)
         scans = sum(block.count(NEXT_SCAN) for block in iter(lambda: stream.read(1 << 20), b""))

@@ -139,8 +139,8 @@ def check_memory(config: TransformerConfig, plan: Plan, rows: int, itemsize: int
     said = f"for {rows:,} input{'s' if rows > 1 else ''}, and this machine has {(there or 0) / 1e9:,.0f} GB"
     if there is not None and copies > 1 and needed(plan.prompt_length) > there:
         raise InputError(
-            f"{name} is {copies:,}: so many texts at a time take {needed(plan.prompt_length) / 1e9:,.0f} GB {said}. Set "
-            f"{name} lower"
+            f"{name} is {copies:,}: so many texts at a time take {needed(plan.prompt_length) / 1e9:,.0f} GB {said}. "
+            f"Set {name} lower"
         )
     room = stack.room or plan.max_length  # beyond its positions it cannot write
     if there is not None and needed(min(plan.max_length, room)) > there:

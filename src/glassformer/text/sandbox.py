@@ -59,7 +59,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         )
         self.until, self.made, self.turns = time.monotonic() + SECONDS, 0, 0
         self.filters = {name: self.bounded(function) for name, function in self.filters.items()}
-        self.concat = self.joined_parts  # type: ignore[assignment]
+        self.concat = self.joined_parts  # type: ignore[method-assign]
         del self.globals["lipsum"]
 
     # What compiled templates call
@@ -107,7 +107,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             self.count(size_of(left) + size_of(right))
         return super().call_binop(context, operator, left, right)
 
-    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: B902, N805
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """Every call of a template, of methods too."""
         __self.turn()
         method = getattr(__obj, "__wrapped__", __obj)  # what Jinja puts in the place of str.format
@@ -126,7 +126,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
             self.turn()
-            given = [value for value in (*args, *kwargs.values()) if isinstance(value, Countable)]
+            given = [value for value in (*args, *kwargs.values()) if isinstance(value, COUNTABLE)]
             for value in given:
                 check_nested(value)
             if given:
@@ -155,10 +155,10 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             raise ExhaustedError("the chat template formats a field of more than 99,999 characters")
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return Bounds(self).visit(super()._parse(source, name, filename))  # type: ignore[no-any-return]
+        return Bounds(self).visit(super()._parse(source, name, filename))
 
 
-Countable = str | list | tuple | dict | int
+COUNTABLE = (str, list, tuple, dict, int)
 
 
 class Bounds(NodeTransformer):

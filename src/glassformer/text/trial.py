@@ -41,7 +41,19 @@ ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 # The patterns of the usual families: sentencepiece's spaces, GPT-2, GPT-4, GPT-4o, Llama 3, Qwen, DeepSeek, Falcon,
 # BLOOM, Mistral NeMo, CLIP.
 KNOWN = {
-    *(" {2,}", "^ +| +$", r" {2,}|\s+$", r"\s+", r"\s+$", "▁", " ", r"\p{N}{1,3}", r"\p{N}", "[0-9][0-9][0-9]", "[0-9]"),
+    *(
+        " {2,}",
+        "^ +| +$",
+        r" {2,}|\s+$",
+        r"\s+",
+        r"\s+$",
+        "▁",
+        " ",
+        r"\p{N}{1,3}",
+        r"\p{N}",
+        "[0-9][0-9][0-9]",
+        "[0-9]",
+    ),
     *(r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-퟿]+", r"[一-龥぀-ゟ゠-ヿ]+", r"[^\n]+|[\n]+"),
     rf"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+",
     rf"(?i:{CONTRACTIONS})|{LETTERS}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
@@ -101,7 +113,11 @@ def outcome(request: str) -> str:
             command, input=json.dumps({**json.loads(request), **limits}).encode(), capture_output=True,
             timeout=PATIENCE, check=False, env=environment,
         )  # fmt: skip
-        said, code, errors = child.stdout.decode().split("\n"), child.returncode, child.stderr.decode("utf-8", "replace")
+        said, code, errors = (
+            child.stdout.decode().split("\n"),
+            child.returncode,
+            child.stderr.decode("utf-8", "replace"),
+        )
     except subprocess.TimeoutExpired as error:
         if computed() - before < STARVED:
             return ""

@@ -107,7 +107,7 @@ def try_template(template: str, package: str) -> None:
             except ExhaustedError as error:
                 say(f"exhausts {error}")
                 sys.exit(1)
-            except Exception:  # noqa: S112 - told when it is used
+            except Exception:  # told when it is used
                 continue
 
 

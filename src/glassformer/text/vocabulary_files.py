@@ -8,7 +8,6 @@ from glassformer.errors import InputError, nearest
 from glassformer.io import parse_json, read_small
 from glassformer.text.conventions import DEFAULT_SPECIAL
 
-
 LARGEST = 1 << 28  # bytes of a file that says how texts are cut; those of the largest vocabularies have a tenth
 
 

@@ -47,7 +47,9 @@ class TableOptions:
     def __post_init__(self) -> None:
         limit = self.max_line_mb
         if limit is not None and (type(limit) is not int or not 1 <= limit <= MOST_MB):
-            raise InputError(f"--max-line-mb is {shown(limit)}: expected a whole number of megabytes from 1 to {MOST_MB:,}")
+            raise InputError(
+                f"--max-line-mb is {shown(limit)}: expected a whole number of megabytes from 1 to {MOST_MB:,}"
+            )
 
     @property
     def longest(self) -> int:
