@@ -112,11 +112,11 @@ def bomb(content: bytes, times: int) -> bytes:
 BOMBS = {
     "one line": ("a.csv.gz", b"x" * MB, 100),
     "empty lines": ("a.csv.gz", b"\n" * MB, 100),
-    "rows": ("a.csv.gz", b"text,label\n" * 10**5, 100),
+    "rows": ("a.csv.gz", b"text,label\n" * 10**5, 10),
     "zeros": ("a.txt.gz", b"\0" * MB, 100),
-    "JSON": ("a.jsonl.gz", b'{"text": "a", "label": "b"}\n' * 40_000, 100),
+    "JSON": ("a.jsonl.gz", b'{"text": "a", "label": "b"}\n' * 40_000, 10),
     "a list": ("a.json.gz", b"[" * MB, 100),
-    "tabs": ("a.tsv.gz", b"a\tb\n" * 250_000, 100),
+    "tabs": ("a.tsv.gz", b"a\tb\n" * 250_000, 10),
 }
 
 
@@ -130,7 +130,7 @@ def test_a_gzip_bomb_of_text(tmp_path: Path) -> None:
     file = written(tmp_path, "a.txt.gz", bomb(b"word " * 200_000, 100))
     said = refused(lambda: [len(piece.text) for piece in stream_documents(file)])
     assert "so it is hardly data. If it is, unpack it first" in said
-    assert "over 200 times as much" in refused(lambda: read_lines(file, TableOptions(max_line_mb=1000)))
+    assert "over 100 times as much" in refused(lambda: read_lines(file, TableOptions(max_line_mb=1000)))
 
 
 def test_what_is_well_packed_is_read(tmp_path: Path) -> None:

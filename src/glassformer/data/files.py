@@ -447,8 +447,12 @@ def kept(pipe: Path) -> Path:
     """What came through a pipe, in a file for as long as the program runs: a pipe can be read only once."""
     if state_of(pipe) not in PIPES:
         file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - it stays open, and goes with the program
-        copy_pipe(pipe, file)
-        file.flush()
+        try:
+            copy_pipe(pipe, file)
+            file.flush()
+        except BaseException:
+            file.close()
+            raise
         PIPES[state_of(pipe)] = file
     return Path(PIPES[state_of(pipe)].name)
 

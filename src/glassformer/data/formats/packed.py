@@ -21,7 +21,7 @@ ROW_BYTES = 16  # that a row of Parquet takes in memory at least, however little
 LARGEST = 1 << 30  # bytes that a workbook may have when it is unpacked: its texts are held in memory
 LAST_ROW = 1 << 20  # of a sheet of Excel
 # A file that unpacks to more than both is made to fill memories: texts and numbers unpack to 3 to 30 times as much.
-UNPACKED, TIMES = 1 << 22, 200
+UNPACKED, TIMES = 1 << 22, 100
 
 
 def check_unpacked(path: Path, size: int, unpacked: int) -> None:
