@@ -19,6 +19,7 @@ Pooling = Literal["first", "last", "end", "mean", "max", "attention"]
 Head = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
 
 LARGEST, MOST_LAYERS = 2**31 - 1, 1024  # sizes beyond these are mistakes, and a model is not even begun
+MOST_POSITIONS = 2**28  # values of a table of sinusoids, which is computed and not read from a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +151,15 @@ class StackConfig(Config):
             raise self._refuse("relative_buckets", "expected an even number of at least 4")
         if self.relative_max_distance <= self.relative_buckets // 2:
             raise self._refuse("relative_max_distance", f"expected more than {self.relative_buckets // 2}")
-        if self.position_offset < 0:
-            raise self._refuse("position_offset", "expected 0 or more rows")
+        if not 0 <= self.position_offset <= LARGEST:
+            raise self._refuse("position_offset", f"expected 0 or more rows, at most {LARGEST:,}")
+        rows = self.max_len + self.position_offset
+        if self.positions == "sinusoidal" and rows * self.d_model > MOST_POSITIONS:
+            raise InputError(
+                f"StackConfig.max_len is {self.max_len} (position_offset {self.position_offset}): a table of as many "
+                f"positions and d_model = {self.d_model} has more than {MOST_POSITIONS:,} values. Choose a lower "
+                "max_len: the table grows with the text"
+            )
         for name in ("attention_scale", "score_cap"):
             if getattr(self, name) is not None and getattr(self, name) <= 0:
                 raise self._refuse(name, "expected a number above 0")
@@ -292,6 +300,9 @@ class GenerationConfig(Config):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise self._refuse(name, "expected 0 or more")
+        for name, value in vars(self).items():
+            if type(value) is int and value > LARGEST:
+                raise self._refuse(name, f"expected at most {LARGEST:,}")
         if self.do_sample and self.temperature == 0:
             raise self._refuse("temperature", "nothing is divided by 0; for the likeliest token set do_sample=False")
         for name in ("top_p", "min_p"):

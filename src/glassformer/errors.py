@@ -5,15 +5,18 @@ from difflib import get_close_matches
 
 LONGEST = 2000  # characters of a message
 MOST_NAMES = 40  # that are listed
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 class InputError(ValueError):
     """What the user gave cannot be used. The command line prints it without a traceback and exits with 2.
 
-    The middle of a long message is left out: its end says what to do.
+    The middle of a long message is left out: its end says what to do. What would move the cursor or change the colours
+    of a terminal, as the name of a file or a cell may, is written out.
     """
 
     def __init__(self, message: str) -> None:
+        message = message.translate(CONTROL)
         if len(message) > LONGEST:
             half = (LONGEST - 40) // 2
             message = f"{message[:half]} [{len(message) - 2 * half:,} characters] {message[-half:]}"

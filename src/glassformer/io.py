@@ -18,17 +18,35 @@ from typing import IO, Any
 
 from glassformer.errors import InputError
 
+LARGEST_JSON = 1 << 26  # bytes: its values take up to twenty times as much memory
+
 
 def parse_json(file: Path) -> Any:
     """What a JSON file holds."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(read_small(file, LARGEST_JSON).decode("utf-8"))
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not JSON: it is not UTF-8 text ({error}). Is the file whole?") from None
     except ValueError as error:
         raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
     except RecursionError:
         raise InputError(
             f"{file} is nested too deeply to be read: expected a few levels of objects and lists"
         ) from None
+
+
+def read_small(file: Path, most: int) -> bytes:
+    """The content of a file that holds settings or a vocabulary, and so has no more than `most` bytes."""
+    with file.open("rb") as stream:
+        content = stream.read(min(file.stat().st_size, most) + 1)
+    if len(content) > most:
+        raise InputError(
+            f"{file} has {max(len(content), file.stat().st_size):,} bytes: expected at most {most:,}. Is it the right "
+            "file?"
+        )
+    return content
 
 
 def read_json(file: Path, expected: str = "an object, as in {}") -> dict[str, Any]:

@@ -91,6 +91,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
+def is_finite(value: float) -> bool:
+    """Whether a number is one that floating-point numbers reach, which a whole number of 400 digits is not."""
+    return value.bit_length() <= 1023 if isinstance(value, int) else math.isfinite(value)
+
+
 def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, choice) for choice in get_args(kind))
@@ -99,7 +104,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(_fits(item, get_args(kind)[0]) for item in value)
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, type(None) if kind is None else kind)

@@ -175,3 +175,11 @@ def bind(places: list[set[int]]) -> bool:
     body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(place)
     parallel(body, None, len(places), 0)
     return True
+
+
+def memory_of_machine() -> int | None:
+    """Bytes of memory; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -8,6 +8,7 @@ from glassformer.checkpoints.layout import Layout
 from glassformer.config import GenerationConfig, TransformerConfig
 from glassformer.errors import InputError
 from glassformer.families.keys import TOKENS, token_ids
+from glassformer.schema import shown
 
 # What generates otherwise and is not known here, with the values that change nothing.
 UNKNOWN_GENERATION: dict[str, tuple[Any, ...]] = {
@@ -28,7 +29,7 @@ def with_generation(
     given = values if generation is None else generation
     for key, harmless in UNKNOWN_GENERATION.items():
         if given.get(key) is not None and given[key] not in harmless:
-            raise InputError(f"{name}: {key} is {given[key]!r}, which is not known here. Remove it to go without")
+            raise InputError(f"{name}: {key} is {shown(given[key])}, which is not known here. Remove it to go without")
     settings = {
         entry.name: given[entry.name] for entry in fields(GenerationConfig) if given.get(entry.name) is not None
     }

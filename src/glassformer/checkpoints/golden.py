@@ -8,6 +8,7 @@ holds for all. Of a large output, values from all over it are kept.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer, count
 from glassformer.errors import InputError
 from glassformer.families.table import assign
+from glassformer.io import parse_json
+from glassformer.schema import shown
 from glassformer.version import __version__
 
 GOLDEN, CERTIFICATE = "golden.json", "certificate.json"
 MOST_VALUES = 256  # of each output
+MOST_INPUT = 1 << 26  # values of an input that is read
 # Beyond either, a save would wait for seconds, or need gigabytes for a copy in float32: then nothing is stored.
 MOST_PARAMETERS, MOST_WORK = 5 * 10**8, 10**11  # work: parameters times tokens
 
@@ -98,9 +102,9 @@ def rounded(value: Tensor) -> float:
 def read_golden(file: Path) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:
     """The inputs, and what was answered."""
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = parse_json(file)
         inputs = {
-            name: wave(tuple(value["wave"])) if isinstance(value, dict) else torch.tensor(value)
+            name: wave(checked_shape(value["wave"])) if isinstance(value, dict) else torch.tensor(value)
             for name, value in values["inputs"].items()
         }
         outputs = {
@@ -114,3 +118,12 @@ def read_golden(file: Path) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{file} does not hold golden values ({type(error).__name__}: {error})") from None
     return inputs, outputs
+
+
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """The shape of an input of patches, which is made anew: a file can ask for any size."""
+    if not isinstance(shape, list) or not all(type(size) is int and size > 0 for size in shape):
+        raise ValueError(f"a wave of shape {shown(shape)}")
+    if math.prod(shape) > MOST_INPUT:
+        raise ValueError(f"a wave of shape {shown(shape)}, and golden inputs have at most {MOST_INPUT:,} values")
+    return tuple(shape)

@@ -5,6 +5,7 @@ A layout belongs to a family of `families/`, or to nobody, and then the files us
 """
 
 import fnmatch
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,20 +67,23 @@ class Layout:
         pooler = known(_prefixed(self.family.head("pool").table(self.config), self._prefix(file_names)))
         return not any(pooler.fullmatch(name) for name in file_names)
 
-    def ignores(self, name: str, file_names: Iterable[str]) -> bool:
-        """Whether a tensor of a file is left out on purpose: another head's, or one that says nothing new."""
+    def ignored(self, file_names: Iterable[str]) -> set[str]:
+        """The tensors of a file that are left out on purpose: another head's, or such as say nothing new."""
+        names = list(file_names)
         if self.family is None:
-            return self.is_new_head and name.startswith("head.")
-        prefix = self._prefix(file_names)
-        bare = name.removeprefix(prefix)
-        if any(fnmatch.fnmatchcase(bare, pattern) for pattern in self.family.ignored):
-            return True
-        if self.is_new_head and known(self.family.table(self.config)).fullmatch(bare):
-            return True  # a stack that this head does without
-        return any(
-            known(_prefixed(head.table(self.config), prefix)).fullmatch(name) is not None
-            for head in self.family.heads.values()
-        )
+            return {name for name in names if self.is_new_head and name.startswith("head.")}
+        prefix = self._prefix(names)
+        needless = re.compile("|".join(map(fnmatch.translate, self.family.ignored)) or "(?!)")
+        # With a new head, a stack that it does without.
+        own = known(self.family.table(self.config) if self.is_new_head else {})
+        heads = [known(_prefixed(head.table(self.config), prefix)) for head in self.family.heads.values()]
+
+        def says_nothing(name: str) -> bool:
+            bare = name.removeprefix(prefix)
+            is_head = any(pattern.fullmatch(name) for pattern in heads)
+            return bool(needless.fullmatch(bare) or own.fullmatch(bare) or is_head)
+
+        return set(filter(says_nothing, names))
 
     def last_layer(self, rules: Iterable[Rule], file_names: Iterable[str]) -> set[str]:
         """What the file calls the last layer of its own head, where a new one of another kind has the same name."""

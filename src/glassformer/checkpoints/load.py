@@ -29,6 +29,9 @@ from glassformer.families.table import Rule, assign, check
 from glassformer.hub import find_folder
 from glassformer.threads import exactly
 
+QUICKLY_MADE = 64  # layers: where a file lacks some of so many, all that is missing is listed
+TENSORS_OF_A_BLOCK = 4  # at least: the projections of attention, in and out, and of the feed-forward layer
+
 
 def load(
     path: str | Path,
@@ -96,6 +99,7 @@ def load_folder(
         values = with_image_size(values, image_size)
         layout = settle(values, head=head)
     tensors = open_tensors(folder, place).renamed(modern_name)
+    check_depth(layout.config, tensors, name)
     found = head_of_file(layout, tensors) if head is None else layout.head
     if found != layout.head:
         layout = settle(values, head="none") if found == "none" else settle(with_class_of(layout, values, found))
@@ -121,6 +125,16 @@ def read_configs(file: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """What a `config.json` says, and the `generation_config.json` beside it, if there is one."""
     beside = file.with_name(GENERATION)
     return read_settings_file(file), read_settings_file(beside) if beside.is_file() else None
+
+
+def check_depth(config: TransformerConfig, tensors: Tensors, name: str) -> None:
+    """Refuses more layers than a file can hold, before they are made."""
+    layers = sum(stack.num_blocks for stack in (config.encoder, config.decoder) if stack is not None)
+    if layers > QUICKLY_MADE and TENSORS_OF_A_BLOCK * layers > len(tensors.shapes):
+        raise InputError(
+            f"{name} says {layers} layers, and the weights beside it are {len(tensors.shapes)} tensors, which are too "
+            f"few: expected at least {TENSORS_OF_A_BLOCK} for each. Download both from one place"
+        )
 
 
 def head_of_file(layout: Layout, tensors: Tensors) -> str:
@@ -195,12 +209,8 @@ def without_old_head(layout: Layout, rules: list[Rule], tensors: Tensors) -> Ten
 
 
 def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transformer, folder: Path) -> None:
-    used = {rule.file for rule in rules}
-    shapes = {
-        name: shape
-        for name, shape in tensors.shapes.items()
-        if name in used or not layout.ignores(name, tensors.shapes)
-    }
+    needless = layout.ignored(tensors.shapes) - {rule.file for rule in rules}
+    shapes = {name: shape for name, shape in tensors.shapes.items() if name not in needless}
     head = {name for name, _ in model.named_parameters() if name.startswith("head.")}
     check(rules, shapes, may_lack=head if layout.is_new_head else set(), origin=str(folder))
 

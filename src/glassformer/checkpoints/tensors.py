@@ -5,13 +5,12 @@ memory of this process. Nothing that could run code is ever unpickled.
 """
 
 import errno
-import json
 import os
 import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.io import write_json
+from glassformer.io import parse_json, write_json
+from glassformer.schema import shown
 
 SAFE, OLD = "model.safetensors", "pytorch_model.bin"
 SHARD = 50 * 10**9  # bytes in a file, at most
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+MOST_INSTRUCTIONS, MOST_BYTES = 1 << 20, 1 << 24  # of a pickle: a tensor takes about 40, and 300 bytes
+LARGEST_NUMBER = 1 << 20  # that any pickle may name, however small its file
+OLD_PICKLES, MAGIC = 4, 0x1950A86A20F9469CFC6C  # before PyTorch 1.6: a number by which it is known, then three more
 HARMLESS = ("torch", "collections", "numpy")  # modules whose tensors and containers a file of weights names
 
 
@@ -95,6 +98,9 @@ def unreadable(file: Path, error: Exception) -> str:
 def open_old(file: Path, device: torch.device) -> Tensors:
     """A pickle of tensors and nothing else: whatever would run code on loading is refused."""
     can_be_mapped = zipfile.is_zipfile(file)  # files from before PyTorch 1.6 cannot
+    if can_be_mapped:
+        check_archive(file)
+    check_instructions(file)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a protocol that it may not know: what fails is told below
@@ -108,10 +114,91 @@ def open_old(file: Path, device: torch.device) -> Tensors:
             f"{file} is a pickle that wants more than tensors: {wanted}. Loading it could run somebody's code, so "
             f"it is refused; ask for {SAFE}, or convert it where you trust it"
         ) from None
-    if not isinstance(values, dict) or not all(isinstance(value, Tensor) for value in values.values()):
+    is_state = isinstance(values, dict) and all(isinstance(value, Tensor) for value in values.values())
+    if not is_state or not all(isinstance(name, str) for name in values):
         raise InputError(f"{file} holds something other than named tensors: expected the state of one model")
+    check_held(values, file)
     shapes = {name: tuple(value.shape) for name, value in values.items()}
     return Tensors({name: lambda value=value: value for name, value in values.items()}, shapes)  # type: ignore[misc]
+
+
+def check_archive(file: Path) -> None:
+    """Refuses an archive that unpacks to more than it holds: PyTorch stores its entries as they are, side by side."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise InputError(unreadable(file, error)) from None
+    packed = next((entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED), None)
+    if packed is not None:
+        raise InputError(
+            f"{file} has a compressed entry, {packed.filename[:100]!r}: expected tensors as torch.save stores them. "
+            f"Save or download it again, as {SAFE} if you can"
+        )
+    size, unpacked = file.stat().st_size, sum(entry.file_size for entry in entries)
+    if unpacked > size:
+        raise InputError(
+            f"{file} has {size:,} bytes and its entries claim {unpacked:,}. Is it whole? Save or download it again"
+        )
+
+
+def check_instructions(file: Path) -> None:
+    """Refuses a pickle whose instructions are too many, or name a size that is larger than the file.
+
+    Read, and never run: a number in it may be the size of memory that is asked for before anything is read. What ends
+    too early, or is no pickle, is told where it is loaded.
+    """
+    size = file.stat().st_size
+    try:
+        for number, (code, argument, place) in enumerate(instructions(file)):
+            if number > MOST_INSTRUCTIONS or (place or 0) > MOST_BYTES:
+                raise too_many_instructions(file)
+            if isinstance(argument, int) and abs(argument) > max(size, LARGEST_NUMBER) and argument != MAGIC:
+                raise InputError(
+                    f"{file} has {size:,} bytes and names a size of {shown(argument)} ({code.name}), which it cannot "
+                    "hold. Is it whole? Save or download it again"
+                )
+    except InputError:
+        raise
+    except Exception:  # no pickle, or one that ends too early
+        return
+
+
+def instructions(file: Path) -> Iterator[tuple[Any, Any, int | None]]:
+    """Those of the pickle of an archive; in a file from before PyTorch 1.6, of the pickles before its tensors."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            if archive.getinfo(name_of_pickle(archive)).file_size > MOST_BYTES:
+                raise too_many_instructions(file)
+        yield from pickletools.genops(pickle_of(file))
+        return
+    with file.open("rb") as stream:
+        for _ in range(OLD_PICKLES):
+            yield from pickletools.genops(stream)
+
+
+def too_many_instructions(file: Path) -> InputError:
+    return InputError(
+        f"{file} is a pickle of more than {MOST_INSTRUCTIONS:,} instructions or {MOST_BYTES // 10**6} MB of them, and "
+        f"the tensors of a model take a few thousand. Ask for {SAFE}"
+    )
+
+
+def check_held(values: Mapping[str, Tensor], file: Path) -> None:
+    """Refuses tensors that are not in the file: views of few values as many, and such as have no values at all."""
+    size, held, storages = file.stat().st_size, 0, set[int]()
+    for name, value in values.items():
+        odd = value.layout != torch.strided or value.is_meta or value.is_quantized or value.is_nested
+        if odd or type(value) not in (Tensor, torch.nn.Parameter):
+            raise InputError(f"{file}: {shown(name)} is not a plain tensor of numbers. Ask for {SAFE}")
+        storage = value.untyped_storage()
+        held += 0 if storage.data_ptr() in storages else storage.nbytes()
+        storages.add(storage.data_ptr())
+        if value.nbytes > storage.nbytes() or held > size:
+            raise InputError(
+                f"{file} has {size:,} bytes, and {shown(name)} claims a shape of {shown(tuple(value.shape))}, more "
+                "than it holds. Save or download it again"
+            )
 
 
 def wanted_by(file: Path) -> str | None:
@@ -134,7 +221,11 @@ def pickle_of(file: Path) -> bytes:
     if not zipfile.is_zipfile(file):
         return file.read_bytes()
     with zipfile.ZipFile(file) as archive:
-        return archive.read(next(name for name in archive.namelist() if name.endswith("data.pkl")))
+        return archive.read(name_of_pickle(archive))
+
+
+def name_of_pickle(archive: zipfile.ZipFile) -> str:
+    return next(name for name in archive.namelist() if name.endswith("data.pkl"))
 
 
 def as_dtype(name: Any) -> torch.dtype | None:
@@ -181,8 +272,10 @@ def open_shards(index: Path, open_file: Callable[[Path, torch.device], Tensors],
 def read_index(index: Path) -> dict[str, str]:
     """The name of each tensor -> the file beside the index that holds it."""
     try:
-        where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        is_map = bool(where) and all(Path(shard).name == shard for shard in where.values())
+        where = parse_json(index)["weight_map"]
+        shards = set(where.values())
+        is_map = bool(where) and all(Path(shard).name == shard and 0 < len(shard) < 200 for shard in shards)
+        is_map = is_map and not any("\0" in shard for shard in shards)
     except (ValueError, KeyError, TypeError, AttributeError):
         is_map = False
     if not is_map:

@@ -194,6 +194,7 @@ def write_corpus(
     A plain text is one document, or with a `document_separator` ("blank lines", or a text such as "<|endoftext|>")
     several; in a table each row has one in its `text_column`.
     """
+    form = {name: value for name, value in asdict(options).items() if name != "max_line_mb"}  # which changes nothing
     made_from = {
         "format": FORMAT,
         "tokenizer": hashlib.sha256(tokenizer.backend.to_str().encode()).hexdigest(),
@@ -201,7 +202,7 @@ def write_corpus(
         "text_column": text_column,
         "document_separator": document_separator,
         "sources": [describe(Path(file)) for file in files],
-        **({} if options == AS_FOUND else {"options": asdict(options)}),
+        **({} if set(form.values()) == {None} else {"options": form}),
     }
     if (out / INDEX).is_file() and parse_json(out / INDEX).get("made_from") == made_from:
         return open_corpus(out)

@@ -11,23 +11,29 @@ import csv
 import gzip
 import io
 import json
+import os
+import select
 import shutil
+import stat
 import sys
+import time
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, NamedTuple, TypeVar, overload
 
-from glassformer.data.formats.delimiter import LONGEST_CELL, SIGNS, contradicts, without_quotes
+from glassformer.data.formats.delimiter import SIGNS, contradicts, without_quotes
 from glassformer.data.formats.encoding import TextFormat, find_text_format, is_mixed, two_encodings, wrong_byte
 from glassformer.data.formats.foreign import check_beginning, check_ending
 from glassformer.data.formats.json_list import objects_in_list
-from glassformer.data.formats.packed import excel_beginning, excel_rows, parquet_rows
+from glassformer.data.formats.long import LONGEST, bounded_lines, too_long
+from glassformer.data.formats.packed import check_unpacked, excel_beginning, excel_rows, parquet_rows
 from glassformer.data.formats.table import LOOKED_AT, Reads, TableFormat, TableOptions, Trained, find_format, header_of
 from glassformer.errors import InputError, nearest
 
@@ -41,10 +47,12 @@ TABLES = {
 PACKED = ("parquet", "xlsx")  # tables that are no text
 STDIN = Path("standard input")  # stands for it wherever a file is read
 BLOCK = 1 << 20  # bytes of a long text that are read at a time, and by which a file is judged
+FEW_LINES = 3  # by which a table of very long ones is judged
 LISTED = 20  # columns that a sentence names
 NULL = "\\N"  # an empty cell, as databases export it
 AS_FOUND = TableOptions()
 BY_NAME = Reads()
+PATIENCE = 5  # seconds until somebody opens a pipe to write
 PIPES: dict[tuple[int, int, int], Any] = {}  # what came through them
 Example = TypeVar("Example")
 
@@ -123,19 +131,11 @@ class Examples(Sequence[Example]):
 
 def read_lines(path: Path, options: TableOptions = AS_FOUND) -> list[str]:
     """The lines of a text file."""
-    form = text_format(path, options)
-    with opened(path) as stream:
-        content = stream.read()
-    check_mixed(path, content, 1, form)
-    try:
-        text = content.decode(form.encoding.codec).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise wrong_byte(str(path), content.count(b"\n", 0, error.start) + 1, error, form.encoding) from None
-    if not text:
+    lines = stream_lines(path, text_format(path, options), options.longest)
+    found = [line.removesuffix("\n").removesuffix("\r") for _, line in lines]
+    if not found:
         raise InputError(f"{path} is empty: expected one example per line")
-    # Not str.splitlines, which also cuts at characters that stand inside a sentence, such as U+2028.
-    end = "\r" if form.returns else "\n"
-    return [line.removesuffix("\r") for line in text.removesuffix(end).split(end)]
+    return found
 
 
 def read_table(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> Table:
@@ -160,7 +160,8 @@ class Rows(Iterator[Row]):
         if form.kind == "jsonl":
             self.rows = stream_objects(path, form)
         elif form.kind == "parquet":
-            self.rows = (Row(number, cells) for number, cells in enumerate(parquet_rows(path), start=1))
+            rows = parquet_rows(path, form.longest)
+            self.rows = (Row(number, cells) for number, cells in enumerate(rows, start=1))
         else:
             self.names = tuple(checked_names(path, form, reads))
             self.rows = stream_cells(path, form, self.names, options, self.skipped)
@@ -192,24 +193,24 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
             if path.name.lower().endswith(".gz"):
                 raise InputError(f"{path}: a .{kind} file is packed already. Unpack it first, with gunzip")
         if kind == "parquet":
-            return TableFormat(kind)
+            return TableFormat(kind, longest=options.longest)
         sample, sheet = excel_beginning(path, *sheets_of(options), LOOKED_AT)
         header, asked = header_of(sample, options, reads, str(path), unit_of(path))
         first = tuple(sample[0]) if sample else ()
-        return TableFormat(kind, header=header, asked=asked, first=first, sheet=sheet)
-    head, whole = beginning(path)
+        return TableFormat(kind, header=header, asked=asked, first=first, sheet=sheet, longest=options.longest)
+    head, whole = beginning(path, options.longest)
     if kind is None:
         raise InputError(f"{path} is no table: expected {', '.join(TABLES)}, or one of these with .gz. Rename the file")
     return find_format(kind, head, str(path), whole=whole, options=options, reads=reads)
 
 
 def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
-    """Flags, and behind them those that a run was trained with: its header holds, the others where they fit."""
+    """Flags, and behind them those that a run was trained with: its header and limit hold, others where they fit."""
     data = settings.get("data") or ()
     kinds = frozenset(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
     told = {name: settings.get(name) for name in ("delimiter", "quotes", "encoding", "sheet")}
-    header = settings.get("header") if options.header is None else options.header
-    return replace(options, header=header, trained=Trained(**told, kinds=kinds))
+    kept = {name: settings.get(name) for name in ("header", "max_line_mb") if getattr(options, name) is None}
+    return replace(options, **kept, trained=Trained(**told, kinds=kinds))
 
 
 def sheets_of(options: TableOptions) -> tuple[str | None, str | None]:
@@ -234,11 +235,19 @@ def unit_of(path: Path) -> str:
     return "row" if kind_of(path) in PACKED else "line"
 
 
-def beginning(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of a file, and whether there are no more. On a pipe, those that are there already."""
+def beginning(path: Path, longest: int = 0) -> tuple[bytes, bool]:
+    """The first bytes of a file, and whether there are no more. On a pipe, those that are there already.
+
+    Where its first lines are longer than these, they are read whole, as long as they have `longest` bytes at most.
+    """
     with opened(path) as stream:
         if path != STDIN:
-            head, after = stream.read(BLOCK), stream.read(1)
+            head = stream.read(BLOCK)
+            while len(head) < longest and max(head.count(b"\n"), head.count(b"\r")) < FEW_LINES:
+                if not (more := stream.read(BLOCK)):
+                    break
+                head += more
+            after = stream.read(1)
         elif stream.seekable():
             place = stream.tell()
             head, after = stream.read(BLOCK), stream.read(1)
@@ -266,10 +275,10 @@ def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
 def stream_objects(path: Path, form: TableFormat) -> Iterator[Row]:
     assert form.text is not None
     if form.is_list:
-        for number, cells, text in objects_in_list(stream_text(path, form=form.text), str(path)):
+        for number, cells, text in objects_in_list(stream_text(path, form=form.text), str(path), form.longest):
             yield checked_object(path, number, cells, text)
         return
-    for number, line in stream_lines(path, form.text):
+    for number, line in stream_lines(path, form.text, form.longest):
         if not line.strip():
             continue
         try:
@@ -318,7 +327,7 @@ def rows_with_lines(
     if not form.first:
         raise InputError(f"{path} is empty: expected rows of cells")
     began, blank = False, 0
-    every = excel_rows(path, *sheets_of(options)) if form.kind == "xlsx" else delimited_rows(path, form)
+    every = excel_rows(path, *sheets_of(options), form.longest) if form.kind == "xlsx" else delimited_rows(path, form)
     for number, cells in every:
         if not (cells and cells[0].strip()) and not any(map(str.strip, cells)):
             blank += began
@@ -333,7 +342,7 @@ def rows_with_lines(
 
 def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
     assert form.delimiter is not None
-    lines, sign = stream_lines(path, form.text), SIGNS[form.delimiter]
+    lines, sign = stream_lines(path, form.text, form.longest), SIGNS[form.delimiter]
     skipped = 1 if form.tells_excel else 0
     for _ in range(skipped):
         next(lines)
@@ -345,15 +354,17 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
                 cells = list(map(without_quotes, cells)) if form.quotes == "one line" else cells
             yield number, cells
         return
-    csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader((line for _, line in lines), delimiter=sign, skipinitialspace=form.skips_spaces, strict=True)
     while True:
         number = reader.line_num + skipped + 1
+        csv.field_size_limit(form.longest)  # for all readers of the process: another table may have set it meanwhile
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
+            if "field limit" in str(error):
+                raise too_long(f"{path}, line {number}", "cell", form.longest, form.longest, more=True) from None
             raise InputError(
                 f"{path}, line {number} is not CSV ({error}): expected cells between {form.delimiter}s, and a cell "
                 f'with a {form.delimiter}, a quote or a line break written as "...", with "" for a quote'
@@ -372,13 +383,13 @@ def check_quotes(path: Path, line: int, cells: Sequence[str], form: TableFormat)
         )
 
 
-def stream_lines(path: Path, form: TextFormat | None = None) -> Iterator[tuple[int, str]]:
-    """Every line with its number, from 1, and with its line end."""
+def stream_lines(path: Path, form: TextFormat | None = None, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
+    """Every line with its number, from 1, and with its line end. One of more than `longest` bytes is an error."""
     form = form or text_format(path)
     is_plain = form.encoding.is_plain and not form.returns
     number = 0
     read = plain_lines if is_plain else other_lines
-    with opened(path) as stream, closing(read(stream, form, path)) as lines:
+    with opened(path) as stream, closing(read(stream, form, str(path), longest)) as lines:
         try:
             for line in lines:
                 number += 1
@@ -387,28 +398,30 @@ def stream_lines(path: Path, form: TextFormat | None = None) -> Iterator[tuple[i
             raise wrong_byte(str(path), number + 1, error, form.encoding) from None
 
 
-def plain_lines(stream: IO[bytes], form: TextFormat, path: Path) -> Generator[str, None, None]:
-    codec = form.encoding.codec
+def plain_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) -> Generator[str, None, None]:
+    codec, lines = form.encoding.codec, bounded_lines(stream, name, longest)
     if not form.encoding.word:
-        return (line.decode(codec) for line in stream)
+        return (line.decode(codec) for line in lines)
 
     def checked() -> Generator[str, None, None]:
-        for number, line in enumerate(stream, start=1):
+        for number, line in enumerate(lines, start=1):
             if is_mixed(line, form.encoding):
-                raise two_encodings(str(path), number, form.encoding)
+                raise two_encodings(name, number, form.encoding)
             yield line.decode(codec)
 
     return checked()
 
 
-def other_lines(stream: IO[bytes], form: TextFormat, path: Path) -> Generator[str, None, None]:
+def other_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) -> Generator[str, None, None]:
     """Lines of an encoding in which a newline is not one byte, or of a file in which it is another byte."""
     text = io.TextIOWrapper(stream, encoding=form.encoding.codec, newline="\r" if form.returns else "\n")
     try:
-        for number, line in enumerate(text, start=1):
+        for number, line in enumerate(iter(partial(text.readline, longest + 1), ""), start=1):
+            if len(line) > longest:
+                raise too_long(f"{name}, line {number}", "line", len(line), longest, more=True)
             if form.returns and "\n" in line:
                 raise InputError(
-                    f"{path}, line {number} has a line feed, and the lines before end in carriage returns alone. Save "
+                    f"{name}, line {number} has a line feed, and the lines before end in carriage returns alone. Save "
                     "the file with one kind of line ends"
                 )
             yield f"{line[:-1]}\n" if form.returns and line.endswith("\r") else line
@@ -448,14 +461,19 @@ def check_mixed(path: Path, content: bytes, first: int, form: TextFormat) -> Non
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, unpacked if its name ends in .gz, or of standard input."""
+    if "\0" in str(path):
+        raise InputError(f"{path}: no file has a name with a zero byte")
     try:
         if path == STDIN:
             yield sys.stdin.buffer
         elif path.name.endswith(".gz"):
-            with gzip.open(path) as packed, io.BufferedReader(packed, BLOCK) as stream:
+            with io.BufferedReader(Unpacked(kept(path) if path.is_fifo() else path, path), BLOCK) as stream:
                 yield stream
         else:
             with (kept(path) if path.is_fifo() else path).open("rb") as stream:
+                kind = os.fstat(stream.fileno()).st_mode
+                if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not stream.isatty():
+                    raise InputError(f"{path} is a device, expected a file")
                 yield stream
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
@@ -467,15 +485,56 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
+class Unpacked(io.RawIOBase):
+    """What a .gz file unpacks to, block by block. One that unpacks to thousands of times its size is refused."""
+
+    def __init__(self, file: Path, name: Path) -> None:
+        self.stream = gzip.open(file)  # noqa: SIM115 - closed with this one
+        self.name, self.size, self.count = name, file.stat().st_size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self.stream.readinto(buffer)
+        self.count += count
+        check_unpacked(self.name, self.size, self.count)
+        return count
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
+
+
 def kept(pipe: Path) -> Path:
     """What came through a pipe, in a file for as long as the program runs: a pipe can be read only once."""
     if state_of(pipe) not in PIPES:
         file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - it stays open, and goes with the program
-        with pipe.open("rb") as stream:
-            shutil.copyfileobj(stream, file)
-        file.flush()
+        try:
+            copy_pipe(pipe, file)
+            file.flush()
+        except BaseException:
+            file.close()
+            raise
         PIPES[state_of(pipe)] = file
     return Path(PIPES[state_of(pipe)].name)
+
+
+def copy_pipe(pipe: Path, file: IO[bytes]) -> None:
+    """Writes what comes through a pipe to a file. One that nobody opens to write is an error, after some seconds."""
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as stream:
+        events, until = select.poll(), time.monotonic() + PATIENCE
+        events.register(stream, select.POLLIN)
+        # There is nothing to read, and nothing has happened: nobody had it open yet.
+        while (begun := stream.read(BLOCK)) == b"" and not events.poll(50):
+            if time.monotonic() > until:
+                raise InputError(
+                    f"{pipe} is a pipe, and nobody has opened it to write for {PATIENCE} seconds. Start what writes to "
+                    "it first, or give a file"
+                )
+        os.set_blocking(stream.fileno(), True)
+        file.write(begun or b"")
+        shutil.copyfileobj(stream, file)
 
 
 def state_of(pipe: Path) -> tuple[int, int, int]:

@@ -10,8 +10,8 @@ at once. Each is decoded once before, so that all that cannot be read are named 
 `skip=True`. Files that an operating system puts into folders are passed over.
 """
 
-import gzip
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.files import AS_FOUND, read_table, unit_of
+from glassformer.data.files import AS_FOUND, BLOCK, opened, read_table, unit_of
 from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.data.pixels import SUFFIXES, Fact, Look, Mode, Pixels, look_at, read_image
 from glassformer.data.texts import as_label
@@ -390,19 +390,22 @@ def fit_square(pixels: Pixels, size: int) -> Pixels:
 
 def read_idx(file: Path, magic: int) -> Pixels:
     """An idx file: a magic number that says what it holds, the dimensions, then the bytes."""
-    try:
-        content = file.read_bytes()
-        content = gzip.decompress(content) if file.suffix == ".gz" else content
-    except (OSError, EOFError) as error:
-        raise InputError(f"{file} cannot be read: {error}") from None
     dimensions = magic & 0xFF
-    found = int.from_bytes(content[:4], "big")
-    if found != magic:
+    with opened(file) as stream:
+        begins, sizes = stream.read(4), stream.read(4 * dimensions)
+        found = int.from_bytes(begins, "big")
+        if found != magic:
+            raise InputError(
+                f"{file} begins with {found:#010x}: expected {magic:#010x}, an idx file of {dimensions}-d bytes"
+            )
+        shape = tuple(int.from_bytes(sizes[4 * d : 4 * d + 4], "big") for d in range(dimensions))
+        promised, content = math.prod(shape), bytearray()
+        while len(content) <= promised and (block := stream.read(BLOCK)):
+            content += block
+    if len(content) != promised:
+        more = "more than " if len(content) > promised else ""
         raise InputError(
-            f"{file} begins with {found:#010x}: expected {magic:#010x}, an idx file of {dimensions}-d bytes"
+            f"{file} holds {more}{min(len(content), promised):,} bytes, and its first line promises {shape}. Fetch it "
+            "again"
         )
-    shape = tuple(int.from_bytes(content[4 + 4 * d : 8 + 4 * d], "big") for d in range(dimensions))
-    values = np.frombuffer(content, dtype=np.uint8, offset=min(len(content), 4 + 4 * dimensions))
-    if values.size != np.prod(shape, dtype=np.int64):
-        raise InputError(f"{file} holds {values.size} bytes, and its first line promises {shape}. Fetch it again")
-    return values.reshape(shape)
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)

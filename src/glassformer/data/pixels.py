@@ -37,6 +37,10 @@ BICUBIC = 3  # as pillow numbers its filters
 ORIENTATION = 0x0112  # the EXIF tag; 1 is upright
 BRANDS = {"HEIC": {b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}, "AVIF": {b"avif", b"avis"}}
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # or what it logs of an odd file goes to the terminal
+# Above as many, Pillow takes a file for one that is made to fill memories. Beside them, a few kilobytes of a JPEG can
+# hold hundreds of scans, each of which is a pass over all pixels; programs write about ten.
+MOST_PIXELS, MOST_SCANS = 89_478_485, 100
+NEXT_SCAN = b"\xff\xda"
 GREY_MODES = ("1", "L", "LA", "La")
 ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 
@@ -96,6 +100,7 @@ def decode(
         formats = tuple(name for name in formats if name in Image.OPEN)  # what this Pillow can read of them
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(source, formats=formats) as image:
+            check_size(image, name)
             check(*image.size)
             facts: set[Fact] = {"deep"} if any(";16" in str(tile[3]) for tile in image.tile) else set()
             if image.format != "MPO" and getattr(image, "is_animated", False):
@@ -111,12 +116,36 @@ def decode(
     except InputError:
         raise
     except Image.DecompressionBombError:
-        raise InputError(f"{name} has too many pixels: make it smaller") from None
+        raise InputError(
+            f"{name} has more than {2 * MOST_PIXELS:,} pixels: expected at most {MOST_PIXELS:,}. Make it smaller"
+        ) from None
     except UnidentifiedImageError:
         raise InputError(f"{name} {why_unknown(source)}") from None
     except Exception as error:  # a file that is not what it says can fail anywhere in its decoder
-        raise InputError(f"{name} cannot be read as a picture ({error}): expected a whole file") from None
+        raise InputError(f"{name} cannot be read as a picture ({str(error)[:200]}): expected a whole file") from None
     return small, facts
+
+
+def check_size(image: "Image", name: str) -> None:
+    """Refuses a picture that is made to fill memories or to take hours, before its pixels are unpacked."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise InputError(
+            f"{name} has {width:,} x {height:,} pixels: expected at most {MOST_PIXELS:,} in all. Make it smaller"
+        )
+    if image.format == "EPS":  # Pillow would start Ghostscript
+        raise InputError(f"{name} is a PostScript file: convert it to JPEG or PNG")
+    if (
+        image.format in ("JPEG", "MPO")
+        and image.info.get("progressive")
+        and (stream := getattr(image, "fp", None)) is not None
+    ):
+        place = stream.tell()
+        stream.seek(0)
+        scans = sum(block.count(NEXT_SCAN) for block in iter(lambda: stream.read(1 << 20), b""))
+        stream.seek(place)
+        if scans > MOST_SCANS:
+            raise InputError(f"{name} has {scans:,} scans: expected at most {MOST_SCANS}. Save it anew")
 
 
 def why_unknown(source: Path | BinaryIO) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from glassformer.config import LARGEST, MOST_LAYERS, Activation, LayerKind, RotaryScaling
 from glassformer.errors import InputError, nearest
-from glassformer.schema import shown
+from glassformer.schema import is_finite, shown
 
 REQUIRED: Any = object()
 
@@ -104,7 +104,9 @@ class Keys:
         if kind is not None and type(value) not in kind:
             raise InputError(f"{self.name}: {key} is {shown(value)}: expected {expected}")
         if least is not None and value < least:
-            raise InputError(f"{self.name}: {key} is {value!r}: expected at least {least}")
+            raise InputError(f"{self.name}: {key} is {shown(value)}: expected at least {least}")
+        if isinstance(value, int | float) and not is_finite(value):
+            raise InputError(f"{self.name}: {key} is {shown(value)}: expected a number that is not infinite")
         most = MOST_LAYERS if "layer" in key else LARGEST
         if type(value) is int and type(like) is int and value > most:  # before a page lists so many layers
             raise InputError(f"{self.name}: {key} is {shown(value)}: expected at most {most:,}")
@@ -128,7 +130,7 @@ class Keys:
         if key in self.values and self.values[key] not in allowed and self.values[key] is not None:
             wanted = " or ".join(repr(value) for value in allowed)
             raise InputError(
-                f"{self.name}: {key} is {self.values[key]!r}, and this model can be run with {wanted} only"
+                f"{self.name}: {key} is {shown(self.values[key])}, and this model can be run with {wanted} only"
             )
 
     def ignore(self, *keys: str) -> None:
@@ -140,7 +142,7 @@ class Keys:
             # A null says nothing, and what begins with an underscore is transformers' own memory.
             if key not in self.read and value is not None and not key.startswith("_"):
                 raise InputError(
-                    f"{self.name}: nobody knows the key {key!r} (value {self.values[key]!r}) of a "
+                    f"{self.name}: nobody knows the key {key!r} (value {shown(self.values[key])}) of a "
                     f"{self.values.get('model_type')!r} model. If it changes nothing, remove it from the file"
                 )
 

@@ -15,6 +15,7 @@ from glassformer.core.context import as_keep
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.stop_strings import Decoder, StopStrings
+from glassformer.threads import memory_of_machine
 
 DEFAULT_NEW_TOKENS = 20  # as in Hugging Face, where neither the call nor the model says how many
 MOST_BEAMS = 1024  # or the size of the vocabulary, if that is more
@@ -98,6 +99,8 @@ def make_call(
     plan = make_plan(config, settings, prompt, eos_token_id, pad_token_id, tokenizer)
     if not plan.may_end_early:
         check_room(config.last_stack.room, tokens, plan.max_length - plan.prompt_length)
+    if model.device.type == "cpu":
+        check_memory(config, plan, len(prompt), model.dtype.itemsize)
     return Call(
         input_ids=input_ids,
         attention_mask=attention_mask,
@@ -120,6 +123,31 @@ def check_room(room: int | None, tokens: int, new_tokens: int) -> None:
         f"a prompt of {tokens} tokens and {new_tokens} new ones do not fit the {room} positions of this model. Set "
         f"max_new_tokens={room - tokens + 1} or less, or shorten the prompt"
     )
+
+
+def check_memory(config: TransformerConfig, plan: Plan, rows: int, itemsize: int) -> None:
+    """Refuses more texts at a time, or longer ones, than this machine can hold: their logits, keys and values."""
+    there, stack, settings = memory_of_machine(), config.last_stack, plan.settings
+    name = "num_beams" if settings.num_beams > 1 else "num_return_sequences"
+    copies = getattr(settings, name)
+
+    def needed(length: int) -> int:
+        lengths = (length if kind.window is None else min(kind.window, length) for kind in stack.every_kind)
+        cached = 2 * stack.num_kv_heads * stack.head_dim * itemsize * sum(lengths)
+        return rows * copies * (cached + 4 * config.output_vocab_size)
+
+    said = f"for {rows:,} input{'s' if rows > 1 else ''}, and this machine has {(there or 0) / 1e9:,.0f} GB"
+    if there is not None and copies > 1 and needed(plan.prompt_length) > there:
+        raise InputError(
+            f"{name} is {copies:,}: so many texts at a time take {needed(plan.prompt_length) / 1e9:,.0f} GB {said}. "
+            f"Set {name} lower"
+        )
+    room = stack.room or plan.max_length  # beyond its positions it cannot write
+    if there is not None and needed(min(plan.max_length, room)) > there:
+        raise InputError(
+            f"max_length is {plan.max_length:,}: the keys and values of so many tokens take "
+            f"{needed(min(plan.max_length, room)) / 1e9:,.0f} GB {said}. Set max_new_tokens, with --max-new-tokens"
+        )
 
 
 def without_padding(prompt: Tensor, keep: Tensor, vocab_size: int) -> Tensor:

@@ -189,7 +189,7 @@ def not_a_number(cell: str, place: str) -> InputError:
 
 def lines_of(file: Path, options: TableOptions = AS_FOUND) -> Iterator[tuple[int, str]]:
     number = 0
-    for number, line in stream_lines(file, text_format(file, options)):
+    for number, line in stream_lines(file, text_format(file, options), options.longest):
         yield number, line.removesuffix("\n").removesuffix("\r")
     if not number:
         raise InputError(f"{file} is empty: expected one example per line")

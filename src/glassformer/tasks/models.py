@@ -3,7 +3,6 @@
 Every preset is one that a published family expresses, so that other libraries open what was trained here.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from glassformer.core.model import Transformer, count
 from glassformer.errors import InputError
 from glassformer.tasks.settings import TaskSettings
 from glassformer.text import Tokenizer
+from glassformer.threads import memory_of_machine
 
 TRAINING_BYTES = 16  # of a parameter: its value, its gradient, and two moments
 SIZES: dict[str, dict[str, Any]] = {
@@ -110,14 +110,6 @@ def check_memory(config: TransformerConfig) -> None:
             f"and two moments of the optimiser), and this machine has {there / 1e9:,.0f} GB. Choose a smaller "
             "--d-model, --num-layers or --vocab-size"
         )
-
-
-def memory_of_machine() -> int | None:
-    """Bytes; None where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def describe_model(model: Transformer, settings: TaskSettings) -> str:

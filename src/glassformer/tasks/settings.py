@@ -114,6 +114,8 @@ class TableSettings(TaskSettings):
     """Encoding of files of text, such as cp949; found if not given."""
     sheet: str | None = None
     """Which sheet of an .xlsx file; the first if not given."""
+    max_line_mb: int | None = None
+    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
 
     @property
     def tables(self) -> TableOptions:
@@ -124,6 +126,7 @@ class TableSettings(TaskSettings):
             quotes=self.quotes,
             encoding=self.encoding,
             sheet=self.sheet,
+            max_line_mb=self.max_line_mb,
         )
         if self.init_folder is None or not self.is_judged or not is_run(self.init_folder):
             return options

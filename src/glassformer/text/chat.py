@@ -2,11 +2,12 @@
 
     [{"role": "user", "content": "Hi"}]  ->  "<|user|>Hi<|end|><|assistant|>"
 
-The template is a Jinja program from the model's folder, so it runs in Jinja's sandbox, where it can read what it is
-given and nothing else.
+The template is a Jinja program from the model's folder, so it runs in a sandbox (`sandbox.py`), where it can read what
+it is given and nothing else, and comes to an end.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -25,33 +26,21 @@ def render(
 ) -> str:
     """The text of a conversation; with `add_generation_prompt` it ends where the assistant's answer begins."""
     # Jinja comes with torch; it is imported here because few calls need it.
-    from jinja2 import TemplateError, nodes
-    from jinja2.ext import Extension, loopcontrols
-    from jinja2.parser import Parser
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    class Generation(Extension):
-        """`{% generation %}` marks what the assistant wrote, for training; in the text it leaves no trace."""
-
-        tags = {"generation"}  # noqa: RUF012
-
-        def parse(self, parser: Parser) -> list[nodes.Node]:
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    from glassformer.text.sandbox import BoundedEnvironment, ExhaustedError
 
     check_messages(messages)
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-    )
-    environment.filters["tojson"] = to_json
+    environment = BoundedEnvironment()
+    environment.filters["tojson"] = environment.bounded(to_json)
     environment.globals |= {"raise_exception": refuse, "strftime_now": strftime_now}
     try:
         given = {"tools": None, "documents": None, "add_generation_prompt": add_generation_prompt, **variables}
         return environment.from_string(template).render(messages=messages, **given)
     except InputError:
         raise
-    except (TemplateError, TypeError, ValueError, KeyError, ArithmeticError) as error:
-        raise InputError(f"the chat template cannot write these messages: {error}") from None
+    except MemoryError:
+        raise ExhaustedError("the chat template takes more memory than there is") from None
+    except Exception as error:  # a program of a stranger may fail in any way
+        raise InputError(f"the chat template cannot write these messages: {error or type(error).__name__}") from None
 
 
 def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -73,4 +62,6 @@ def to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, *
 
 
 def strftime_now(form: str) -> str:
+    if re.search(r"\d{3}", form):  # a width, for the library of C: %9999999d fills the memory
+        raise InputError(f"the chat template asks for the time as {form!r:.60}, which is no format of a date")
     return datetime.now().strftime(form)

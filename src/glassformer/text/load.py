@@ -14,12 +14,13 @@ from tokenizers import AddedToken
 
 from glassformer.errors import InputError, nearest
 from glassformer.hub import find_folder
-from glassformer.io import read_json
+from glassformer.io import read_json, read_small
 from glassformer.text.conventions import SAME, content, declared_family, family_of
 from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
 from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZER, Tokenizer
-from glassformer.text.vocabulary_files import readable
+from glassformer.text.trial import check_rules, check_template
+from glassformer.text.vocabulary_files import LARGEST, read_text, readable
 
 # What a folder says of itself and no longer holds elsewhere, or what is kept in a file of its own.
 LEFT_OUT = ("added_tokens_decoder", "chat_template", "name_or_path", "special_tokens_map_file", "tokenizer_file")
@@ -84,8 +85,10 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_backend(file: Path) -> tokenizers.Tokenizer:
+    content = read_small(file, LARGEST)
+    check_rules(file, content)
     with readable(file):
-        backend = tokenizers.Tokenizer.from_file(str(file))
+        backend = tokenizers.Tokenizer.from_buffer(content)
     backend.no_padding()  # padding is ours, with a mask that knows of it
     backend.no_truncation()
     return backend
@@ -185,4 +188,7 @@ def read_chat_templates(folder: Path, settings: Mapping[str, Any]) -> dict[str, 
         )
     files = [folder / CHAT, *sorted((folder / "additional_chat_templates").glob("*.jinja"))]
     found = {"default" if file.name == CHAT else file.stem: file for file in files if file.is_file()}
-    return {**named, **{name: file.read_text(encoding="utf-8") for name, file in found.items()}}
+    texts = {name: read_text(file) for name, file in found.items()}
+    for name, text in (*named.items(), *texts.items()):
+        check_template(str(found.get(name, f"chat_template of {folder / SETTINGS}")), text)
+    return {**named, **texts}

@@ -13,10 +13,12 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import InputError
+from glassformer.io import read_small
 
 SPACE = "▁"  # how a space is written inside a piece
 UNIGRAM, BPE = 1, 2
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
+LARGEST = 1 << 27  # bytes of a file
 LONGEST_NUMBER, LONGEST_PIECE = 70, 4096  # bits of ten bytes; characters. Longer ones are damage
 
 Field = int | bytes | float
@@ -45,7 +47,7 @@ class SentencePiece:
 
 def read_sentencepiece(path: Path) -> SentencePiece:
     try:
-        model = fields(path.read_bytes())
+        model = fields(read_small(path, LARGEST))
         entries = [fields(as_bytes(value)) for value in model.get(1, [])]
         pieces = [
             Piece(as_bytes(entry[1][0]).decode(), float(entry.get(2, [0.0])[0]), int(entry.get(3, [NORMAL])[0]))
@@ -54,7 +56,9 @@ def read_sentencepiece(path: Path) -> SentencePiece:
         if any(len(piece.text) > LONGEST_PIECE for piece in pieces):
             raise ValueError(f"a piece of more than {LONGEST_PIECE} characters")
         trainer, normalizer = (fields(as_bytes(model.get(number, [b""])[0])) for number in (2, 3))
-    except (ValueError, KeyError, IndexError, struct.error) as error:
+    except InputError:
+        raise
+    except (ValueError, KeyError, IndexError, OverflowError, struct.error) as error:
         raise InputError(f"{path} is not a sentencepiece model ({error}). Is the file whole? Fetch it again") from None
     if not pieces:
         raise InputError(f"{path} is not a sentencepiece model: it has no pieces. Is the file whole? Fetch it again")

@@ -1,12 +1,14 @@
 """Reading vocabulary files: what is broken or does not fit is named."""
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from glassformer.errors import InputError, nearest
+from glassformer.io import parse_json, read_small
 from glassformer.text.conventions import DEFAULT_SPECIAL
+
+LARGEST = 1 << 28  # bytes of a file that says how texts are cut; those of the largest vocabularies have a tenth
 
 
 class NoTokenizerError(InputError):
@@ -26,7 +28,7 @@ def readable(file: Path) -> Iterator[None]:
 
 def read_text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read_small(file, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8 text ({error}). Is the file whole? Fetch it again") from None
 
@@ -34,10 +36,7 @@ def read_text(file: Path) -> str:
 def read_vocabulary(file: Path) -> dict[str, int]:
     if not file.is_file():
         raise InputError(f"{file.parent} has no {file.name}: expected the table of its ids. Fetch it too")
-    try:
-        values = json.loads(read_text(file))
-    except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole? Fetch it again") from None
+    values = parse_json(file)
     if not isinstance(values, dict) or not all(isinstance(i, int) for i in values.values()):
         raise InputError(f"{file}: expected a table of tokens and their ids, as in " + '{"the": 12}')
     return values

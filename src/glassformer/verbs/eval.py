@@ -72,6 +72,8 @@ class EvalSettings(Settings):
     """Encoding of the files in --data, such as cp949; found if not given."""
     sheet: str | None = None
     """Which sheet of an .xlsx file in --data; the first if not given."""
+    max_line_mb: int | None = None
+    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from glassformer.data.series import Series
     from glassformer.predict.bulk.job import Asked
     from glassformer.predict.pipeline import Pipeline
-    from glassformer.predict.series import Scale
     from glassformer.text.unknown import Unknown
 
 CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
@@ -62,6 +61,8 @@ class PredictSettings(Settings):
     """Encoding of --file, such as cp949; found if not given."""
     sheet: str | None = None
     """Which sheet of an .xlsx file; the first if not given."""
+    max_line_mb: int | None = None
+    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
     truncate: bool = False
     """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
     with --truncate."""
@@ -130,6 +131,7 @@ class PredictSettings(Settings):
             quotes=self.quotes,
             encoding=self.encoding,
             sheet=self.sheet,
+            max_line_mb=self.max_line_mb,
         )
 
     @property
@@ -293,7 +295,7 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     from glassformer.figures.plots import draw_forecast
     from glassformer.predict.series import as_csv, following_times
 
-    series, name = given_series(settings, run.beside)
+    series, name = given_series(settings, run)
     for note in series.notes:
         print(note, file=sys.stderr)
     future = run(series)
@@ -318,8 +320,9 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
         print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
 
 
-def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Series, str]":
+def given_series(settings: PredictSettings, run: "Pipeline") -> "tuple[Series, str]":
     from glassformer.data.files import STDIN
+    from glassformer.predict.inputs import remembered
     from glassformer.predict.series import read_as_trained
 
     if len(settings.texts) > 1:
@@ -328,7 +331,7 @@ def given_series(settings: PredictSettings, scale: "Scale | None") -> "tuple[Ser
         )
     file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
     series = read_as_trained(
-        file, scale, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
-        options=settings.tables,
+        file, run.beside, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
+        options=replace(settings.tables, max_line_mb=remembered(run.folder, settings.tables).options.max_line_mb),
     )  # fmt: skip
     return series, str(file)

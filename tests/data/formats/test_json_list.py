@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.formats import json_list
 from glassformer.data.formats.json_list import objects_in_list
 from glassformer.errors import InputError
 
@@ -61,11 +60,12 @@ def test_lines_are_those_of_the_file() -> None:
         list(objects_in_list(blocks('[\n{"a": 1},\n{"a":\n nil}]', 5), "a.json"))
 
 
-def test_a_quote_that_is_missing_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_list, "LONGEST", 5000)
+def test_a_quote_that_is_missing_does_not_fill_the_memory() -> None:
     endless = ("[" if i == 0 else '{"text": "a' if i == 1 else "word " * 100 for i in range(10**9))
-    with pytest.raises(InputError, match="line 1: an object of more than 5,000 characters"):
-        next(objects_in_list(endless, "a.json"))
+    with pytest.raises(
+        InputError, match=r"line 1: an object of more than 0.0 MB, expected at most 0.0 MB.* --max-line-mb 1"
+    ):
+        next(objects_in_list(endless, "a.json", 5000))
 
 
 def test_a_number_of_thousands_of_digits() -> None:

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from glassformer.data.formats.long import LONGEST, too_long
 from glassformer.errors import InputError
 
-LONGEST = 1 << 26  # characters of one object: a file without its last bracket is not read to the end
 NEAR = 12  # characters before the end of what was read, within which an error may be a value that is only half there
 DECODER = json.JSONDecoder()
 
@@ -50,15 +50,17 @@ class Text:
                 return ""
 
 
-def objects_in_list(blocks: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, Any], str]]:
-    """Each object of the list: the line on which it begins, its values, and its text."""
+def objects_in_list(
+    blocks: Iterator[str], name: str, longest: int = LONGEST
+) -> Iterator[tuple[int, dict[str, Any], str]]:
+    """Each object of the list, of at most so many characters: the line on which it begins, its values, and its text."""
     text = Text(blocks)
     text.next_sign()
     text.at += 1  # the bracket by which the list was known
     while (sign := text.next_sign()) != "]":
         if not sign:
             raise InputError(f"{name} ends inside its list: expected a ] at the end. Is the file whole?")
-        value, end = decode(text, name)
+        value, end = decode(text, name, longest)
         if not isinstance(value, dict):
             raise InputError(
                 f"{name}, line {text.line}: {text.buffer[text.at : end][:60]!r} is not an object. Expected a list of "
@@ -71,7 +73,7 @@ def objects_in_list(blocks: Iterator[str], name: str) -> Iterator[tuple[int, dic
         raise InputError(f"{name}, line {text.line}: something follows the list. Expected one list of objects")
 
 
-def decode(text: Text, name: str) -> tuple[Any, int]:
+def decode(text: Text, name: str, longest: int) -> tuple[Any, int]:
     """The value that begins here, and the place behind it."""
     while True:
         try:
@@ -82,11 +84,9 @@ def decode(text: Text, name: str) -> tuple[Any, int]:
             if not isinstance(error, json.JSONDecodeError):  # such as a number of thousands of digits
                 raise InputError(f"{name}, line {text.line} cannot be read ({error})") from None
             half = error.msg.startswith("Unterminated string") or error.pos > len(text.buffer) - NEAR
-            if half and len(text.buffer) - text.at > LONGEST:
-                raise InputError(
-                    f"{name}, line {text.line}: an object of more than {LONGEST:,} characters. Is a quote or a bracket "
-                    "missing?"
-                ) from None
+            if half and len(text.buffer) - text.at > longest:  # one without its bracket is not read to the end
+                size = len(text.buffer) - text.at
+                raise too_long(f"{name}, line {text.line}", "object", size, longest, more=True) from None
             if not half or not text.more():
                 line = text.line + text.buffer.count("\n", text.at, error.pos)
                 raise InputError(

@@ -1,4 +1,7 @@
-"""Tables that are no text: Parquet, by pyarrow, and Excel's .xlsx, by openpyxl; both are read row by row."""
+"""Tables that are no text: Parquet, by pyarrow, and Excel's .xlsx, by openpyxl; both are read row by row.
+
+A small file can be made to unpack to any size. What a file says of its sizes is looked at before anything is unpacked.
+"""
 
 import warnings
 import zipfile
@@ -9,14 +12,33 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.formats.long import too_long
 from glassformer.errors import InputError, nearest
 
 BATCH = 1000  # rows of a Parquet file that are in memory as Python values
+BATCH_BYTES = 1 << 27  # of the texts in these; fewer rows are, where they have more
+ROW_BYTES = 16  # that a row of Parquet takes in memory at least, however little of the file it has
 LARGEST = 1 << 30  # bytes that a workbook may have when it is unpacked: its texts are held in memory
+LAST_ROW = 1 << 20  # of a sheet of Excel
+# A file that unpacks to more than both is made to fill memories: texts and numbers unpack to 3 to 30 times as much.
+UNPACKED, TIMES = 1 << 22, 100
 
 
-def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, one row group after another, each cell as what it is."""
+def check_unpacked(path: Path, size: int, unpacked: int) -> None:
+    """Refuses a file of `size` bytes that unpacks to so many that it cannot be data."""
+    if unpacked > max(UNPACKED, TIMES * size):
+        raise InputError(
+            f"{path} has {size:,} bytes and unpacks to more than {unpacked // 10**6:,} MB, over {TIMES} times as much, "
+            "so it is hardly data. If it is, unpack it first and give it as plain .csv or text"
+        )
+
+
+def parquet_rows(path: Path, longest: int) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, one row group after another, each cell as what it is.
+
+    A text that many rows share stands in the file once. It is kept so until the rows are made, a few at a time where
+    it is long.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
@@ -26,27 +48,75 @@ def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
         ) from None
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            about, schema = file.metadata, file.schema_arrow
+            groups = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+            check_unpacked(path, path.stat().st_size, max(groups, ROW_BYTES * about.num_rows))
+            texts = [name for name, kind in zip(schema.names, schema.types, strict=True) if is_text(kind)]
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+            row = 1
             for batch in file.iter_batches(batch_size=BATCH):
-                yield from batch.to_pylist()
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+                size = longest_cell(batch)
+                if size > longest:
+                    raise too_long(f"{path}, rows {row:,} to {row + len(batch) - 1:,}", "cell", size, longest)
+                step = max(1, BATCH_BYTES // max(1, size * batch.num_columns))
+                for start in range(0, len(batch), step):
+                    yield from batch.slice(start, step).to_pylist()
+                row += len(batch)
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         raise InputError(f"{path} cannot be read as Parquet ({first_line(error)}). Is the file whole?") from None
 
 
-def excel_rows(path: Path, sheet: str | None, trained: str | None = None) -> Iterator[tuple[int, list[str]]]:
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts or bytes."""
+    import pyarrow.types
+
+    checks = (
+        *(pyarrow.types.is_string, pyarrow.types.is_large_string),
+        *(pyarrow.types.is_binary, pyarrow.types.is_large_binary),
+    )
+    return any(check(kind) for check in checks)
+
+
+def longest_cell(batch: Any) -> int:
+    """Bytes of the longest text in some rows of Parquet."""
+    import pyarrow.compute
+    import pyarrow.types
+
+    sizes = [0]
+    for column in batch.columns:
+        if pyarrow.types.is_dictionary(column.type) and is_text(column.type.value_type):
+            sizes.append(pyarrow.compute.max(pyarrow.compute.binary_length(column.dictionary)).as_py() or 0)
+        else:
+            sizes.append(column.nbytes // max(1, len(column)))
+    return max(sizes)
+
+
+def excel_rows(path: Path, sheet: str | None, trained: str | None, longest: int) -> Iterator[tuple[int, list[str]]]:
     """The rows of one sheet with their numbers, each cell as a .csv has it: a text, empty where there is nothing."""
     with workbook(path) as book:
-        for number, row in enumerate(chosen_sheet(book, path, sheet, trained).iter_rows(values_only=True), start=1):
-            yield number, [as_text(value) for value in row]
+        for number, cells in sheet_rows(chosen_sheet(book, path, sheet, trained), path):
+            if sum(map(len, cells)) > longest:
+                raise too_long(f"{path}, row {number}", "row", sum(map(len, cells)), longest)
+            yield number, cells
 
 
 def excel_beginning(path: Path, sheet: str | None, trained: str | None, count: int) -> tuple[list[list[str]], str]:
     """The first rows that are not blank, and which sheet is read, where there are several."""
     with workbook(path) as book:
         page = chosen_sheet(book, path, sheet, trained)
-        rows = ([as_text(value) for value in row] for row in page.iter_rows(values_only=True))
-        found = list(islice((row for row in rows if any(map(str.strip, row))), count))
+        found = list(islice((row for _, row in sheet_rows(page, path) if any(map(str.strip, row))), count))
         several = f", one of {len(book.worksheets)} (--sheet chooses)" if len(book.worksheets) > 1 else ""
         return found, f" sheet {page.title!r}{several}"
+
+
+def sheet_rows(page: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Openpyxl makes up the rows that a sheet leaves out, so a row of number 10^12 comes after as many empty ones."""
+    for number, row in enumerate(page.iter_rows(values_only=True), start=1):
+        if number > LAST_ROW:
+            raise InputError(f"{path} has a row behind {LAST_ROW:,}, where Excel ends. Save it as .csv")
+        yield number, [as_text(value) for value in row]
 
 
 @contextmanager
@@ -60,14 +130,16 @@ def workbook(path: Path) -> Iterator[Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
+        check_unpacked(path, path.stat().st_size, size)
         if size > LARGEST:
             raise InputError(f"{path} unpacks to {size:,} bytes: too many for a workbook. Save it as .csv")
-        with warnings.catch_warnings(action="ignore"):
-            book = load_workbook(path, read_only=True, data_only=True)
-        try:
-            yield book
-        finally:
-            book.close()
+        with path.open("rb") as stream:  # where openpyxl fails, it does not close what it opened
+            with warnings.catch_warnings(action="ignore"):
+                book = load_workbook(stream, read_only=True, data_only=True)
+            try:
+                yield book
+            finally:
+                book.close()
     except InputError:
         raise
     except Exception as error:  # a file that is not what it says can fail anywhere in its parser

@@ -23,7 +23,9 @@ from glassformer.data.formats.delimiter import (
 from glassformer.data.formats.encoding import TextFormat, decoded, find_text_format
 from glassformer.data.formats.header import FEW, Header, are_known, find_header, known_name
 from glassformer.data.formats.json_list import is_list
+from glassformer.data.formats.long import LONGEST, MAX_LINE_MB, MEGABYTE, MOST_MB
 from glassformer.errors import InputError
+from glassformer.schema import shown
 
 Kind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
 LOOKED_AT = 500  # rows by which a table is judged
@@ -41,7 +43,20 @@ class TableOptions:
     quotes: bool | None = None
     encoding: str | None = None
     sheet: str | None = None
+    max_line_mb: int | None = None
     trained: "Trained | None" = None
+
+    def __post_init__(self) -> None:
+        limit = self.max_line_mb
+        if limit is not None and (type(limit) is not int or not 1 <= limit <= MOST_MB):
+            raise InputError(
+                f"--max-line-mb is {shown(limit)}: expected a whole number of megabytes from 1 to {MOST_MB:,}"
+            )
+
+    @property
+    def longest(self) -> int:
+        """Bytes of a line, or of a cell that goes over several lines, at most."""
+        return (self.max_line_mb or MAX_LINE_MB) * MEGABYTE
 
 
 @dataclass(frozen=True)
@@ -85,6 +100,7 @@ class TableFormat:
     decimal_comma: bool = False
     ends_open: bool = False  # with a delimiter behind the last cell of every row
     sheet: str = ""
+    longest: int = LONGEST  # bytes of a line or cell
 
     @property
     def has_header(self) -> bool:
@@ -164,7 +180,7 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
     if WEB_PAGE.match(start):
         raise InputError(f"{name} is a web page, not a table. Download the file itself")
     if kind == "jsonl":
-        return TableFormat(kind, text, is_list=is_list(start))
+        return TableFormat(kind, text, is_list=is_list(start), longest=options.longest)
     every = complete_lines(start, text, whole=whole)
     told = EXCEL_LINE.fullmatch(every[0]) if every else None
     every = every[1:] if told else every
@@ -210,6 +226,7 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
         first=tuple(rows[0]) if rows else (),
         decimal_comma=reads.numbers and delimiter != "comma" and has_decimal_commas(rows),
         ends_open=bool(rows) and all(len(row) > 1 and not row[-1] for row in rows),
+        longest=options.longest,
     )
 
 

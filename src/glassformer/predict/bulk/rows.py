@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
-from glassformer.data.files import kind_of, place_of, table_format, unit_of
+from glassformer.data.files import kept, kind_of, place_of, table_format, unit_of
 from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 from glassformer.io import checksum
@@ -131,7 +131,7 @@ def survey(source: Source, tell: Callable[[str], None] = lambda said: None) -> S
 def checksum_of(place: Path) -> str:
     """Of a file its content; of a folder the names, sizes and times of its pictures."""
     if not place.is_dir():
-        return checksum(place)
+        return checksum(kept(place) if place.is_fifo() else place)
     found = hashlib.sha256()
     for file in map(Path, pictures_in(place)):
         state = file.stat()

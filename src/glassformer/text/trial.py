@@ -1,0 +1,265 @@
+"""Rules and templates of strangers, tried once before they are used: in a process of its own, with little time and
+memory.
+
+A `tokenizer.json` may hold any regular expression, and a `chat_template` any Jinja program. Neither can be interrupted
+while it runs, and either can take all time or all memory. So those that are not known are tried when a folder is
+loaded (`trial_child.py`), which takes a fifth of a second; what the usual families have is known, and costs nothing.
+
+What is tried are short texts that such rules are slow with. A pattern that is slow with other texts only is not found;
+neither is one whose time grows with the square of a text's length, which some of the usual have, too. A template is
+also bounded wherever it runs (`sandbox.py`).
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import InputError
+from glassformer.schema import shown
+
+CPU_SECONDS, PATIENCE = 2, 20  # of computing; of waiting, where the machine is busy with something else
+STARVED = 1.0  # seconds of computing: one that got less did not have its turn, which says nothing about it
+MEMORY = 1 << 30  # bytes, also of what Python and its libraries take
+LONGEST_TEMPLATE = 1 << 18  # characters
+MOST_STEPS, MOST_PIECES = 64, 64  # of the rules; tokens and texts around a text
+CHILD = Path(__file__).with_name("trial_child.py")
+
+# The steps of a tokenizer that a file can make slow. Its vocabulary cannot.
+STEPS = ("normalizer", "pre_tokenizer", "decoder")
+CONTRACTIONS = r"'s|'t|'re|'ve|'m|'ll|'d"
+LETTERS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+# The patterns of the usual families: sentencepiece's spaces, GPT-2, GPT-4, GPT-4o, Llama 3, Qwen, DeepSeek, Falcon,
+# BLOOM, Mistral NeMo, CLIP.
+KNOWN = {
+    *(
+        " {2,}",
+        "^ +| +$",
+        r" {2,}|\s+$",
+        r"\s+",
+        r"\s+$",
+        "▁",
+        " ",
+        r"\p{N}{1,3}",
+        r"\p{N}",
+        "[0-9][0-9][0-9]",
+        "[0-9]",
+    ),
+    *(r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-퟿]+", r"[一-龥぀-ゟ゠-ヿ]+", r"[^\n]+|[\n]+"),
+    rf"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+",
+    rf"(?i:{CONTRACTIONS})|{LETTERS}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
+    rf"(?i:{CONTRACTIONS})|{LETTERS}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{ENDINGS}|\p{{N}}{{1,3}}|"
+    rf" ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{SPACES}",
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+"
+    rf"[\r\n/]*|{SPACES}",
+    r" ?[^(\s|[.,!?…。，、।۔،])]+",
+    rf"<\|startoftext\|>|<\|endoftext\|>|{CONTRACTIONS}|[\p{{L}}]+|[\p{{N}}]|[^\s\p{{L}}\p{{N}}]+",
+}
+# What a template needs in order to be slow with a short conversation; most have none of it.
+RISKY = re.compile(r"\*|range|recursive|macro|lipsum|center|format|indent|batch|just|zfill|wrap|expandtabs|\d{5}")
+MOST_LOOPS = 8
+
+
+def check_rules(file: Path, content: bytes) -> None:
+    """Tries the rules of a `tokenizer.json`, unless all of them are known."""
+    sections = sections_of(file, content)
+    for rule in sections.get("post_processor", ()):
+        count = sum(len(pairs) for pairs in parts_of(rule) if is_piece(pairs))
+        if count > MOST_PIECES:
+            raise InputError(
+                f"{file}: its post_processor writes {count:,} tokens and texts around a text: expected at most "
+                f"{MOST_PIECES}. Fetch the tokenizer from where you trust it"
+            )
+    unknown = {name: sections[name][-1] for name in STEPS if any(not is_known(rule) for rule in sections.get(name, ()))}
+    if unknown:
+        rules = {name: as_plain(rule) for name, rule in unknown.items()}
+        failed = outcome(json.dumps({"rules": rules}))
+        if failed:
+            raise InputError(f"{file}: its {failed}. Fetch the tokenizer from where you trust it")
+
+
+def check_template(place: str, template: str) -> None:
+    """Tries a chat template, unless it has nothing that could be slow."""
+    if len(template) > LONGEST_TEMPLATE:
+        raise InputError(
+            f"{place} has {len(template):,} characters: expected at most {LONGEST_TEMPLATE:,}. Is it a chat template?"
+        )
+    loops = len(re.findall(r"\bfor\b", template))
+    if loops > MOST_LOOPS or RISKY.search(template):
+        failed = outcome(json.dumps({"template": template}))
+        if failed:
+            raise InputError(f"{place}: {failed}. Fetch the template from where you trust it, or remove it")
+
+
+@cache
+def outcome(request: str) -> str:
+    """What is wrong with rules or with a template, in words; empty if nothing is."""
+    limits = {"seconds": CPU_SECONDS, "bytes": MEMORY, "path": sys.path, "package": str(CHILD.parent.parent)}
+    command = [sys.executable, "-I", "-S", "-B", str(CHILD)]
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
+    before = computed()
+    try:
+        child = subprocess.run(
+            command, input=json.dumps({**json.loads(request), **limits}).encode(), capture_output=True,
+            timeout=PATIENCE, check=False, env=environment,
+        )  # fmt: skip
+        said, code, errors = (
+            child.stdout.decode().split("\n"),
+            child.returncode,
+            child.stderr.decode("utf-8", "replace"),
+        )
+    except subprocess.TimeoutExpired as error:
+        if computed() - before < STARVED:
+            return ""
+        said, code, errors = (error.stdout or b"").decode().split("\n"), None, ""
+    except OSError:  # no other process can be started here
+        return ""
+    tried, *rest = [line for line in said if line][::-1] or [""]
+    if tried == "done" or not tried:  # or it could not even begin, which says nothing about what was to be tried
+        return ""
+    if tried.startswith(("grows", "exhausts")):
+        how = tried.partition(" ")[2]
+        return f"{rest[0]} makes {how} characters out of 1,000" if tried.startswith("grows") else how
+    short = "with a text of 1,000 characters" if "rules" in request[:10] else "with a short conversation"
+    if code is None or -(code or 0) in (9, 24):  # killed, or out of time
+        return f"{tried} takes more than {CPU_SECONDS} seconds {short}"
+    if "MemoryError" in errors or "memory allocation" in errors or code in (-6, -11):
+        return f"{tried} takes more than {MEMORY / 1e9:.0f} GB of memory {short}"
+    lines = errors.strip().splitlines()
+    return f"{tried} cannot be used ({shown(lines[-1] if lines else code)[:200]})"
+
+
+def computed() -> float:
+    """Seconds that ended child processes have computed; without an end where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return time.monotonic()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object with all its keys, also those that are there twice."""
+
+
+def sections_of(file: Path, content: bytes) -> dict[str, list[Any]]:
+    """The steps of a `tokenizer.json` by name, without its vocabulary, which is nearly all of the file.
+
+    It stands last in files that the library wrote. If it does not, or if a name could be hidden behind escapes, the
+    whole file is read.
+    """
+    decoder = json.JSONDecoder(object_pairs_hook=Pairs)
+    try:
+        text = content.decode("utf-8")
+        found, end = top_level(text, decoder)
+        if end is not None and hides_more(text, end):
+            found = decoder.decode(text)
+    except RecursionError:
+        raise InputError(f"{file} is nested too deeply to be read: expected a tokenizer") from None
+    except (ValueError, IndexError, StopIteration) as error:
+        raise InputError(f"{file}: its tokenizer cannot be read ({shown(str(error))}). Is the file whole?") from None
+    sections: dict[str, list[Any]] = {}
+    for name, value in found if isinstance(found, list) else ():
+        sections.setdefault(name, []).append(value)
+    return sections
+
+
+def top_level(text: str, decoder: json.JSONDecoder) -> tuple[Pairs, int | None]:
+    """The entries before the model, and where that begins; None if there is none."""
+    found, at = Pairs(), skip_blank(text, 0)
+    if text[at] != "{":
+        raise ValueError("expected an object")
+    at = skip_blank(text, at + 1)
+    while text[at] != "}":
+        name, at = decoder.raw_decode(text, at)
+        at = skip_blank(text, at)
+        if not isinstance(name, str) or text[at] != ":":
+            raise ValueError(f"expected a name and a colon at {at}")
+        at = skip_blank(text, at + 1)
+        if name == "model":
+            return found, at
+        value, at = decoder.raw_decode(text, at)
+        found.append((name, value))
+        at = skip_blank(text, at)
+        at = skip_blank(text, at + 1) if text[at] == "," else at
+    return found, None
+
+
+def skip_blank(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def hides_more(text: str, at: int) -> bool:
+    """Whether the name of a step stands behind this place, where a vocabulary has numbers behind its tokens."""
+    for name in (*STEPS, "post_processor"):
+        place = text.find(f'"{name}"', at)
+        while place >= 0:
+            behind = text[place + len(name) + 2 : place + len(name) + 50].lstrip()
+            if behind.startswith(":") and not behind[1:].lstrip().startswith(tuple("-0123456789")):
+                return True
+            place = text.find(f'"{name}"', place + 1)
+    place = text.find("\\u00", at)
+    while place >= 0:
+        if text[place + 4] in "234567":  # a letter of ASCII, which nobody writes so
+            return True
+        place = text.find("\\u00", place + 1)
+    return False
+
+
+def parts_of(rule: Any) -> Iterator[Any]:
+    """A value of JSON and all that is in it."""
+    waiting = [rule]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, Pairs):
+            waiting += [value for _, value in part]
+        elif isinstance(part, list):
+            waiting += part
+
+
+def is_piece(part: Any) -> bool:
+    """Whether this is a list of what stands around a text."""
+    kinds = ("SpecialToken", "Sequence")
+    return isinstance(part, list) and not isinstance(part, Pairs) and any(
+        isinstance(entry, Pairs) and any(key in kinds for key, _ in entry) for entry in part
+    )  # fmt: skip
+
+
+def is_known(rule: Any) -> bool:
+    """Whether a step consists of what is quick with any text: no pattern but the usual, and nothing that grows."""
+    objects = [part for part in parts_of(rule) if isinstance(part, Pairs)]
+    if len(objects) > MOST_STEPS:
+        return False
+    for part in objects:
+        entries: Mapping[str, Any] = dict(part)
+        if len(entries) < len(part) or any(key == "Regex" and value not in KNOWN for key, value in part):
+            return False
+        pattern, content = entries.get("pattern"), entries.get("content", "")
+        literal = dict(pattern).get("String") if isinstance(pattern, Pairs) else None
+        room = len(literal) if isinstance(literal, str) else 1
+        if pattern is not None and isinstance(content, str) and len(content) > max(1, room):
+            return False
+        if len(str(entries.get("prepend", ""))) > 1:
+            return False
+    return True
+
+
+def as_plain(value: Any) -> Any:
+    """As JSON gives it by itself."""
+    if isinstance(value, Pairs):
+        return {key: as_plain(entry) for key, entry in value}
+    return [as_plain(entry) for entry in value] if isinstance(value, list) else value
