@@ -3,6 +3,7 @@
 import { button, make, refill } from "../drawing/dom.js";
 import { contents, inputOfState, isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
+import { during } from "../state/settled.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
 import { refusal, say } from "../words.js";
 
@@ -164,6 +165,7 @@ function fileInput(label, accept, act) {
 function readAs(file, way, wrap) {
   if (file.size > MOST_BYTES) return set({ error: `the file is larger than ${MOST_BYTES / 1e6} MB` });
   const reader = new FileReader();
+  during(new Promise((done) => reader.addEventListener("loadend", done)));
   reader.addEventListener("load", () => {
     showInput(wrap(reader.result));
   });

@@ -7,6 +7,7 @@ import {
 import { button, make, number, percent, prefersStillness } from "../drawing/dom.js";
 import { oneHead } from "../state/load.js";
 import { rowWeights } from "../state/slices.js";
+import { pause } from "../state/settled.js";
 import { NO_PLACE, on, set, state } from "../state/state.js";
 import { strongest } from "../state/weights.js";
 import { sentenceOf } from "./telling.js";
@@ -138,7 +139,7 @@ function show(isNew) {
   place.replaceChildren(card);
   if (hadFocus) card.querySelector(".main").focus({ preventScroll: true });
   // The page first draws what the stop changed; then what it is about can be found.
-  setTimeout(() => highlight(typeof stop.where === "string" ? stop.where : stop.where(), isNew), 60);
+  pause(60).then(() => highlight(typeof stop.where === "string" ? stop.where : stop.where(), isNew));
   return undefined;
 }
 

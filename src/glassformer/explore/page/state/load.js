@@ -14,6 +14,7 @@ import {
   tokenIn,
   tokensOf,
 } from "./choice.js";
+import { during } from "./settled.js";
 import { readHeads, readMap } from "./slices.js";
 import { NO_INPUT, NO_PLACE, on, set, state } from "./state.js";
 import { litKey, rowUnderCursor } from "./weights.js";
@@ -36,7 +37,7 @@ export function connect(given) {
 
 export const isLive = () => source.live;
 export const contents = () => source.inside;
-export const read = (path) => source.get(path);
+export const read = (path) => during(source.get(path));
 
 // The input as the server wants it, from what the address holds.
 export function inputOfState() {
@@ -60,7 +61,7 @@ export async function openInput(input, moved = {}) {
   const mine = ++latest;
   set({ busy: true, error: null });
   try {
-    const view = await source.open(input);
+    const view = await during(source.open(input));
     const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled", "lens", "worked"];
     const unknown = Object.fromEntries(loaded.map((key) => [key, null]));
     const asked = isLive() ? { ...NO_INPUT, ...view.input } : {};
@@ -226,7 +227,7 @@ async function loadRollout() {
 async function attempt(path) {
   const { view } = state;
   try {
-    return await source.get(path);
+    return await read(path);
   } catch (error) {
     if (error.status === 404 && view === state.view && !reopened.has(view)) {
       reopened.add(view);

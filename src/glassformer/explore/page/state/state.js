@@ -1,6 +1,8 @@
 // The state of the page. What a link must restore lives in the address's fragment; the rest is loaded, or under the
 // cursor.
 
+import { stir } from "./settled.js";
+
 const text = { read: (value) => value, write: (value) => value };
 const whole = { read: (value) => (/^\d{1,9}$/.test(value) ? Number(value) : null), write: String };
 const real = { read: (value) => (Number.isFinite(Number(value)) ? Number(value) : null), write: String };
@@ -59,6 +61,7 @@ export function set(changes) {
     state[key] = value;
     changed.add(key);
   }
+  if (changed.size > 0) stir();
   if (before === 0 && changed.size > 0) queueMicrotask(tell);
 }
 
