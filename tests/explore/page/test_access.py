@@ -67,6 +67,39 @@ def test_keys_reach_columns_and_moves_are_announced(open_server: Open, visit: An
     until(page, "!location.hash.includes('key=')")
 
 
+def tab_to(page: Any, selector: str) -> None:
+    for _ in range(90):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"Tab never comes to {selector}")
+
+
+def test_tab_reaches_the_words_of_the_source(open_server: Open, visit: Any) -> None:
+    page = visit(f"{open_server('encoder-decoder').address}#text=The+quick+fox&lang=en&stack=decoder&kind=cross&key=1")
+    tab_to(page, ".words [data-line=encoder]")
+    assert page.evaluate("document.activeElement.dataset.index") == "1"  # the one that is chosen
+    press(page, "ArrowRight")
+    page.wait_for_selector('.map[data-column="2"]')
+    assert page.evaluate("document.activeElement.dataset.index") == "2"
+    assert page.locator(".words [data-line=encoder]").nth(2).inner_text() in page.inner_text("#said")
+    tab_to(page, ".words [data-line=decoder]")
+    row = int(page.evaluate("document.activeElement.dataset.index"))
+    press(page, "ArrowLeft")
+    page.wait_for_selector(f'.map[data-row="{max(0, row - 1)}"][data-column="2"]')
+
+
+def test_tab_reaches_the_cells_of_the_lens(open_server: Open, visit: Any) -> None:
+    page = visit(f"{open_server('decoder').address}#text=The+quick+fox&lang=en&layer=0&token=0")
+    tab_to(page, ".lens-cell")
+    press(page, "ArrowRight", "ArrowDown")
+    place = "[document.activeElement.closest('tr').dataset.layer, document.activeElement.dataset.column]"
+    assert page.evaluate(place) == ["1", "1"]
+    assert page.locator('.map[data-name="decoder.blocks.0.attn"][data-row="0"]').count() == 1  # looking opens nothing
+    press(page, "Enter")
+    page.wait_for_selector('.map[data-name="decoder.blocks.1.attn"][data-row="1"]')
+
+
 def test_the_print_has_the_view_and_no_controls(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('decoder').address}#lang=en")
     page.emulate_media(media="print")

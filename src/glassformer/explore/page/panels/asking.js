@@ -86,7 +86,8 @@ function textInput() {
   const run = make("button", { type: "submit", class: "main", text: say("run") });
   const unrun = make("p", { class: "unrun", role: "status" });
   const foot = make("div", { class: "form-foot" }, hint(hints.join(" · ")), run);
-  return make("form", { on: { submit, input: ({ currentTarget }) => markDraft(currentTarget) } }, area, target, unrun, foot);
+  const input = ({ currentTarget }) => markDraft(currentTarget);
+  return make("form", { on: { submit, input } }, area, target, unrun, foot);
 }
 
 // A text that was changed and not run is not the one that the page shows.

@@ -24,7 +24,9 @@ export function imageView() {
   image.src = picture.png;
   during(image.decode()).then(refresh);
   for (const canvas of [base, plain]) {
-    canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && set({ hover: patchAt(event, canvas, picture) }));
+    canvas.addEventListener("pointermove", (event) => {
+      if (event.pointerType !== "touch") set({ hover: patchAt(event, canvas, picture) });
+    });
     canvas.addEventListener("pointerleave", () => set({ hover: null }));
     canvas.addEventListener("click", (event) => {
       const patch = patchAt(event, canvas, picture);
@@ -38,11 +40,12 @@ export function imageView() {
 // The class token and its like have no place in the picture.
 function prefixChips(count) {
   const tokens = tokensOf("encoder").slice(0, count);
+  const hover = (index) => set({ hover: { line: "encoder", index, column: null } });
   const chips = tokens.map((token, index) =>
     make("button", {
       type: "button", class: "token special", text: tokenText(token),
       on: {
-        pointerenter: ({ pointerType }) => pointerType !== "touch" && set({ hover: { line: "encoder", index, column: null } }),
+        pointerenter: ({ pointerType }) => pointerType !== "touch" && hover(index),
         pointerleave: () => set({ hover: null }), click: () => set({ token: index }),
       },
     }));

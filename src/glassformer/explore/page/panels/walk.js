@@ -33,7 +33,8 @@ function question() {
   const map = chosenMap();
   if (state.map?.name !== map.name || state.map.head !== oneHead()) return null;
   const tokens = rowTokens(map.rows);
-  const rows = tokens.map((_, row) => row).filter((row) => row < rowsShown(map) && row !== told().row && !tokens[row].special);
+  const rows = tokens.map((_, row) => row)
+    .filter((row) => row < rowsShown(map) && row !== told().row && !tokens[row].special);
   const asked = rows.map((row) => ({ row, keys: strongest(rowWeights(state.map, row), Infinity) }))
     .filter(({ keys }) => keys.length > 2);
   if (asked.length === 0) return null;
@@ -102,6 +103,7 @@ function answerOf({ answer, text, curve }) {
 const cut = (text) => ([...text].length > 60 ? `${[...text].slice(0, 60).join("")}…` : text);
 
 let guessed = null; // the key that was guessed at this stop
+/** @type {any} */
 let place = null; // where the card stands
 let scroll = 0; // of the page, when the walk began
 

@@ -19,7 +19,8 @@ import { readHeads, readMap } from "./slices.js";
 import { NO_INPUT, NO_PLACE, on, set, state } from "./state.js";
 import { litKey, rowUnderCursor } from "./weights.js";
 
-let source = null;
+/** @type {any} */
+let source = null; // of answers: live, or frozen in the file
 let latest = 0;
 
 export function connect(given) {
@@ -145,7 +146,7 @@ export function pairShown() {
 export const isPair = (one, other) => Boolean(one && other)
   && ["name", "head", "row", "key"].every((part) => one[part] === other[part]);
 
-// An answer for another pair is dropped, and the pair that is shown by then is asked for: whatever moved it calls again.
+// An answer for another pair is dropped, and the pair shown by then is asked for: whatever moved it calls again.
 async function loadVectors() {
   const [{ view }, asked] = [state, state.view && pairShown()];
   if (!asked || isPair(asked, state.vectors)) return;

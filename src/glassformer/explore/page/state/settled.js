@@ -5,11 +5,13 @@ let pending = 0; // answers and pauses
 let changes = 0;
 let isWatching = false;
 
+const main = () => /** @type {HTMLElement} */ (document.querySelector("main"));
+
 // Something changed: the page is busy until two frames pass without another change. Observers of sizes, which run
 // after a layout, have drawn by then.
 export function stir() {
   changes += 1;
-  document.querySelector("main").setAttribute("aria-busy", "true");
+  main().setAttribute("aria-busy", "true");
   if (!isWatching) watch();
 }
 
@@ -22,7 +24,7 @@ async function watch() {
     await frame();
   }
   isWatching = false;
-  if (pending === 0) document.querySelector("main").setAttribute("aria-busy", "false");
+  if (pending === 0) main().setAttribute("aria-busy", "false");
 }
 
 const frame = () => new Promise((done) => requestAnimationFrame(done));

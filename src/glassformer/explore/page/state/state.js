@@ -154,7 +154,8 @@ function writeAddress(keys, isQuiet) {
 
 // What is too large for an address is kept beside it, so that reload and Back find it.
 function beside() {
-  const large = Object.keys(NO_INPUT).filter((key) => state[key] !== null && (key === "image" || isTooLong(state[key])));
+  const isLarge = (key) => state[key] !== null && (key === "image" || isTooLong(state[key]));
+  const large = Object.keys(NO_INPUT).filter(isLarge);
   const kept = large.map((key) => [key, state[key]]);
   return state.before === null ? Object.fromEntries(kept) : { ...Object.fromEntries(kept), before: state.before };
 }
