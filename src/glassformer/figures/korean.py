@@ -63,7 +63,7 @@ SENTENCES = {
     # what a model is compared with
     "always the most frequent class": "늘 가장 흔한 클래스",
     "the most frequent token": "늘 가장 흔한 토큰",
-    "bag of words, logistic regression": "단어 모음 로지스틱 회귀",
+    "bag of words, logistic regression": "단어 주머니(bag of words) 로지스틱 회귀",
     "nearest mean image": "평균 이미지가 가장 가까운 클래스",
     "character 5-grams (Kneser-Ney)": "문자 5-gram (Kneser-Ney)",
     "the target of the most alike source": "가장 비슷한 학습 문장의 번역",
@@ -200,7 +200,7 @@ PARTS = [
     ),
     (
         rf"^no bag of words to compare with: {N} training examples are more than {N}, which would take too long$",
-        "단어 모음과는 비교하지 않음: 학습 예시가 {0}개로, {1}개를 넘으면 너무 오래 걸립니다",
+        "단어 주머니와는 비교하지 않음: 학습 예시가 {0}개로, {1}개를 넘으면 너무 오래 걸립니다",
     ),
     (
         rf"^no 5-grams to compare with: {N} bytes are more than {N}, and would take too long$",

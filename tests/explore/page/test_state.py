@@ -25,6 +25,20 @@ def test_a_translation_that_was_stepped_back_is_there_again_after_reload(open_se
     assert target.count() == whole - 1
 
 
+def test_the_page_is_busy_until_the_last_answer_is_drawn(open_server: Open, visit: Any) -> None:
+    page = visit(f"{open_server('encoder').address}#text=The+quick&lang=en")
+    held: list[Any] = []
+    page.route("**/heads?**", lambda route: held.append(route))
+    page.fill("textarea", "Once upon a time")
+    page.click("#asking [type=submit]")
+    page.wait_for_selector(".numbers[data-exact=yes]")
+    while not held:
+        page.wait_for_timeout(20)
+    assert page.get_attribute("main", "aria-busy") == "true"
+    held[0].continue_()
+    assert settled(page).locator(".head").count() == 4
+
+
 def test_a_listener_that_fails_does_not_stop_the_others(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('encoder').address}#lang=en&token=1", expect="boom")
     page.evaluate(
