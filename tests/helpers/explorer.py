@@ -74,7 +74,9 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page and waits until it is settled. At the end its console may have said only what the test expects."""
     contexts, wrong, expected = [], list[str](), list[str]()
 
-    def visit(address: str, *, width: int = 1280, height: int = 800, expect: str = "", **options: Any) -> Any:
+    def visit(
+        address: str, *, width: int = 1280, height: int = 800, expect: str = "", settle: bool = True, **options: Any
+    ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         expected.extend([expect] if expect else [])
@@ -84,7 +86,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(f"a dialog opened: {dialog.message}"))
         page.goto(address)
-        return settled(page)
+        return settled(page) if settle else page
 
     yield visit
     for context in contexts:

@@ -334,7 +334,7 @@ def test_a_report_speaks_both_languages(tmp_path: Path, monkeypatch: pytest.Monk
     page = (out / "report.html").read_text(encoding="utf-8")
     assert 'id="ko" checked' in page
     bare = re.sub(
-        r"<(pre|style|title)>.*?</\1>|<table class=\"(examples|settings|confusion).*?</table>",
+        r"<(pre|style|title)\b[^>]*>.*?</\1>|<table class=\"(examples|settings|confusion).*?</table>",
         "",
         page,
         flags=re.DOTALL,
@@ -346,3 +346,16 @@ def test_a_report_speaks_both_languages(tmp_path: Path, monkeypatch: pytest.Monk
     assert left == []
     for sentence in ("점수", "학습에 쓰지 않은 문장 쌍 500개로", "레이블 스무딩", "완전 일치"):
         assert sentence in korean
+
+
+@pytest.mark.slow
+def test_a_report_is_for_everyone_and_switches_its_language(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+    write(tmp_path, full_scores(), entries())
+    for scheme in ("light", "dark"):
+        page = visit((tmp_path / "report.html").as_uri(), color_scheme=scheme, bypass_csp=True, settle=False)
+        for language, title in (("en", "Scores"), ("ko", "점수")):
+            page.click(f"label[for={language}]")
+            assert page.locator("h2").first.inner_text() == title
+            found = axe.Axe().run(page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"][:160]) for one in found] == []

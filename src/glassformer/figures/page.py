@@ -34,8 +34,8 @@ def framed(
 <style>{STYLE}{style}</style>
 </head>
 <body>
-{switch() if in_both else ""}<header>
-<p class="over">{escape(over)}</p>
+<header>
+{switch() if in_both else ""}<p class="over">{escape(over)}</p>
 <h1>{escape(title)}</h1>
 {fact_list(facts, in_both)}
 </header>
@@ -49,14 +49,14 @@ def framed(
 
 
 def switch() -> str:
-    """Two choices before everything that they show or hide (`style.py`)."""
+    """Two choices, of which the style sheet hides the other one's texts."""
     chosen = "ko" if is_spoken_here() else "en"
-    choices = [
+    choices = "".join(
         f'<input type="radio" name="language" id="{code}"{" checked" if code == chosen else ""}>'
-        f'<label for="{code}" lang="{code}">{name}</label>\n'
+        f'<label for="{code}" lang="{code}">{name}</label>'
         for code, name in (("en", "English"), ("ko", "한국어"))
-    ]
-    return "".join(choices)
+    )
+    return f'<nav aria-label="Language (언어)">{choices}</nav>\n'
 
 
 def fact_list(facts: Mapping[str, str], in_both: bool = False) -> str:

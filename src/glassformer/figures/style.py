@@ -18,14 +18,15 @@ h1 { margin: 0; font-size: 2rem; font-weight: 500; line-height: 1.2; overflow-wr
 h2 { margin: 3rem 0 0.75rem; font-size: 1.25rem; font-weight: 500; }
 p { margin: 0.5rem 0; }
 #en, #ko { position: absolute; opacity: 0; }
+nav { float: right; }
 #en + label, #ko + label {
-  float: right; padding: 0.1rem 0.7rem; border: 1px solid var(--line-strong); color: var(--muted); cursor: pointer;
-  font: 0.8125rem/1.6 system-ui, sans-serif;
+  display: inline-block; padding: 0.1rem 0.7rem; border: 1px solid var(--line-strong); color: var(--muted);
+  font: 0.8125rem/1.6 system-ui, sans-serif; cursor: pointer;
 }
-#en + label { border-radius: 0 5px 5px 0; } #ko + label { border-radius: 5px 0 0 5px; border-right: 0; }
+#en + label { border-radius: 5px 0 0 5px; border-right: 0; } #ko + label { border-radius: 0 5px 5px 0; }
 input:checked + label { background: var(--accent-soft); color: var(--accent); }
 input:focus-visible + label { outline: 2px solid var(--accent); outline-offset: 1px; }
-#en:checked ~ * [lang="ko"], #ko:checked ~ * [lang="en"] { display: none; }
+body:has(#en:checked) [lang="ko"]:not(label), body:has(#ko:checked) [lang="en"]:not(label) { display: none; }
 .over { margin: 0 0 0.35rem; color: var(--muted); font-variant-caps: all-small-caps; letter-spacing: 0.06em; }
 .aside, .notes, .facts dt { color: var(--muted); font-size: 0.875rem; }
 .notes { margin: 0.75rem 0 0; padding: 0; list-style: none; overflow-wrap: anywhere; }
@@ -55,7 +56,7 @@ tbody th { font-weight: 400; }
 .confusion th, .confusion td {
   padding: 0.25rem 0.45rem; text-align: right; vertical-align: middle; border: 1px solid var(--line);
 }
-.confusion thead th { vertical-align: bottom; border: 0; }
+.confusion thead th, .confusion thead td { vertical-align: bottom; border: 0; }
 .confusion thead span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 10rem; }
 .confusion tbody th { border: 0; color: var(--muted); white-space: nowrap; }
 .confusion .right { font-weight: 700; }
@@ -100,7 +101,7 @@ footer {
 }
 @media print {
   body { padding: 0; max-width: none; }
-  details, #en + label, #ko + label { display: none; }
+  details, nav { display: none; }
 }
 """
 STYLE = COLOURS + LOOK

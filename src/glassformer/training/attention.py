@@ -55,7 +55,7 @@ def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping
         cells = [f'<td class="w{level_of(x)}" title="{hint}"></td>' for x, hint in zip(values, hints, strict=True)]
         body.append(f'<tr><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
     yield (
-        f'<div class="wide"><table class="confusion weights"><thead><tr><th></th>{titles}</tr></thead>'
+        f'<div class="wide" tabindex="0"><table class="confusion weights"><thead><tr><td></td>{titles}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
     yield scale_bar(1.0)

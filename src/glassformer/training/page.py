@@ -90,7 +90,7 @@ def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
         body.append(f'<tr{ours}><th scope="row">{both(row)}</th>{"".join(cells)}</tr>')
     yield f"<p>{both(f'On {scores.scored_on} that it was not trained on.')}</p>"
     yield (
-        f'<div class="wide"><table class="scores"><thead><tr><th scope="col"></th>{head}</tr></thead>'
+        f'<div class="wide" tabindex="0"><table class="scores"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
     if scores.notes:
@@ -190,8 +190,8 @@ def example_table(examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
             cells.append(f"<td><span{mark}>{escape(str(row[name]))}</span></td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     yield (
-        f'<div class="wide"><table class="examples"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody>'
-        "</table></div>"
+        f'<div class="wide" tabindex="0"><table class="examples"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
@@ -209,7 +209,7 @@ def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) 
             cells.append(f'<td class="{kind}" title="{hint}">{count if count else ""}</td>')
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
     table = (
-        f'<div class="wide"><table class="confusion"><thead><tr><th></th>{head}</tr></thead>'
+        f'<div class="wide" tabindex="0"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
     said = both("A row is a true class, a column the answer; bold counts are right.")
@@ -240,8 +240,8 @@ def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
     ):
         if lines:
             shown = escape("\n".join(map(shlex.join, lines)))
-            yield f"<p>{both(said)}</p>\n<pre>{shown}</pre>"
-    yield f"<p>{both('It was made by')}</p>\n<pre>{escape(record['command'])}</pre>"
+            yield f'<p>{both(said)}</p>\n<pre tabindex="0">{shown}</pre>'
+    yield f'<p>{both("It was made by")}</p>\n<pre tabindex="0">{escape(record["command"])}</pre>'
 
 
 def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
