@@ -1,14 +1,15 @@
 """Lines, files and columns become inputs of a model, and inputs are shown again."""
 
+import json
 import os
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from glassformer.data.formats.table import TableOptions
+from glassformer.data.formats.table import TableOptions, Trained
 from glassformer.errors import InputError
-from glassformer.predict.inputs import Memory, check_source, stream_inputs
+from glassformer.predict.inputs import Memory, check_source, remembered, stream_inputs
 from glassformer.predict.show import as_text
 
 
@@ -95,3 +96,22 @@ def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
     writer.start()
     assert inputs_of("lm", pipe)[0] == ["one", "two"] * 1000
     writer.join()
+
+
+def test_images_of_a_table_are_found_as_in_training(tmp_path: Path) -> None:
+    """By the column of the training, where a usual name is there as well, and with the slashes of Windows."""
+    (tmp_path / "crops").mkdir()
+    (tmp_path / "crops" / "1.png").touch()
+    table = tmp_path / "a.csv"
+    table.write_text("image,crop\nwhole.png,crops\\1.png\n", encoding="utf-8")
+    assert inputs_of("images", table, memory=Memory(columns=("crop",)))[0] == [str(tmp_path / "crops" / "1.png")]
+    assert inputs_of("images", table)[0] == [str(tmp_path / "whole.png")]
+
+
+def test_a_run_remembers_its_column_of_images_and_its_flags(tmp_path: Path) -> None:
+    settings = {"data": "/a.tsv", "image_column": "crop", "header": False, "quotes": False, "encoding": "cp949"}
+    (tmp_path / "run.json").write_text(json.dumps({"task": "images", "settings": settings}), encoding="utf-8")
+    memory = remembered(tmp_path, TableOptions())
+    assert memory.columns == ("crop",)
+    assert memory.options.header is False
+    assert memory.options.trained == Trained(quotes=False, encoding="cp949", kinds=frozenset({"tsv"}))

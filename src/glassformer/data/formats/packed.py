@@ -32,17 +32,17 @@ def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
         raise InputError(f"{path} cannot be read as Parquet ({first_line(error)}). Is the file whole?") from None
 
 
-def excel_rows(path: Path, sheet: str | None) -> Iterator[tuple[int, list[str]]]:
+def excel_rows(path: Path, sheet: str | None, trained: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """The rows of one sheet with their numbers, each cell as a .csv has it: a text, empty where there is nothing."""
     with workbook(path) as book:
-        for number, row in enumerate(chosen_sheet(book, path, sheet).iter_rows(values_only=True), start=1):
+        for number, row in enumerate(chosen_sheet(book, path, sheet, trained).iter_rows(values_only=True), start=1):
             yield number, [as_text(value) for value in row]
 
 
-def excel_beginning(path: Path, sheet: str | None, count: int) -> tuple[list[list[str]], str]:
+def excel_beginning(path: Path, sheet: str | None, trained: str | None, count: int) -> tuple[list[list[str]], str]:
     """The first rows that are not blank, and which sheet is read, where there are several."""
     with workbook(path) as book:
-        page = chosen_sheet(book, path, sheet)
+        page = chosen_sheet(book, path, sheet, trained)
         rows = ([as_text(value) for value in row] for row in page.iter_rows(values_only=True))
         found = list(islice((row for row in rows if any(map(str.strip, row))), count))
         several = f", one of {len(book.worksheets)} (--sheet chooses)" if len(book.worksheets) > 1 else ""
@@ -76,14 +76,15 @@ def workbook(path: Path) -> Iterator[Any]:
         ) from None
 
 
-def chosen_sheet(book: Any, path: Path, sheet: str | None) -> Any:
+def chosen_sheet(book: Any, path: Path, sheet: str | None, trained: str | None = None) -> Any:
+    """The sheet that is asked for, that of the training if it is there, or the first that is not hidden."""
     pages = {page.title: page for page in book.worksheets}
     if sheet is not None and sheet not in pages:
         raise InputError(f"--sheet {sheet}: {path} has no such sheet{nearest(sheet, pages)}")
     shown = [page for page in book.worksheets if page.sheet_state == "visible"]
     if not shown:
         raise InputError(f"{path} has no sheet with cells")
-    page = pages[sheet] if sheet is not None else shown[0]
+    page = pages[sheet] if sheet is not None else pages.get(trained, shown[0])
     page.reset_dimensions()  # some programs write wrong ones
     return page
 
