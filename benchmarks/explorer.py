@@ -1,6 +1,7 @@
 """The explorer in a browser: how soon the page is there, and how soon it answers a hover, at 16 and at 2,048 tokens.
 
     python benchmarks/explorer.py
+    python benchmarks/explorer.py --picture runs/demo    # instead writes docs/images/explorer.png, the page of this run
 
 A decoder of GPT-2's size with random weights is served on this machine and opened in headless Chromium. First paint is
 the browser's own figure, of a fresh page; a hover is timed inside the page, from the pointer's event to the first frame
@@ -14,14 +15,16 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import torch
 from playwright.sync_api import sync_playwright
-from readme import write_table
+from readme import ROOT, write_table
 
 import glassformer as gf
 from glassformer.explore.view.session import Session
 from glassformer.serve.server import Server
+from glassformer.verbs.demo import SHOWN
 
 LENGTHS = (16, 2048)
 VISITS, HOVERS = 5, 21
@@ -85,21 +88,40 @@ def measure(browser: Any, server: Server, length: int) -> list[float]:
     return [statistics.median(times) for times in (paints, wholes, lits, exacts)]
 
 
+def take_picture(browser: Any, server: Server, file: Path) -> None:
+    """The page as it opens, on the example of the README."""
+    from PIL import Image
+
+    page = browser.new_page(viewport={"width": 1280, "height": 1290}, reduced_motion="reduce")
+    page.goto(f"{server.address}#{urlencode({'text': SHOWN, 'lang': 'en', 'theme': 'light'})}")
+    page.wait_for_selector("main[aria-busy=false]", timeout=PATIENCE)
+    page.screenshot(path=file)
+    page.close()
+    with Image.open(file) as picture:  # 256 colours are a third of the file, and none is far from its own
+        few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+    few.save(file, optimize=True)
+
+
 def main() -> None:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         sys.exit("no chromium on this machine: install Debian's `chromium`")
+    run = Path(sys.argv[sys.argv.index("--picture") + 1]) if "--picture" in sys.argv else None
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
-        server = Server(Session(make_model(Path(folder) / "gpt2-size")), 0)
+        server = Server(Session(run or make_model(Path(folder) / "gpt2-size")), 0)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
         rows = []
-        for length in LENGTHS:
+        if run is not None:
+            take_picture(browser, server, ROOT / "docs" / "images" / "explorer.png")
+        for length in LENGTHS if run is None else ():
             times = measure(browser, server, length)
             rows.append([f"{length:,} tokens", *(f"{milliseconds:.0f} ms" for milliseconds in times)])
         browser.close()
         server.shutdown()
         server.server_close()
+    if run is not None:
+        return
     header = ["the explorer, 12 layers, 12 heads", "first paint", "input to map", "hover to light", "to exact numbers"]
     write_table("explorer", header, rows)
     print("aims: first paint under 1,000 ms, the answer to a hover under 100 ms")

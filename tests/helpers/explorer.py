@@ -17,9 +17,8 @@ from torch import Tensor
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session
 from glassformer.serve.server import Server
+from helpers.browsing import PATIENCE, settled
 from helpers.tiny_models import make
-
-PATIENCE = 15_000  # milliseconds
 
 
 @pytest.fixture(scope="session")
@@ -72,20 +71,22 @@ def open_server(folder_of: Callable[[str], Path]) -> Iterator[Callable[[str], Se
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page; at the end nothing may have been said on its console but what the test expects."""
+    """Opens a page and waits until it is settled. At the end its console may have said only what the test expects."""
     contexts, wrong, expected = [], list[str](), list[str]()
 
-    def visit(address: str, *, width: int = 1280, height: int = 800, expect: str = "", **options: Any) -> Any:
+    def visit(
+        address: str, *, width: int = 1280, height: int = 800, expect: str = "", settle: bool = True, **options: Any
+    ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         expected.extend([expect] if expect else [])
         page = context.new_page()
-        page.set_default_timeout(PATIENCE)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(f"a dialog opened: {dialog.message}"))
         page.goto(address)
-        return page
+        return settled(page) if settle else page
 
     yield visit
     for context in contexts:

@@ -14,14 +14,16 @@ from helpers.command import run
 
 import glassformer as gf
 from glassformer.figures.charts import HEIGHT, WIDTH
+from glassformer.figures.palette import level_of
 from glassformer.generation.choose_engine import Work
 from glassformer.tasks.settings import ClassifySettings
-from glassformer.training.page import attention_table, write_page
+from glassformer.training.attention import attention_of_example
+from glassformer.training.page import write_page
 from glassformer.training.task import Batch, Curve, Scores, Task
 
 NASTY = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </table>"
 
-VOID = {"meta"}
+VOID = {"meta", "input"}
 
 
 class Pretended(Task):
@@ -63,11 +65,12 @@ class Pretended(Task):
 
 
 class Reader(HTMLParser):
-    """The elements of a page, checked to be nested as they should."""
+    """The elements of a page, checked to be nested as they should, and its text in one language."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page: str, language: str = "en") -> None:
         super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
+        self.language = language
+        self.open: list[tuple[str, str | None]] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
         self.feed(page)
@@ -77,16 +80,18 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
-            self.open.append(tag)
+            self.open.append((tag, dict(attrs).get("lang")))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        assert self.open.pop()[0] == tag
 
     def handle_data(self, data: str) -> None:
-        self.text.append(data)
+        others = {"en", "ko"} - {self.language}
+        if not any(language in others for tag, language in self.open if tag != "html"):
+            self.text.append(data)
 
     def count(self, tag: str) -> int:
         return Counter(name for name, _ in self.elements)[tag]
@@ -161,7 +166,7 @@ def test_what_comes_from_outside_stays_text(tmp_path: Path) -> None:
     # description, note, example, wrong answer, class (row and column), curve, setting, command
     assert text.count(NASTY) == 9
     titles = [attributes["title"] for tag, attributes in read.elements if tag == "td" and "title" in attributes]
-    assert f"{NASTY} taken for calm: 1" in titles
+    assert f"{NASTY} → calm: 1" in titles
 
 
 def test_scores_stand_beside_their_baselines(tmp_path: Path) -> None:
@@ -177,7 +182,7 @@ def test_curves_are_drawn_inside_their_frame(tmp_path: Path) -> None:
     page, read = write(tmp_path, full_scores(), entries())
     assert read.count("figure") == 5  # loss, accuracy, rate, gradient; a forecast
     for name in ("loss", "accuracy, validation", "learning rate", "norm of the gradient"):
-        assert f"<figcaption>{name}" in page
+        assert f'<figcaption><span lang="en">{name}</span>' in page
     assert "valid_accuracy" not in page
     assert "tokens per second" not in page
     numbers = [
@@ -189,32 +194,31 @@ def test_curves_are_drawn_inside_their_frame(tmp_path: Path) -> None:
     ]
     assert len(numbers) > 500
     assert all(0 <= number <= max(WIDTH, HEIGHT) for number in numbers)
-    assert "training, step 40: 0.125" in "".join(read.text)
+    assert "training (학습), step (스텝) 40: 0.125" in "".join(read.text)
     assert "1 values are not finite" in page
 
 
 def test_examples_and_confusions(tmp_path: Path) -> None:
     page, _ = write(tmp_path, full_scores(), entries())
     assert page.count('class="differs"') == 1
-    assert 'style="--share:0.50"' in page
-    assert 'style="--share:1.00"' in page
-    assert "calm right: 2" in page
+    assert re.search(r'<td class="w15 right" title="calm → calm: 2">2</td>', page)
+    assert page.count(f'<td class="w{level_of(0.5)}') == 2
     names = [f"class {i}" for i in range(31)]
     counts = [[9 if i == j else 2 * (i == 4 and j == 7) for j in range(31)] for i in range(31)]
     scores = Scores(metrics={"accuracy": 0.9}, count=281, unit="texts", classes=names, confusion=counts)
     page, _ = write(tmp_path, scores, [])
-    assert "class 4 taken for class 7: 2</li>" in page
-    assert "<summary>all 31 classes</summary>" in page
+    assert "class 4 → class 7: 2</li>" in page
+    assert '<summary><span lang="en">all 31 classes</span>' in page
 
 
 def test_settings_that_differ_come_first_and_the_rest_is_folded(tmp_path: Path) -> None:
     page, _ = write(tmp_path, full_scores(), [], d_model=17, text_columns=["a", "b"])
-    chosen, others = page.split("<h2>Settings</h2>")[1].split("<details>")
+    chosen, others = page.split('lang="en">Settings</span>')[1].split("<details>")
     assert ">d_model</th><td>17<" in chosen
     assert "a, b" in chosen
     assert "warmup" in others
     assert "warmup" not in chosen
-    assert "overwrite" not in page.split("<h2>Settings</h2>")[1]
+    assert "overwrite" not in chosen + others
 
 
 def test_how_to_go_on(tmp_path: Path) -> None:
@@ -224,7 +228,7 @@ def test_how_to_go_on(tmp_path: Path) -> None:
     assert f"glassformer predict {out} " in text
     assert f"glassformer eval {out}\n" in f"{text}\n"
     assert f"glassformer train classify --out {out} --resume --steps 80" in text
-    assert "<h2>Training" not in text
+    assert "Training" not in text
 
 
 def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
@@ -275,7 +279,9 @@ def test_a_report_shows_attention_as_record_sees_it(kind: str, folder_of: Callab
     task = Pretended()
     task.model, task.tokenizer = gf.load(folder), gf.load_tokenizer(folder)
     text, answer = "The quick fox", "Once upon"
-    page = "".join(attention_table(task, [{"text": "long " * 90, "answer": "a"}, {"text": text, "answer": answer}]))
+    page = "".join(
+        attention_of_example(task, [{"text": "long " * 90, "answer": "a"}, {"text": text, "answer": answer}])
+    )
     shown = [float(x) for x in re.findall(r": (\d\.\d+)\"></td>", page)]
     arguments = {"input_ids": task.tokenizer.encode([text]).input_ids}
     if kind == "encoder-decoder":
@@ -286,3 +292,71 @@ def test_a_report_shows_attention_as_record_sees_it(kind: str, folder_of: Callab
     weights = list(seen.values())[-1][0]
     assert any(shown == pytest.approx(head.flatten().tolist(), abs=6e-4) for head in weights)
     assert f"layer {task.model.config.last_stack.num_layers - 1}" in page
+
+
+class Pictured(Pretended):
+    """One with an example that is no text."""
+
+    def __init__(self, folder: Path, seen: Batch) -> None:
+        super().__init__()
+        self.model, self.seen = gf.load(folder), seen
+
+    def seen_example(self) -> Batch:
+        return self.seen
+
+
+@pytest.mark.parametrize("kind", ["image", "series"])
+def test_a_report_draws_what_the_patches_get(kind: str, folder_of: Callable[[str], Path]) -> None:
+    model = gf.load(folder_of(kind)).eval()
+    torch.manual_seed(0)
+    if kind == "image":
+        image = model.config.image
+        seen = {"pixel_values": torch.rand(1, image.channels, image.size, image.size)}
+    else:
+        seen = {"past_values": torch.rand(1, model.config.series.length, model.config.series.channels or 1)}
+    page = "".join(attention_of_example(Pictured(folder_of(kind), seen), []))
+    Reader(page)
+    shown = [float(x) for x in re.findall(r"<title>.*?: (\d\.\d+)</title>", page)]
+    with torch.no_grad(), gf.record(model, attention=True) as found:
+        model(**seen)
+    weights = list(found.values())[-1][0]  # (H, N, N)
+    first = model.config.image.prefix_tokens if kind == "image" else 0
+    shares = weights[:, 0, first:] if first else weights.mean(dim=1)
+    assert any(shown == pytest.approx(head.tolist(), abs=6e-4) for head in shares)
+    assert "square-root scale" in page
+
+
+def test_a_report_speaks_both_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "dates"
+    monkeypatch.setenv("LC_ALL", "ko_KR.UTF-8")
+    tiny = ["--steps=2", "--examples=50", "--d-model=16", "--num-layers=1", "--num-heads=2", "--batch-tokens=128"]
+    assert run("train", "translate", "--out", out, *tiny) == 0
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert 'id="ko" checked' in page
+    korean = " ".join(Reader(page, "ko").text)
+    for sentence in (
+        "학습용 문장 쌍",
+        "학습에 쓰지 않은 문장 쌍 500개로",
+        "레이블 스무딩",
+        "완전 일치",
+        "더 오래 학습합니다",
+    ):
+        assert sentence in korean
+    # What a task says of its data, and the data itself, may hold English words; the rest may not.
+    bare = re.sub(r"<(pre|style|title|dl|ul)\b.*?</\1>", "", page, flags=re.DOTALL)
+    bare = re.sub(r'<table class="(examples|settings|confusion).*?</table>', "", bare, flags=re.DOTALL)
+    left = set(re.findall(r"[A-Za-z_]{4,}", " ".join(Reader(bare, "ko").text)))
+    assert left <= {"translate", "dates", "English", "bleu", "chrf", "data", "glassformer"}
+
+
+@pytest.mark.slow
+def test_a_report_is_for_everyone_and_switches_its_language(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+    write(tmp_path, full_scores(), entries())
+    for scheme in ("light", "dark"):
+        page = visit((tmp_path / "report.html").as_uri(), color_scheme=scheme, bypass_csp=True, settle=False)
+        for language, title in (("en", "Scores"), ("ko", "점수")):
+            page.click(f"label[for={language}]")
+            assert page.locator("h2").first.inner_text() == title
+            found = axe.Axe().run(page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"][:160]) for one in found] == []

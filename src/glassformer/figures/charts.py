@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from math import ceil, floor, isfinite, log10
 
+from glassformer.figures.korean import beside, both
+
 Point = tuple[float, float]
 
 WIDTH, HEIGHT = 360, 216  # about the pixels that a chart has on a phone, so that its letters keep their size
@@ -65,22 +67,20 @@ def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = 
     lines = [replace(line, points=thinned(line.points)) for line in lines]
     drawn = [point for line in lines for point in line.points if isfinite(point[1])]
     if not drawn:
-        chart, logarithmic = '<p class="aside">no finite value to draw</p>', False
+        chart, logarithmic = f'<p class="aside">{both("no finite value to draw")}</p>', False
     else:
         x, y = make_axes(drawn)
         logarithmic = y.logarithmic
         body = "".join([*grid(x, y, across, whole), *(part for line in lines for part in stroke(line, x, y, across))])
-        chart = (
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}, by {escape(across)}">{body}'
-            "</svg>"
-        )
+        label = escape(f"{beside(title)}, {beside(across)}")
+        chart = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{body}</svg>'
     asides = ["logarithmic"] * logarithmic + [f"{holes:,} values are not finite and not drawn"] * (holes > 0)
-    aside = f' <span class="aside">{"; ".join(asides)}</span>' if asides else ""
+    aside = f' <span class="aside">{"; ".join(map(both, asides))}</span>' if asides else ""
     legend = ""
     if len(lines) > 1:
-        legend = " ".join(f'<span class="key {line.paint}">{escape(line.name)}</span>' for line in lines)
+        legend = " ".join(f'<span class="key {line.paint}">{both(line.name)}</span>' for line in lines)
         legend = f' <span class="legend">{legend}</span>'
-    return f"<figure><figcaption>{escape(title)}{aside}{legend}</figcaption>{chart}</figure>"
+    return f"<figure><figcaption>{both(title)}{aside}{legend}</figcaption>{chart}</figure>"
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
@@ -121,8 +121,8 @@ def grid(x: Axis, y: Axis, across: str, whole: bool) -> Iterator[str]:
         yield f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{floor_at}" y2="{floor_at + 4}"/>'
         anchor = "end" if at > WIDTH - RIGHT - 12 else "middle"
         yield f'<text class="tick" x="{at:.1f}" y="{floor_at + 15}" text-anchor="{anchor}">{short(value)}</text>'
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    yield f'<text class="tick" x="{middle:.0f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(across)}</text>'
+    middle, said = (LEFT + WIDTH - RIGHT) / 2, both(across, tag="tspan")
+    yield f'<text class="tick" x="{middle:.0f}" y="{HEIGHT - 4}" text-anchor="middle">{said}</text>'
 
 
 def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
@@ -144,7 +144,7 @@ def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
     every = ceil(len(line.points) / MOST_HOVERS)
     for at, value in line.points[::every]:
         if isfinite(value):
-            said = f"{line.name}, {across} {short(at)}: {value:.4g}"
+            said = f"{beside(line.name)}, {beside(across)} {short(at)}: {value:.4g}"
             yield (
                 f'<circle class="hover {line.paint}" cx="{x.place(at):.1f}" cy="{y.place(value):.1f}" r="5">'
                 f"<title>{escape(said)}</title></circle>"

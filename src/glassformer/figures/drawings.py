@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.figures.palette import DIVERGING, SEQUENTIAL
+from glassformer.figures.palette import ink_on_weight, scale_of
 from glassformer.figures.plots import canvas, short
 
 CHANNELS = 8  # curves in one picture
@@ -32,7 +32,6 @@ def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], tit
     shown = pixels if pixels.shape[2] == 3 else pixels[:, :, 0]
     grey = pixels.mean(axis=2, keepdims=True)  # (Y, X, 1)
     with canvas(2.6 * across + 1.0, 2.9 * down + 0.5, path) as picture:
-        from matplotlib import colormaps
         from matplotlib.cm import ScalarMappable
 
         picture.suptitle(title)
@@ -46,9 +45,9 @@ def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], tit
             size = len(pixels) // len(weights)  # pixels to a patch
             upsampled = np.kron(weights.numpy() / (most or 1.0), np.ones((size, size)))  # (Y, X)
             cover = (COVER[0] + (COVER[1] - COVER[0]) * upsampled)[:, :, None]  # (Y, X, 1)
-            axis.imshow(cover * colormaps[SEQUENTIAL](upsampled)[:, :, :3] + (1 - cover) * grey)
+            axis.imshow(cover * scale_of("glow")(upsampled)[:, :, :3] + (1 - cover) * grey)
             axis.set_title(f"{name}\nlargest {most:.1%}, all patches {float(weights.sum()):.0%}", fontsize=9)
-        scale = ScalarMappable(cmap=SEQUENTIAL)
+        scale = ScalarMappable(cmap=scale_of("glow"))
         bar = picture.colorbar(scale, ax=grid, fraction=0.03, pad=0.01, label="attention, of each map's largest")
         bar.ax.set_yticks([0, 0.5, 1], ["0", "half", "largest"])
 
@@ -75,7 +74,7 @@ def draw_over_series(
             frame = (-0.5, length - 0.5, low - room, high + room)
             image = curve.imshow(
                 weights[c].mean(axis=0, keepdims=True),
-                cmap=SEQUENTIAL,
+                cmap=scale_of("sequential"),
                 aspect="auto",
                 extent=frame,
                 interpolation="nearest",
@@ -89,7 +88,7 @@ def draw_over_series(
                 below = rows[c * step + 1]
                 below.imshow(
                     weights[c],
-                    cmap=SEQUENTIAL,
+                    cmap=scale_of("sequential"),
                     aspect="auto",
                     extent=(-0.5, length - 0.5, heads - 0.5, -0.5),
                     interpolation="nearest",
@@ -115,10 +114,11 @@ def draw_lens(
     with canvas(max(5.0, 0.62 * width + 2.0), max(2.2, 0.27 * height + 1.6), path) as picture:
         picture.suptitle(title)
         axis = picture.subplots()
-        image = axis.imshow(probabilities.numpy(), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto", origin="lower")
+        image = axis.imshow(
+            probabilities.numpy(), cmap=scale_of("sequential"), vmin=0, vmax=1, aspect="auto", origin="lower"
+        )
         for row, texts in enumerate(words):
             for column, text in enumerate(texts):
-                bright = float(probabilities[row, column]) > 0.5
                 axis.text(
                     column,
                     row,
@@ -126,7 +126,7 @@ def draw_lens(
                     ha="center",
                     va="center",
                     fontsize=7,
-                    color="black" if bright else "white",
+                    color=ink_on_weight(float(probabilities[row, column])),
                 )
         axis.set_xticks(range(width), [short(text) for text in columns], fontsize=8, rotation=45)
         axis.set_yticks(range(height), rows, fontsize=8)
@@ -145,7 +145,7 @@ def draw_importance(maps: Mapping[str, NDArray[Any]], label: str, title: str, pa
         grid = picture.subplots(1, len(maps), squeeze=False)[0]
         for axis, (name, values) in zip(grid, maps.items(), strict=True):
             axis.set_facecolor("0.85")
-            image = axis.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, origin="lower")
+            image = axis.imshow(values, cmap=scale_of("diverging"), vmin=-limit, vmax=limit, origin="lower")
             axis.set_title(name, fontsize=9)
             axis.set(xlabel="head", ylabel="layer")
             axis.set_xticks(range(values.shape[1]))

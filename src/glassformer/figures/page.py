@@ -3,15 +3,25 @@
 from collections.abc import Mapping
 from html import escape
 
+from glassformer.figures.korean import both, is_spoken_here
 from glassformer.figures.style import STYLE
 
 
 def framed(
-    main: str, *, over: str, title: str, facts: Mapping[str, str], tab: str = "", style: str = "", footer: str = ""
+    main: str,
+    *,
+    over: str,
+    title: str,
+    facts: Mapping[str, str],
+    tab: str = "",
+    style: str = "",
+    footer: str = "",
+    in_both: bool = False,
 ) -> str:
     """A page around its `main` part, which is HTML; everything else is text, and is escaped.
 
-    `over` stands small above the title, and `tab` is the title of the window if it is another one.
+    `over` stands small above the title, and `tab` is the title of the window if it is another one. A page `in_both`
+    languages has a switch between them, which works without a script and starts with the language of the system.
     """
     # The policy says to the browser what is true anyway: nothing is fetched, and no script runs.
     return f"""<!doctype html>
@@ -19,25 +29,37 @@ def framed(
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <title>{escape(tab or title)}</title>
 <style>{STYLE}{style}</style>
 </head>
 <body>
 <header>
-<p class="over">{escape(over)}</p>
+{switch() if in_both else ""}<p class="over">{escape(over)}</p>
 <h1>{escape(title)}</h1>
-{fact_list(facts)}
+{fact_list(facts, in_both)}
 </header>
 <main>
 {main}
 </main>
-{f"<footer>{escape(footer)}</footer>" if footer else ""}
+{f"<footer>{both(footer) if in_both else escape(footer)}</footer>" if footer else ""}
 </body>
 </html>
 """
 
 
-def fact_list(facts: Mapping[str, str]) -> str:
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
+def switch() -> str:
+    """Two choices, of which the style sheet hides the other one's texts."""
+    chosen = "ko" if is_spoken_here() else "en"
+    choices = "".join(
+        f'<input type="radio" name="language" id="{code}"{" checked" if code == chosen else ""}>'
+        f'<label for="{code}" lang="{code}">{name}</label>'
+        for code, name in (("en", "English"), ("ko", "한국어"))
+    )
+    return f'<nav aria-label="Language (언어)">{choices}</nav>\n'
+
+
+def fact_list(facts: Mapping[str, str], in_both: bool = False) -> str:
+    say = both if in_both else escape
+    rows = "".join(f"<dt>{say(name)}</dt><dd>{say(value)}</dd>" for name, value in facts.items())
     return f'<dl class="facts">{rows}</dl>'

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.figures.palette import SEQUENTIAL
+from glassformer.figures.palette import FIRST, FORECAST, scale_of
 
 HANGUL_FONTS = (
     "Noto Sans CJK KR",
@@ -43,7 +43,7 @@ def draw_attention(
     read_as: tuple[str, str] = ("from", "looks at"),
     label: str = "attention weight",
 ) -> None:
-    """Maps (T, S) by name, side by side: a row is a query, bright is where it looks.
+    """Maps (T, S) by name, side by side: a row is a query, dark is where it looks.
 
     Among many tokens most get little: a long map is drawn on the scale of the square root, which ends where few
     weights are larger, and of what would share a dot the largest is shown.
@@ -68,7 +68,8 @@ def draw_attention(
         for axis, (name, weights) in zip(grid.flat, maps.items(), strict=False):
             dots = largest_in_dots(weights.float(), int(size * DOTS)).numpy()
             frame = (-0.5, len(columns) - 0.5, len(rows) - 0.5, -0.5)
-            image = axis.imshow(dots, cmap=SEQUENTIAL, norm=scale, aspect="auto", extent=frame, interpolation="nearest")
+            colours = {"cmap": scale_of("sequential"), "norm": scale}
+            image = axis.imshow(dots, aspect="auto", extent=frame, interpolation="nearest", **colours)
             axis.set_title(name, fontsize=9)
             _label(axis.xaxis, columns, size, rotation=90)
             _label(axis.yaxis, rows if axis in grid[:, 0] else [""] * len(rows), height)
@@ -111,10 +112,9 @@ def draw_forecast(
         panels = picture.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
         for c, (axis, name) in enumerate(zip(panels, names, strict=True)):
             end = len(past) - 1  # the forecast begins where the past ends
-            axis.plot(range(len(past)), past[:, c], linewidth=1.2, label="the past")
-            axis.plot(
-                range(end, end + 1 + len(future)), [past[end, c], *future[:, c]], linewidth=1.6, label="the forecast"
-            )
+            axis.plot(range(len(past)), past[:, c], color=FIRST, linewidth=1.2, label="the past")
+            ahead = [past[end, c], *future[:, c]]
+            axis.plot(range(end, end + len(ahead)), ahead, color=FORECAST, linewidth=1.6, label="the forecast")
             axis.axvline(end, color="grey", linewidth=0.8, linestyle=":")
             axis.set_title(name, fontsize=9, loc="left")
             axis.grid(alpha=0.25)

@@ -45,7 +45,7 @@ class ImagePreparer:
         values = read_pixels(given, self.preparation)  # (C, Y, X)
         side = image.patches_per_side
         marks = [name for name in ("class", "distillation") if getattr(image, f"{name}_token")]
-        patches = plain([f"{row + 1},{column + 1}" for row in range(side) for column in range(side)])
+        patches = plain([f"{row},{column}" for row in range(side) for column in range(side)])
         line = Line([*plain(marks, special=True), *patches], prompt=image.num_tokens)
         return Prepared(
             {"pixel_values": as_batch(self.model, [values])},

@@ -22,6 +22,7 @@ from glassformer.explore.export.export import PAGE, exported
 from glassformer.explore.view.bounds import BusyError, GoneError, OvertimeError
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session
+from glassformer.figures.palette import as_style_sheet
 from glassformer.serve.arriving import Arriving
 
 LOOPBACK = "127.0.0.1"
@@ -242,11 +243,13 @@ class Handler(BaseHTTPRequestHandler):
             size -= len(part)
 
     def send_file(self, name: str) -> None:
-        """A part of the page, by its path in the page's folder."""
+        """A part of the page, by its path in the page's folder; its colours come from the palette of all pages."""
+        if name == "palette.css":
+            return self.send(200, as_style_sheet().encode(), "text/css; charset=utf-8")
         file = page_files().get(name)
         if file is None:
             raise GoneError(f"there is no {name[:60]!r} here: the explorer is at {self.server.address}")
-        self.send(200, file.read_bytes(), f"{TYPES[file.suffix]}; charset=utf-8")
+        return self.send(200, file.read_bytes(), f"{TYPES[file.suffix]}; charset=utf-8")
 
     def send_export(self, query: dict[str, str]) -> None:
         session = self.server.session

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.figures.palette import FIRST, MUTED, SECOND, SEQUENTIAL
+from glassformer.figures.palette import FIRST, MUTED, SECOND, scale_of
 from glassformer.figures.plots import canvas
 from glassformer.study.trials import ORDERS, Result, Study
 
@@ -138,7 +138,7 @@ def draw_summary(part: Any, study: Study, depths: Sequence[int], rates: Sequence
     for axis, (order, warmup) in zip(axes, kinds, strict=True):
         rows = [[found.get((order, warmup, depth, rate)) for rate in rates] for depth in depths]
         values = np.array([[shade(study, result) for result in row] for row in rows])
-        image = axis.imshow(values, cmap=f"{SEQUENTIAL}_r", vmin=low, vmax=study.frequencies, aspect="auto")
+        image = axis.imshow(values, cmap=scale_of("sequential"), vmin=low, vmax=study.frequencies, aspect="auto")
         for y, row in enumerate(rows):
             for x, result in enumerate(row):
                 dark = values[y, x] > (low + study.frequencies) / 2

@@ -237,6 +237,11 @@ class Classify(ClassTask):
         texts = {"texts": len(self.train[0].texts)} if self.train and self.settings.reads == "text" else {}
         return {"classes": self.names, **texts}
 
+    def seen_example(self) -> Batch | None:
+        if self.settings.reads == "text":
+            return None
+        return self.reader.batch(self.reader.encode(chosen(self.judged, [0])))
+
     def try_next(self, out: Path) -> list[list[str]]:
         example = next(iter(self.test or self.valid or ()))
         if self.settings.reads == "text" and len(example.texts) == 1:

@@ -278,6 +278,10 @@ class Forecast(Task):
         """What was decided and done in reading the file."""
         return [*self.series.notes, *self.repairs()]
 
+    def seen_example(self) -> Batch:
+        past, _ = self.judged[len(self.judged) // 2]
+        return {"past_values": torch.from_numpy(np.ascontiguousarray(past))[None]}
+
     def try_next(self, out: Path) -> list[list[str]]:
         file = str(self.settings.data or "yours.csv")
         return [["glassformer", "predict", str(out), "--file", file, "--picture", "forecast.png"]]

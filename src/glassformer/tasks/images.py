@@ -330,6 +330,9 @@ class ImageClasses(ClassTask):
         reads = Reads((settings.image_column, settings.label_column))
         return {"format": str(table_format(path, settings.tables, reads))}
 
+    def seen_example(self) -> Batch:
+        return {"pixel_values": self.as_input(self.judged.take([0]))}
+
     def try_next(self, out: Path) -> list[list[str]]:
         return [["glassformer", "predict", str(out), str(file)] for file in self.valid.files[:1]] or [
             ["glassformer", "eval", str(out)]

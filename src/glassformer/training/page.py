@@ -1,4 +1,4 @@
-"""The report of a run, for people: one HTML file that needs nothing beside it, neither a network nor a script.
+"""The report of a run, for people: one HTML file in English and Korean that needs neither a network nor a script.
 
 `run.py` writes it last. Charts and style sheet are in `figures/`. Whatever comes from data, settings or the command
 line is escaped: a text such as `<img onerror=...>` stays a text.
@@ -12,24 +12,19 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from glassformer.core.model import Transformer
 from glassformer.figures.charts import Line, Point, draw_lines
+from glassformer.figures.korean import beside, both
 from glassformer.figures.page import framed
+from glassformer.figures.palette import level_of
 from glassformer.io import write_whole
-from glassformer.text import Tokenizer
-from glassformer.text.token_texts import TokenTexts, name_of
+from glassformer.training.attention import attention_of_example
 from glassformer.training.plan import as_sample
 from glassformer.training.report import as_number, as_time
 from glassformer.training.settings import OF_THE_CALL
 from glassformer.training.task import Curve, Scores, Task
-from glassformer.watch.record import record
 
 MOST_CLASSES = 30  # of a confusion matrix that is open at once
 MOST_CONFUSIONS = 10
-MOST_TOKENS = 40  # of a text whose attention is shown
 TITLES = {"rate": "learning rate", "gradient_norm": "norm of the gradient"}
 
 
@@ -42,6 +37,7 @@ def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores
         tab=f"{task.name}: {out.name}",
         facts={**task.describe(), "trained": trained_for(record)},
         footer=f"Written by glassformer {record['glassformer_version']}.",
+        in_both=True,
     )
     write_whole(path, page.encode("utf-8", "backslashreplace"))
 
@@ -52,7 +48,7 @@ def sections(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Pat
     yield from section("Training", [*training_charts(metrics), *notes])
     yield from section("Forecasts", map(forecast_chart, scores.curves), kind="charts")
     yield from section("Examples", example_table(scores.examples))
-    yield from section("Attention", attention_table(task, scores.examples))
+    yield from section("Attention", attention_of_example(task, scores.examples))
     yield from section("Which class for which", confusion_table(scores.classes, scores.confusion))
     yield from section("How to use it", commands(record, task, Path(record["settings"]["out"])))
     yield from section("Settings", setting_tables(record["settings"], task))
@@ -64,7 +60,7 @@ def section(title: str, parts: Iterable[str], kind: str = "") -> Iterator[str]:
     if found:
         body = "\n".join(found)
         inside = f'<div class="{kind}">\n{body}\n</div>' if kind else body
-        yield f"<section>\n<h2>{title}</h2>\n{inside}\n</section>"
+        yield f"<section>\n<h2>{both(title)}</h2>\n{inside}\n</section>"
 
 
 def trained_for(record: Mapping[str, Any]) -> str:
@@ -83,7 +79,7 @@ def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
         name: (min if name in falling else max)(metrics[name] for metrics in rows.values() if name in metrics)
         for name in names
     }
-    head = "".join(f'<th scope="col">{escape(in_words(name))}</th>' for name in names)
+    head = "".join(f'<th scope="col">{both(in_words(name))}</th>' for name in names)
     body = []
     for i, (row, metrics) in enumerate(rows.items()):
         cells = []
@@ -91,14 +87,14 @@ def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
             kind = ' class="best"' if len(rows) > 1 and metrics.get(name) == best[name] else ""
             cells.append(f"<td{kind}>{as_number(name, metrics[name]) if name in metrics else ''}</td>")
         ours = ' class="ours"' if i == 0 else ""
-        body.append(f'<tr{ours}><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
-    yield f"<p>On {escape(scores.scored_on)} that it was not trained on.</p>"
+        body.append(f'<tr{ours}><th scope="row">{both(row)}</th>{"".join(cells)}</tr>')
+    yield f"<p>{both(f'On {scores.scored_on} that it was not trained on.')}</p>"
     yield (
-        f'<div class="wide"><table class="scores"><thead><tr><th scope="col"></th>{head}</tr></thead>'
+        f'<div class="wide" tabindex="0"><table class="scores"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
     if scores.notes:
-        yield f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in scores.notes)}</ul>'
+        yield f'<ul class="notes">{"".join(f"<li>{both(note)}</li>" for note in scores.notes)}</ul>'
 
 
 def training_charts(metrics: Path) -> Iterator[str]:
@@ -122,7 +118,11 @@ def training_charts(metrics: Path) -> Iterator[str]:
             charts.append(draw_lines(title, [Line(name=title, paint="first", points=curves[name])], across="step"))
     yield "\n".join(['<div class="charts">', *charts, "</div>"])
     if unread:
-        yield f'<p class="aside">{unread} lines of {escape(metrics.name)} cannot be read and are not drawn.</p>'
+        said = both(
+            f"{unread} lines of {metrics.name} cannot be read and are not drawn.",
+            f"{metrics.name}에서 읽을 수 없는 {unread}줄은 그리지 않았습니다.",
+        )
+        yield f'<p class="aside">{said}</p>'
 
 
 def validation_note(record: Mapping[str, Any], task: Task) -> Iterator[str]:
@@ -130,17 +130,20 @@ def validation_note(record: Mapping[str, Any], task: Task) -> Iterator[str]:
     some, whole = record.get("plan", {}).get("valid"), task.count("valid")
     if some is not None and some < whole:
         sample = as_sample(some, whole, task.counts or task.unit)
-        yield f'<p class="aside">Validation scores are on {escape(sample)}.</p>'
+        yield f'<p class="aside">{both(f"Validation scores are on {sample}.")}</p>'
 
 
 def loss_note(task: Task, metrics: Path) -> Iterator[str]:
     """Why the two losses of the chart differ, where that is not the model's doing."""
     if task.label_smoothing and "valid_loss" in read_metrics(metrics)[0]:
-        yield (
-            '<p class="aside">The training loss is measured with dropout and against smoothed labels (label smoothing '
-            f"{task.label_smoothing:g}), the validation loss without dropout and against the labels themselves: "
-            "the training loss can stay above it.</p>"
+        smoothing = f"{task.label_smoothing:g}"
+        said = both(
+            f"The training loss is measured with dropout and against smoothed labels (label smoothing {smoothing}), "
+            "the validation loss without dropout and against the labels themselves: the first can stay higher.",
+            f"학습 손실은 드롭아웃을 켜고 평활한 레이블(레이블 스무딩 {smoothing})로, 검증 손실은 드롭아웃 없이 원래 "
+            "레이블로 잽니다. 그래서 학습 손실이 검증 손실보다 높을 수 있습니다.",
         )
+        yield f'<p class="aside">{said}</p>'
 
 
 def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:
@@ -163,7 +166,7 @@ def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:
 def forecast_chart(curve: Curve) -> str:
     """What was known, then what came and what was said to come; both begin where the known ends."""
     past = list(enumerate(map(float, curve.past), start=1 - len(curve.past)))
-    future = {"what came": ("third", curve.truth), "the forecast": ("second", curve.forecast)}
+    future = {"what came": ("third", curve.truth), "the forecast": ("forecast", curve.forecast)}
     lines = [Line(name="the past", paint="first", points=past)]
     for name, (paint, values) in future.items():
         if len(values):
@@ -177,76 +180,19 @@ def example_table(examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
     if not examples:
         return
     names = list(examples[0])
-    head = "".join(f'<th scope="col">{escape(in_words(name))}</th>' for name in names)
+    head = "".join(f'<th scope="col">{both(in_words(name))}</th>' for name in names)
     rows = []
     for row in examples:
         cells = []
         for name in names:
             wrong = name == names[-1] and "expected" in row and row[name] != row["expected"]
-            mark = ' class="differs" title="differs from what was expected"' if wrong else ""
+            mark = f' class="differs" title="{beside("differs from what was expected")}"' if wrong else ""
             cells.append(f"<td><span{mark}>{escape(str(row[name]))}</span></td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     yield (
-        f'<div class="wide"><table class="examples"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody>'
-        "</table></div>"
+        f'<div class="wide" tabindex="0"><table class="examples"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-
-
-def attention_table(task: Task, examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """What the sharpest head of the last layer looks at in the first example that is short enough: a row sums to 1.
-
-    A translator's rows are the words it wrote; any other model of texts looks at its own input.
-    """
-    if task.tokenizer is None or not examples:
-        return
-    maps = (attention_of(task.model, task.tokenizer, *row.values()) for row in examples if len(row) > 1)
-    found = next((one for one in maps if one is not None), None)
-    if found is None:
-        return
-    weights, rows, columns, name = found
-    head = int(weights.max(dim=-1).values.mean(dim=-1).argmax())
-    titles = "".join(f'<th scope="col"><span>{escape(column)}</span></th>' for column in columns)
-    body = []
-    for row, values in zip(rows, weights[head].tolist(), strict=True):
-        hints = [escape(f"{row} looks at {column}: {x:.3f}") for column, x in zip(columns, values, strict=True)]
-        cells = [f'<td style="--share:{x:.2f}" title="{hint}"></td>' for x, hint in zip(values, hints, strict=True)]
-        body.append(f'<tr><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
-    yield f'<p class="aside">{name}, head {head}: a row shows where one token looks. Hover a cell for its weight.</p>'
-    yield (
-        f'<div class="wide"><table class="confusion"><thead><tr><th></th>{titles}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
-
-
-@torch.no_grad()
-def attention_of(
-    model: Transformer, tokenizer: Tokenizer, text: str, *answers: str
-) -> tuple[Tensor, list[str], list[str], str] | None:
-    """The weights (H, T, S) of the last layer, the names of rows and columns, and what it is; None of a long text."""
-    ids = tokenizer.encode([text]).input_ids.to(model.device)
-    written = None
-    arguments = {"input_ids": ids}
-    if model.encoder is not None and model.decoder is not None:
-        written = tokenizer.encode([answers[-1]], target=True).input_ids.to(model.device)
-        arguments["decoder_input_ids"] = model.shift_right(written)
-    sizes = [part.shape[1] for part in (ids, written) if part is not None]
-    if not 1 < max(sizes) <= MOST_TOKENS or min(sizes) == 0:
-        return None
-    stack = "decoder" if model.decoder is not None else "encoder"
-    last = model.config.last_stack.num_layers - 1
-    path = f"{stack}.blocks.{last}.{'cross' if written is not None else 'attn'}"
-    was_training = model.training
-    model.eval()
-    with record(model, attention=path) as seen:
-        model(**arguments)
-    model.train(was_training)
-    columns = [name_of(token) for token in TokenTexts(tokenizer.backend).describe_all(ids[0].tolist())]
-    rows = columns
-    if written is not None:
-        texts = TokenTexts(tokenizer.target or tokenizer.backend)
-        rows = [name_of(token) for token in texts.describe_all(written[0].tolist())]
-    kind = "Cross-attention" if written is not None else "Self-attention"
-    return seen[path][0].float().cpu(), rows, columns, f"{kind}, layer {last}"
 
 
 def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[str]:
@@ -258,25 +204,25 @@ def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) 
     for i, (name, counts) in enumerate(zip(classes, confusion, strict=True)):
         cells = []
         for j, count in enumerate(counts):
-            hint = f"{name} taken for {classes[j]}: {count:,}" if i != j else f"{name} right: {count:,}"
-            kind = ' class="right"' if i == j else ""
-            share = f' style="--share:{count / max(1, sum(counts)):.2f}"' if count else ""
-            cells.append(f'<td{kind}{share} title="{escape(hint)}">{count if count else ""}</td>')
+            kind = f"w{level_of(count / max(1, sum(counts)))}{' right' if i == j else ''}"
+            hint = escape(f"{name} → {classes[j]}: {count:,}")
+            cells.append(f'<td class="{kind}" title="{hint}">{count if count else ""}</td>')
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
     table = (
-        f'<div class="wide"><table class="confusion"><thead><tr><th></th>{head}</tr></thead>'
+        f'<div class="wide" tabindex="0"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    yield '<p class="aside">A row is a true class, a column the answer; bold counts are right.</p>'
+    said = both("A row is a true class, a column the answer; bold counts are right.")
+    yield f'<p class="aside">{said}</p>'
     if len(classes) <= MOST_CLASSES:
         yield table
         return
     errors = [(n, i, j) for i, counts in enumerate(confusion) for j, n in enumerate(counts) if i != j and n]
     often = sorted(errors, key=lambda error: -error[0])[:MOST_CONFUSIONS]
-    said = [f"{escape(classes[i])} taken for {escape(classes[j])}: {n:,}" for n, i, j in often]
-    if said:
-        yield f"<p>Most often:</p><ul>{''.join(f'<li>{line}</li>' for line in said)}</ul>"
-    yield f"<details><summary>all {len(classes)} classes</summary>{table}</details>"
+    lines = [escape(f"{classes[i]} → {classes[j]}: {n:,}") for n, i, j in often]
+    if lines:
+        yield f"<p>{both('Most often:')}</p><ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
+    yield f"<details><summary>{both(f'all {len(classes)} classes')}</summary>{table}</details>"
 
 
 def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
@@ -294,8 +240,8 @@ def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
     ):
         if lines:
             shown = escape("\n".join(map(shlex.join, lines)))
-            yield f"<p>{said}</p>\n<pre>{shown}</pre>"
-    yield f"<p>It was made by</p>\n<pre>{escape(record['command'])}</pre>"
+            yield f'<p>{both(said)}</p>\n<pre tabindex="0">{shown}</pre>'
+    yield f'<p>{both("It was made by")}</p>\n<pre tabindex="0">{escape(record["command"])}</pre>'
 
 
 def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
@@ -304,9 +250,11 @@ def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
     known = {name: value for name, value in settings.items() if name not in OF_THE_CALL}
     chosen = {name: value for name, value in known.items() if name not in defaults or value != defaults[name]}
     others = {name: value for name, value in known.items() if name not in chosen}
-    yield setting_table(chosen) if chosen else '<p class="aside">All as they are by themselves.</p>'
+    nothing = f'<p class="aside">{both("All settings have their defaults.")}</p>'
+    yield setting_table(chosen) if chosen else nothing
     if others:
-        yield f"<details><summary>the other {len(others)}, left as they are</summary>{setting_table(others)}</details>"
+        said = both(f"the other {len(others)}, left as they are")
+        yield f"<details><summary>{said}</summary>{setting_table(others)}</details>"
 
 
 def setting_table(settings: Mapping[str, Any]) -> str:

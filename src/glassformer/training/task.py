@@ -144,6 +144,11 @@ class Task(ABC):
     def describe(self) -> dict[str, str]:
         """What is about to be trained, on what: a line for each of data, tokens, model and the like."""
 
+    def seen_example(self) -> Batch | None:
+        """One scored example as the model reads it, for the attention in the report. None where it is a text, which
+        the examples of the scores already hold."""
+        return None
+
     @abstractmethod
     def try_next(self, out: Path) -> list[list[str]]:
         """Commands that a person may want to run on the finished run, as lists of words."""

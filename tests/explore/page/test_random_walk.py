@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.browsing import until
+from helpers.browsing import settled
 
 from glassformer.serve.server import Server
 
@@ -40,6 +40,12 @@ SHOWN = """() => {
   });
 }"""
 
+TRAVEL = """(way) => new Promise((done) => {
+  if (!(way === "back" ? navigation.canGoBack : navigation.canGoForward)) return done();
+  addEventListener("popstate", () => done(), { once: true });
+  history[way]();
+})"""
+
 
 def act(page: Any, chance: random.Random) -> None:
     """One click, key, slider or text, where the page has what was drawn."""
@@ -60,8 +66,7 @@ def act(page: Any, chance: random.Random) -> None:
                 chance.random(),
             )
     elif way < 0.5:
-        page.evaluate("history.back()" if chance.random() < 0.7 else "history.forward()")
-        page.wait_for_timeout(30)
+        page.evaluate(TRAVEL, "back" if chance.random() < 0.7 else "forward")
     elif way < 0.6:
         place = page.locator(".overlay").bounding_box()
         if place:
@@ -81,16 +86,11 @@ def act(page: Any, chance: random.Random) -> None:
         )
 
 
-def settled(page: Any) -> str:
-    """What the page shows, once it no longer changes."""
+def shown_by(page: Any) -> str:
+    """What the page shows, once it is settled."""
     page.mouse.move(2, 2)
     page.evaluate("document.activeElement.blur()")
-    until(page, "document.querySelector('#progress').hidden && !document.querySelector('.stale')")
-    before, shown = "", str(page.evaluate(SHOWN))
-    while before != shown:
-        page.wait_for_timeout(250)
-        before, shown = shown, str(page.evaluate(SHOWN))
-    return shown
+    return str(settled(page).evaluate(SHOWN))
 
 
 def assert_same(shown: str, expected: str, where: str) -> None:
@@ -104,18 +104,16 @@ def assert_same(shown: str, expected: str, where: str) -> None:
 def test_every_state_survives(kind: str, open_server: Callable[[str], Server], visit: Any, tmp_path: Path) -> None:
     chance = random.Random(kind)
     page = visit(f"{open_server(kind).address}#lang=en", reduced_motion="reduce")
-    page.wait_for_selector(".numbers")
     for check in range(CHECKS):
         for _ in range(ACTIONS // CHECKS):
             act(page, chance)
-        shown, address = settled(page), page.url
+        shown, address = shown_by(page), page.url
         assert page.locator("#failure:not([hidden])").count() == 0, address
         page.reload()
-        page.wait_for_selector(".numbers")
-        assert_same(settled(page), shown, f"after reload: {address}")
+        assert_same(shown_by(page), shown, f"after reload: {address}")
         other = "ko" if "lang=en" in address else "en"
         page.evaluate("lang => document.querySelector(`.tools [lang=${lang}]`).click()", other)
-        assert_same(settled(page), shown, f"in the other language: {address}")
+        assert_same(shown_by(page), shown, f"in the other language: {address}")
         if check % 2:
             continue
         with page.expect_download() as download:
@@ -123,8 +121,7 @@ def test_every_state_survives(kind: str, open_server: Callable[[str], Server], v
         file = tmp_path / f"{check}.html"
         download.value.save_as(file)
         saved = visit(file.as_uri(), offline=True, reduced_motion="reduce")
-        saved.wait_for_selector(".numbers, #side .hint")
-        now, then = json.loads(settled(saved)), json.loads(shown)
+        now, then = json.loads(shown_by(saved)), json.loads(shown)
         for key in ("map", "tensor", "words", "stop", "theme", "lens"):
             assert now[key] == then[key], f"{key} in the saved page: {address}"
         saved.context.close()

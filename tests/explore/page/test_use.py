@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.browsing import EXACT, ask, overflow, shown_number, until
+from helpers.browsing import click, overflow, press, settled, shown_number, until
 
 import glassformer as gf
 from glassformer.serve.server import Server
@@ -22,19 +22,18 @@ def test_every_step_shows_the_numbers_that_record_computes(open_server: Open, vi
     for kind in ("encoder-decoder", "image"):
         server = open_server(kind)
         page = visit(f"{server.address}#layer=0&head=1&lang=en")
-        page.wait_for_selector(EXACT)
         session = server.session
         view = session.view(session.describe()["examples"][0]["input"])
         names = [step["name"] for step in view.shown["flow"]]
         with torch.no_grad(), gf.record(session.model, activations=["*"]) as seen:
             session.model(**view.prepared.arguments)
-        page.click("#steps summary")
+        click(page, "#steps summary")
         listed = [one.inner_text() for one in page.locator("#steps .name").all()]
         maps = {one["name"] for one in view.shown["maps"]}
         assert len(listed) >= 20
         assert set(listed) <= set(names)
         for name in (one for one in listed if one not in maps):
-            page.click(f'#steps [data-focus="{name}"] .name')
+            click(page, f'#steps [data-focus="{name}"] .name')
             page.wait_for_selector(f'.numbers[data-name="{name}"] .values span')
             token = page.locator(".numbers").get_attribute("data-token")
             whole = seen[name][0]
@@ -50,38 +49,33 @@ def test_every_step_shows_the_numbers_that_record_computes(open_server: Open, vi
 def test_an_attention_among_the_steps_opens_its_map(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('encoder-decoder').address}#stack=decoder&layer=1&kind=cross")
     page.wait_for_selector('.map[data-name="decoder.blocks.1.cross"]')
-    page.click("#steps summary")
-    page.click('#steps [data-focus="decoder.blocks.1.attn"] .name')
+    click(page, "#steps summary")
+    click(page, '#steps [data-focus="decoder.blocks.1.attn"] .name')
     page.wait_for_selector('.map[data-name="decoder.blocks.1.attn"]')
     assert page.inner_text(".tensor") == "decoder.blocks.1.attn"
     other = visit(f"{open_server('encoder').address}#focus=encoder.blocks.0.attic")  # no step of this model
-    other.wait_for_selector(EXACT)
     assert other.inner_text(".tensor") == other.get_attribute(".map", "data-name")
 
 
 def test_a_forced_translation_is_not_carried_to_the_next_input(open_server: Open, visit: Any) -> None:
     page = visit(open_server("encoder-decoder").address)
-    page.wait_for_selector(EXACT)
-    page.click("#asking form summary")
+    click(page, "#asking form summary")
     page.fill("[name=target]", "the fox")
-    page.click("#asking [type=submit]")
-    until(page, "location.hash.includes('target=')")
-    page.wait_for_selector(EXACT)
+    click(page, "#asking [type=submit]")
+    assert "target=" in page.url
     if not page.locator(".samples").evaluate("one => one.open"):
-        page.click(".samples summary")
-    page.locator("[data-example]").nth(1).click()
-    until(page, "!location.hash.includes('target=')")
+        click(page, ".samples summary")
+    click(page, page.locator("[data-example]").nth(1))
+    assert "target=" not in page.url
     assert page.input_value("[name=target]") == ""
-    page.click("#asking [type=submit]")
-    page.wait_for_timeout(200)
+    click(page, "#asking [type=submit]")
     assert "target=" not in page.url
 
 
 def test_another_language_keeps_what_was_typed(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('encoder-decoder').address}#lang=en")
-    page.wait_for_selector(EXACT)
     page.fill("textarea", "a draft")
-    page.click("text=한국어")
+    click(page, "text=한국어")
     page.wait_for_selector("html[lang=ko]")
     assert page.input_value("textarea") == "a draft"
 
@@ -89,7 +83,6 @@ def test_another_language_keeps_what_was_typed(open_server: Open, visit: Any) ->
 def test_heads_of_an_earlier_input_come_too_late(open_server: Open, visit: Any) -> None:
     server = open_server("decoder")
     page = visit(f"{server.address}#text=The+quick+fox&theme=light&lang=en")
-    page.wait_for_selector(".head canvas")
     late = []
 
     def hold(route: Any) -> None:
@@ -99,15 +92,16 @@ def test_heads_of_an_earlier_input_come_too_late(open_server: Open, visit: Any) 
             late.append(route)
 
     page.route("**/heads?**", hold)
-    ask(page, "Once upon a time")
-    page.wait_for_timeout(250)
-    ask(page, "small model dog")
-    page.wait_for_timeout(400)
+    for text in ("Once upon a time", "small model dog"):  # the page is not settled while the first answer is held
+        page.fill("textarea", text)
+        page.click("#asking [type=submit]")
+        until(page, f"location.hash.includes({text.split()[0]!r}) && document.querySelector('#progress').hidden")
+    while not late:
+        page.wait_for_timeout(20)
     late[0].continue_()
-    page.wait_for_timeout(300)
+    settled(page)
     picture = "document.querySelector('.head canvas').toDataURL()"
     fresh = visit(f"{server.address}#text=small+model+dog&theme=light&lang=en")
-    fresh.wait_for_selector(".head canvas")
     assert page.evaluate(picture) == fresh.evaluate(picture)
 
 
@@ -116,7 +110,6 @@ def test_an_address_that_names_an_input_replaces_a_picture(open_server: Open, vi
     file = tmp_path / "own.png"
     image.new("L", (8, 8), 90).save(file)
     page = visit(f"{open_server('image').address}#lang=en")
-    page.wait_for_selector(EXACT)
     page.set_input_files("input[type=file]", file)
     until(page, "document.querySelector('#asking').innerText.includes('too large for the link')")
     page.evaluate("location.hash = '#lang=en&example=2'")
@@ -130,32 +123,25 @@ def test_the_keyboard_stays_on_the_control_that_was_used(open_server: Open, visi
     page.wait_for_selector("#output .stepper .main:not(:disabled)")
     page.focus("#output .stepper .main")
     for count in (1, 2):
-        page.keyboard.press("Enter")
-        until(page, f"document.querySelectorAll('.line .token.written').length === {count}")
-        page.wait_for_selector("#output .stepper .main:not(:disabled)")
-        page.wait_for_timeout(150)
+        press(page, "Enter")
+        assert page.locator(".line .token.written").count() == count
         assert page.evaluate(active).startswith("main|Draw one")
     page.focus("[name=theme]")
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(100)
+    press(page, "Enter")
     assert page.evaluate("document.activeElement.name") == "theme"
     page.focus(".strip.k")
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     page.wait_for_selector(".strip.k[aria-pressed=true]")
-    page.wait_for_timeout(100)
     assert page.evaluate("document.activeElement.className") == "strip k"
     other = visit(open_server("encoder-decoder").address)
-    other.wait_for_selector(EXACT)
     other.focus("#output .stepper button:first-child")
     for _ in range(2):
-        other.keyboard.press("Enter")
-        other.wait_for_timeout(150)
+        press(other, "Enter")
     assert other.evaluate("document.activeElement.textContent") == "‹"
 
 
 def test_a_very_long_word_stays_inside_its_panel(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('fill').address}#text={3000 * 'x'}&token=1")
-    page.wait_for_selector(EXACT)
     assert overflow(page) == 0
     assert page.evaluate("document.querySelector('#right').scrollWidth <= document.querySelector('#right').clientWidth")
     assert page.locator("#side").bounding_box()["height"] < 800
@@ -163,10 +149,9 @@ def test_a_very_long_word_stays_inside_its_panel(open_server: Open, visit: Any) 
 
 def test_a_text_without_a_gap_says_where_to_write_one(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('fill').address}#text=The+quick+fox.&lang=en")
-    page.wait_for_selector(EXACT)
     mask = open_server("fill").session.describe()["mask_token"]
     assert mask in page.inner_text("#output .hint")
-    page.click("#output button")
+    click(page, "#output button")
     page.wait_for_selector("#output .choice.first")
     assert page.input_value("textarea") == f"The quick fox {mask}."
 
@@ -175,7 +160,7 @@ def test_what_is_of_one_head_says_so(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('encoder').address}#head=mean&lang=en")
     page.wait_for_selector(".strip.q")
     (head,) = re.findall(r"head \d", page.inner_text(".block-strips"))
-    page.click(".strip.q")
+    click(page, ".strip.q")
     page.wait_for_selector(".values span")
     assert head in page.inner_text(".numbers .subject")
 
@@ -193,23 +178,21 @@ def test_the_walk_asks_once_and_restores_what_was_shown(open_server: Open, visit
         f"{open_server('encoder-decoder').address}#text=The+quick+fox&lang=en&{place}", reduced_motion="reduce"
     )
     page.wait_for_selector('.map[data-name="encoder.blocks.0.attn"][data-head="3"][data-row="2"]')
-    page.click("[name=walk]")
+    click(page, "[name=walk]")
     asked = 0
     for _ in range(6):
         page.wait_for_selector(".walked")
-        page.wait_for_timeout(120)
         if page.locator(".guesses button").count():
             asked += 1
             before = page.inner_text(".walk p")
-            page.locator(".guesses button").first.click()
-            until(page, "document.querySelectorAll('.guesses').length === 0")
+            click(page, page.locator(".guesses button").first)
+            assert page.locator(".guesses").count() == 0
             assert page.inner_text(".walk p") != before
         if asked == 1 and page.inner_text(".walk-foot .hint").startswith("3"):
             page.reload()  # the walk goes on where it was
-            page.wait_for_selector(".walked")
+            settled(page).wait_for_selector(".walked")
             assert page.inner_text(".walk-foot .hint").startswith("3")
-        page.click(".walk .main")
-        page.wait_for_timeout(90)
+        click(page, ".walk .main")
     assert asked == 1
     page.wait_for_selector('.map[data-name="encoder.blocks.0.attn"][data-head="3"][data-row="2"]')
     assert page.evaluate("document.activeElement.name") == "walk"
@@ -218,7 +201,6 @@ def test_the_walk_asks_once_and_restores_what_was_shown(open_server: Open, visit
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "image"])
 def test_a_narrow_screen_leads_to_what_was_tapped(kind: str, open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server(kind).address}#lang=en", width=390, height=844, has_touch=True)
-    page.wait_for_selector(EXACT)
     small = page.evaluate(
         """() => [...document.querySelectorAll("button, input:not(.unseen), select, summary")]
         .filter(one => one.offsetParent).map(one => [one.outerHTML.slice(0, 90), one.getBoundingClientRect()])
@@ -226,6 +208,8 @@ def test_a_narrow_screen_leads_to_what_was_tapped(kind: str, open_server: Open, 
     )
     assert small == []
     page.tap(".strip.v")
+    page.wait_for_selector(".strip.v[aria-pressed=true]")
+    settled(page)
     page.wait_for_selector(".jump:not([hidden])")
     page.tap(".jump")
     until(page, "document.querySelector('#side').getBoundingClientRect().top < 400")
@@ -237,14 +221,14 @@ def test_a_saved_page_opens_as_it_was_left(open_server: Open, visit: Any, tmp_pa
     live = visit(f"{address}#lang=ko&theme=dark&stack=decoder&layer=0&kind=self&head=2&token=1")
     live.wait_for_selector('.map[data-name="decoder.blocks.0.attn"][data-head="2"][data-row="1"]')
     with live.expect_download() as download:
-        live.click("[name=export]")
+        click(live, "[name=export]")
     file = tmp_path / "page.html"
     download.value.save_as(file)
     page = visit(file.as_uri(), offline=True, color_scheme="light")
     page.wait_for_selector('.map[data-name="decoder.blocks.0.attn"][data-head="2"][data-row="1"]')
     page.wait_for_selector("html[lang=ko][data-theme=dark]")
     page.wait_for_selector(".sum .number")  # the weight; the scores before it are not inside
-    page.click('.stage[data-focus="encoder.embed"]')
+    click(page, '.stage[data-focus="encoder.embed"]')
     until(page, "document.querySelector('.tensor').textContent === 'encoder.embed'")
     assert "glassformer explore" in page.inner_text("#side")
 
@@ -254,9 +238,8 @@ def test_a_saved_page_without_its_maps_says_why(
 ) -> None:
     monkeypatch.setattr("glassformer.explore.export.export.SMALL", 1000)
     live = visit(f"{open_server('encoder').address}#lang=en")
-    live.wait_for_selector(EXACT)
     with live.expect_download() as download:
-        live.click("[name=export]")
+        click(live, "[name=export]")
     file = tmp_path / "page.html"
     download.value.save_as(file)
     page = visit(file.as_uri(), offline=True)

@@ -87,6 +87,29 @@ def test_the_style_sheet_can_be_read() -> None:
     assert max(len(line) for line in (PAGE / "style.css").read_text("utf-8").splitlines()) <= 120
 
 
+REFUSED_FORMS = {
+    "a line over 120 characters": r"^.{121,}$",
+    "a tab, or a space at the end of a line": r"\t|[ ]$",
+    "var": r"\bvar\s",
+    "== or != instead of === or !==": r"[^=!<>]==[^=]|!=[^=]",
+    "single quotes": r"(?<![\w\"`’])'[^'\"`]*'(?![\w\"])",
+    "a word on the console": r"console\.(log|info|debug|warn)",
+    "a debugger": r"\bdebugger\b",
+}
+
+
+@pytest.mark.parametrize("form", REFUSED_FORMS)
+def test_the_modules_are_written_in_one_style(form: str) -> None:
+    """Of the sentences, one stands in a line with its translation, however long."""
+    found = [
+        f"{name}: {line}"
+        for name, text in MODULES.items()
+        for line in text.splitlines()
+        if re.search(REFUSED_FORMS[form], line if "line" in form else re.sub(r"\s*//.*", "", line))
+    ]
+    assert found == []
+
+
 def test_the_modules_pass_the_type_check() -> None:
     checker = shutil.which("tsc")
     if checker is None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import glassformer as gf
 from glassformer.explore.view.answers import VIEW_OF, VIEWS
-from glassformer.explore.view.examples import built_in_data
+from glassformer.explore.view.examples import built_in_data, text_examples
 from glassformer.explore.view.routes import Routes
 from glassformer.predict.pipeline import ABILITIES
 from glassformer.tasks.registry import ROWS, Row
@@ -37,3 +38,12 @@ def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Route
     assert shown == {ability: row.view for row in ROWS for ability in row.abilities}
     assert set(VIEW_OF) == set(ABILITIES)
     assert set(VIEW_OF.values()) == set(VIEWS)
+
+
+def test_a_korean_vocabulary_begins_with_korean(tmp_path: Path) -> None:
+    korean = ["처음부터 끝까지 훌륭한 영화였다.", "안녕하세요 서울, abcdefghijklmnopqrstuvwxyzA"] * 20
+    english = ["A wonderful film from start to end.", "안녕하세요 서울 처음부터 끝까지 훌륭한 영화였다."] * 20
+    first = [
+        text_examples("classify", tmp_path, gf.train_tokenizer(texts, 120, "bpe"))[0] for texts in (korean, english)
+    ]
+    assert first == ["처음부터 끝까지 훌륭한 영화였다.", "A wonderful film from start to end."]

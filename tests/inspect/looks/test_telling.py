@@ -43,3 +43,14 @@ def test_heads_are_ranked_by_the_rows_that_are_meant() -> None:
 
 def test_the_usual_offset_counts_rows_by_their_numbers() -> None:
     assert usual_offset(BEFORE[4:7], [4, 5, 6]) == (-1, 1.0)
+
+
+def test_of_two_rows_the_one_is_shown_that_looks_at_another_text() -> None:
+    same = torch.zeros(SIZE, SIZE, dtype=torch.bool)
+    sharp = torch.eye(SIZE)
+    same[:4] = torch.eye(SIZE, dtype=torch.bool)[:4]
+    (plain,) = rank_heads(sharp[None], list(range(SIZE)), NO_SINKS, is_self=False)
+    (chosen,) = rank_heads(sharp[None], list(range(SIZE)), NO_SINKS, is_self=False, copies=same)
+    assert plain.row == 0
+    assert chosen.row == 4
+    assert chosen.score == plain.score  # the ranking of heads stays

@@ -40,12 +40,14 @@ from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer, heads_bytes, mixed, packed
 from glassformer.explore.view.values import LENS, lens_length, lens_of
+from glassformer.figures.palette import as_style_sheet
 from glassformer.watch.names import StepName
 
 PAGE = Path(__file__).parents[1] / "page"
 MOST_LENS = 128  # tokens of a text whose lens is inside
 SMALL = 3_000_000  # bytes of a file that is easily mailed
-STYLE, SCRIPT = '<link rel="stylesheet" href="style.css">', '<script type="module" src="main.js"></script>'
+STYLES = {name: f'<link rel="stylesheet" href="{name}">' for name in ("palette.css", "style.css")}
+SCRIPT = '<script type="module" src="main.js"></script>'
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,10 @@ def add_vector(parts: Parts, path: str, values: Tensor, heads: int) -> None:
 def whole_page() -> str:
     """The page with its style and its modules inside, and a policy that lets nothing else run."""
     page = (PAGE / "index.html").read_text(encoding="utf-8")
-    style = (PAGE / "style.css").read_text(encoding="utf-8")
+    style = as_style_sheet() + (PAGE / "style.css").read_text(encoding="utf-8")
     script = bundled(PAGE)
-    for text, part in ((page, STYLE), (page, SCRIPT)):
-        if text.count(part) != 1:
+    for part in (*STYLES.values(), SCRIPT):
+        if page.count(part) != 1:
             raise ValueError(f"index.html has not exactly one {part}")
     if "</style" in style.lower() or "</script" in script.lower():
         raise ValueError("the page's style or script holds an end tag, and would end there")
@@ -206,7 +208,7 @@ def whole_page() -> str:
         f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    page = page.replace(STYLE, f"<style>{style}</style>")
+    page = page.replace(STYLES["palette.css"], "").replace(STYLES["style.css"], f"<style>{style}</style>")
     page = page.replace(SCRIPT, f'@@data@@<script type="module">{script}</script>')
     return page.replace("<head>", f'<head>\n    <meta http-equiv="Content-Security-Policy" content="{policy}">', 1)
 

@@ -2,7 +2,7 @@
 
 import { showAsking } from "./panels/asking.js";
 import { showBlock } from "./panels/block.js";
-import { button, make } from "./drawing/dom.js";
+import { button, byId, make } from "./drawing/dom.js";
 import { showFlow, showSteps } from "./panels/flow.js";
 import { showHeader } from "./panels/header.js";
 import { showLens } from "./panels/lens.js";
@@ -19,7 +19,7 @@ import { refusal, say, speak } from "./words.js";
 
 const part = (parent, id, kind = "panel") => {
   const element = make("section", { id, class: kind });
-  document.getElementById(parent).append(element);
+  byId(parent).append(element);
   return element;
 };
 
@@ -34,7 +34,7 @@ function build() {
     steps: part("middle", "steps"),
   };
   const side = part("right", "side");
-  showHeader(document.getElementById("header"));
+  showHeader(byId("header"));
   showAsking(part("left", "asking"));
   const output = part("left", "output");
   showOutput(output);
@@ -52,7 +52,7 @@ function build() {
     empty.hidden = Boolean(state.view);
     empty.replaceChildren(...(state.view ? [] : emptiness()));
   });
-  listenToWalk(document.getElementById("over"));
+  listenToWalk(byId("over"));
   listenToKeys();
 }
 
@@ -87,7 +87,7 @@ const named = (address) => Object.fromEntries(Object.entries(address).filter(([,
 const entry = () => ({ ...readAddress(), ...history.state });
 
 async function begin() {
-  const progress = document.getElementById("progress");
+  const progress = byId("progress");
   on(["busy"], () => (progress.hidden = !state.busy));
   on(["lang", "theme", "model"], dress);
   on(["failure", "lang"], showFailure);
@@ -120,7 +120,7 @@ window.addEventListener("popstate", () => {
 
 // What went wrong in the page itself, and a way on.
 function showFailure() {
-  const place = document.getElementById("failure");
+  const place = byId("failure");
   place.hidden = state.failure === null;
   const afresh = () => {
     history.replaceState(null, "", location.pathname);

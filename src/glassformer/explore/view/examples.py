@@ -1,6 +1,6 @@
 """Inputs to begin with: of a run on built-in data, from what it held out; else sentences that suit the task.
 
-Where the vocabulary can write Hangul, some are Korean.
+Where the vocabulary can write Hangul, some are Korean: the first, where it writes Hangul in fewer tokens.
 """
 
 from collections.abc import Mapping
@@ -60,10 +60,16 @@ def text_examples(task: str, folder: Path, tokenizer: Tokenizer) -> list[str]:
     if data := built_in_data(folder):
         return built_in_texts(data, task, mask)
     known = list(SENTENCES.get(task, ()))
-    if knows_hangul(tokenizer):
-        known += KOREAN.get(task, ())
+    if knows_hangul(tokenizer) and (korean := KOREAN.get(task, ())):
+        speaks_korean = letters(tokenizer, korean[0]) > letters(tokenizer, known[0])
+        known = [*korean, *known] if speaks_korean else [*known, *korean]
     texts = [text.replace("{mask}", mask) for text in known]
     return [text for text in texts if is_known(tokenizer, text)] or [own_words(tokenizer, mask)]
+
+
+def letters(tokenizer: Tokenizer, text: str) -> float:
+    """How many letters a token holds on average: few where a vocabulary was learned from another language."""
+    return len(text) / max(1, len(tokenizer.ids(text, add_special=False)))
 
 
 def is_known(tokenizer: Tokenizer, text: str) -> bool:

@@ -39,7 +39,10 @@ def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: 
     look = torch.cat([may_look(layer, row) for row in rows], dim=1)  # (H or 1, R, S)
     kept = [at for at, row in enumerate(rows) if row in set(plain)] or list(range(len(rows)))
     numbers = [rows[at] for at in kept]
-    return rank_heads(weights[:, kept], numbers, sinks, visible=look[:, kept], meant=meant, is_self=is_self)
+    copies = None if is_self else torch.tensor([[named[row]["text"] == key["text"] for key in keys] for row in numbers])
+    return rank_heads(
+        weights[:, kept], numbers, sinks, visible=look[:, kept], meant=meant, is_self=is_self, copies=copies
+    )
 
 
 def may_look(layer: Layer, row: int) -> Tensor:

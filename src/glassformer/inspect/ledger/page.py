@@ -18,22 +18,22 @@ main { margin-top: 2rem; }
 .ledger .shape, .ledger thead th:nth-child(2) { text-align: left; }
 .ledger tbody th { overflow-wrap: anywhere; }
 .ledger tbody.layer th:not(.title) { padding-left: 1rem; }
-.ledger .title { padding-top: 1.25rem; color: var(--soft); }
-.ledger small { display: block; color: var(--soft); font-size: 0.8125rem; }
+.ledger .title { padding-top: 1.25rem; color: var(--muted); }
+.ledger small { display: block; color: var(--muted); font-size: 0.8125rem; }
 .ledger td.share {
-  background: linear-gradient(to right, var(--accent) calc(var(--share) * 100%), var(--rule) 0) no-repeat;
+  background: linear-gradient(to right, var(--accent) calc(var(--share) * 100%), var(--line) 0) no-repeat;
   background-position: bottom; background-size: 100% 3px;
 }
-.fused { color: var(--soft); }
+.fused { color: var(--muted); }
 @media (max-width: 40rem) {
   .ledger thead { display: none; }
-  .ledger tbody tr { display: grid; grid-template-columns: 1fr 1fr; border-bottom: 1px solid var(--rule); }
+  .ledger tbody tr { display: grid; grid-template-columns: 1fr 1fr; border-bottom: 1px solid var(--line); }
   .ledger th, .ledger td { border: 0; padding: 0.1rem 0; }
   .ledger tbody.layer th:not(.title) { padding-left: 0; }
   .ledger tbody th, .ledger .shape { grid-column: 1 / -1; white-space: normal; }
   .ledger td:empty { display: none; }
   .ledger td:not(.shape) { text-align: left; }
-  .ledger td:not(.shape)::before { content: attr(data-name) " "; color: var(--soft); font-size: 0.8125rem; }
+  .ledger td:not(.shape)::before { content: attr(data-name) " "; color: var(--muted); font-size: 0.8125rem; }
 }
 """
 

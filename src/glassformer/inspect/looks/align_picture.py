@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import InputError
-from glassformer.figures.palette import SEQUENTIAL
+from glassformer.figures.palette import CURVES, ink_on_weight, scale_of
 from glassformer.figures.plots import canvas
 from glassformer.inspect.looks.align import Alignment
 
@@ -37,8 +37,8 @@ def draw_ribbons(axis: Any, alignment: Alignment, across: float) -> None:
     from matplotlib.path import Path as Outline
 
     lines = [places_of(words, across) for words in (alignment.source_words, alignment.target_words)]
-    scale = matplotlib.colormaps["turbo"]
-    colours = [scale(0.08 + 0.84 * i / max(1, len(lines[0]) - 1)) for i in range(len(lines[0]))]
+    scale = matplotlib.colormaps[CURVES]
+    colours = [scale(0.92 * i / max(1, len(lines[0]) - 1)) for i in range(len(lines[0]))]
     linked = {source for source, _ in alignment.pairs}
     for source, word in enumerate(alignment.source_words):
         colour = colours[source] if source in linked else "0.6"
@@ -75,21 +75,15 @@ def write(axis: Any, place: tuple[float, float], height: float, word: str, colou
 def draw_map(part: Any, alignment: Alignment) -> None:
     axis = part.subplots()
     weights = alignment.weights.numpy()
-    image = axis.imshow(weights, cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
+    image = axis.imshow(weights, cmap=scale_of("sequential"), vmin=0, vmax=1, aspect="auto")
     axis.set_xticks(range(len(alignment.source_words)), alignment.source_words, rotation=45, ha="right", fontsize=9)
     axis.set_yticks(range(len(alignment.target_words)), alignment.target_words, fontsize=9)
     for source, target in alignment.pairs:
-        axis.plot(
-            source, target, "o", markersize=5, markerfacecolor="none", markeredgecolor=ink(weights[target, source])
-        )
+        ink = ink_on_weight(float(weights[target, source]))
+        axis.plot(source, target, "o", markersize=5, markerfacecolor="none", markeredgecolor=ink)
     part.colorbar(image, ax=axis, fraction=0.03, pad=0.01, label="strongest weight")
     names = ", ".join(f"{head.layer}.{head.head}" for head in alignment.heads)
     axis.set_title(f"cross-attention of the heads (layer.head) {names}; a ring is a link", fontsize=9)
-
-
-def ink(weight: float) -> str:
-    """What is seen on the colour of a weight."""
-    return "black" if weight > 0.5 else "white"
 
 
 def places_of(words: list[str], across: float) -> list[tuple[float, float]]:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from glassformer.figures.palette import CURVES, DIVERGING
+from glassformer.figures.palette import CURVES, scale_of
 from glassformer.figures.plots import canvas
 
 if TYPE_CHECKING:
     from glassformer.inspect.looks.positions import PositionView
 
 NAMED = 8  # curves in a legend
-QUALITATIVE = 6  # up to so many curves have colours of their own, more follow a scale
 
 
 def draw_positions(views: Sequence[PositionView], path: Path) -> None:
@@ -53,7 +52,7 @@ def draw_heat(part: Any, axis: Any, view: PositionView) -> None:
     limit, beyond = (usual, "both") if 0 < usual < largest / 2 else (largest, "neither")
     rows, columns = view.heat.shape
     edges = (view.start - 0.5, view.start + columns - 0.5, rows - 0.5, -0.5)
-    colours = {"cmap": DIVERGING, "vmin": -limit, "vmax": limit}
+    colours = {"cmap": scale_of("diverging"), "vmin": -limit, "vmax": limit}
     image = axis.imshow(view.heat.numpy(), aspect="auto", interpolation="nearest", extent=edges, **colours)
     axis.set(xlabel=view.columns, ylabel=view.rows)
     axis.yaxis.get_major_locator().set_params(integer=True)
@@ -63,7 +62,7 @@ def draw_heat(part: Any, axis: Any, view: PositionView) -> None:
 
 def draw_similarity(part: Any, axis: Any, view: PositionView) -> None:
     assert view.similarity is not None
-    image = axis.imshow(view.similarity.numpy(), cmap=DIVERGING, vmin=-1, vmax=1, aspect="auto")
+    image = axis.imshow(view.similarity.numpy(), cmap=scale_of("diverging"), vmin=-1, vmax=1, aspect="auto")
     axis.set(xlabel=view.columns, ylabel=view.columns)
     for side in (axis.xaxis, axis.yaxis):
         side.get_major_locator().set_params(integer=True)
@@ -71,13 +70,13 @@ def draw_similarity(part: Any, axis: Any, view: PositionView) -> None:
 
 
 def draw_curves(axis: Any, places: Sequence[float], curves: Mapping[str, Tensor]) -> None:
-    """Curves by name. Many have neighbouring colours of one scale, and some of them a name."""
+    """Curves by name, coloured along one scale. Of many, some have a name."""
     import matplotlib
 
     scale = matplotlib.colormaps[CURVES]
     every = -(-len(curves) // NAMED)
     for number, (name, values) in enumerate(curves.items()):
-        colour = f"C{number}" if len(curves) <= QUALITATIVE else scale(0.92 * number / (len(curves) - 1))
+        colour = scale(0.92 * number / max(1, len(curves) - 1))
         label = name if number % every == 0 else None
         axis.plot(places, values.numpy(), label=label, linewidth=1.4, color=colour)
     axis.xaxis.get_major_locator().set_params(integer=True)
@@ -91,7 +90,7 @@ def draw_maps(part: Any, axis: Any, maps: Tensor) -> None:
     height, width = maps.shape[:2]
     tiles = np.pad(maps.numpy(), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)
     whole = tiles.transpose(0, 2, 1, 3).reshape(height * (height + 1), width * (width + 1))[:-1, :-1]
-    image = axis.imshow(whole, cmap=DIVERGING, vmin=-1, vmax=1, interpolation="nearest")
+    image = axis.imshow(whole, cmap=scale_of("diverging"), vmin=-1, vmax=1, interpolation="nearest")
     places = [(size + 1) * np.arange(size) + (size - 1) / 2 for size in (height, width)]
     every = max(1, height // 8)
     axis.set_yticks(places[0][::every], range(0, height, every))

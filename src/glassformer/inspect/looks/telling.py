@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 SMALL = 1e-12
+COPIED = 0.7  # what a row counts that looks at its own text, in the choice of the row to show
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,21 @@ def rank_heads(
     visible: Tensor | None = None,
     meant: Sequence[int] = (),
     is_self: bool = True,
+    copies: Tensor | None = None,
 ) -> list[Telling]:
     """Every head of one layer, in order. `rows` are the numbers of the given rows; `meant` are those that the answer
-    is read from, where there are such: a blank, a class token."""
+    is read from, where there are such: a blank, a class token. `copies` (R, S) says which keys have the row's own text:
+    a number that looks at itself in another language says less than a word that looks at its translation."""
     scores = row_scores(weights, sinks, visible)  # (H, R)
+    shown_first = scores
+    if copies is not None:
+        first = weights.argmax(dim=-1, keepdim=True)  # (H, R, 1)
+        copied = copies.expand_as(weights).gather(-1, first)[..., 0]  # (H, R)
+        shown_first = scores.where(~copied, COPIED * scores)  # (H, R)
     own = [at for at, row in enumerate(rows) if row in set(meant)] or list(range(len(rows)))
     found = []
     for head, each in enumerate(scores):
-        at = max(own, key=lambda row: float(each[row]))
+        at = max(own, key=shown_first[head].tolist().__getitem__)
         shown = weights[head, at].masked_fill(sinks, 0.0)  # (S)
         key = int((shown if float(shown.sum()) > 0 else weights[head, at]).argmax())
         offset, share = usual_offset(weights[head], rows) if is_self else (None, 0.0)

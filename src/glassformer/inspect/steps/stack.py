@@ -117,7 +117,7 @@ def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
             product = f"{stack.score_cap:g} tanh({product} / {stack.score_cap:g})"
         added = {"relative": " + bias[j - i]", "alibi": " - slope |i - j|"}.get(stack.positions, "")
         english = "How well each query fits each key; where it may not look, minus infinity."
-        korean = "질의가 각 키와 얼마나 맞는지. 볼 수 없는 곳은 음의 무한대."
+        korean = "쿼리가 각 키와 얼마나 맞는지. 볼 수 없는 곳은 음의 무한대."
         made = attention_scores, "scores = q @ k.transpose"
         return Step((*rows, "S"), f"scores = {product}{'' if cross else added}", english, korean, *made)
     if part == "":
@@ -138,7 +138,7 @@ def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
 
 
 QKV = {
-    "q": ("What each token asks.", "각 토큰이 묻는 것(질의)."),
+    "q": ("What each token asks.", "각 토큰이 묻는 것(쿼리)."),
     "k": ("What each token answers to.", "각 토큰이 답하는 것(키)."),
     "v": ("What each token gives.", "각 토큰이 내어주는 것(값)."),
 }

@@ -18,7 +18,7 @@ __all__ = ["LEGEND", "Place", "Step", "place_of", "step_of"]
 
 LEGEND = {
     "B": ("batch", "배치"),
-    "T": ("query length", "질의 길이"),
+    "T": ("query length", "쿼리 길이"),
     "S": ("key length", "키 길이"),
     "D": ("d_model", "모델 너비"),
     "E": ("embedding width", "임베딩 너비"),

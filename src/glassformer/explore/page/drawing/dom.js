@@ -23,6 +23,17 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
+/**
+ * A part of index.html.
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+export function byId(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page has no #${id}`);
+  return element;
+}
+
 // Puts new children in, and keeps the keyboard where it was: on the same control, or on the one that took its place.
 export function refill(root, ...children) {
   const active = document.activeElement;

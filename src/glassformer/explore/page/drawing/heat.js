@@ -1,31 +1,18 @@
 // Heat maps on canvas: one sequential scale for weights, one diverging scale for signed values, and their scale bars.
-// The sequential scale is cividis (Nunez et al., 2018), which reads the same with and without colour blindness: whole
-// on a dark page, its blue end fading into paper on a light one. What is zero has the page's own colour, unseen.
+// The scales come with the palette, as the style sheet's variables: what is zero has the page's own colour, unseen.
 
 import { colour, make, number, sizeCanvas } from "./dom.js";
 import { pool } from "../state/slices.js";
 
-const SEQUENTIAL = {
-  light: ["#fefefc", "#ebeff4", "#d3ddea", "#b3c5db", "#8aa5c8", "#5f81b0", "#3a5d94", "#1a3c74", "#00204d"],
-  dark: ["#171b21", "#12305f", "#33507a", "#5a6a7c", "#84857a", "#aea371", "#d8c35e", "#ffea46"],
-};
-const DIVERGING = {
-  light: ["#00564c", "#3f9b90", "#a5d8d0", "#f7f6f1", "#e9cf99", "#bb8334", "#7a4706"],
-  dark: ["#8fe3d6", "#3f9b90", "#1d524d", "#20252c", "#5e4526", "#b3803a", "#f2cf96"],
-};
-
 const isDark = () => document.documentElement.dataset.theme === "dark";
 const built = new Map();
 
-// 256 colours between the given ones.
+// 256 colours of a scale: sequential, diverging, or glow, which is laid over a picture.
 function ramp(kind) {
   const theme = isDark() ? "dark" : "light";
   const key = `${kind} ${theme}`;
   if (!built.has(key)) {
-    // Over a picture the scale glows, on any page: cividis whole.
-    const stops = (
-      kind === "glow" ? SEQUENTIAL.dark : (kind === "sequential" ? SEQUENTIAL : DIVERGING)[theme]
-    ).map(channels);
+    const stops = colour(kind).split(/\s+/).map(channels);
     built.set(key, Array.from({ length: 256 }, (_, i) => between(stops, i / 255)));
   }
   return built.get(key);

@@ -4,6 +4,7 @@
 import { kindsOf, litRow, tokenText } from "../state/choice.js";
 import { make } from "./dom.js";
 import { inkOn, weightColour } from "./heat.js";
+import { alongLine, listenToArrows, rove } from "./roving.js";
 import { set } from "../state/state.js";
 
 const MOST_AT_ONCE = 300;
@@ -26,6 +27,7 @@ export class TokenLine {
         click: (event) => this.keep(event),
       },
     });
+    listenToArrows(this.element, alongLine(() => [...this.chips.values()]), (chip) => chip.click());
     if (this.windowed) this.prepareWindow();
     else this.element.append(...tokens.map((_, index) => this.chip(index)));
   }
@@ -64,6 +66,11 @@ export class TokenLine {
   light(weights, top, row, column) {
     this.lights = { weights, top, row, column };
     for (const index of this.chips.keys()) this.paint(index);
+    this.rove();
+  }
+
+  rove() {
+    rove([...this.chips.values()], this.chips.get(this.lights?.row));
   }
 
   paint(index) {
@@ -120,9 +127,10 @@ export class TokenLine {
       Object.assign(chip.style, { left: `${x}px`, top: `${y * LINE}px`, width: `${size}px` });
       this.space.append(chip);
     });
+    this.rove();
   }
 
-  // Brings the lit row into sight, as arrow keys move it or the pointer on a map; not under a pointer on the line itself.
+  // Brings the row into sight that arrow keys or a pointer on the map lit; a pointer on the line itself moves nothing.
   follow() {
     if (this.isPointed) return;
     const top = this.windowed ? this.places?.[litRow()]?.y * LINE : this.chips.get(litRow())?.offsetTop;

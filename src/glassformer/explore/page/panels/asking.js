@@ -3,6 +3,7 @@
 import { button, make, refill } from "../drawing/dom.js";
 import { contents, inputOfState, isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
+import { during } from "../state/settled.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
 import { refusal, say } from "../words.js";
 
@@ -85,7 +86,8 @@ function textInput() {
   const run = make("button", { type: "submit", class: "main", text: say("run") });
   const unrun = make("p", { class: "unrun", role: "status" });
   const foot = make("div", { class: "form-foot" }, hint(hints.join(" · ")), run);
-  return make("form", { on: { submit, input: ({ currentTarget }) => markDraft(currentTarget) } }, area, target, unrun, foot);
+  const input = ({ currentTarget }) => markDraft(currentTarget);
+  return make("form", { on: { submit, input } }, area, target, unrun, foot);
 }
 
 // A text that was changed and not run is not the one that the page shows.
@@ -164,6 +166,7 @@ function fileInput(label, accept, act) {
 function readAs(file, way, wrap) {
   if (file.size > MOST_BYTES) return set({ error: `the file is larger than ${MOST_BYTES / 1e6} MB` });
   const reader = new FileReader();
+  during(new Promise((done) => reader.addEventListener("loadend", done)));
   reader.addEventListener("load", () => {
     showInput(wrap(reader.result));
   });

@@ -16,9 +16,8 @@ import { say } from "../words.js";
 const [LARGEST, SMALLEST, AROUND] = [52, 34, 12]; // pixels of a small map, and of its frame
 
 export function showBlock(root) {
-  const parts = Object.fromEntries(
-    ["bar", "telling", "heads", "scale", "map", "strips", "worked"].map((name) => [name, make("div", { class: `block-${name}` })]),
-  );
+  const names = ["bar", "telling", "heads", "scale", "map", "strips", "worked"];
+  const parts = Object.fromEntries(names.map((name) => [name, make("div", { class: `block-${name}` })]));
   const left = make("div", { class: "block-left" }, parts.map, parts.scale);
   const body = make("div", { class: "block-body" }, left, parts.strips);
   root.replaceChildren(parts.bar, parts.telling, parts.heads, body, parts.worked);
@@ -43,6 +42,7 @@ function buildBar(root) {
         { type: "range", min: 0, step: 1, name, on: { input: (event) => act(Number(event.target.value)) } },
       ),
       make("output", {}));
+  const average = (event) => set({ head: event.target.checked ? "mean" : null });
   refill(
     root,
     make("h2", {}),
@@ -54,10 +54,7 @@ function buildBar(root) {
     ),
     slider("headSlider", (head) => set({ head })),
     make("label", { class: "switch" },
-      make(
-        "input",
-        { type: "checkbox", name: "mean", on: { change: (event) => set({ head: event.target.checked ? "mean" : null }) } },
-      ),
+      make("input", { type: "checkbox", name: "mean", on: { change: average } }),
       make("span", { text: say("mean") }))),
   );
   refreshBar(root);
@@ -112,7 +109,8 @@ function drawHeads(parts) {
       on: { click: () => set({ head }) },
     },
       canvas, told, make("span", { text: head }));
-    return make("div", { class: isSilenced(map, head) ? "one-head silenced" : "one-head" }, chooses, silencer(map, head));
+    const kind = isSilenced(map, head) ? "one-head silenced" : "one-head";
+    return make("div", { class: kind }, chooses, silencer(map, head));
   });
   refill(parts.heads, ...small);
   parts.scale.replaceChildren(scaleBar("sequential", top, say("weightScale"), isClipped()), axes());
@@ -125,7 +123,8 @@ function silencer(map, head) {
   const isOff = isSilenced(map, head);
   const title = say(isOff ? "unsilence" : "silence");
   return button(isOff ? "↺" : "×", () => toggleHead(map, head), {
-    class: "silencer", "data-silence": head, "aria-pressed": String(isOff), title, "aria-label": `${title}: ${say("headNumber", { n: head })}`,
+    class: "silencer", "data-silence": head, "aria-pressed": String(isOff), title,
+    "aria-label": `${title}: ${say("headNumber", { n: head })}`,
   });
 }
 
@@ -136,5 +135,7 @@ function axes() {
 }
 
 function markHead(root) {
-  for (const one of root.querySelectorAll(".head")) one.setAttribute("aria-pressed", String(Number(one.dataset.head) === chosenHead()));
+  for (const one of root.querySelectorAll(".head")) {
+    one.setAttribute("aria-pressed", String(Number(one.dataset.head) === chosenHead()));
+  }
 }

@@ -4,6 +4,7 @@ import { chosenMap, litColumn, litRow, tokensOf, tokenText } from "../state/choi
 import { colour, make, number, sizeCanvas } from "../drawing/dom.js";
 import { glowColour, scaleBar } from "../drawing/heat.js";
 import { heading, hint, rolloutSwitch } from "../drawing/parts.js";
+import { during } from "../state/settled.js";
 import { set, state } from "../state/state.js";
 import { rowUnderCursor } from "../state/weights.js";
 import { say } from "../words.js";
@@ -20,10 +21,12 @@ export function imageView() {
   const rollout = rolloutSwitch();
   const image = new Image();
   const refresh = () => image.complete && paint({ base, plain, image, picture, prefix, readout, scale });
-  image.addEventListener("load", refresh);
   image.src = picture.png;
+  during(image.decode()).then(refresh);
   for (const canvas of [base, plain]) {
-    canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && set({ hover: patchAt(event, canvas, picture) }));
+    canvas.addEventListener("pointermove", (event) => {
+      if (event.pointerType !== "touch") set({ hover: patchAt(event, canvas, picture) });
+    });
     canvas.addEventListener("pointerleave", () => set({ hover: null }));
     canvas.addEventListener("click", (event) => {
       const patch = patchAt(event, canvas, picture);
@@ -37,11 +40,12 @@ export function imageView() {
 // The class token and its like have no place in the picture.
 function prefixChips(count) {
   const tokens = tokensOf("encoder").slice(0, count);
+  const hover = (index) => set({ hover: { line: "encoder", index, column: null } });
   const chips = tokens.map((token, index) =>
     make("button", {
       type: "button", class: "token special", text: tokenText(token),
       on: {
-        pointerenter: ({ pointerType }) => pointerType !== "touch" && set({ hover: { line: "encoder", index, column: null } }),
+        pointerenter: ({ pointerType }) => pointerType !== "touch" && hover(index),
         pointerleave: () => set({ hover: null }), click: () => set({ token: index }),
       },
     }));

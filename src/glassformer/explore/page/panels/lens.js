@@ -4,6 +4,7 @@ import { chosenMap, keptRow, nameAt, openMap, tokensOf, tokenText } from "../sta
 import { make, percent, refill } from "../drawing/dom.js";
 import { inkOn, weightColour } from "../drawing/heat.js";
 import { hint } from "../drawing/parts.js";
+import { listenToArrows, rove } from "../drawing/roving.js";
 import { on, state } from "../state/state.js";
 import { say } from "../words.js";
 
@@ -11,6 +12,7 @@ const FEW = 6; // layers: of more the grid is folded at first
 let isOpen = null;
 
 export function showLens(root) {
+  listenToArrows(root, nextCell);
   on(["view", "lens", "lang", "theme"], () => {
     root.hidden = !state.view || !state.lens;
     if (!root.hidden) refill(root, grid(state.lens));
@@ -22,7 +24,8 @@ export function showLens(root) {
 function grid({ stack, first, layers }) {
   const tokens = tokensOf(stack);
   const shown = layers[0].map((_, i) => first + i);
-  const title = (index) => make("th", { scope: "col", "data-token": index }, make("bdi", { text: nameAt(tokens, index) }));
+  const name = (index) => make("bdi", { text: nameAt(tokens, index) });
+  const title = (index) => make("th", { scope: "col", "data-token": index }, name(index));
   const head = make("tr", {}, make("td"), ...shown.map(title));
   const rows = layers.map((cells, at) => {
     const label = at === 0 ? say("lensInput") : say("lensLayer", { n: at - 1 });
@@ -32,7 +35,8 @@ function grid({ stack, first, layers }) {
   const table = make("table", { class: "lens-grid" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const toggle = (event) => (isOpen = event.target.open);
   const summary = make("summary", { text: say(stack === "decoder" ? "lensNext" : "lensHere") });
-  const more = tokens.length > shown.length ? say("lensPart", { from: first, to: shown.at(-1), n: tokens.length - 1 }) : "";
+  const part = { from: first, to: shown.at(-1), n: tokens.length - 1 };
+  const more = tokens.length > shown.length ? say("lensPart", part) : "";
   return make("details", { open: isOpen ?? layers.length <= FEW + 1, on: { toggle } }, summary,
     make("div", { class: "wide", tabindex: 0, role: "group", "aria-label": say("lensHint") }, table),
     hint(`${say("lensHint")} ${more}`));
@@ -40,9 +44,12 @@ function grid({ stack, first, layers }) {
 
 // A cell opens its block, at its token.
 function cellOf(cell, stack, layer, token, label) {
-  const open = () => openMap({ stack, layer: Math.max(0, layer), token, ...(state.kind === null ? {} : { kind: state.kind }) });
+  const kind = state.kind === null ? {} : { kind: state.kind };
+  const open = () => openMap({ stack, layer: Math.max(0, layer), token, ...kind });
+  const guess = `${tokenText(cell)} ${percent(cell.score)}`;
   const one = make("button", {
-    type: "button", class: "lens-cell", tabindex: -1, title: `${label}: ${tokenText(cell)} ${percent(cell.score)}`, on: { click: open },
+    type: "button", class: "lens-cell", tabindex: -1, "data-column": token, title: `${label}: ${guess}`,
+    "aria-label": `${label}, ${nameAt(tokensOf(stack), token)}: ${guess}`, on: { click: open },
   }, make("bdi", { text: tokenText(cell) }));
   Object.assign(one.style, { backgroundColor: weightColour(cell.score, 1), color: inkOn(cell.score, 1) });
   return one;
@@ -52,8 +59,23 @@ function mark(root) {
   const map = state.view && chosenMap();
   if (!map || root.hidden) return;
   const token = map.rows === state.lens?.stack ? keptRow(map) : null;
-  for (const one of root.querySelectorAll("[data-token]")) one.classList.toggle("lit", Number(one.dataset.token) === token);
+  for (const one of root.querySelectorAll("[data-token]")) {
+    one.classList.toggle("lit", Number(one.dataset.token) === token);
+  }
   for (const row of root.querySelectorAll("[data-layer]")) {
     row.classList.toggle("lit", map.stack === state.lens?.stack && Number(row.dataset.layer) === map.layer);
   }
+  rove([...root.querySelectorAll(".lens-cell")], root.querySelector(`tr.lit [data-column="${token}"]`));
+}
+
+// Through the grid: along a layer, and from layer to layer.
+function nextCell(from, key) {
+  const cell = from.closest("#lens td");
+  const row = cell?.parentElement;
+  const next = {
+    ArrowLeft: () => cell.previousElementSibling, ArrowRight: () => cell.nextElementSibling,
+    ArrowUp: () => row.previousElementSibling?.children[cell.cellIndex],
+    ArrowDown: () => row.nextElementSibling?.children[cell.cellIndex],
+  }[key];
+  return cell && next ? (next()?.querySelector(".lens-cell") ?? from) : null;
 }

@@ -1,7 +1,9 @@
 // The output: what the model answers, by the kind of its head.
 
 import { barRow } from "../drawing/bars.js";
-import { chosenMap, isTranslation, lineOf, nameAt, rowTokens, shownSteps, tokensOf, tokenText } from "../state/choice.js";
+import {
+  chosenMap, isTranslation, lineOf, nameAt, rowTokens, shownSteps, tokensOf, tokenText,
+} from "../state/choice.js";
 import { button, make, prefersStillness, refill } from "../drawing/dom.js";
 import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
 import { isLive, showInput } from "../state/load.js";

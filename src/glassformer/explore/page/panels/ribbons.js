@@ -8,6 +8,7 @@ import {
 import { colour, make, sizeCanvas } from "../drawing/dom.js";
 import { inkOn, weightColour } from "../drawing/heat.js";
 import { heading, hint } from "../drawing/parts.js";
+import { alongLine, listenToArrows, rove } from "../drawing/roving.js";
 import { rowWeights, weightAt } from "../state/slices.js";
 import { set, state } from "../state/state.js";
 import { columnUnderCursor, rowUnderCursor, scaleTop } from "../state/weights.js";
@@ -19,22 +20,27 @@ const [LINE, COLUMN, TALLEST] = [28, 132, 420]; // of the two columns
 export function ribbonsView() {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const words = make("div", { class: "words" });
-  const stage = make("div", { class: "ribbons", tabindex: 0, role: "group", "aria-label": say("ribbons") }, make("div", { class: "holder" }, canvas), words);
+  const holder = make("div", { class: "holder" }, canvas);
+  const shown = { class: "ribbons", tabindex: 0, role: "group", "aria-label": say("ribbons") };
+  const stage = make("div", shown, holder, words);
   const drawing = { canvas, words, stage, chips: new Map() };
   const refresh = () => draw(drawing);
   words.addEventListener("pointerover", (event) => point(event));
   words.addEventListener("pointerleave", () => set({ hover: null }));
   words.addEventListener("click", (event) => keep(event));
+  listenToArrows(words, alongLine((chip) => chipsOf(words, chip.dataset.line)), (chip) => chip.click());
   stage.addEventListener("scroll", refresh);
   new ResizeObserver(() => stage.clientWidth !== drawing.width && refresh()).observe(stage);
   return { parts: [heading(say("ribbons"), hint(say("ribbonsHint"))), stage], refresh };
 }
 
+const chipsOf = (words, line) => [...words.querySelectorAll(`[data-line=${line}]`)];
 const chipOf = (event) => event.target.closest("[data-line]");
 
 function point(event) {
   const chip = chipOf(event);
-  if (chip && event.pointerType !== "touch") set({ hover: { line: chip.dataset.line, index: Number(chip.dataset.index), column: null } });
+  if (!chip || event.pointerType === "touch") return;
+  set({ hover: { line: chip.dataset.line, index: Number(chip.dataset.index), column: null } });
 }
 
 // Keeping a word that the open map knows neither as row nor as column opens one of its own.
@@ -141,6 +147,10 @@ function placeWords(drawing, lines, places) {
     if (seen.has(key)) continue;
     chip.remove();
     chips.delete(key);
+  }
+  for (const line of ["encoder", "decoder"]) {
+    const all = chipsOf(words, line);
+    rove(all, all.find((chip) => chip.matches(".row, .column")));
   }
 }
 

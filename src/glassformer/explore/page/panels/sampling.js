@@ -4,6 +4,7 @@ import { barRow } from "../drawing/bars.js";
 import { chosenMap, isTranslation, litRow, lineOf, nameAt, tokenText } from "../state/choice.js";
 import { button, make, refill } from "../drawing/dom.js";
 import { isLive, read, showInput } from "../state/load.js";
+import { pause } from "../state/settled.js";
 import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
 
@@ -16,7 +17,6 @@ export function showSampling(root) {
     foot: make("div", { class: "stepper" }),
     note: make("p", { class: "hint number" }),
   };
-  const isMeant = () => state.view && state.view.answer?.kind === "next";
   on(["view", "lang"], () => {
     root.hidden = !isMeant();
     if (!root.hidden) refill(
@@ -37,10 +37,14 @@ export function showSampling(root) {
 
 let waiting = 0;
 
-function wait() {
-  clearTimeout(waiting);
-  waiting = setTimeout(load, 40);
+// A pointer that moves on asks for nothing on its way.
+async function wait() {
+  const mine = (waiting += 1);
+  await pause(40);
+  if (mine === waiting && isMeant()) await load();
 }
+
+const isMeant = () => state.view && state.view.answer?.kind === "next";
 
 // The row whose next token is shown: the one under the cursor on the decoder's line, else the last.
 function rowShown() {

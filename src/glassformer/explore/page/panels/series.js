@@ -24,7 +24,9 @@ export function seriesView() {
   /** @type {any} */
   const drawing = { canvas, holder, scale, lanes: lanesOf(state.view.curve.patches) };
   const refresh = () => paint(drawing);
-  canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && set({ hover: patchAt(event, drawing) }));
+  canvas.addEventListener("pointermove", (event) => {
+    if (event.pointerType !== "touch") set({ hover: patchAt(event, drawing) });
+  });
   canvas.addEventListener("pointerleave", () => set({ hover: null }));
   canvas.addEventListener("click", (event) => {
     const patch = patchAt(event, drawing);

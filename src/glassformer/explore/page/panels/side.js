@@ -20,7 +20,7 @@ import {
   tokenText,
 } from "../state/choice.js";
 import { openCode } from "./code.js";
-import { button, make, number, prefersStillness, refill } from "../drawing/dom.js";
+import { button, byId, make, number, prefersStillness, refill } from "../drawing/dom.js";
 import { inkOn, weightColour } from "../drawing/heat.js";
 import { isLive, oneHead, valuesAsked } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
@@ -53,8 +53,10 @@ export function showSide(root) {
   ];
   on(keys, () => state.view && refill(root, ...side()));
   showJump(root);
-  const said = document.getElementById("said");
-  on(["token", "key", "row", "layer", "head", "lang"], () => state.view && !state.hover && (said.textContent = saying()));
+  const said = byId("said");
+  on(["token", "key", "row", "stack", "layer", "kind", "head", "lang"], () => {
+    if (state.view && !state.hover) said.textContent = saying();
+  });
 }
 
 // What a move of the kept place came to, for those who hear the page.
@@ -63,7 +65,8 @@ function saying() {
   if (!map || !weights) return "";
   const [row, key] = [litRow(map), litKey()];
   const pair = { query: nameAt(rowTokens(map.rows), row), key: nameAt(tokensOf(map.columns), key) };
-  return say("moved", { layer: map.layer, head: chosenHead() === "mean" ? say("keyMean") : chosenHead(), ...pair, weight: number(weights[key]) });
+  const head = chosenHead() === "mean" ? say("keyMean") : chosenHead();
+  return say("moved", { layer: map.layer, head, ...pair, weight: number(weights[key]) });
 }
 
 // On a narrow screen this panel is far below what was tapped: a bar says its number, and leads to the rest.

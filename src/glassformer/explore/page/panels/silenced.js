@@ -37,11 +37,16 @@ function changes({ input, changed, answer, text, curve }) {
   const rows = compare(answer, changed, text, curve);
   return [
     heading(say("silenced"), make("span", { class: "silenced-heads" }, ...chips)),
-    rows.length ? make("div", { class: "wide" }, make("table", {},
-      make("thead", {}, make("tr", {}, make("td"), ...[say("withHeads"), say("withoutHeads")].map((one) => make("th", { scope: "col", text: one })))),
-      make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((one) => make("td", {}, make("bdi", { text: one })))))))) : hint(say("nothingChanged")),
+    rows.length ? table(rows) : hint(say("nothingChanged")),
     ...moved(changed.maps, heads),
   ];
+}
+
+function table(rows) {
+  const titles = [say("withHeads"), say("withoutHeads")].map((text) => make("th", { scope: "col", text }));
+  const body = rows.map((row) => make("tr", {}, ...row.map((text) => make("td", {}, make("bdi", { text })))));
+  return make("div", { class: "wide" }, make("table", {},
+    make("thead", {}, make("tr", {}, make("td"), ...titles)), make("tbody", {}, ...body)));
 }
 
 // What was said with all heads, and what is said now.
@@ -61,7 +66,9 @@ function compare(answer, changed, text, curve) {
     const next = [say("nextWord"), was ? pair(tokenText(was), was.score) : "–", pair(tokenText(now), now.score)];
     return text || changed.text ? [[say("output"), changed.text ?? "", text ?? ""], next] : [next];
   }
-  if (curve?.future && changed.future) return curve.future.slice(0, MOST).map((value, i) => [`+${i + 1}`, number(changed.future[i]), number(value)]);
+  if (curve?.future && changed.future) return curve.future.slice(0, MOST).map((value, i) => {
+    return [`+${i + 1}`, number(changed.future[i]), number(value)];
+  });
   if (answer.kind === "labels") return answer.labels.map((one, i) => [String(i), before.labels[i], one])
     .filter(([, was, one]) => was.label !== one.label).slice(0, MOST)
     .map(([i, was, one]) => [say("position", { n: i }), pair(was.label, was.score), pair(one.label, one.score)]);
@@ -78,6 +85,7 @@ function moved(maps, heads) {
     openMap({ stack: map.stack, layer: map.layer, kind: map.kind });
     set({ head });
   };
-  return [make("p", { class: "hint" }, `${say("mapsMoved")} `,
-    ...most.map(({ map, head, by }) => button(`${nameOfHead(map, head)} ${percent(by)}`, go(map, head), { class: "name" })))];
+  const lead = ({ map, head, by }) =>
+    button(`${nameOfHead(map, head)} ${percent(by)}`, go(map, head), { class: "name" });
+  return [make("p", { class: "hint" }, `${say("mapsMoved")} `, ...most.map(lead))];
 }

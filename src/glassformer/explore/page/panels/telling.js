@@ -5,7 +5,9 @@ import { make, number } from "../drawing/dom.js";
 import { on, state } from "../state/state.js";
 import { say } from "../words.js";
 
-const [MOST, LEAST] = [0.6, 0.003]; // share of the rows that make a rule; score below which a head tells nothing
+// Share of the rows that make a rule; and the score below which a head tells nothing: its largest weight is then less
+// than about twice that of looking evenly, in trained models as in others.
+const [MOST, LEAST] = [0.6, 0.03];
 
 export function showTelling(root) {
   on(["view", "lang", "stack", "layer", "kind", "head"], () => {
@@ -17,22 +19,24 @@ export function showTelling(root) {
 
 function tell(map, head) {
   const { best } = state.view.telling;
-  const isBest = best?.name === map.name && best.head === head && tellingOf(map)[head].score >= LEAST;
+  const isBest = best?.name === map.name && best.head === head;
+  const key = tellingOf(map)[head].score < LEAST ? "noneTells" : "mostTelling";
   const ranked = state.view.maps.filter((one) => one.kind === map.kind); // of a translator, cross-attention alone
   const all = ranked.reduce((sum, one) => sum + one.heads, 0);
-  const why = isBest ? make("span", { class: "hint", text: ` ${say("mostTelling", { n: all })}` }) : "";
+  const why = isBest ? make("span", { class: "hint", text: ` ${say(key, { n: all })}` }) : "";
   return [make("bdi", { text: sentenceOf(map, head) }), why];
 }
 
 // "Layer 1, head 2: most tokens look at the one before. “fox” looks at “brown”, 0.81."
 export function sentenceOf(map, head) {
   const { score, row, key, weight, offset, share } = tellingOf(map)[head];
-  if (score < LEAST) return `${say("headOf", { layer: map.layer, head })} ${say("tellsNothing")}`;
   const rule = offset !== null && share >= MOST ? `${say("mostLook", { where: whereOf(offset) })} ` : "";
   const query = nameAt(rowTokens(map.rows), row);
   const target = map.kind === "self" && key === row
     ? say("itself") : `“${nameAt(tokensOf(map.columns), key)}”`;
-  const looks = say("looksAt", { query, key: target, weight: number(weight) });
+  const isDull = score < LEAST;
+  const looks = say(isDull ? "atMost" : "looksAt", { query, key: target, weight: number(weight) });
+  if (isDull) return `${say("headOf", { layer: map.layer, head })} ${say("tellsNothing")} ${looks}`;
   return `${say("headOf", { layer: map.layer, head })} ${rule}${looks}`;
 }
 

@@ -7,6 +7,7 @@ import {
 import { button, make, number, percent, prefersStillness } from "../drawing/dom.js";
 import { oneHead } from "../state/load.js";
 import { rowWeights } from "../state/slices.js";
+import { pause } from "../state/settled.js";
 import { NO_PLACE, on, set, state } from "../state/state.js";
 import { strongest } from "../state/weights.js";
 import { sentenceOf } from "./telling.js";
@@ -32,7 +33,8 @@ function question() {
   const map = chosenMap();
   if (state.map?.name !== map.name || state.map.head !== oneHead()) return null;
   const tokens = rowTokens(map.rows);
-  const rows = tokens.map((_, row) => row).filter((row) => row < rowsShown(map) && row !== told().row && !tokens[row].special);
+  const rows = tokens.map((_, row) => row)
+    .filter((row) => row < rowsShown(map) && row !== told().row && !tokens[row].special);
   const asked = rows.map((row) => ({ row, keys: strongest(rowWeights(state.map, row), Infinity) }))
     .filter(({ keys }) => keys.length > 2);
   if (asked.length === 0) return null;
@@ -101,6 +103,7 @@ function answerOf({ answer, text, curve }) {
 const cut = (text) => ([...text].length > 60 ? `${[...text].slice(0, 60).join("")}…` : text);
 
 let guessed = null; // the key that was guessed at this stop
+/** @type {any} */
 let place = null; // where the card stands
 let scroll = 0; // of the page, when the walk began
 
@@ -138,7 +141,7 @@ function show(isNew) {
   place.replaceChildren(card);
   if (hadFocus) card.querySelector(".main").focus({ preventScroll: true });
   // The page first draws what the stop changed; then what it is about can be found.
-  setTimeout(() => highlight(typeof stop.where === "string" ? stop.where : stop.where(), isNew), 60);
+  pause(60).then(() => highlight(typeof stop.where === "string" ? stop.where : stop.where(), isNew));
   return undefined;
 }
 

@@ -24,10 +24,12 @@ export function showWorked(root) {
 function picture(worked, map) {
   const { q, keys, others, rest, mixed } = worked;
   const query = nameAt(rowTokens(map.rows), worked.row);
-  const [ofScores, ofValues] = [largestSize([q, ...keys.map((one) => one.k)]), largestSize([mixed, ...keys.map((one) => one.v)])];
+  const ofScores = largestSize([q, ...keys.map((one) => one.k)]);
+  const ofValues = largestSize([mixed, ...keys.map((one) => one.v)]);
   const hasScores = keys.some((one) => one.score !== null);
   const titles = [["", ""], ["k", "of-k"], ["q · k", ""], [say("score"), ""], ["softmax", ""], ["v", "of-v"]];
-  const head = make("div", { class: "sum-row sum-head" }, ...titles.map(([text, kind]) => make("span", { class: kind, text })));
+  const headings = titles.map(([text, kind]) => make("span", { class: kind, text }));
+  const head = make("div", { class: "sum-row sum-head" }, ...headings);
   const rows = keys.map((one, i) => {
     const name = make("button", { type: "button", class: "token", on: { click: () => set({ key: one.key }) } });
     name.textContent = nameAt(tokensOf(map.columns), one.key);
@@ -41,9 +43,9 @@ function picture(worked, map) {
     row.style.setProperty("--at", i);
     return row;
   });
+  const more = others > 0 ? say("andOthers", { n: others, weight: number(rest) }) : "";
   const end = make("div", { class: "sum-row sum-end" },
-    make("b", { text: say("mixed") }), make("span", { text: others > 0 ? say("andOthers", { n: others, weight: number(rest) }) : "" }),
-    strip(mixed, ofValues));
+    make("b", { text: say("mixed") }), make("span", { text: more }), strip(mixed, ofValues));
   end.style.setProperty("--at", keys.length);
   const start = make("div", { class: "sum-row sum-start" },
     make("span", {}, make("b", { class: "of-q", text: "q" }), " ", make("bdi", { text: query })), strip(q, ofScores));

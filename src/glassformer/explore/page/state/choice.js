@@ -91,7 +91,8 @@ export function nameAt(tokens, index) {
     repeated.set(tokens, counts);
   }
   const text = tokenText(tokens[index]);
-  return repeated.get(tokens).get(text) > 1 ? text + String(index).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]) : text;
+  const place = () => String(index).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
+  return repeated.get(tokens).get(text) > 1 ? text + place() : text;
 }
 
 function written(token) {

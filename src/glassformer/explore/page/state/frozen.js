@@ -6,13 +6,14 @@ import { readMap, rowWeights } from "./slices.js";
 const MOST_KEYS = 6; // of a worked sum
 
 class Absent extends Error {
+  /** @override */
   name = "Absent";
 }
 
 export class Frozen {
   live = false;
-  /** @type {Uint8Array} */
-  bytes;
+  /** @type {any} */
+  bytes; // as soon as they are unpacked
 
   constructor(index, data) {
     this.index = JSON.parse(index.textContent);
@@ -68,7 +69,8 @@ export class Frozen {
     const { site, name, head, row } = given;
     const map = readMap(this.whole(`${place.replace(/worked$/, "map")}?name=${name}&head=${head}`));
     const weights = rowWeights(map, Number(row));
-    const order = weights.map((_, key) => key).filter((key) => weights[key] > 0).sort((a, b) => weights[b] - weights[a]);
+    const order = weights.map((_, key) => key).filter((key) => weights[key] > 0)
+      .sort((a, b) => weights[b] - weights[a]);
     const chosen = order.slice(0, MOST_KEYS);
     const keys = chosen.map((key) => ({
       key, k: of(`${site}.k`, key), v: of(`${site}.v`, key), product: null, score: null, weight: weights[key],

@@ -1,5 +1,5 @@
-// The keyboard: arrows move the token and the layer, brackets or shift and arrows the head, comma and full stop the key;
-// m averages the heads.
+// The keyboard: arrows move the token and the layer, brackets or shift and arrows the head, comma and full stop the
+// key; m averages the heads.
 
 import { chosenHead, chosenMap, litColumn, litRow, openMap, rowsShown, tokensOf } from "./choice.js";
 import { set, state } from "./state.js";
@@ -54,7 +54,8 @@ function moveKey(by) {
 
 function moveLayer(by) {
   const map = chosenMap();
-  openMap({ focus: state.focus, stack: map.stack, layer: within(map.layer + by, state.model.stacks[map.stack].num_layers) });
+  const layer = within(map.layer + by, state.model.stacks[map.stack].num_layers);
+  openMap({ focus: state.focus, stack: map.stack, layer });
 }
 
 function moveHead(by) {

@@ -14,11 +14,13 @@ import {
   tokenIn,
   tokensOf,
 } from "./choice.js";
+import { during } from "./settled.js";
 import { readHeads, readMap } from "./slices.js";
 import { NO_INPUT, NO_PLACE, on, set, state } from "./state.js";
 import { litKey, rowUnderCursor } from "./weights.js";
 
-let source = null;
+/** @type {any} */
+let source = null; // of answers: live, or frozen in the file
 let latest = 0;
 
 export function connect(given) {
@@ -36,7 +38,7 @@ export function connect(given) {
 
 export const isLive = () => source.live;
 export const contents = () => source.inside;
-export const read = (path) => source.get(path);
+export const read = (path) => during(source.get(path));
 
 // The input as the server wants it, from what the address holds.
 export function inputOfState() {
@@ -60,7 +62,7 @@ export async function openInput(input, moved = {}) {
   const mine = ++latest;
   set({ busy: true, error: null });
   try {
-    const view = await source.open(input);
+    const view = await during(source.open(input));
     const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled", "lens", "worked"];
     const unknown = Object.fromEntries(loaded.map((key) => [key, null]));
     const asked = isLive() ? { ...NO_INPUT, ...view.input } : {};
@@ -144,7 +146,7 @@ export function pairShown() {
 export const isPair = (one, other) => Boolean(one && other)
   && ["name", "head", "row", "key"].every((part) => one[part] === other[part]);
 
-// An answer for another pair is dropped, and the pair that is shown by then is asked for: whatever moved it calls again.
+// An answer for another pair is dropped, and the pair shown by then is asked for: whatever moved it calls again.
 async function loadVectors() {
   const [{ view }, asked] = [state, state.view && pairShown()];
   if (!asked || isPair(asked, state.vectors)) return;
@@ -226,7 +228,7 @@ async function loadRollout() {
 async function attempt(path) {
   const { view } = state;
   try {
-    return await source.get(path);
+    return await read(path);
   } catch (error) {
     if (error.status === 404 && view === state.view && !reopened.has(view)) {
       reopened.add(view);

@@ -1,6 +1,8 @@
 // The state of the page. What a link must restore lives in the address's fragment; the rest is loaded, or under the
 // cursor.
 
+import { stir } from "./settled.js";
+
 const text = { read: (value) => value, write: (value) => value };
 const whole = { read: (value) => (/^\d{1,9}$/.test(value) ? Number(value) : null), write: String };
 const real = { read: (value) => (Number.isFinite(Number(value)) ? Number(value) : null), write: String };
@@ -59,6 +61,7 @@ export function set(changes) {
     state[key] = value;
     changed.add(key);
   }
+  if (changed.size > 0) stir();
   if (before === 0 && changed.size > 0) queueMicrotask(tell);
 }
 
@@ -151,7 +154,8 @@ function writeAddress(keys, isQuiet) {
 
 // What is too large for an address is kept beside it, so that reload and Back find it.
 function beside() {
-  const large = Object.keys(NO_INPUT).filter((key) => state[key] !== null && (key === "image" || isTooLong(state[key])));
+  const isLarge = (key) => state[key] !== null && (key === "image" || isTooLong(state[key]));
+  const large = Object.keys(NO_INPUT).filter(isLarge);
   const kept = large.map((key) => [key, state[key]]);
   return state.before === null ? Object.fromEntries(kept) : { ...Object.fromEntries(kept), before: state.before };
 }

@@ -1,0 +1,262 @@
+"""Korean for the pages that are written in both languages, such as the report of a run.
+
+A sentence is looked up whole; a line that is put together, such as what a task says of its data, by its parts. What is
+not found, such as a path or a name out of the data, stays as it is.
+"""
+
+import os
+import re
+from functools import partial
+from html import escape
+
+SENTENCES = {
+    # titles
+    "Scores": "점수",
+    "Training": "학습 과정",
+    "Forecasts": "예측",
+    "Examples": "예시",
+    "Attention": "어텐션",
+    "Which class for which": "혼동 행렬",
+    "How to use it": "사용법",
+    "Settings": "설정",
+    # facts, metrics and columns
+    "data": "데이터",
+    "format": "형식",
+    "reading": "읽은 방법",
+    "tokens": "토큰",
+    "classes": "클래스",
+    "labels": "레이블",
+    "images": "이미지",
+    "series": "시계열",
+    "windows": "창",
+    "model": "모델",
+    "trained": "학습",
+    "this model": "이 모델",
+    "accuracy": "정확도",
+    "macro f1": "매크로 F1",
+    "micro f1": "마이크로 F1",
+    "exact match": "완전 일치",
+    "perplexity": "퍼플렉시티",
+    "bits per byte": "바이트당 비트",
+    "loss": "손실",
+    "learning rate": "학습률",
+    "norm of the gradient": "기울기 노름",
+    "training": "학습",
+    "validation": "검증",
+    "step": "스텝",
+    "time": "시간",
+    "the past": "과거",
+    "what came": "실제 값",
+    "the forecast": "예측",
+    "source": "원문",
+    "expected": "정답",
+    "answer": "모델의 답",
+    "translation": "모델의 번역",
+    "text": "텍스트",
+    "image": "이미지",
+    "input": "입력",
+    "prompt": "프롬프트",
+    "masked": "가린 문장",
+    "logarithmic": "로그 눈금",
+    "no finite value to draw": "그릴 수 있는 값이 없습니다",
+    "differs from what was expected": "정답과 다릅니다",
+    # what a model is compared with
+    "always the most frequent class": "늘 가장 흔한 클래스",
+    "the most frequent token": "늘 가장 흔한 토큰",
+    "bag of words, logistic regression": "단어 주머니(bag of words) 로지스틱 회귀",
+    "nearest mean image": "평균 이미지가 가장 가까운 클래스",
+    "character 5-grams (Kneser-Ney)": "문자 5-gram (Kneser-Ney)",
+    "the target of the most alike source": "가장 비슷한 학습 문장의 번역",
+    "translation of the most similar training sentence": "가장 비슷한 학습 문장의 번역",
+    "linear": "선형 모델",
+    # sentences of the report
+    "A row is a true class, a column the answer; bold counts are right.": (
+        "행은 실제 클래스, 열은 모델의 답입니다. 굵은 수가 맞힌 개수입니다."
+    ),
+    "Most often:": "가장 잦은 혼동:",
+    "Give it something new:": "새 입력을 넣어 봅니다:",
+    "Look inside it in the browser:": "브라우저에서 모델 속을 들여다봅니다:",
+    "Score it again, or on files of yours with --data:": "다시 채점합니다. 내 파일로 하려면 --data를 씁니다:",
+    "Train it for longer:": "더 오래 학습합니다:",
+    "It was made by": "이 모델을 만든 명령:",
+    "All settings have their defaults.": "모든 설정이 기본값입니다.",
+    "scored on the validation set, by which the weights were chosen: take it with a grain of salt": (
+        "검증 데이터로 채점했습니다. 가중치도 이 데이터로 골랐으므로 실제보다 좋게 나왔을 수 있습니다"
+    ),
+    "simple methods are scored on all of the text": "단순한 방법은 전체 텍스트로 채점했습니다",
+    "no baseline: it needs the training examples, and only what is to be scored was read": (
+        "비교 기준 없음: 학습 예시가 필요한데 채점할 데이터만 읽었습니다"
+    ),
+    "no baseline: those that there are name one class, and here several may apply": (
+        "비교 기준 없음: 기준 모델은 클래스를 하나만 고르는데 여기서는 여럿일 수 있습니다"
+    ),
+}
+
+# Parts of lines, the longer ones first. A number keeps its place.
+N = r"(\d[\d,.]*)"
+UNITS = {
+    "masked tokens": "가린 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
+    "tokens": "토큰", "windows": "창",
+}  # fmt: skip
+UNIT = "(" + "|".join(UNITS) + ")"
+PARTS = [
+    # data
+    (rf"{N} {UNIT} to train on", "학습용 {1} {0}개"),
+    (rf"{N} {UNIT} held out", "검증용 {1} {0}개"),
+    (rf"{N} {UNIT} to test", "시험용 {1} {0}개"),
+    (rf"{N} to train on", "학습용 {0}개"),
+    (rf"{N} to validate", "검증용 {0}개"),
+    (rf"{N} held out", "검증용 {0}개"),
+    (rf"{N} to test", "시험용 {0}개"),
+    (rf"; {N} left out because their (?:text|source) is held out", "; 검증용과 겹쳐 뺀 것 {0}개"),
+    (rf"; {N} empty ones left out \(--skip-empty\)", "; 비어 있어 뺀 것 {0}개 (--skip-empty)"),
+    (rf"; {N} empty documents left out", "; 비어 있어 뺀 문서 {0}개"),
+    (rf"; {N} other files in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
+    (
+        rf"{N} of the {N} test examples are in the training examples, too",
+        "시험용 예시 {1}개 중 {0}개는 학습용에도 있음",
+    ),
+    (rf"of (\d+x\d+) pixels, {N} classes", "{0}픽셀, 클래스 {1}개"),
+    (rf"{N} rows of {N} channels, every {N} seconds?", "{1}채널 {0}행, {2}초 간격"),
+    (rf"{N} rows of {N} channels, every {N} minutes?", "{1}채널 {0}행, {2}분 간격"),
+    (rf"{N} rows of {N} channels, every {N} hours?", "{1}채널 {0}행, {2}시간 간격"),
+    (rf"{N} rows of {N} channels, every {N} days?", "{1}채널 {0}행, {2}일 간격"),
+    (rf"{N} rows of {N} channels, every", "{1}채널 {0}행, 간격"),
+    (rf"{N} values back, {N} ahead:", "과거 {0}개로 앞의 {1}개를 예측:"),
+    (rf"{N} of {N} tokens in an epoch", "에폭마다 {1}토큰짜리 {0}개"),
+    (r", with (\S+) of the (whole words|tokens) to be guessed", ", 그중 {0}를 가리고 맞힘"),
+    (r"\(no --data was given\)", "(--data를 주지 않음)"),
+    (r"^Python's documentation", "파이썬 문서"),
+    (r"^the built-in dates, English to Korean", "내장 날짜 데이터, 영어에서 한국어로"),
+    (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 맞히기"),
+    (r"^a simulated town's utilities, hour by hour", "가상 도시의 시간별 사용량"),
+    (r"^scikit-learn's digits", "scikit-learn의 숫자 이미지"),
+    (r"one of which applies:", "하나만 해당:"),
+    (r"any number of which may apply:", "여럿이 해당할 수 있음:"),
+    # how files are written
+    (r"separated by tabs", "탭으로 구분"),
+    (r"separated by commas", "쉼표로 구분"),
+    (r"separated by semicolons", "세미콜론으로 구분"),
+    (r", with quotes", ", 따옴표 있음"),
+    (
+        r"no header: the first row is ('.*'); --header if it names the columns",
+        "머리글 없음: 첫 행은 {0} (열 이름이면 --header)",
+    ),
+    (r", header '", ", 머리글 '"),
+    (r"^UTF-8 text$", "UTF-8 텍스트"),
+    # model and tokens
+    (rf"a vocabulary of {N}, (\w+), learned from the training text", "어휘 {0}개, {1}, 학습 텍스트에서 익힘"),
+    (rf"a vocabulary of {N}, from ", "어휘 {0}개, 출처 "),
+    (r"^encoder-decoder, (\S+) layers", "인코더-디코더, {0}층"),
+    (r"^encoder, (\S+) layers", "인코더, {0}층"),
+    (r"^decoder, (\S+) layers", "디코더, {0}층"),
+    (rf"{N} heads, {N} parameters, from ", "헤드 {0}개, 파라미터 {1}개, 출처 "),
+    (rf"{N} heads, {N} parameters", "헤드 {0}개, 파라미터 {1}개"),
+    # training
+    (rf"^{N} steps in {N} s\b", "{0}스텝, {1}초"),
+    (rf"^{N} steps in {N} min\b", "{0}스텝, {1}분"),
+    (rf"^{N} steps in {N} h\b", "{0}스텝, {1}시간"),
+    (rf"^{N} steps\b", "{0}스텝"),
+    (
+        rf"kept are the weights of step {N}, the best on the validation set",
+        "검증 점수가 가장 좋은 {0}스텝의 가중치를 남김",
+    ),
+    (rf"kept are the weights of step {N}", "{0}스텝의 가중치를 남김"),
+    (r"kept are the weights of the last step", "마지막 스텝의 가중치를 남김"),
+    # scores
+    (
+        rf"^On a sample of {N} of {N} {UNIT} that it was not trained on\.$",
+        "학습에 쓰지 않은 {2} {1}개 중 {0}개로 채점했습니다.",
+    ),
+    (rf"^On {N} {UNIT} that it was not trained on\.$", "학습에 쓰지 않은 {1} {0}개로 채점했습니다."),
+    (rf"^Validation scores are on a sample of {N} of {N} {UNIT}\.$", "검증 점수는 {2} {1}개 중 {0}개로 매겼습니다."),
+    (
+        rf"^scored on a sample of {N} of {N} {UNIT}: more do not fit into --minutes\. (`.*`) scores all$",
+        "{2} {1}개 중 {0}개로 채점: --minutes 안에 모두 채점할 수 없습니다. {3} 명령이 전부 채점합니다",
+    ),
+    (
+        rf"^every token is predicted once, with {N} to {N} tokens before it where its document has them; {N} bytes of "
+        r"text in UTF-8$",
+        "토큰마다 한 번씩, 문서에 있는 만큼 앞의 {0}~{1}토큰을 보고 예측; UTF-8 텍스트 {2}바이트",
+    ),
+    (
+        rf"^every token of the sample is predicted once, with {N} to {N} tokens before it where its document has them; "
+        rf"{N} bytes of text in UTF-8$",
+        "표본의 토큰마다 한 번씩, 문서에 있는 만큼 앞의 {0}~{1}토큰을 보고 예측; UTF-8 텍스트 {2}바이트",
+    ),
+    (r"^(\S+) of the tokens are to be guessed, always the same ones$", "토큰의 {0}를 맞히며, 늘 같은 토큰입니다"),
+    (
+        rf"^every one of the {N} windows is scored, on values scaled by the training rows$",
+        "창 {0}개를 모두 채점; 값은 학습 구간 기준으로 정규화",
+    ),
+    (r"^windows are scored, on values scaled by the training rows$", "값은 학습 구간 기준으로 정규화해 채점"),
+    (
+        rf"^the nearest mean image is by about {N} of the {N} training images$",
+        "평균 이미지는 학습 이미지 {1}개 중 약 {0}개로 구했습니다",
+    ),
+    (
+        rf"^the most frequent token is that of the first {N} training tokens$",
+        "가장 흔한 토큰은 학습 토큰 처음 {0}개에서 구했습니다",
+    ),
+    (
+        rf"^no bag of words to compare with: {N} training examples are more than {N}, which would take too long$",
+        "단어 주머니와는 비교하지 않음: 학습 예시가 {0}개로, {1}개를 넘으면 너무 오래 걸립니다",
+    ),
+    (
+        rf"^no 5-grams to compare with: {N} bytes are more than {N}, and would take too long$",
+        "5-gram과는 비교하지 않음: {0}바이트로, {1}바이트를 넘으면 너무 오래 걸립니다",
+    ),
+    (
+        rf"^{N} of {N} tokens in {N} of {N} texts are unknown to the vocabulary: (.*?)(?:\. In {N} of them it is "
+        r"more than half, so the answer means little: is it a text as in the model's training\?)?$",
+        "텍스트 {3}개 중 {2}개에서 토큰 {1}개 중 {0}개가 어휘에 없음: {4}",
+    ),
+    (rf"^{N} of {N} tokens are unknown to the vocabulary$", "토큰 {1}개 중 {0}개가 어휘에 없음"),
+    (rf"^seasonal naive, {N}$", "직전 주기 반복, {0}"),
+    # the rest of the report
+    (r"^(.*), validation$", "{0}, 검증"),
+    (rf"^{N} values are not finite and not drawn$", "유한하지 않은 값 {0}개는 그리지 않았습니다"),
+    (rf"^all {N} classes$", "클래스 {0}개 모두"),
+    (rf"^the other {N}, left as they are$", "기본값 그대로인 나머지 {0}개"),
+    (r"^Written by glassformer (\S+)\.$", "glassformer {0}이 썼습니다."),
+]
+COMPILED = [(re.compile(pattern), korean) for pattern, korean in PARTS]
+
+
+def in_korean(english: str) -> str | None:
+    """The sentence in Korean; None where nothing of it is known."""
+    if english in SENTENCES:
+        return SENTENCES[english]
+    found = english
+    for pattern, korean in COMPILED:
+        found = pattern.sub(partial(filled, korean), found)
+    return None if found == english else found
+
+
+def filled(korean: str, match: re.Match[str]) -> str:
+    return korean.format(*map(part_of, match.groups("")))
+
+
+def part_of(text: str) -> str:
+    """A word that stands inside a line."""
+    return UNITS.get(text) or SENTENCES.get(text, text)
+
+
+def both(english: str, korean: str | None = None, *, tag: str = "span") -> str:
+    """HTML of a text in both languages, of which the page shows one; inside a chart as `tspan`."""
+    korean = korean or in_korean(english)
+    if korean is None:
+        return escape(english)
+    return f'<{tag} lang="en">{escape(english)}</{tag}><{tag} lang="ko">{escape(korean)}</{tag}>'
+
+
+def beside(english: str) -> str:
+    """Text with its Korean in brackets, for attributes, which have no room for two."""
+    korean = in_korean(english)
+    return english if korean is None else f"{english} ({korean})"
+
+
+def is_spoken_here() -> bool:
+    """Whether the user's system speaks Korean."""
+    names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return next(filter(None, names), "").startswith("ko")

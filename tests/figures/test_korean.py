@@ -1,0 +1,46 @@
+"""The Korean of a report: whole sentences, lines by their parts, and what is not known stays as it is."""
+
+import re
+
+import pytest
+
+from glassformer.figures.korean import PARTS, SENTENCES, both, in_korean
+
+LINES = {
+    "x.csv: 72 examples to train on, 8 held out; 3 empty ones left out (--skip-empty)": (
+        "x.csv: 학습용 예시 72개, 검증용 8개; 비어 있어 뺀 것 3개 (--skip-empty)"
+    ),
+    "encoder-decoder, 2+2 layers, d_model 96, 4 heads, 580,512 parameters (tiny)": (
+        "인코더-디코더, 2+2층, d_model 96, 헤드 4개, 파라미터 580,512개 (tiny)"
+    ),
+    "On a sample of 8,000 of 10,000 images that it was not trained on.": (
+        "학습에 쓰지 않은 이미지 10,000개 중 8,000개로 채점했습니다."
+    ),
+    "load.csv: 400 rows of 1 channels, every 1 hour": "load.csv: 1채널 400행, 1시간 간격",
+    "1,400 steps in 7 min; kept are the weights of step 1120, the best on the validation set": (
+        "1,400스텝, 7분; 검증 점수가 가장 좋은 1120스텝의 가중치를 남김"
+    ),
+    "macro f1, validation": "매크로 F1, 검증",
+    "On 46 masked tokens that it was not trained on.": "학습에 쓰지 않은 가린 토큰 46개로 채점했습니다.",
+}
+
+
+@pytest.mark.parametrize("english", LINES)
+def test_a_line_is_known_by_its_parts(english: str) -> None:
+    assert in_korean(english) == LINES[english]
+
+
+def test_what_is_not_known_stays_and_everything_is_escaped() -> None:
+    assert in_korean("a class of the data") is None
+    assert both("<b> & co") == "&lt;b&gt; &amp; co"
+    assert both("Scores") == '<span lang="en">Scores</span><span lang="ko">점수</span>'
+    assert "<b>" not in both("<b>: 3 pairs to train on")
+
+
+def test_every_part_fills_in_what_it_found() -> None:
+    for pattern, korean in PARTS:
+        groups = re.compile(pattern).groups
+        assert {int(number) for number in re.findall(r"\{(\d)\}", korean)} <= set(range(groups))
+    for english, korean in SENTENCES.items():
+        assert re.search("[가-힣]", korean)
+        assert not re.search("[가-힣]", english)
