@@ -165,6 +165,48 @@ def test_a_kill_in_the_middle_of_a_file_leaves_no_half(size: int, bench: Bench, 
     attack_fresh(bench, "translate", tmp_path, size, longest=size)
 
 
+def check_full(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
+    """A disk that is full ends a training with one sentence, and what it had is still there."""
+    out = place / "run"
+    ended = bench.attacked.run(*bench.words(task, out), **attack)
+    if ended.code != 0:
+        assert ended.code == 2, ended.errors
+        assert ended.errors.startswith("error: ")
+        assert len(ended.errors.splitlines()) == 1, ended.errors
+        ended = taken_up(bench, task, out, number)
+    bench.check_same(out, task, ended)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 8, 16, 24, 48, 72, 88])
+def test_a_disk_that_fills_up_loses_nothing(number: int, bench: Bench, tmp_path: Path) -> None:
+    check_full(bench, "translate", tmp_path, number, full_at=number)
+
+
+@pytest.mark.parametrize("size", [300, 2_000, 9_000, 30_000])
+def test_a_file_that_may_not_grow_loses_nothing(size: int, bench: Bench, tmp_path: Path) -> None:
+    check_full(bench, "translate", tmp_path, size, longest=size, refused=True)
+
+
+@pytest.mark.parametrize("number", [4, 12, 20])
+def test_a_replacement_on_a_full_disk_leaves_the_old_model(number: int, bench: Bench, tmp_path: Path) -> None:
+    out, old = tmp_path / "run", bench.whole("translate", "--seed=7")
+    shutil.copytree(old, out)
+    ended = bench.attacked.run(*bench.words("translate", out, "--overwrite"), full_at=number)
+    assert ended.code == 2
+    assert "Traceback" not in ended.errors
+    assert models(old)["place"] in models(out).values()
+    if "place" not in models(out):
+        assert f"the run that was to be replaced is in {tmp_path}/.run.replaced" in ended.errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_every_full_disk(task: str, bench: Bench, tmp_path: Path) -> None:
+    for number in range(1, MOST, 2 if task == "translate" else 7):
+        check_full(bench, task, tmp_path / str(number), number, full_at=number)
+        shutil.rmtree(tmp_path / str(number))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ATTACKS)
 @pytest.mark.parametrize("task", TASKS)
