@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.attacks import Attacked, Ended, attacked, left_over, models
+from training.attacks import Attacked, Ended, attacked, left_over, models
 
 SMALL = ["--steps=4", "--checkpoint-every=2", "--eval-every=2", "--d-model=16", "--num-layers=1", "--num-heads=2"]
 SMALL += ["--warmup=1", "--schedule=constant", "--rate=0.001"]
