@@ -7,11 +7,13 @@ import pytest
 from helpers.command import python
 
 from glassformer.errors import InputError
+from glassformer.hub import find_folder
 from glassformer.io import (
     fingerprint,
     partial_name,
     read_json,
     remove_partial,
+    replaced_place,
     whole_file,
     whole_folder,
     write_json,
@@ -83,6 +85,43 @@ def test_a_folder_takes_its_place_and_keeps_what_is_to_stay(tmp_path: Path) -> N
         raise StoppedError
     assert sorted(file.name for file in folder.iterdir()) == ["new", "stays"]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_of_any_name_can_be_replaced(tmp_path: Path) -> None:
+    for name in ("a" * 255, "한" * 85):
+        for content in ("old", "new"):
+            with whole_folder(tmp_path / name) as written:
+                (written / content).touch()
+        assert [file.name for file in (tmp_path / name).iterdir()] == ["new"]
+    assert replaced_place(tmp_path / ("a" * 254 + "b")) != replaced_place(tmp_path / ("a" * 255))
+
+
+def test_what_stays_is_never_gone(tmp_path: Path) -> None:
+    """A kill between the two renames: the old folder is whole beside its place, is named, and comes back."""
+    folder = tmp_path / "model"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "mine.txt").write_text("kept", encoding="utf-8")
+    folder.rename(replaced_place(folder))
+    with pytest.raises(InputError, match=r"The old folder is whole, in .*\.model\.replaced: move it back"):
+        find_folder(folder)
+    with whole_folder(folder, stays=lambda entry, new: True) as written:
+        assert (folder / "notes" / "mine.txt").read_text(encoding="utf-8") == "kept"
+        (written / "new").touch()
+    assert sorted(str(file.relative_to(folder)) for file in folder.rglob("*")) == ["new", "notes", "notes/mine.txt"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_a_live_process_writes_stays(tmp_path: Path) -> None:
+    (tmp_path / f".file.{os.getppid()}.partial").touch()
+    (tmp_path / f".file.{2**22 + 5}.partial").touch()
+    remove_partial(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == [f".file.{os.getppid()}.partial"]
+
+
+def test_a_path_that_is_not_utf8_can_be_kept(tmp_path: Path) -> None:
+    path = os.fsdecode(b"caf\xe9")
+    write_json(tmp_path / "run.json", {"data": path, "word": "한"})
+    assert read_json(tmp_path / "run.json") == {"data": path, "word": "한"}
 
 
 def test_what_a_killed_process_left_goes(tmp_path: Path) -> None:

@@ -200,8 +200,16 @@ def discard(folder: Path) -> None:
 
 def replaced_place(folder: Path) -> Path:
     """Where a run stands while another takes its place."""
+    return hidden_beside(folder, "replaced")
+
+
+def hidden_beside(folder: Path, ending: str) -> Path:
+    """A hidden name beside a folder that is its own, and never too long a one."""
     place = folder.resolve()
-    return place.with_name(f".{place.name}.replaced")
+    name, encoded = place.name, os.fsencode(place.name)
+    if len(encoded) > 200:
+        name = f"{name[:40]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
+    return place.with_name(f".{name}.{ending}")
 
 
 def checksum(file: Path) -> str:

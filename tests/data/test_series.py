@@ -1,12 +1,15 @@
 """Files of time series, their faults, splits, scaling and windows."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.shared import shared
 
+from glassformer.data.columns import cells
 from glassformer.data.columns.calendar import Frequency
 from glassformer.data.series import Scaler, Series, SeriesFormat, read_series, split_rows, windows
 from glassformer.errors import InputError
@@ -216,3 +219,35 @@ def test_columns_that_are_not_chosen_may_have_one_name(tmp_path: Path) -> None:
     assert read_series(file, SeriesFormat(columns=("Close",))).values[:, 0].tolist() == [1.5, 2.5]
     with pytest.raises(InputError, match="line 1: two columns are called 'Volume'"):
         read_series(file, SeriesFormat(columns=("Volume",)))
+
+
+class CountedName(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+    def strip(self, *_: object) -> "CountedName":  # type: ignore[override]
+        return self
+
+
+def test_columns_are_not_compared_with_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of 10,000 columns: fifty million comparisons would take longer than all the rest."""
+    names = ["date", *(f"c{i}" for i in range(10_000))]
+    rows = "".join(f"2024-01-0{day}{',1.5' * 10_000}\n" for day in (1, 2, 3))
+    file = tmp_path / "wide.csv"
+    file.write_text(f"{','.join(names)}\n{rows}", encoding="utf-8")
+    real = cells.read_table
+
+    def counted(*given: Any) -> Any:
+        table = real(*given)
+        return replace(table, names=[CountedName(name) for name in table.names])
+
+    monkeypatch.setattr(cells, "read_table", counted)
+    series = read_series(file)
+    assert series.values.shape == (3, 10_000)
+    assert CountedName.compared < 10 * len(names)

@@ -2,18 +2,172 @@
 
 An attack kills a training just before its N-th change of a file, or as a file grows past a size. What follows is what a
 person would do: the same command again, or --resume. The quick tests take some of the kills, the slow ones all.
+
+A process that has imported everything waits for commands, and forks for each, so that an attack costs little more than
+what it attacks: this file, run as a program. It has one thread, because threads do not survive a fork. In the fork,
+Python's audit events tell every file that is about to be opened for writing, renamed, removed or made.
 """
 
+import errno
 import json
+import mmap
+import os
+import resource
 import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.attacks import Attacked, Ended, attacked, left_over, models
+
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
+GROWING = ("os.mkdir", "open", "os.link", "os.symlink")  # what a full disk refuses
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit code, or minus the signal; how often it was about to change a file."""
+
+    code: int
+    changes: int
+    output: str
+    errors: str
+
+
+class Attacked:
+    """The process that waits for commands."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def run(self, *arguments: object, **attack: Any) -> Ended:
+        """`glassformer ARGUMENTS`, and an attack: `kill_at` or `full_at` a change, counted from 1; `longest` bytes that
+        a file may have, past which the process is killed, or with `refused` told so."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"arguments": [str(word) for word in arguments], **attack}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, "the process that forks has ended"
+        return Ended(**json.loads(line))
+
+
+@contextmanager
+def attacked() -> Iterator[Attacked]:
+    """Started once for many commands."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, __file__]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            yield Attacked(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(60)
+
+
+def serve() -> None:
+    """Forks for each line of standard input."""
+    from glassformer.cli import VERBS
+    from glassformer.tasks.registry import TASKS, page_of
+
+    for task in TASKS:
+        page_of(task)
+        _ = VERBS[f"train {task}"].main
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        asked = json.loads(line)
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as names:
+            counter = mmap.mmap(-1, 8)  # shared with the fork
+            child = os.fork()
+            if not child:
+                os.dup2(output.fileno(), 1)
+                os.dup2(errors.fileno(), 2)
+                code = attack(counter, **asked)
+                if "longest" not in asked:
+                    os.write(names.fileno(), "\n".join(sys.modules).encode())
+                os._exit(code)
+            _, status = os.waitpid(child, 0)
+            for name in os.pread(names.fileno(), 10**6, 0).decode().split():  # the next fork finds them here
+                if name not in sys.modules:
+                    with suppress(Exception):
+                        import_module(name)
+            texts = [os.pread(file.fileno(), 10**6, 0).decode() for file in (output, errors)]
+            said = [os.waitstatus_to_exitcode(status), int.from_bytes(counter[:8], "little"), *texts]
+        answers.write(json.dumps(dict(zip(("code", "changes", "output", "errors"), said, strict=True))) + "\n")
+        answers.flush()
+
+
+def attack(
+    counter: mmap.mmap,
+    arguments: list[str],
+    kill_at: int | None = None,
+    full_at: int | None = None,
+    longest: int | None = None,
+    refused: bool = False,
+) -> int:
+    """In the fork: runs a command."""
+    from glassformer.cli import main
+
+    count = 0
+
+    def heard(event: str, about: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event == "open":
+            is_change = isinstance(about[2], int) and about[2] & WRITES and not str(about[0]).startswith("/dev/")
+        else:
+            is_change = event in CHANGES
+        if not is_change:
+            return
+        count += 1
+        counter[:8] = count.to_bytes(8, "little")
+        if count == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if full_at is not None and count >= full_at and event in GROWING:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(about[0]))
+
+    code = 0
+    try:
+        sys.addaudithook(heard)
+        if longest is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN if refused else signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest))
+        main(arguments)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        code = 99
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+def models(out: Path) -> dict[str, bytes]:
+    """Where there are weights, at the place of a run and where it waits to be replaced."""
+    places = {"place": out, "aside": out.with_name(f".{out.name}.replaced")}
+    files = {name: folder / "model.safetensors" for name, folder in places.items()}
+    return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
+
+
+def left_over(folder: Path) -> list[str]:
+    """What should be gone when a command has ended."""
+    names = [str(entry.relative_to(folder)) for entry in folder.rglob(".*") if entry.name != ".metadata"]
+    return sorted(names)
+
 
 SMALL = ["--steps=4", "--checkpoint-every=2", "--eval-every=2", "--d-model=16", "--num-layers=1", "--num-heads=2"]
 SMALL += ["--warmup=1", "--schedule=constant", "--rate=0.001"]
@@ -165,6 +319,48 @@ def test_a_kill_in_the_middle_of_a_file_leaves_no_half(size: int, bench: Bench, 
     attack_fresh(bench, "translate", tmp_path, size, longest=size)
 
 
+def check_full(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
+    """A disk that is full ends a training with one sentence, and what it had is still there."""
+    out = place / "run"
+    ended = bench.attacked.run(*bench.words(task, out), **attack)
+    if ended.code != 0:
+        assert ended.code == 2, ended.errors
+        assert ended.errors.startswith("error: ")
+        assert len(ended.errors.splitlines()) == 1, ended.errors
+        ended = taken_up(bench, task, out, number)
+    bench.check_same(out, task, ended)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 8, 16, 24, 48, 72, 88])
+def test_a_disk_that_fills_up_loses_nothing(number: int, bench: Bench, tmp_path: Path) -> None:
+    check_full(bench, "translate", tmp_path, number, full_at=number)
+
+
+@pytest.mark.parametrize("size", [300, 2_000, 9_000, 30_000])
+def test_a_file_that_may_not_grow_loses_nothing(size: int, bench: Bench, tmp_path: Path) -> None:
+    check_full(bench, "translate", tmp_path, size, longest=size, refused=True)
+
+
+@pytest.mark.parametrize("number", [4, 12, 20])
+def test_a_replacement_on_a_full_disk_leaves_the_old_model(number: int, bench: Bench, tmp_path: Path) -> None:
+    out, old = tmp_path / "run", bench.whole("translate", "--seed=7")
+    shutil.copytree(old, out)
+    ended = bench.attacked.run(*bench.words("translate", out, "--overwrite"), full_at=number)
+    assert ended.code == 2
+    assert "Traceback" not in ended.errors
+    assert models(old)["place"] in models(out).values()
+    if "place" not in models(out):
+        assert f"the run that was to be replaced is in {tmp_path}/.run.replaced" in ended.errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_every_full_disk(task: str, bench: Bench, tmp_path: Path) -> None:
+    for number in range(1, MOST, 2 if task == "translate" else 7):
+        check_full(bench, task, tmp_path / str(number), number, full_at=number)
+        shutil.rmtree(tmp_path / str(number))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ATTACKS)
 @pytest.mark.parametrize("task", TASKS)
@@ -173,3 +369,7 @@ def test_every_kill(task: str, way: str, bench: Bench, tmp_path: Path) -> None:
     for number in range(1, MOST, 1 if task == "translate" else 4):
         ATTACKS[way](bench, task, tmp_path / str(number), number, kill_at=number)
         shutil.rmtree(tmp_path / str(number))
+
+
+if __name__ == "__main__":
+    serve()

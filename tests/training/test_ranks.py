@@ -2,12 +2,14 @@
 
 import json
 import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from helpers.command import python
+from helpers.command import PATIENCE, python, started
 from safetensors.torch import load_file
 
 TESTS = Path(__file__).parents[1]
@@ -83,3 +85,45 @@ def test_a_run_goes_on_with_another_number_of_processes(first: int, shard: bool,
     for name, value in whole.items():
         if not name.endswith("k_proj.bias"):  # its gradient is nothing but rounding
             torch.testing.assert_close(cut[name], value, rtol=1e-3, atol=1e-5)
+
+
+def launched(*arguments: object) -> list[str]:
+    return [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "-m",
+        "glassformer",
+        *map(str, arguments),
+    ]
+
+
+def test_of_two_processes_that_are_refused_the_first_says_why(tmp_path: Path) -> None:
+    """Torchrun adds a traceback of its own and a table, in which the sentence stands again."""
+    words = launched("train", "translate", "--data", tmp_path / "nothing.tsv", "--out", tmp_path / "run")
+    with started(*words) as process:
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode != 0
+    sentence = f"error: {tmp_path / 'nothing.tsv'}: there is no such file"
+    assert errors.splitlines().count(sentence) == 1
+    assert f"traceback : {sentence}" in errors
+    assert errors.count("Traceback (most recent call last)") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_signal_to_torchrun_saves(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    small = [*TINY, "--steps=100000", "--eval-every=100000", "--checkpoint-every=100000"]
+    with started(*launched("train", "translate", "--out", out, *small)) as process:
+        while not (out / "metrics.jsonl").is_file() or not (out / "metrics.jsonl").stat().st_size:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert errors.count("stopped by SIGTERM at step") == 1
+    assert "torchrun --nproc-per-node 2 -m glassformer train translate --out" in errors
+    (checkpoint,) = (out / "checkpoints").glob("step-*")
+    assert json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))["step"] > 0
+    assert not (tmp_path / ".run.lock").exists()

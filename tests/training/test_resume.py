@@ -15,6 +15,7 @@ import torch
 from helpers.command import python, run, started
 from helpers.tiny_runs import few, tiny, train, weights_of
 from PIL import Image
+from rich.console import Console
 from safetensors.torch import load_file
 
 from glassformer.errors import InputError, Stopped
@@ -22,6 +23,7 @@ from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training import checkpoint
 from glassformer.training.loop import Trainer
+from glassformer.training.run import run as start
 from glassformer.verbs.flags import read_settings
 
 EVERYTHING = {"steps": 12, "dropout": 0.1, "ema": 0.9, "average": 2, "eval_every": 4, "checkpoint_every": 5}
@@ -327,3 +329,44 @@ def test_another_length_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     same = read_settings(TranslateSettings, "train translate", words[:3])
     assert isinstance(same, TranslateSettings)
     assert (same.steps, same.minutes) == (3, 3.0)
+
+
+def test_a_beginning_is_taken_up_by_the_same_command_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before its first checkpoint: nothing is lost if the same run begins anew. Another one is refused."""
+    whole, _ = train(tiny(tmp_path / "whole"))
+    for how in ({}, {"resume": True}, {"overwrite": True}):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            killed_at(2, patch)
+            train(tiny(tmp_path / "cut"))
+        with pytest.raises(InputError, match="holds a run that has not ended"):
+            train(tiny(tmp_path / "cut", seed=3))
+        cut, _ = train(tiny(tmp_path / "cut", **how))
+        assert torch.equal(weights_of(cut), weights_of(whole))
+        shutil.rmtree(tmp_path / "cut")
+
+
+def test_a_folder_that_was_there_is_left_as_it_was_found(tmp_path: Path) -> None:
+    """A run that is refused once it has said what it is takes that back."""
+    (tmp_path / "empty").mkdir()
+
+    def refuse(_: object) -> Translate:
+        assert (tmp_path / "empty" / "run.json").is_file(), "what the run is comes first"
+        raise InputError("no such data")
+
+    with pytest.raises(InputError, match="no such data"):
+        start(refuse, tiny(tmp_path / "empty"), Console(quiet=True), verb="train translate")
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_a_replacement_that_is_refused_leaves_an_unfinished_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        killed_at(2, patch)
+        train(tiny(tmp_path / "run", checkpoint_every=1))
+    before = sorted(tmp_path.rglob("*"))
+    task = few(Translate(tiny(tmp_path / "run", seed=3, overwrite=True)))
+    monkeypatch.setattr(task, "loss", lambda logits, labels: logits.sum() * float("nan"))
+    with pytest.raises(InputError, match="the loss is nan"):
+        train(tiny(tmp_path / "run", seed=3, overwrite=True), task)
+    assert sorted(tmp_path.rglob("*")) == before

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from glassformer.errors import InputError
-from glassformer.io import is_alive
+from glassformer.io import hidden_beside, is_alive
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
@@ -76,7 +76,7 @@ class Lock:
         try:
             self.make_parents()
             try:
-                self.take(self.place.with_name(f".{self.place.name}.lock"))
+                self.take(hidden_beside(self.place, "lock"))
             except OSError as error:
                 if error.errno not in NOT_WRITABLE or not self.place.is_dir():
                     raise
