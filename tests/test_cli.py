@@ -193,3 +193,42 @@ def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
 
     with pytest.raises(InputError):
         main(["predict", str(tmp_path / "nowhere"), "hello", "--debug"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("train classify --steps many", "--steps many: expected a whole number. glassformer train classify --help"),
+        ("train classify --rate=fast", "--rate fast: expected a number. glassformer train classify --help says more"),
+        ("train classify --delimiter colon", "--delimiter colon: expected one of comma, pipe, semicolon, tab"),
+        ("train classify --steps 0", "--steps is 0: expected a number above 0"),
+        ("train classify --steps 1 2", "2: not expected. glassformer train classify --help says more"),
+        ("train classify --stepz 3", "glassformer train classify has no flag --stepz: did you mean '--steps'?"),
+        (
+            "train classify --xyzzy",
+            "--xyzzy. glassformer train classify --help lists them; docs/not-here.md says what is",
+        ),
+        (
+            "predict",
+            "glassformer predict needs PATH (The run or model folder, or a hub id owner/name). glassformer predi",
+        ),
+        ("xyzzy", "there is no verb 'xyzzy'; known are bench, "),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_one_sentence(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No box of a library, no name of a class or a type."""
+    with pytest.raises(SystemExit) as end:
+        main(typed.split())
+    assert end.value.code == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ")
+    assert said in shown
+    assert shown.count("\n") == 1
+    assert "Settings" not in shown
+
+
+def test_what_nobody_has_points_to_the_page_of_what_is_not_here(capsys: pytest.CaptureFixture[str]) -> None:
+    for typed in ("xyzzy", "train xyzzy", "train classify --xyzzy 1", "train ner", "train lm --lora 8"):
+        with pytest.raises(SystemExit):
+            main(typed.split())
+        assert "docs/not-here.md says what" in capsys.readouterr().err

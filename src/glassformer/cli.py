@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_type_hints
 from glassformer.errors import InputError, Stopped, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.registry import TASKS
-from glassformer.verbs.elsewhere import verb_elsewhere
+from glassformer.verbs.elsewhere import SEE_NOT_HERE, verb_elsewhere
 from glassformer.verbs.flags import read_settings
 from glassformer.verbs.inspect.old_forms import new_form
 from glassformer.version import __version__
@@ -122,14 +122,17 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
     if args[0] not in SECOND:
         if said := verb_elsewhere(args[0]):
             raise InputError(said)
-        raise InputError(f"there is no verb {args[0]!r}{nearest(args[0], {name.split()[0] for name in VERBS})}")
+        known = nearest(args[0], {name.split()[0] for name in VERBS})
+        raise InputError(f"there is no verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
     if args[0] == "inspect" and (now := new_form(args[1:], _behind("inspect"))):
         raise InputError(now)
     needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, and"
     if args[1:] and not args[1].startswith("-"):
         if args[0] == "train" and (said := verb_elsewhere(args[1], what="task")):
             raise InputError(said)
-        raise InputError(f"{needs} {args[1]!r} is none of them; known are {', '.join(_behind(args[0]))}")
+        raise InputError(
+            f"{needs} {args[1]!r} is none of them; known are {', '.join(_behind(args[0]))}. {SEE_NOT_HERE}"
+        )
     raise InputError(f"{needs} none was given; known are\n\n{_listed(_behind(args[0]))}")
 
 

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -155,12 +155,16 @@ def fingerprint(path: Path) -> dict[str, Any] | None:
         return {"bytes": path.stat().st_size, "sha256": checksum(path)}
     if not path.is_dir():
         return None
+    return fingerprint_of(path, (entry for entry in path.rglob("*") if entry.is_file()))
+
+
+def fingerprint_of(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
+    """The same of several files, by their paths from a folder, sizes and times."""
     digest, count = hashlib.sha256(), 0
-    for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
+    for file in sorted(set(files)):
         about = file.stat()
-        digest.update(
-            f"{file.relative_to(path)}\0{about.st_size}\0{about.st_mtime_ns}\0".encode("utf-8", "surrogateescape")
-        )
+        name = os.path.relpath(file, folder)
+        digest.update(f"{name}\0{about.st_size}\0{about.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
         count += 1
     return {"files": count, "sha256": digest.hexdigest()}
 

@@ -10,7 +10,7 @@ from helpers.shared import shared
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.files import read_lines, read_table, stream_lines, stream_text
+from glassformer.data.files import AS_FOUND, as_trained, place_of, read_lines, read_table, stream_lines, stream_text
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 
@@ -135,3 +135,47 @@ def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
     """str.splitlines would cut at U+2028 and U+0085 as well, and put aligned files out of step."""
     (tmp_path / "a.en").write_text("one\u2028still one\ntwo\x85still two\r\n", encoding="utf-8", newline="")
     assert read_lines(tmp_path / "a.en") == ["one\u2028still one", "two\x85still two"]
+
+
+@pytest.mark.parametrize(
+    ("beginning", "late", "found"),
+    [
+        ("so\t1\n", '"""wow"" he said"\t1\n', "are not there at all"),
+        ('"a ""b"""\t1\n', 'say "bad\t0\n', "stand around"),
+    ],
+    ids=["none before", "all around cells before"],
+)
+def test_late_quotes_that_contradict_the_beginning_are_told(
+    beginning: str, late: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the beginning of a file decides what quotes are: behind it, none is taken off or kept by a guess."""
+    monkeypatch.setattr("glassformer.data.files.BLOCK", 40)
+    file = write(tmp_path / "a.tsv", "text\tlabel\n" + beginning * 9 + late)
+    with pytest.raises(InputError) as error:
+        read_table(file)
+    assert str(error.value).startswith(f"{file}, line 11: the quotes in ")
+    assert found in str(error.value)
+    assert "--no-quotes" in str(error.value)
+    assert read_table(file, TableOptions(quotes=False)).texts("text")[-1] == late.split("\t")[0]
+    write(file, "text\tlabel\n" + beginning * 9 + '"plain"\t1\n')
+    assert len(read_table(file).rows) == 10, "what does not contradict is read"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("a.csv", "line"), ("a.jsonl", "line"), ("a.xlsx", "row"), ("a.parquet", "row")]
+)
+def test_a_place_is_a_line_or_a_row(name: str, unit: str, tmp_path: Path) -> None:
+    assert place_of(tmp_path / name, 3) == f"{tmp_path / name}, {unit} 3"
+
+
+def test_flags_of_the_training_hold_where_they_fit(tmp_path: Path) -> None:
+    """A delimiter that a file does not have, or quotes of another kind of file, would do harm."""
+    trained = {"data": ["/old/a.tsv"], "delimiter": "pipe", "quotes": False, "encoding": "cp949", "header": None}
+    options = as_trained(AS_FOUND, trained)
+    pipes = write(tmp_path / "a.tsv", 'text|label\n"a"|b\t1\n')
+    assert read_table(pipes, options).rows[0].cells == {"text": '"a"', "label": "b\t1"}
+    tabs = write(tmp_path / "b.tsv", 'text\tlabel\n"a ""b"""\t1\n')
+    assert read_table(tabs, options).texts("text") == ['"a ""b"""']
+    commas = write(tmp_path / "a.csv", 'text,label\n"a, b",1\n')
+    assert read_table(commas, options).texts("text") == ["a, b"]
+    assert as_trained(TableOptions(header=True), {"header": False}).header is True

@@ -100,7 +100,7 @@ def test_a_size_and_a_mode_are_chosen_for_pictures_that_differ(tmp_path: Path) -
     assert images.found is not None
     assert images.found.sizes() == "6x6 to 31x33"
     assert images.found.notes("rgb", upright=True, background="white") == [
-        "2 grey ones are read as colour, like the others (--grey reads all as grey)"
+        "2 grey ones are read as colour, like the others (--mode grey reads all as grey)"
     ]
     for number in (1, 2, 3):
         draw(tmp_path / "a" / f"{number}.png", 5, size=(400, 300))

@@ -119,7 +119,7 @@ TABLES = {
         'text\tlabel\r\n"He said ""hi""\nand left"\t1\r\nbad\t0\r\n',
         [{"text": 'He said "hi"\nand left', "label": "1"}, {"text": "bad", "label": "0"}],
         encoding="utf-16",
-        says="UTF-16, separated by tabs, with quotes, header 'text | label'",
+        says="UTF-16, separated by tabs, cells in quotes (--no-quotes if they are text), header 'text | label'",
     ),
     "UTF-16, big end first": Case(
         "a.tsv", b"\xfe\xff" + "text\tlabel\r\n좋아요\t1\r\n".encode("utf-16-be"), [{"text": "좋아요", "label": "1"}]
@@ -206,7 +206,7 @@ TABLES = {
         [{"": "1", "text": "good", "label": "1"}, {"": "2", "text": "bad", "label": "0"}],
     ),
     "R, write.table with tabs": Case(
-        "a.tsv", '"text"\t"label"\n"good"\t1\n"bad"\t0\n', HEADER_AND_ROWS, says="separated by tabs, with quotes"
+        "a.tsv", '"text"\t"label"\n"good"\t1\n"bad"\t0\n', HEADER_AND_ROWS, says="separated by tabs, cells in quotes"
     ),
     "tabs without quoting": Case(
         "a.tsv",
@@ -215,24 +215,51 @@ TABLES = {
             {"text": '"good" it was', "label": "1"},
             {"text": 'say "bad', "label": "0"},
         ],
-        says="separated by tabs, header",
+        says="separated by tabs, quotes are text, header",
     ),
     "tabs, and a quote that is never closed": Case(
         "a.tsv",
         'text\tlabel\n"he said ""wow"""\t1\n"open\t0\n',
         [{"text": '"he said ""wow"""', "label": "1"}, {"text": '"open', "label": "0"}],
-        says="separated by tabs, header",
+        says="separated by tabs, quotes are text, header",
     ),
     "pandas with tabs, a late quote": Case(
         "a.tsv",
         'text\tlabel\n"he said ""wow"""\t1\n' + "so\t1\n" * 600 + '"open\t0\nclose"\t0\n',
         [
-            {"text": 'he said "wow"', "label": "1"},
+            {"text": '"he said ""wow"""', "label": "1"},
             *[{"text": "so", "label": "1"}] * 600,
             {"text": '"open', "label": "0"},
             {"text": 'close"', "label": "0"},
         ],
-        says="separated by tabs, with quotes",
+        says="separated by tabs, quotes are text",
+    ),
+    "a review site with tabs, as some quote twice": Case(
+        "a.tsv",
+        'text\tlabel\n"""wow"" he said"\t1\nbad\t0\n',
+        [{"text": '"wow" he said', "label": "1"}, {"text": "bad", "label": "0"}],
+        says="cells in quotes (--no-quotes if they are text)",
+    ),
+    "the same, told that quotes are text": Case(
+        "a.tsv",
+        'text\tlabel\n"""wow"" he said"\t1\nbad\t0\n',
+        [{"text": '"""wow"" he said"', "label": "1"}, {"text": "bad", "label": "0"}],
+        says="separated by tabs, quotes are text (--no-quotes), header",
+        options={"quotes": False},
+    ),
+    "tabs, told that cells are in quotes": Case(
+        "a.tsv",
+        'text\tlabel\n"good"\t1\nthe 5" one\t0\n',
+        [{"text": "good", "label": "1"}, {"text": 'the 5" one', "label": "0"}],
+        says="separated by tabs, cells in quotes (--quotes), header",
+        options={"quotes": True},
+    ),
+    "commas without quoting": Case(
+        "a.csv",
+        'text,label\n"good" it was,1\n"bad,0\n',
+        [{"text": '"good" it was', "label": "1"}, {"text": '"bad', "label": "0"}],
+        says="separated by commas, quotes are text (--no-quotes), header",
+        options={"quotes": False},
     ),
     "tabs in a .csv": Case("a.csv", "text\tlabel\ngood\t1\nbad\t0\n", HEADER_AND_ROWS, says="separated by tabs"),
     "commas in a .tsv": Case("a.tsv", "text,label\ngood,1\nbad,0\n", HEADER_AND_ROWS, says="separated by commas"),
@@ -327,7 +354,9 @@ TABLES = {
         error="--sheet data: {file} has no such sheet: did you mean 'Data'?",
     ),
     "xlsx with a title": Case(
-        "a.xlsx", workbook(("A", [["Reviews of 2024"], ["text", "label"], ["a", 1], ["b", 0], ["c", 1]])), error=TITLE
+        "a.xlsx",
+        workbook(("A", [["Reviews of 2024"], ["text", "label"], ["a", 1], ["b", 0], ["c", 1]])),
+        error=TITLE.replace("line", "row"),
     ),
     "xlsx without cells": Case("a.xlsx", workbook(("A", [])), error="{file} is empty: expected rows of cells"),
     "xlsx cut off": Case(
@@ -623,6 +652,16 @@ SERIES = {
     ),
     "Excel": Case("a.xlsx", workbook(("A", [["label", "a", "b"], ["x", 1.5, 2], ["y", 0.5, 3]])), XY),
     "Parquet": Case("a.parquet", parquet(a=[1.5, 0.5], label=["x", "y"], b=[2, 3]), XY),
+    "Parquet from pandas, numbers beside a missing one": Case(
+        "a.parquet",
+        parquet(a=[1.5, 0.5], label=[1.0, None]),
+        error="{file}, row 2: the label is empty, expected the name of a class or its number",
+    ),
+    "JSON without a label": Case(
+        "a.jsonl",
+        '{"label": "x", "a": 1.5}\n{"label": null, "a": 0.5}\n',
+        error="{file}, line 2: the label is empty, expected the name of a class or its number",
+    ),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from helpers.shared import shared
 
 from glassformer.data.columns.calendar import Frequency
-from glassformer.data.series import Scaler, Series, read_series, split_rows, windows
+from glassformer.data.series import Scaler, Series, SeriesFormat, read_series, split_rows, windows
 from glassformer.errors import InputError
 
 WIDE = """date,HUFL,OT
@@ -208,3 +208,11 @@ def test_ett() -> None:
     split = split_rows(len(series), (8640, 2880, 2880))
     # The number of test windows that papers report on at horizon 96.
     assert len(windows(split.part(series.values, "test", 336), 336, 96)) == 2785
+
+
+def test_columns_that_are_not_chosen_may_have_one_name(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("date,Close,Volume,Volume\n2024-01-01,1.5,x,y\n2024-01-02,2.5,x,y\n", encoding="utf-8")
+    assert read_series(file, SeriesFormat(columns=("Close",))).values[:, 0].tolist() == [1.5, 2.5]
+    with pytest.raises(InputError, match="line 1: two columns are called 'Volume'"):
+        read_series(file, SeriesFormat(columns=("Volume",)))

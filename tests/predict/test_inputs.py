@@ -1,12 +1,13 @@
 """Lines, files and columns become inputs of a model, and inputs are shown again."""
 
+import json
 import os
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from glassformer.data.formats.table import TableOptions
+from glassformer.data.formats.table import TableOptions, Trained
 from glassformer.errors import InputError
 from glassformer.io import checksum, write_json
 from glassformer.predict.bulk.rows import checksum_of
@@ -101,10 +102,10 @@ def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
 
 def test_the_limit_of_a_line_is_that_of_the_training_unless_a_flag_says_another(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"task": "classify", "settings": {"max_line_mb": 50, "header": False}})
-    assert remembered(tmp_path, TableOptions()).options == TableOptions(header=False, max_line_mb=50)
+    assert remembered(tmp_path, TableOptions()).options.max_line_mb == 50
     assert remembered(tmp_path, TableOptions(max_line_mb=3)).options.max_line_mb == 3
     write_json(tmp_path / "run.json", {"task": "classify", "settings": {}})
-    assert remembered(tmp_path, TableOptions()).options == TableOptions()
+    assert remembered(tmp_path, TableOptions()).options.longest == 16_000_000
     (tmp_path / "long.txt").write_bytes(b"x" * 2_000_000)
     with pytest.raises(InputError, match=r"line 1: a line of 2 MB, expected at most 1 MB.* --max-line-mb 4"):
         list(stream_inputs("lm", file=tmp_path / "long.txt", memory=Memory(TableOptions(max_line_mb=1))))
@@ -118,3 +119,22 @@ def test_the_checksum_of_a_pipe_is_that_of_what_came_through_it(tmp_path: Path) 
     assert list(stream_inputs("lm", file=tmp_path / "pipe.csv")) == ["one"]
     writer.join()
     assert checksum_of(tmp_path / "pipe.csv") == checksum(tmp_path / "same.csv")
+
+
+def test_images_of_a_table_are_found_as_in_training(tmp_path: Path) -> None:
+    """By the column of the training, where a usual name is there as well, and with the slashes of Windows."""
+    (tmp_path / "crops").mkdir()
+    (tmp_path / "crops" / "1.png").touch()
+    table = tmp_path / "a.csv"
+    table.write_text("image,crop\nwhole.png,crops\\1.png\n", encoding="utf-8")
+    assert inputs_of("images", table, memory=Memory(columns=("crop",)))[0] == [str(tmp_path / "crops" / "1.png")]
+    assert inputs_of("images", table)[0] == [str(tmp_path / "whole.png")]
+
+
+def test_a_run_remembers_its_column_of_images_and_its_flags(tmp_path: Path) -> None:
+    settings = {"data": "/a.tsv", "image_column": "crop", "header": False, "quotes": False, "encoding": "cp949"}
+    (tmp_path / "run.json").write_text(json.dumps({"task": "images", "settings": settings}), encoding="utf-8")
+    memory = remembered(tmp_path, TableOptions())
+    assert memory.columns == ("crop",)
+    assert memory.options.header is False
+    assert memory.options.trained == Trained(quotes=False, encoding="cp949", kinds=frozenset({"tsv"}))

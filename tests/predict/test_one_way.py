@@ -423,6 +423,34 @@ def test_a_run_of_an_older_version_is_prepared_as_it_was(tmp_path: Path) -> None
     assert not read_preparation(folder, config).upright
 
 
+def test_flags_of_the_training_hold_for_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An encoding that cannot be found, and what was decided in reading a file, which is said by everybody."""
+    rows = [f"{hour:%d.%m.%Y %H:%M}|{10 + i % 5}" for i, hour in enumerate(HOURS)]
+    file = tmp_path / "load.csv"
+    file.write_bytes("\n".join(["date|負荷", *rows]).encode("shift_jis"))
+    windows = ("--length=24", "--horizon=4", "--patch=8", "--stride=8", "--period=4")
+    folder = tmp_path / "run"
+    told = ("--encoding=shift_jis", "--delimiter=pipe")
+    assert run("train", "forecast", "--data", file, "--out", folder, "--steps=1", *told, *SMALL, *windows) == 0
+    capsys.readouterr()
+    future = gf.pipeline(folder)(file)
+    note = "dates are read as day first"
+    assert note in capsys.readouterr().err
+    assert run("predict", folder, "--file", file) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("date,負荷\n")
+    assert note in shown.err
+    assert float(shown.out.splitlines()[1].split(",")[1]) == pytest.approx(float(future[0, 0]), rel=1e-5)
+    assert run("inspect", "attention", folder, file, "--picture", tmp_path / "a.png") == 0
+    assert note in capsys.readouterr().err
+    assert gf.evaluate(folder, [file]).count == len(HOURS) - 24 - 4 + 1
+    with pytest.raises(InputError, match="line 1 of the table is not UTF-8: save the table as UTF-8"):
+        Session(folder).view({"csv": file.read_bytes().decode("utf-8", "replace")})
+    other = write(tmp_path / "other.csv", "date,wind", *(f"{hour},{hour.hour}" for hour in HOURS))
+    gf.pipeline(folder)(other)
+    assert "the channels are wind, and those of the training were 負荷" in capsys.readouterr().err
+
+
 def test_three_texts_are_no_pair(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
     folder, text = folder_of("encoder"), "one\ttwo\tthree"
     for ask in (lambda: Session(folder).view({"text": text}), lambda: attention_maps(reader_of(folder), text)):

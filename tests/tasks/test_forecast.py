@@ -44,10 +44,30 @@ def made(table: Path, **changes: Any) -> Forecast:
     return Forecast(ForecastSettings(**{"out": Path("unused"), "data": table, **SIZES, **WINDOWS, **changes}))
 
 
+def flags(values: dict[str, Any]) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
+
+
 def test_dropout_is_on_the_branches_only(table: Path) -> None:
     config = made(table, dropout=0.4).model.config
     assert config.encoder is not None
     assert (config.encoder.dropout, config.encoder.embed_dropout, config.head_dropout) == (0.4, 0.0, 0.0)
+
+
+def test_a_run_of_an_earlier_version_goes_on_with_its_own_dropout(table: Path, tmp_path: Path) -> None:
+    """Its presets had dropout before the first block, too. It is resumed more than once."""
+    assert (
+        run("train", "forecast", "--data", table, "--out", tmp_path / "run", "--steps=1", *flags(SIZES | WINDOWS)) == 0
+    )
+    file = tmp_path / "run" / "run.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    old = {**record, "settings": {k: v for k, v in record["settings"].items() if k != "qk_norm"}}
+    for kept, dropout in ((record, 0.0), (old, 0.4), ({**record, "drops_before_blocks": True}, 0.4)):
+        file.write_text(json.dumps(kept), encoding="utf-8")
+        task = made(table, dropout=0.4, out=tmp_path / "run", resume=True)
+        assert task.model.config.encoder is not None
+        assert task.model.config.encoder.embed_dropout == dropout
+        assert task.record() == ({"drops_before_blocks": True} if dropout else {})
 
 
 # --- data -------------------------------------------------------------------------------------------------------------

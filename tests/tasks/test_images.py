@@ -1,6 +1,7 @@
 """Classes of images: how a training image is changed, how pixels become input, parts of the data, and a run."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,28 @@ def test_the_parts_of_a_folder(photos: Path) -> None:
     assert other.model.config.image.channels == 1
     assert "40 images to train on, 8 held out, 8 to test, of 16x16 pixels, 2 classes" in other.describe()["data"]
     assert other.try_next(Path("runs/a"))[0][:3] == ["glassformer", "predict", "runs/a"]
+
+
+def test_images_that_are_in_two_parts_are_said(photos: Path, tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        shutil.copytree(photos / part, tmp_path / part)
+    assert not made(data=tmp_path).shared
+    copied = sorted((tmp_path / "train" / "red").iterdir())[:2]
+    for file in copied:
+        shutil.copy(file, tmp_path / "test" / "red" / f"copy of {file.name}")
+    task = made(data=tmp_path)
+    said = "2 of the 10 test images are in the training images, too"
+    assert said in task.describe()["images"]
+    assert said in task.evaluate().notes
+
+
+def test_a_mode_for_all_images(photos: Path) -> None:
+    assert made(data=photos, mode="grey").model.config.image.channels == 1
+    assert made(data=photos, mode="rgb").model.config.image.channels == 3
+    with pytest.raises(InputError, match="--grey says otherwise"):
+        made(data=photos, mode="rgb", grey=True)
+    with pytest.raises(InputError, match="the built-in digits are grey"):
+        made(mode="rgb")
 
 
 def test_balanced_weights_are_scikit_learns(photos: Path) -> None:

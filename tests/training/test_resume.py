@@ -14,6 +14,7 @@ import pytest
 import torch
 from helpers.command import python, run, started
 from helpers.tiny_runs import few, tiny, train, weights_of
+from PIL import Image
 from safetensors.torch import load_file
 
 from glassformer.errors import InputError, Stopped
@@ -271,6 +272,28 @@ def test_a_run_goes_on_from_any_folder_and_refuses_data_that_has_changed(
     assert run(*resume, "--steps=8") == 0, "it was accepted for good"
     assert "the data changed before the run had ended" in capsys.readouterr().out
     assert run("train", "translate", "--accept-changed-data") == 2
+
+
+def test_images_that_a_table_names_are_part_of_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    names = [f"photos/{i}.png" for i in range(12)]
+    for i, name in enumerate(names):
+        Image.new("L", (8, 8), 20 * i).save(tmp_path / name)
+    rows = [f"{name},{'dark' if i < 6 else 'light'}" for i, name in enumerate(names)]
+    data, out = tmp_path / "labels.csv", tmp_path / "run"
+    data.write_text("\n".join(["image,label", *rows]) + "\n", encoding="utf-8")
+    small = ["--d-model=16", "--num-layers=1", "--num-heads=2", "--warmup=1"]
+    assert run("train", "images", "--data", data, "--out", out, "--steps=2", *small) == 0
+    resume = ("train", "images", "--out", out, "--resume", "--steps=3")
+    assert run(*resume) == 0
+    Image.new("L", (8, 8), 255).save(tmp_path / names[0])
+    assert run(*resume) == 2
+    assert f"the data has changed since the run began: {data}" in capsys.readouterr().err
+    file = out / "run.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    del record["data"][str(data)]["names"]  # as an earlier version kept it
+    file.write_text(json.dumps(record), encoding="utf-8")
+    assert run(*resume) == 0
 
 
 def test_a_run_of_an_earlier_version_goes_on_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def is_plain(path: Path) -> bool:
 def document_format(path: Path, *, text_column: str = "text", options: TableOptions = AS_FOUND) -> str:
     """How a file of documents is written, in words."""
     if is_plain(path):
-        return f"{text_format(path, options.encoding)} text"
+        return f"{text_format(path, options)} text"
     return str(table_format(path, options, Reads((text_column,))))
 
 
@@ -78,7 +78,7 @@ def stream_documents(
 ) -> Iterator[Piece]:
     """The documents of one file, in pieces. A row without text comes as an empty piece, so that it can be counted."""
     if is_plain(path):
-        yield from documents_of_text(stream_text(path, form=text_format(path, options.encoding)), separator, size)
+        yield from documents_of_text(stream_text(path, form=text_format(path, options)), separator, size)
         return
     rows = stream_rows(path, options, Reads((text_column,)))
     for row in rows:

@@ -19,22 +19,22 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, NamedTuple, TypeVar, overload
 
-from glassformer.data.formats.delimiter import SIGNS, without_quotes
-from glassformer.data.formats.encoding import TextFormat, find_text_format, wrong_byte
+from glassformer.data.formats.delimiter import SIGNS, contradicts, without_quotes
+from glassformer.data.formats.encoding import TextFormat, find_text_format, is_mixed, two_encodings, wrong_byte
 from glassformer.data.formats.foreign import check_beginning, check_ending
 from glassformer.data.formats.json_list import objects_in_list
 from glassformer.data.formats.long import LONGEST, bounded_lines, too_long
 from glassformer.data.formats.packed import check_unpacked, excel_beginning, excel_rows, parquet_rows
-from glassformer.data.formats.table import LOOKED_AT, Reads, TableFormat, TableOptions, find_format, header_of
+from glassformer.data.formats.table import LOOKED_AT, Reads, TableFormat, TableOptions, Trained, find_format, header_of
 from glassformer.errors import InputError, nearest
 
 TABLES = {
@@ -131,7 +131,7 @@ class Examples(Sequence[Example]):
 
 def read_lines(path: Path, options: TableOptions = AS_FOUND) -> list[str]:
     """The lines of a text file."""
-    lines = stream_lines(path, text_format(path, options.encoding), options.longest)
+    lines = stream_lines(path, text_format(path, options), options.longest)
     found = [line.removesuffix("\n").removesuffix("\r") for _, line in lines]
     if not found:
         raise InputError(f"{path} is empty: expected one example per line")
@@ -148,13 +148,13 @@ def read_table(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_N
 
 def stream_rows(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> "Rows":
     """The rows of a table one after another, for files that are larger than memory."""
-    return Rows(path, table_format(path, options, reads), options.sheet, reads)
+    return Rows(path, table_format(path, options, reads), options, reads)
 
 
 class Rows(Iterator[Row]):
     """The rows of a table, of which there is one at least: an iterator that knows how the table is written."""
 
-    def __init__(self, path: Path, form: TableFormat, sheet: str | None = None, reads: Reads = BY_NAME) -> None:
+    def __init__(self, path: Path, form: TableFormat, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> None:
         self.path, self.form, self.skipped = path, form, Skipped()
         self.names: tuple[str, ...] = ()  # of the columns; none where each row names its cells
         if form.kind == "jsonl":
@@ -164,7 +164,7 @@ class Rows(Iterator[Row]):
             self.rows = (Row(number, cells) for number, cells in enumerate(rows, start=1))
         else:
             self.names = tuple(checked_names(path, form, reads))
-            self.rows = stream_cells(path, form, self.names, sheet, self.skipped)
+            self.rows = stream_cells(path, form, self.names, options, self.skipped)
         first = next(self.rows, None)
         if first is None:
             raise InputError(f"{path} {'has a header and no rows' if form.has_header else 'is empty: expected rows'}")
@@ -194,8 +194,8 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
                 raise InputError(f"{path}: a .{kind} file is packed already. Unpack it first, with gunzip")
         if kind == "parquet":
             return TableFormat(kind, longest=options.longest)
-        sample, sheet = excel_beginning(path, options.sheet, LOOKED_AT)
-        header, asked = header_of(sample, options, reads, str(path))
+        sample, sheet = excel_beginning(path, *sheets_of(options), LOOKED_AT)
+        header, asked = header_of(sample, options, reads, str(path), unit_of(path))
         first = tuple(sample[0]) if sample else ()
         return TableFormat(kind, header=header, asked=asked, first=first, sheet=sheet, longest=options.longest)
     head, whole = beginning(path, options.longest)
@@ -204,10 +204,37 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
     return find_format(kind, head, str(path), whole=whole, options=options, reads=reads)
 
 
-def text_format(path: Path, encoding: str | None = None) -> TextFormat:
+def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
+    """Flags, and behind them those that a run was trained with: its header and its limit of a line hold, the others
+    where they fit."""
+    data = settings.get("data") or ()
+    kinds = frozenset(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
+    told = {name: settings.get(name) for name in ("delimiter", "quotes", "encoding", "sheet")}
+    header = settings.get("header") if options.header is None else options.header
+    longest = settings.get("max_line_mb") if options.max_line_mb is None else options.max_line_mb
+    return replace(options, header=header, max_line_mb=longest, trained=Trained(**told, kinds=kinds))
+
+
+def sheets_of(options: TableOptions) -> tuple[str | None, str | None]:
+    """The sheet of a workbook that is asked for, and the one of the training."""
+    return options.sheet, options.trained.sheet if options.trained is not None else None
+
+
+def text_format(path: Path, options: TableOptions = AS_FOUND) -> TextFormat:
     """How a file of text is written: by --encoding, or by its beginning."""
     head, whole = beginning(path)
-    return find_text_format(head, str(path), whole=whole, asked=encoding)
+    trained = options.trained.encoding if options.trained is not None else None
+    return find_text_format(head, str(path), whole=whole, asked=options.encoding, trained=trained)
+
+
+def place_of(path: Path, line: int) -> str:
+    """Where an example stands, for a sentence: the line of a text, the row of a table that is no text."""
+    return f"{path}, {unit_of(path)} {line}"
+
+
+def unit_of(path: Path) -> str:
+    """What is counted in a file: its lines, or the rows of one that has no lines."""
+    return "row" if kind_of(path) in PACKED else "line"
 
 
 def beginning(path: Path, longest: int = 0) -> tuple[bytes, bool]:
@@ -242,7 +269,7 @@ def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
         seen[name] += 1
         if seen[name] > 1:
             if name and (not reads.columns or name in reads.columns):
-                raise InputError(f"{path}, line 1: two columns are called {name!r}. Rename one of them")
+                raise InputError(f"{place_of(path, 1)}: two columns are called {name!r}. Rename one of them")
             names[place] = f"{name or 'column'} ({place + 1})"
     return names
 
@@ -277,10 +304,10 @@ def checked_object(path: Path, number: int, cells: dict[str, Any], text: str) ->
 
 
 def stream_cells(
-    path: Path, form: TableFormat, names: Sequence[str], sheet: str | None, skipped: Skipped
+    path: Path, form: TableFormat, names: Sequence[str], options: TableOptions, skipped: Skipped
 ) -> Iterator[Row]:
     """The rows below the header. Cells beyond the last column must be empty, as a delimiter at the end makes them."""
-    rows = rows_with_lines(path, form, sheet, skipped)
+    rows = rows_with_lines(path, form, options, skipped)
     if form.has_header:
         next(rows, None)
     for number, cells in rows:
@@ -288,21 +315,26 @@ def stream_cells(
             cells += [""] * (len(names) - len(cells))
         if len(cells) != len(names) and (len(cells) < len(names) or any(cells[len(names) :])):
             raise InputError(
-                f"{path}, line {number}: {len(cells)} cells, expected {len(names)} ({listed(names)}): "
+                f"{place_of(path, number)}: {len(cells)} cells, expected {len(names)} ({listed(names)}): "
                 f"{' | '.join(cells)[:60]!r}"
             )
         yield Row(number, dict(zip(names, cells, strict=False)))
 
 
 def rows_with_lines(
-    path: Path, form: TableFormat, sheet: str | None, skipped: Skipped
+    path: Path, form: TableFormat, options: TableOptions, skipped: Skipped
 ) -> Iterator[tuple[int, list[str]]]:
     """Every row, the header among them, with the line on which it begins. Those without anything are skipped and, but
     for the first and the last, counted; below the header of a single column they are empty cells."""
     if not form.first:
         raise InputError(f"{path} is empty: expected rows of cells")
     began, blank = False, 0
-    for number, cells in excel_rows(path, sheet, form.longest) if form.kind == "xlsx" else delimited_rows(path, form):
+    every = (
+        excel_rows(path, *sheets_of(options), longest=form.longest)
+        if form.kind == "xlsx"
+        else delimited_rows(path, form)
+    )
+    for number, cells in every:
         if not (cells and cells[0].strip()) and not any(map(str.strip, cells)):
             blank += began
             continue
@@ -323,7 +355,10 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
     if form.quotes != "several lines":
         for number, line in lines:
             cells = line.removesuffix("\n").removesuffix("\r").split(sign)
-            yield number, cells if form.quotes == "none" else list(map(without_quotes, cells))
+            if form.quotes != "text" and '"' in line:
+                check_quotes(path, number, cells, form)
+                cells = list(map(without_quotes, cells)) if form.quotes == "one line" else cells
+            yield number, cells
         return
     reader = csv.reader((line for _, line in lines), delimiter=sign, skipinitialspace=form.skips_spaces, strict=True)
     while True:
@@ -343,13 +378,24 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
         yield number, cells
 
 
+def check_quotes(path: Path, line: int, cells: Sequence[str], form: TableFormat) -> None:
+    """Refuses a line whose quotes contradict the beginning of the file, by which they were judged."""
+    odd = next((cell for cell in cells if '"' in cell and contradicts(cell, form.quotes)), None)
+    if odd is not None:
+        before = "stand around cells" if form.quotes == "one line" else "are not there at all"
+        raise InputError(
+            f"{path}, line {line}: the quotes in {odd[:60]!r} are not like those at the beginning of the file, which "
+            f"{before}. Use --no-quotes if quotes are part of the text, or --quotes if they stand around cells"
+        )
+
+
 def stream_lines(path: Path, form: TextFormat | None = None, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
     """Every line with its number, from 1, and with its line end. One of more than `longest` bytes is an error."""
     form = form or text_format(path)
     is_plain = form.encoding.is_plain and not form.returns
     number = 0
     read = plain_lines if is_plain else other_lines
-    with opened(path) as stream, closing(read(stream, form, str(path), longest)) as lines:
+    with opened(path) as stream, closing(read(stream, form, path, longest)) as lines:
         try:
             for line in lines:
                 number += 1
@@ -358,18 +404,32 @@ def stream_lines(path: Path, form: TextFormat | None = None, longest: int = LONG
             raise wrong_byte(str(path), number + 1, error, form.encoding) from None
 
 
-def plain_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) -> Generator[str, None, None]:
-    codec = form.encoding.codec
-    return (line.decode(codec) for line in bounded_lines(stream, name, longest))
+def plain_lines(stream: IO[bytes], form: TextFormat, path: Path, longest: int) -> Generator[str, None, None]:
+    codec, lines = form.encoding.codec, bounded_lines(stream, str(path), longest)
+    if not form.encoding.word:
+        return (line.decode(codec) for line in lines)
+
+    def checked() -> Generator[str, None, None]:
+        for number, line in enumerate(lines, start=1):
+            if is_mixed(line, form.encoding):
+                raise two_encodings(str(path), number, form.encoding)
+            yield line.decode(codec)
+
+    return checked()
 
 
-def other_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) -> Generator[str, None, None]:
+def other_lines(stream: IO[bytes], form: TextFormat, path: Path, longest: int) -> Generator[str, None, None]:
     """Lines of an encoding in which a newline is not one byte, or of a file in which it is another byte."""
     text = io.TextIOWrapper(stream, encoding=form.encoding.codec, newline="\r" if form.returns else "\n")
     try:
         for number, line in enumerate(iter(partial(text.readline, longest + 1), ""), start=1):
             if len(line) > longest:
-                raise too_long(f"{name}, line {number}", "line", len(line), longest, more=True)
+                raise too_long(f"{path}, line {number}", "line", len(line), longest, more=True)
+            if form.returns and "\n" in line:
+                raise InputError(
+                    f"{path}, line {number} has a line feed, and the lines before end in carriage returns alone. Save "
+                    "the file with one kind of line ends"
+                )
             yield f"{line[:-1]}\n" if form.returns and line.endswith("\r") else line
     finally:
         text.detach()  # whoever opened the stream closes it
@@ -382,6 +442,7 @@ def stream_text(path: Path, size: int = BLOCK, *, form: TextFormat | None = None
     with opened(path) as stream:
         while True:
             content = stream.read(size)
+            check_mixed(path, content, line, form)
             try:
                 text = decoder.decode(content, final=not content)
             except UnicodeDecodeError as error:
@@ -393,6 +454,14 @@ def stream_text(path: Path, size: int = BLOCK, *, form: TextFormat | None = None
             if not content:
                 return
             line += content.count(b"\n")
+
+
+def check_mixed(path: Path, content: bytes, first: int, form: TextFormat) -> None:
+    """Refuses lines of a second encoding in what was read from line `first` on, where the first one was a guess."""
+    if form.encoding.word and not content.isascii():
+        for number, line in enumerate(content.split(b"\n"), start=first):
+            if is_mixed(line, form.encoding):
+                raise two_encodings(str(path), number, form.encoding)
 
 
 @contextmanager
@@ -493,7 +562,7 @@ def find_column(
         return name
     if name.isdecimal() and 1 <= int(name) <= len(names):
         return names[int(name) - 1]
-    raise absent_column(str(path) if line is None else f"{path}, line {line}", name, names, form, flag)
+    raise absent_column(str(path) if line is None else place_of(path, line), name, names, form, flag)
 
 
 def listed(names: Iterable[str]) -> str:
@@ -527,7 +596,7 @@ def cell_of(path: Path, row: Row, name: str) -> Any:
         return row.cells[name]
     except KeyError:
         raise InputError(
-            f"{path}, line {row.line} has no {name!r}; it has {listed(row.cells)}. Every line needs one"
+            f"{place_of(path, row.line)} has no {name!r}; it has {listed(row.cells)}. Every {unit_of(path)} needs one"
         ) from None
 
 
@@ -541,7 +610,8 @@ def as_text(path: Path, line: int, name: str, cell: Any) -> str:
 
 def check_text(path: Path, line: int, name: str, cell: Any) -> None:
     if not isinstance(cell, str):
-        raise InputError(f"{path}, line {line}: {name} is {cell!r:.60}, expected a text in quotes")
+        expected = "a text" if kind_of(path) in PACKED else "a text in quotes"
+        raise InputError(f"{place_of(path, line)}: {name} is {cell!r:.60}, expected {expected}")
 
 
 def check_surrogates(path: Path, line: int, cells: Any) -> None:

@@ -10,6 +10,7 @@ at once. Each is decoded once before, so that all that cannot be read are named 
 `skip=True`. Files that an operating system puts into folders are passed over.
 """
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,9 +21,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.files import AS_FOUND, BLOCK, opened, read_table
+from glassformer.data.files import AS_FOUND, BLOCK, opened, read_table, unit_of
 from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.data.pixels import SUFFIXES, Fact, Look, Mode, Pixels, look_at, read_image
+from glassformer.data.texts import as_label
 from glassformer.errors import InputError
 
 PARTS = {"train": "train", "valid": "validation", "validation": "validation", "val": "validation", "test": "test"}
@@ -72,7 +74,7 @@ class Found:
             done = "lose their transparency" if background is None else f"are transparent: put on {background}"
             said.append(f"{counts['transparent']:,} {done}")
         other = sum(count for look, count in self.looks.items() if look.mode != mode)
-        mixed = ", like the others (--grey reads all as grey)" if other < sum(self.looks.values()) else ""
+        mixed = ", like the others (--mode grey reads all as grey)" if other < sum(self.looks.values()) else ""
         if other:
             said.append(
                 f"{other:,} grey ones are read as colour{mixed}"
@@ -116,6 +118,12 @@ class Images:
         places = np.array([names.index(name) for name in self.names], dtype=np.int64)
         return replace(self, labels=places[self.labels], names=tuple(names))
 
+    def contents(self) -> list[bytes]:
+        """A digest of each, equal for two that are the same file or have the same pixels."""
+        if self.pixels is not None:
+            return [digest_of(image.tobytes()) for image in self.pixels]
+        return [digest_of(file.read_bytes()) for file in self.files]
+
     def take(self, indices: Sequence[int]) -> Pixels:
         """The pixels of some pictures: (N, C, Y, X)."""
         if self.pixels is not None:
@@ -123,6 +131,10 @@ class Images:
         read = self.read or partial(read_image, size=self.size, mode=self.mode)
         taken = [read(self.files[index]) for index in indices]
         return np.stack(taken) if taken else np.zeros((0, CHANNELS[self.mode], self.size, self.size), np.uint8)
+
+
+def digest_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def read_images(
@@ -217,23 +229,25 @@ def read_classes(root: Path) -> Listed:
 def read_rows(path: Path, image_column: str, label_column: str, options: TableOptions = AS_FOUND) -> Listed:
     """Two columns of a table; a path in it starts at the table's own folder."""
     table = read_table(path, options, Reads((image_column, label_column)))
-    listed, wrong = Listed(), []
+    listed, wrong, unit = Listed(), [], unit_of(path)
     images, labels = table.texts(image_column, "--image-column"), table.column(label_column, "--label-column")
     columns = zip(table.rows, images, labels, strict=True)
-    for row, image, label in columns:
-        name = image.strip()
-        file = path.parent / name
-        if not file.is_file() and "\\" in name:  # a path of Windows
-            file = path.parent / name.replace("\\", "/")
-        label = "" if label is None else str(label).strip()
+    for row, image, cell in columns:
+        file, label = file_named(path, image), as_label(cell)
         if not label:
-            wrong.append(f"line {row.line}: {image!r} has no label")
+            wrong.append(f"{unit} {row.line}: {image!r} has no label")
         elif not file.is_file():
-            wrong.append(f"line {row.line}: there is no file {file}")
+            wrong.append(f"{unit} {row.line}: there is no file {file}")
         listed.examples.append((file, label))
     if wrong:
         raise InputError(f"{path}, {some_of(wrong)}. Correct the table")
     return listed
+
+
+def file_named(table: Path, cell: str) -> Path:
+    """The file that a cell of a table names: from the table's own folder, with the slashes of any system."""
+    file = table.parent / cell.strip()
+    return file if file.is_file() or "\\" not in cell else table.parent / cell.strip().replace("\\", "/")
 
 
 def some_of(names: Sequence[str]) -> str:

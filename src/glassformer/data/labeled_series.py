@@ -19,13 +19,16 @@ from glassformer.data.files import (
     Skipped,
     cell_of,
     kind_of,
+    place_of,
     rows_with_lines,
     stream_rows,
     table_format,
+    unit_of,
     way_out,
 )
 from glassformer.data.formats.delimiter import DECIMAL_COMMA, DECIMAL_POINT
 from glassformer.data.formats.table import Reads, TableFormat, TableOptions
+from glassformer.data.texts import as_label
 from glassformer.errors import InputError, nearest
 
 
@@ -48,19 +51,21 @@ def read_labeled_series(
     place = label_place(path, names, label_column, form)
     found, lines = list[LabeledSeries](), list[int]()
     for line, cells in rows:
-        if place >= len(cells) or not str(cells[place]).strip():
-            raise InputError(f"{path}, line {line}: the label is empty, expected the name of a class or its number")
+        label = as_class(as_label(cells[place])) if place < len(cells) else ""
+        if not label:
+            raise InputError(f"{place_of(path, line)}: the label is empty, expected the name of a class or its number")
         values = tuple(
             as_value(path, line, column, cell, names, form) for column, cell in enumerate(cells) if column != place
         )
         if not values:
-            raise InputError(f"{path}, line {line}: {str(cells[0])[:60]!r} has a label and no values")
+            raise InputError(f"{place_of(path, line)}: {str(cells[0])[:60]!r} has a label and no values")
         if found and len(values) != len(found[0].values):
             raise InputError(
-                f"{path}, line {line}: {len(values)} values, and line {lines[0]} has {len(found[0].values)}. Every "
-                "series must have as many: cut the longer ones, or bring all to one length"
+                f"{place_of(path, line)}: {len(values)} values, and {unit_of(path)} {lines[0]} has "
+                f"{len(found[0].values)}. Every series must have as many: cut the longer ones, or bring all to one "
+                "length"
             )
-        found.append(LabeledSeries(values, (as_class(str(cells[place]).strip()),)))
+        found.append(LabeledSeries(values, (label,)))
         lines.append(line)
     if not found:
         raise InputError(f"{path} has no rows: expected a label and its values in each")
@@ -75,7 +80,7 @@ def numbered_rows(
         names = tuple(next(stream_rows(path, options, reads)).cells)
         rows = stream_rows(path, options, reads)
         return names, ((row.line, [cell_of(path, row, name) for name in names]) for row in rows)
-    cells = rows_with_lines(path, form, options.sheet, skipped)
+    cells = rows_with_lines(path, form, options, skipped)
     if not form.has_header:
         return (), ((line, without_end(row, form.ends_open)) for line, row in cells)
     next(cells)
@@ -106,7 +111,7 @@ def as_value(path: Path, line: int, column: int, cell: Any, names: Sequence[str]
     where = f"column {names[column]!r}" if column < len(names) else f"column {column + 1}"
     hint = "" if names else " (there is no header, so the label is taken to stand first)"
     raise InputError(
-        f"{path}, line {line}, {where}: {str(cell)[:60]!r} is no number{hint}. Fill it, or leave the row out"
+        f"{place_of(path, line)}, {where}: {str(cell)[:60]!r} is no number{hint}. Fill it, or leave the row out"
     )
 
 

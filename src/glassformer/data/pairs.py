@@ -19,10 +19,12 @@ from glassformer.data.files import (
     as_text,
     kind_of,
     listed,
+    place_of,
     read_lines,
     read_table,
     rows_with_lines,
     table_format,
+    unit_of,
     way_out,
 )
 from glassformer.data.formats.delimiter import DELIMITERS
@@ -73,7 +75,7 @@ def read_pairs(
     form = table_format(path, options, reads)
     if columns is None and form.header is not None and not form.has_header:
         skipped = Skipped()
-        sides, lines = two_cells(path, form, options.sheet, skipped)
+        sides, lines = two_cells(path, form, options, skipped)
         return without_empty((path, path), sides, lines, skip_empty, form, skipped.count)
     table = read_table(path, options, reads)
     if NESTED in table.names and (columns is None or not set(columns) <= set(table.names)):
@@ -104,11 +106,11 @@ def aligned_lines(path: Path, targets: Path, options: TableOptions) -> list[tupl
 
 
 def two_cells(
-    path: Path, form: TableFormat, sheet: str | None, skipped: Skipped
+    path: Path, form: TableFormat, options: TableOptions, skipped: Skipped
 ) -> tuple[list[tuple[str, str]], list[int]]:
     """The two cells of each row of a table without a header, and its line."""
     sides, lines = [], []
-    for line, cells in rows_with_lines(path, form, sheet, skipped):
+    for line, cells in rows_with_lines(path, form, options, skipped):
         while len(cells) > 2 and not cells[-1]:
             cells = cells[:-1]
         if len(cells) != 2:
@@ -117,7 +119,7 @@ def two_cells(
             if len(cells) > 2:
                 hint = f"Say which two columns are meant, as in {FLAGS[0]} 1 {FLAGS[1]} 2"
             raise InputError(
-                f"{path}, line {line}: {len(cells)} columns, expected source{between}target: "
+                f"{place_of(path, line)}: {len(cells)} columns, expected source{between}target: "
                 f"{' | '.join(cells)[:60]!r}. {hint}"
             )
         sides.append((cells[0], cells[1]))
@@ -146,16 +148,16 @@ def two_languages(
     for line, texts in zip((row.line for row in table.rows), table.column(NESTED), strict=True):
         if not isinstance(texts, dict):
             raise InputError(
-                f"{table.path}, line {line}: {NESTED} is {texts!r:.60}, expected " + '{"en": "...", "de": "..."}'
+                f"{place_of(table.path, line)}: {NESTED} is {texts!r:.60}, expected " + '{"en": "...", "de": "..."}'
             )
         if columns is None:
             if len(texts) != 2:
-                raise InputError(f"{table.path}, line {line}: {NESTED} has the languages {listed(texts)}. {CHOOSE}")
+                raise InputError(f"{place_of(table.path, line)}: {NESTED} has the languages {listed(texts)}. {CHOOSE}")
             first, second = texts
             columns = first, second  # in their order; every other line must have the same two
         for name in columns:
             if name not in texts:
-                raise absent_column(f"{table.path}, line {line}", name, texts)
+                raise absent_column(place_of(table.path, line), name, texts)
         source, target = (as_text(table.path, line, name, texts[name]) for name in columns)
         sides.append((source, target))
     return columns, sides
@@ -170,16 +172,17 @@ def without_empty(
     blank: int = 0,
 ) -> Pairs:
     kept, where, left_out = [], [], []
+    before = f"{files[0]}, {unit_of(files[0])}"
     for line, (source, target) in zip(lines or range(1, len(sides) + 1), sides, strict=True):
         if source.strip() and target.strip():
-            kept.append(Pair(source, target, f"{files[0]}, line {line}"))
+            kept.append(Pair(source, target, f"{before} {line}"))
             where.append(line)
         elif skip_empty:
             left_out.append(line)
         else:
             file, side, other = (files[1], "target", source) if source.strip() else (files[0], "source", target)
             raise InputError(
-                f"{file}, line {line}: the {side} is empty (beside {other[:60]!r}). Fill it, or leave such pairs out "
-                "with --skip-empty"
+                f"{place_of(file, line)}: the {side} is empty (beside {other[:60]!r}). Fill it, or leave such pairs "
+                "out with --skip-empty"
             )
     return Pairs(kept, path=files[0], lines=where, left_out=left_out, form=form, blank=blank)

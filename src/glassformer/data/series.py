@@ -34,7 +34,7 @@ from glassformer.data.columns.calendar import (
 from glassformer.data.columns.cells import Cells
 from glassformer.data.columns.numbers import Decimal
 from glassformer.data.columns.times import read_times
-from glassformer.data.files import AS_FOUND
+from glassformer.data.files import AS_FOUND, place_of, unit_of
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError, nearest
 
@@ -205,7 +205,7 @@ def read_series(
 ) -> Series:
     """The series of a table; `fill` and `cut`, here or in its format, repair what would otherwise be an error."""
     form = replace(form, fill=fill or form.fill, cut=cut or form.cut)
-    table = Cells.read(path, options)
+    table = Cells.read(path, options, () if form.remembered else form.columns)
     return read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
 
 
@@ -305,16 +305,16 @@ def regular(
     if len(places) < len(found):
         row = found.index(None)
         raise InputError(
-            f"{table.path}, line {lines[row]}: {times[row]} is not a whole number of steps of {frequency} "
-            f"after {times[0]} of line {lines[0]}, and most rows are. Correct it, or leave the row out"
+            f"{place_of(table.path, lines[row])}: {times[row]} is not a whole number of steps of {frequency} "
+            f"after {times[0]} of {unit_of(table.path)} {lines[0]}, and most rows are. Correct it, or leave the row out"
         )
     if form.fill is None:
         check_gaps(table, times, lines, places, frequency, form)
     elif places[-1] >= MOST_FILLED * len(places) + MOST_FILLED:
         row = max(range(1, len(places)), key=lambda row: places[row] - places[row - 1])
         raise InputError(
-            f"{table.path}, line {lines[row]}: {times[row]} is {places[row] - places[row - 1]:,} steps of {frequency} "
-            f"after {times[row - 1]}, too many to fill. Correct the date, or leave the row out"
+            f"{place_of(table.path, lines[row])}: {times[row]} is {places[row] - places[row - 1]:,} steps of "
+            f"{frequency} after {times[row - 1]}, too many to fill. Correct the date, or leave the row out"
         )
     whole = np.full((places[-1] + 1, len(names)), np.nan)
     whole[places] = values
@@ -342,7 +342,11 @@ def calendar_of(table: Cells, times: list[datetime], lines: list[int], form: Ser
     if form.remembered:
         return "auto"
     row = next((i for i, time in enumerate(times) if time.weekday() > 4), None)
-    why = "several times of a day" if row is None else f"{times[row]:%A}, {times[row]:%Y-%m-%d}, on line {lines[row]}"
+    why = (
+        "several times of a day"
+        if row is None
+        else f"{times[row]:%A}, {times[row]:%Y-%m-%d}, on {unit_of(table.path)} {lines[row]}"
+    )
     raise InputError(
         f"--calendar weekdays is for daily rows without weekends, and {table.path} has {why}. Leave it out"
     )
@@ -355,11 +359,13 @@ def check_order(table: Cells, times: list[datetime], lines: list[int], of: str) 
                 "" if of else f". If the file has several series below each other, call its columns {', '.join(LONG)}"
             )
             raise InputError(
-                f"{table.path}, line {next_line}: {after} is there twice{of}, first on line {line}{several}"
+                f"{place_of(table.path, next_line)}: {after} is there twice{of}, first on {unit_of(table.path)} "
+                f"{line}{several}"
             )
         if before > after:
             raise InputError(
-                f"{table.path}, line {next_line}: {after} comes after {before} of line {line}{of}. Sort by date"
+                f"{place_of(table.path, next_line)}: {after} comes after {before} of {unit_of(table.path)} {line}{of}"
+                ". Sort by date"
             )
 
 
@@ -370,7 +376,9 @@ def check_missing(
     if len(missing) and fill is None:
         row, column = missing[0]
         more = f", and {len(missing) - 1:,} more values are missing" if len(missing) > 1 else ""
-        raise InputError(f"{table.path}, line {lines[row]}, column {names[column]!r}: no value{more}. {ASK_FOR_FILL}")
+        raise InputError(
+            f"{place_of(table.path, lines[row])}, column {names[column]!r}: no value{more}. {ASK_FOR_FILL}"
+        )
 
 
 def check_gaps(
@@ -395,8 +403,8 @@ def check_gaps(
     elif frequency == Frequency(86_400, "second") and are_weekdays(times) and not form.remembered:
         advice = "All rows are on weekdays: if the others are holidays, use --calendar weekdays. " + ASK_FOR_FILL
     raise InputError(
-        f"{table.path}, between lines {lines[row - 1]} and {lines[row]}: a gap from {times[row - 1]} to "
-        f"{times[row]}, {missing:,} step{'s' if missing > 1 else ''} of {frequency} missing{more}. {advice}"
+        f"{table.path}, between {unit_of(table.path)}s {lines[row - 1]} and {lines[row]}: a gap from {times[row - 1]} "
+        f"to {times[row]}, {missing:,} step{'s' if missing > 1 else ''} of {frequency} missing{more}. {advice}"
     )
 
 

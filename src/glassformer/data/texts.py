@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.files import AS_FOUND, Examples, Table, listed, read_table, way_out
+from glassformer.data.files import AS_FOUND, Examples, Table, listed, place_of, read_table, way_out
 from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.errors import InputError, nearest
 
@@ -56,7 +56,7 @@ def read_labeled(
             left_out.append(row.line)
         else:
             raise InputError(
-                f"{path}, line {row.line}: {empty} is empty (label {cell!r}). Fill it, or leave such rows out with "
+                f"{place_of(path, row.line)}: {empty} is empty (label {cell!r}). Fill it, or leave such rows out with "
                 "--skip-empty"
             )
     return Examples(kept, path=path, lines=lines, left_out=left_out, form=table.form, blank=table.blank)
@@ -100,9 +100,9 @@ def split_labels(cell: Any, separator: str | None, path: Path, line: int) -> tup
         parts = [cell]
     labels = tuple(map(as_label, parts))
     if "" in labels:
-        raise InputError(f"{path}, line {line}: the label is {cell!r}, expected the name of a class or its number")
+        raise InputError(f"{place_of(path, line)}: the label is {cell!r}, expected the name of a class or its number")
     if len(labels) > 1 and len(set(labels)) < len(labels):
-        raise InputError(f"{path}, line {line}: the label is {cell!r}, which names one class twice")
+        raise InputError(f"{place_of(path, line)}: the label is {cell!r}, which names one class twice")
     return labels
 
 
@@ -132,7 +132,7 @@ def check_labels(examples: Examples[LabeledText], names: Sequence[str]) -> None:
         for label in example.labels:
             if label not in known:
                 raise InputError(
-                    f"{examples.path}, line {line}: no example of training has the label {label!r}"
+                    f"{place_of(examples.path, line)}: no example of training has the label {label!r}"
                     f"{nearest(label, known)}"
                 )
 

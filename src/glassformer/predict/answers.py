@@ -65,11 +65,12 @@ def as_labels(model: Transformer, logits: Tensor) -> list[Label | Labels]:
     found: list[Label | Labels] = []
     for row in probabilities_of(model, logits).tolist():
         scores = dict(zip(names, row, strict=True))
-        ranked = sorted(names, key=lambda name: -scores[name])
         if several:
+            ranked = sorted(names, key=lambda name: -scores[name])
             found.append(Labels({name: scores[name] for name in ranked if scores[name] > APPLIES}, scores))
         else:
-            found.append(Label(ranked[0], scores[ranked[0]], scores))
+            best = max(row)
+            found.append(Label(names[row.index(best)], best, scores))
     return found
 
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
@@ -18,7 +19,7 @@ from glassformer.text import Encoded, Tokenizer
 from glassformer.text.padding import pad
 
 BATCH = 32  # texts to generate for at a time, at most: each needs a cache and logits of its own
-CHUNK = 256  # texts to tokenise at a time: they are padded to the longest
+CHUNK = 1024  # texts to tokenise at a time
 Given = TypeVar("Given")
 Answered = TypeVar("Answered")
 
@@ -114,20 +115,24 @@ def in_batches(
         some = texts[start : start + CHUNK]
         encoded = encode(some, None)
         seen(encoded, some, start)
-        long = [i for i, length in enumerate(encoded.attention_mask.sum(dim=1).tolist()) if limit.exceeded(length)]
+        long = [i for i, row in enumerate(encoded.ids) if limit.exceeded(len(row))]
         if long:
-            limit.check(int(encoded.attention_mask[long[0]].sum()), f"text {start + long[0]}")
+            limit.check(len(encoded.ids[long[0]]), f"text {start + long[0]}")
             encoded = encode(some, limit.tokens)
         cut += len(long)
-        keep = encoded.attention_mask
-        ids += [row[kept] for row, kept in zip(encoded.input_ids, keep, strict=True)]
-        if encoded.token_type_ids is not None and model.config.num_segments:
-            types += [row[kept] for row, kept in zip(encoded.token_type_ids, keep, strict=True)]
+        ids += as_tensors(encoded.ids)
+        if encoded.has_types and model.config.num_segments:
+            types += as_tensors([row.type_ids for row in encoded.rows])
     limit.tell(cut, len(texts))
     tell_beyond(model, list(map(len, ids)))
     return map_texts(
         model, ids, run, token_type_ids=types or None, batch_tokens=batch_tokens, batch_size=batch_size
     )  # fmt: skip
+
+
+def as_tensors(rows: Sequence[Sequence[int]]) -> list[Tensor]:
+    """Each row as a tensor: parts of one, which is made much faster than many."""
+    return list(torch.tensor([i for row in rows for i in row], dtype=torch.long).split(list(map(len, rows))))
 
 
 def check_characters(text: str, name: str) -> None:

@@ -22,16 +22,18 @@ from glassformer.data.files import (
     Skipped,
     Table,
     as_text,
+    as_trained,
     cell_of,
     find_column,
     kind_of,
+    place_of,
     stream_lines,
     stream_rows,
     table_format,
     text_format,
 )
 from glassformer.data.formats.table import Reads, TableFormat, TableOptions
-from glassformer.data.images import IDX_PIXELS, list_pictures, read_idx, some_of
+from glassformer.data.images import IDX_PIXELS, file_named, list_pictures, read_idx, some_of
 from glassformer.data.labeled_series import as_number, numbered_rows
 from glassformer.data.texts import choose_text_columns, reads_texts
 from glassformer.errors import InputError, listed
@@ -39,7 +41,6 @@ from glassformer.predict.calls import check_characters, split_pair
 from glassformer.predict.images import Picture
 
 IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
-OF_TRAINING = ("header", "max_line_mb")  # what a run remembers of how its tables were read
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
 
 
@@ -48,7 +49,7 @@ class Memory:
     """How tables are read: as flags say, and else as the training of the model read its own."""
 
     options: TableOptions = AS_FOUND
-    columns: tuple[str, ...] = ()  # of its texts
+    columns: tuple[str, ...] = ()  # of its texts, or of its image files
     label_column: str = "label"
 
 
@@ -61,11 +62,11 @@ def remembered(folder: Path, options: TableOptions) -> Memory:
         return Memory(options)
     record = read_record(folder)
     settings = record["settings"]
-    kept = {name: settings.get(name) for name in OF_TRAINING if getattr(options, name) is None}
     source = settings.get("source_column") or next(iter(record.get("columns", ())), None) or settings.get("text_column")
+    source = source or settings.get("image_column")
     columns = settings.get("text_columns") or ([source] if source else [])
     label = settings.get("label_column")
-    return Memory(replace(options, **kept), tuple(columns), label if isinstance(label, str) else "label")
+    return Memory(as_trained(options, settings), tuple(columns), label if isinstance(label, str) else "label")
 
 
 def check_source(texts: Sequence[str], file: Path | None, text_columns: Sequence[str]) -> None:
@@ -107,7 +108,7 @@ def stream_inputs(
         for row, given in rows_in(file, text_columns, task, memory, tell=tell):
             if task not in ("lm", "images"):
                 for text in given if isinstance(given, tuple) else (given,):
-                    check_not_empty(text, f"{file}, line {row.line}")
+                    check_not_empty(text, place_of(file, row.line))
             yield given
     else:
         for number, text in lines_of(file, options):
@@ -188,7 +189,7 @@ def not_a_number(cell: str, place: str) -> InputError:
 
 def lines_of(file: Path, options: TableOptions = AS_FOUND) -> Iterator[tuple[int, str]]:
     number = 0
-    for number, line in stream_lines(file, text_format(file, options.encoding), options.longest):
+    for number, line in stream_lines(file, text_format(file, options), options.longest):
         yield number, line.removesuffix("\n").removesuffix("\r")
     if not number:
         raise InputError(f"{file} is empty: expected one example per line")
@@ -232,7 +233,7 @@ def rows_in(
 def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
     """Which columns are the texts: those that were named, those of the training, or the usual ones."""
     if not columns and task == "images":
-        usual = next((name for name in IMAGE_COLUMNS if name in table.names), None)
+        usual = next((name for name in (*memory.columns, *IMAGE_COLUMNS) if name in table.names), None)
         if usual is None:
             raise InputError(
                 f"{table.path} has the columns {listed(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
@@ -253,7 +254,7 @@ def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) ->
 
 def path_from(table: Path, cell: str) -> str:
     """An image that a table names: from the table's own folder, as in training, or else from where we are."""
-    beside = table.parent / cell.strip()
+    beside = file_named(table, cell)
     return str(beside) if beside.is_file() or not Path(cell.strip()).is_file() else cell.strip()
 
 
@@ -270,7 +271,7 @@ def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterat
             if place != label:
                 number = as_number(cell, decimal_comma=form.decimal_comma)
                 if number is None:
-                    raise not_a_number(str(cell), f"{file}, line {line}")
+                    raise not_a_number(str(cell), place_of(file, line))
                 values.append(number)
         columns = names or [str(place) for place in range(1, len(cells) + 1)]
         yield Row(line, dict(zip(columns, cells, strict=False))), values

@@ -75,8 +75,9 @@ def classify(
 
     def encode(some: Sequence[str | tuple[str, str]], most: int | None) -> Encoded:
         if all(isinstance(text, str) for text in some):
-            return tokenizer.encode([str(text) for text in some], max_length=most)
-        return tokenizer.encode([pair[0] for pair in some], [pair[1] for pair in some], max_length=most)
+            return tokenizer.encode([str(text) for text in some], max_length=most, places=False)
+        first, second = [pair[0] for pair in some], [pair[1] for pair in some]
+        return tokenizer.encode(first, second, max_length=most, places=False)
 
     def run(batch: Batch) -> list[Label | Labels]:
         return as_labels(model, model(**batch.arguments).logits.float().cpu())

@@ -6,8 +6,9 @@ A run keeps beside its model what its channels are called, how they were scaled 
 
 import csv
 import io
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.data.columns.calendar import Frequency, times_after
 from glassformer.data.columns.numbers import Decimal
-from glassformer.data.files import AS_FOUND
+from glassformer.data.files import AS_FOUND, as_trained
 from glassformer.data.formats.table import TableOptions
 from glassformer.data.series import ANY, Fill, Scaler, Series, SeriesFormat, Values, read_series
-from glassformer.errors import InputError
+from glassformer.errors import InputError, listed
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.io import read_json
 from glassformer.predict.answers import Label, Labels, as_labels
@@ -42,6 +43,7 @@ class Scale:
     scaler: Scaler
     format: SeriesFormat = ANY
     frequency: Frequency | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the training
 
 
 def read_scale(folder: Path) -> Scale | None:
@@ -56,14 +58,17 @@ def read_scale(folder: Path) -> Scale | None:
         raise InputError(f"{file} cannot be used ({error}): expected names, mean and deviation, each a list") from None
     if not mean.shape == deviation.shape == (len(names),) or not (deviation > 0).all():
         raise InputError(f"{file}: expected a mean and a deviation above 0 for each of the {len(names)} names")
-    return Scale(names, Scaler(mean, deviation), read_format(folder, values, names), frequency_in(values))
+    settings = read_record(folder)["settings"] if is_run(folder) else {}
+    form = read_format(folder, values, names, settings)
+    return Scale(names, Scaler(mean, deviation), form, frequency_in(values), settings)
 
 
-def read_format(folder: Path, values: Mapping[str, Any], names: tuple[str, ...]) -> SeriesFormat:
+def read_format(
+    folder: Path, values: Mapping[str, Any], names: tuple[str, ...], told: Mapping[str, Any]
+) -> SeriesFormat:
     """How a run read its file. An older one kept what it was told only, and took a missing weekend for a gap."""
     kept = values.get("format", {})
-    if "format" not in values and is_run(folder):
-        told = read_record(folder)["settings"]
+    if "format" not in values and told:
         fill = None if told.get("fill") == "none" else told.get("fill")
         kept = {"fill": fill, "cut": told.get("cut", False), "calendar": "every-day"}
     if not isinstance(kept, Mapping):
@@ -93,6 +98,8 @@ def read_as_trained(
     """A file as the training read its own: its channels, dates, numbers and calendar, its gaps filled alike."""
     form = SeriesFormat(remembered=True) if scale is None else scale.format
     form = replace(form, date_format=date_format or form.date_format, decimal=decimal or form.decimal)
+    if scale is not None:
+        options = as_trained(options, scale.settings)
     series = of_training(read_series(path, form, fill=fill, options=options), scale)
     notes = [*series.notes]
     if series.filled:
@@ -100,6 +107,8 @@ def read_as_trained(
         notes.append(f"{series.filled:,} missing values were filled (--fill {fill or form.fill}{told})")
     if scale is not None and scale.frequency not in (None, series.frequency):
         notes.append(f"the rows are {series.frequency} apart, and those of the training {scale.frequency}")
+    if scale is not None and series.names != scale.names:
+        notes.append(f"the channels are {listed(series.names)}, and those of the training were {listed(scale.names)}")
     return replace(series, notes=tuple(notes))
 
 
@@ -120,12 +129,15 @@ class SeriesPreparer:
         decimal: Decimal | None = None,
         name: str | None = None,
     ) -> Prepared:
-        """The last window of a file, of a `Series`, or of values (time, channels) or (time)."""
+        """The last window of a file, of a `Series`, or of values (time, channels) or (time). What was decided in
+        reading a file is told on standard error."""
         config = self.model.config.series
         assert config is not None
         if isinstance(given, str | Path):
             name = Path(given).name if name is None else name
             given = read_as_trained(Path(given), self.scale, fill=fill, date_format=date_format, decimal=decimal)
+            for note in given.notes:
+                print(note, file=sys.stderr)
         elif fill is not None:
             raise InputError("fill is for a file: values that are given as they are have nothing missing")
         values, names, times = self.read(given)

@@ -19,7 +19,7 @@ from glassformer.predict.prepared import Line, Prepared
 from glassformer.predict.writing import NEW_TOKENS, begin_in, make_generator, write
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.token_texts import TokenTexts, name_of
-from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown, unknown_of
+from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown, unknown_in, unknown_of
 
 
 class TextPreparer:
@@ -122,7 +122,7 @@ class TextPreparer:
         """The same of inputs that are encoded already; `start` is the number of the first."""
         first = [given if isinstance(given, str) else given[0] for given in inputs]
         second = [given[1] for given in inputs if not isinstance(given, str)]
-        found = unknown_of(self.tokenizer, encoded, first, second or None)
+        found = unknown_in(self.tokenizer, encoded.ids, first, second or None)
         check_mostly_known(self.tokenizer, found, [f"text {number}" for number in range(start, start + len(inputs))])
         return found
 

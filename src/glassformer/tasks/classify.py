@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.checkpoints.labels import Problem, class_names, name_classes, problem_of
 from glassformer.config import TransformerConfig
 from glassformer.data.batches import bucketed
-from glassformer.data.files import Examples
+from glassformer.data.files import Examples, place_of
 from glassformer.data.formats.table import describe_together
 from glassformer.data.split import shared_by, split_without_doubles
 from glassformer.data.texts import check_labels, label_hints, label_names
@@ -133,8 +133,8 @@ class Classify(ClassTask):
             for line, example in zip(examples.lines, examples, strict=True):
                 if not self.several and len(example.labels) != 1:
                     raise InputError(
-                        f"{examples.path}, line {line}: the labels are {list(example.labels)!r}, expected one. Where "
-                        "several may apply, say what stands between them with --label-separator"
+                        f"{place_of(examples.path, line)}: the labels are {list(example.labels)!r}, expected one. "
+                        "Where several may apply, say what stands between them with --label-separator"
                     )
 
     def as_targets(self, examples: Examples[Any]) -> Tensor:

@@ -21,7 +21,7 @@ from glassformer.training.task import Scores, Task
 from glassformer.training.waiting import Follow
 
 OWN_FILES = ("data", "valid", "test")
-OF_A_FILE = ("delimiter", "encoding", "sheet")  # what a flag said about those
+OF_A_FILE = ("delimiter", "quotes", "encoding", "sheet")  # what a flag said about those
 
 
 def evaluate(

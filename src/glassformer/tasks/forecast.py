@@ -6,6 +6,7 @@ used. Scores are over every window of the held-out rows, on values scaled by the
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -109,7 +110,7 @@ class Forecast(Task):
             base={"d_model": 256, "num_layers": 4, "num_heads": 8, "d_ff": 512},
         )
         # Dropout on the branches only, as in PatchTST: before the first block and the head it costs accuracy.
-        stack = {"dropout": 0.2, **sizes, "embed_dropout": 0.0}
+        stack = {"dropout": 0.2, **sizes, **({} if self.drops_before_blocks else {"embed_dropout": 0.0})}
         return TransformerConfig(
             encoder=StackConfig(**stack, positions="learned", activation="gelu", final_norm=False),
             series=SeriesConfig(
@@ -123,6 +124,19 @@ class Forecast(Task):
             head="forecast",
             head_dropout=0.0,
         )
+
+    @cached_property
+    def drops_before_blocks(self) -> bool:
+        """Whether a run goes on that was begun when the presets had dropout before the first block, too."""
+        if not self.settings.resume:
+            return False
+        record = read_record(self.settings.out)
+        return bool(
+            record.get("drops_before_blocks", "qk_norm" not in record["settings"])
+        )  # a setting of later versions
+
+    def record(self) -> dict[str, Any]:
+        return {"drops_before_blocks": True} if self.drops_before_blocks else {}
 
     def scaler_of(self, run: Path) -> Scaler:
         """How a run scaled its channels, which must be those of this series."""

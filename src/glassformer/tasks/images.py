@@ -22,7 +22,7 @@ from glassformer.data.files import table_format
 from glassformer.data.formats.table import Reads
 from glassformer.data.images import CHANNELS, Images, left_out, read_images
 from glassformer.data.pixels import BICUBIC, WHITE, Mode, Pixels
-from glassformer.data.split import split
+from glassformer.data.split import shared_by, split
 from glassformer.data.texts import label_hints
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
@@ -55,6 +55,8 @@ class ImageClasses(ClassTask):
         self.place = files[0] if files else settings.data
         self.knows_classes = settings.init is not None and settings.head is None
         self.reads: ImageConfig | None = None  # what a loaded model does
+        self.named: dict[Path, list[Path]] = {}  # the files that a table names
+        self.shared = ""  # which parts have images in common
         if settings.init_folder is not None:
             self.reads = config_and_dtype(settings.init_folder)[0].image
         if self.knows_classes:
@@ -91,8 +93,11 @@ class ImageClasses(ClassTask):
             raise InputError(f"{settings.data} has no images to train on, only the part {' and '.join(parts)}")
         for part, path in (("validation", settings.valid), ("test", settings.test)):
             if path is not None:
-                given = self.read(path, train)
-                parts[part] = given.get(part, next(iter(given.values()))).named_like(train.names, str(path))
+                read = self.read(path, train)
+                parts[part] = read.get(part, next(iter(read.values()))).named_like(train.names, str(path))
+        if settings.data is not None and not settings.is_judged:
+            given = {"training": train, "validation": parts.get("validation"), "test": parts.get("test")}
+            self.shared = shared_by({name: x.contents() for name, x in given.items() if x is not None}, "images")
         if "validation" not in parts:
             kept, held_out = split(
                 len(train), settings.valid_fraction, seed=settings.seed, strata=train.labels.tolist(),
@@ -110,14 +115,20 @@ class ImageClasses(ClassTask):
 
     def read(self, path: Path, like: Images | None = None) -> dict[str, Images]:
         settings = self.settings
-        mode: Mode | None = "grey" if settings.grey else None
+        mode: Mode | None = "grey" if settings.grey else settings.mode
         size, mode = (settings.size, mode) if like is None else (like.size, like.mode)
         if self.reads is not None:
             size, mode = size or self.reads.size, mode or ("grey" if self.reads.channels == 1 else "rgb")
-        return read_images(
+        parts = read_images(
             path, size=size, mode=mode, skip=settings.skip_corrupt,
             image_column=settings.image_column, label_column=settings.label_column, options=settings.tables,
         )  # fmt: skip
+        if path.is_file():
+            self.named[path] = [file for images in parts.values() for file in (*images.files, *images.skipped)]
+        return parts
+
+    def named_files(self) -> dict[Path, list[Path]]:
+        return self.named
 
     def config(self) -> TransformerConfig:
         """A small ViT."""
@@ -145,7 +156,7 @@ class ImageClasses(ClassTask):
             reads = f"{image.size} pixels a side and {image.channels} channels" if image else "no images"
             raise InputError(
                 f"--init {settings.init} reads {reads}, and these images have {self.train.size} and {channels}. Bring "
-                "them there with --size and --grey"
+                "them there with --size and --mode"
             )
         if settings.init_folder is not None:
             loaded = read_preparation(settings.init_folder, self.model.config)
@@ -226,8 +237,8 @@ class ImageClasses(ClassTask):
         whole, images = self.judged, sample_of(self.judged, most)
         names = [str(file) for file in images.files] or [f"image {i}" for i in spread(len(whole), most)]
         baselines, notes = self.baselines(images)
-        if self.settings.is_judged:  # a training has said them before
-            notes = [*self.notes(), *notes]
+        # A training has said them before, but for what the score needs beside it.
+        notes = [*(self.notes() if self.settings.is_judged else filter(None, [self.shared])), *notes]
         scores = self.score(*self.judge(images), names, baselines, [*notes, *self.about_baselines()])
         return replace(scores, sample=self.sample_of(len(whole), len(images)))
 
@@ -298,6 +309,7 @@ class ImageClasses(ClassTask):
                 notes.append(f"{found.sizes()} pixels are brought to {side}x{side}{chosen}: {self.resizing()}")
             upright, background = self.preparation.upright, self.preparation.background
             notes += found.notes(self.train.mode, upright=upright, background=background)
+        notes += [self.shared] if self.shared else []
         skipped = sorted({file for images in parts for file in images.skipped})
         if skipped:
             total = len(skipped) + sum(map(len, parts))

@@ -10,7 +10,7 @@ import torch
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.data.documentation import documentation_examples
-from glassformer.data.files import Examples
+from glassformer.data.files import Examples, place_of, unit_of
 from glassformer.data.labeled_series import LabeledSeries, read_labeled_series
 from glassformer.data.texts import LabeledText, read_labeled
 from glassformer.errors import InputError
@@ -134,7 +134,8 @@ class TextReader(Reader):
             raise InputError(f"{examples.path} has single texts and pairs: expected one kind")
         first, *second = ([example.texts[i] for example in examples] for i in range(counts.pop()))
         pairs = second[0] if second else None
-        places = [f"{examples.path}, line {line}" for line in examples.lines]
+        unit = unit_of(examples.path)
+        places = [f"{examples.path}, {unit} {line}" for line in examples.lines]
         rows = self.cutter.rows(first, pairs, what="text", places=places)
         told_apart = pairs is not None and self.model.config.num_segments > 1
         segments = self.cutter.segments(first, pairs or []) if told_apart else [[] for _ in rows]
@@ -207,7 +208,7 @@ class SeriesReader(Reader):
         for example, line in zip(examples, examples.lines, strict=True):
             if len(example.values) != self.values:
                 raise InputError(
-                    f"{examples.path}, line {line}: {len(example.values)} values, and the model reads {self.values}"
+                    f"{place_of(examples.path, line)}: {len(example.values)} values, and the model reads {self.values}"
                 )
         return [example.values for example in examples]
 

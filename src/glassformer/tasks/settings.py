@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from glassformer.checkpoints.run import is_run, read_record
+from glassformer.data.files import as_trained
 from glassformer.data.formats.delimiter import Delimiter
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
@@ -101,6 +103,8 @@ class TableSettings(TaskSettings):
     """--header: the first row of a table names its columns; --no-header: it is an example. Found if not given."""
     delimiter: Delimiter | None = None
     """What stands between the cells of a table; found if not given."""
+    quotes: bool | None = None
+    """--quotes: quotes stand around cells of a table; --no-quotes: they are part of the text. Found if not given."""
     encoding: str | None = None
     """Encoding of files of text, such as cp949; found if not given."""
     sheet: str | None = None
@@ -110,8 +114,18 @@ class TableSettings(TaskSettings):
 
     @property
     def tables(self) -> TableOptions:
-        """These, as the readers take them."""
-        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet, self.max_line_mb)
+        """These, as the readers take them. Other files that a run is scored on are read as its own, where that fits."""
+        options = TableOptions(
+            header=self.header,
+            delimiter=self.delimiter,
+            quotes=self.quotes,
+            encoding=self.encoding,
+            sheet=self.sheet,
+            max_line_mb=self.max_line_mb,
+        )
+        if self.init_folder is None or not self.is_judged or not is_run(self.init_folder):
+            return options
+        return as_trained(options, read_record(self.init_folder)["settings"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,8 +371,10 @@ class ImagesSettings(TableSettings):
     """Pixels to a side that all images are brought to; as they are if all are alike, and else chosen, up to 64."""
     patch: int | None = None
     """Pixels to a side of a patch; a quarter of the image, if not given."""
+    mode: Literal["grey", "rgb"] | None = None
+    """Read all images as grey, or all in colour (rgb); in colour unless all are grey, if not given."""
     grey: bool = False
-    """Read colour images as grey ones; without it, images are read in colour unless all are grey."""
+    """The same as --mode grey."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: errors on rare classes count for more, in inverse proportion to their number."""
     augment: Literal["none", "shift", "flip", "affine"] = "none"
@@ -374,6 +390,10 @@ class ImagesSettings(TableSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_fraction("valid_fraction")
+        if self.grey and self.mode == "rgb":
+            raise self._refuse("mode", "--grey says otherwise. Leave one of them out")
+        if self.mode == "rgb" and self.data is None:
+            raise self._refuse("mode", "the built-in digits are grey. Leave it out, or give images with --data")
         for name in ("size", "patch", "batch_size"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -111,7 +111,7 @@ class Translate(Task):
             if waiting is not None:
                 found = read_pairs(waiting, file, skip_empty=settings.skip_empty, options=settings.tables)
                 for one in (waiting, file):
-                    self.forms[one.name] = f"{text_format(one, settings.encoding)} text"
+                    self.forms[one.name] = f"{text_format(one, settings.tables)} text"
                 waiting = None
             elif len(files) == 1 or has_columns(file):
                 found = read_pairs(

@@ -37,13 +37,34 @@ TIDY = {f" {sign}": sign for sign in (".", "?", "!", ",", "n't", "'m", "'s", "'v
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of token ids with its mask, named as the model takes them."""
+    """A batch of texts as ids, named as the model takes them. What nobody asks for is not made."""
 
-    input_ids: Tensor  # (B, T)
-    attention_mask: Tensor  # (B, T)
-    token_type_ids: Tensor | None  # (B, T), for models that tell the segments apart
     rows: Sequence[Any] = field(repr=False)  # the texts as `tokenizers` encoded them
+    padding_id: int
     left: bool  # where the padding is
+    has_types: bool  # whether the model tells segments apart
+
+    @cached_property
+    def ids(self) -> list[list[int]]:
+        """Those of each text, without padding."""
+        return [row.ids for row in self.rows]
+
+    @cached_property
+    def input_ids(self) -> Tensor:
+        """(B, T)"""
+        return pad(self.ids, self.padding_id, left=self.left)
+
+    @cached_property
+    def attention_mask(self) -> Tensor:
+        """True where a token stands. (B, T)"""
+        lengths = torch.tensor(list(map(len, self.ids)))[:, None]  # (B, 1)
+        places = torch.arange(int(lengths.max()))
+        return places >= len(places) - lengths if self.left else places < lengths
+
+    @cached_property
+    def token_type_ids(self) -> Tensor | None:
+        """The segment of each token, for models that tell them apart. (B, T)"""
+        return pad([row.type_ids for row in self.rows], 0, left=self.left) if self.has_types else None
 
     @cached_property
     def offsets(self) -> Tensor:
@@ -151,11 +172,13 @@ class Tokenizer:
         target: bool = False,
         source_language: str | None = None,
         target_language: str | None = None,
+        places: bool = True,
     ) -> Encoded:
         """A batch of texts, or of pairs of texts, padded to the longest.
 
         `max_length` cuts what is longer, special tokens counted; `target` encodes what the decoder is to write. A
-        language is written beside the text in the way of the model: the source's, or the target's for a target.
+        language is written beside the text in the way of the model: the source's, or the target's for a target. Without
+        `places`, it is quicker, and there are no `offsets`.
         """
         check_texts(texts, pairs)
         languages = {True: target_language or self.settings.get("tgt_lang"), False: source_language}
@@ -169,19 +192,11 @@ class Tokenizer:
         backend = self.target if target and self.target is not None else self.backend
         inputs = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
         with self.set_up(backend, max_length, languages[target], pairs is not None, add_special):
-            rows = backend.encode_batch(inputs, add_special_tokens=add_special)
+            encode = backend.encode_batch if places else backend.encode_batch_fast
+            rows = encode(inputs, add_special_tokens=add_special)
         left = self.settings.get("padding_side") == "left" if pad_left is None else pad_left
-        ids = pad([row.ids for row in rows], self.padding_id, left=left)  # (B, T)
-        lengths = torch.tensor([len(row) for row in rows])[:, None]  # (B, 1)
-        places = torch.arange(ids.shape[1])
         has_types = "token_type_ids" in self.settings.get("model_input_names", ())
-        return Encoded(
-            input_ids=ids,
-            attention_mask=places >= ids.shape[1] - lengths if left else places < lengths,
-            token_type_ids=pad([row.type_ids for row in rows], 0, left=left) if has_types else None,
-            rows=rows,
-            left=left,
-        )
+        return Encoded(rows, self.padding_id, left, has_types)
 
     def rows(
         self,

@@ -32,23 +32,28 @@ class Unknown:
 
 def find_unknown(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[Unknown]:
     """For each text, or pair of texts, what the vocabulary lacks of it."""
-    unknown, special = tokenizer.unknown_id, tokenizer.backend.num_special_tokens_to_add(pairs is not None)
-    if unknown is None:
+    if tokenizer.unknown_id is None:
         return [Unknown(0)] * len(texts)
     found = []
     for start in range(0, len(texts), CHUNK):
         some = slice(start, start + CHUNK)
         first, second = list(texts[some]), None if pairs is None else list(pairs[some])
-        rows = tokenizer.rows(first, second)
-        counts = [Unknown(len(row) - special) for row in rows]
-        lacking = [i for i, row in enumerate(rows) if unknown in row]
-        if lacking:  # these once more, for where the tokens stand
-            first = [first[i] for i in lacking]
-            second = None if second is None else [second[i] for i in lacking]
-            read = unknown_of(tokenizer, tokenizer.encode(first, second), first, second)
-            for i, one in zip(lacking, read, strict=True):
-                counts[i] = one
-        found += counts
+        found += unknown_in(tokenizer, tokenizer.rows(first, second), first, second)
+    return found
+
+
+def unknown_in(
+    tokenizer: Tokenizer, ids: Sequence[Sequence[int]], texts: Sequence[str], pairs: Sequence[str] | None = None
+) -> list[Unknown]:
+    """The same of texts whose ids are at hand. Only those with unknown tokens are encoded again, for where they are."""
+    unknown, special = tokenizer.unknown_id, tokenizer.backend.num_special_tokens_to_add(pairs is not None)
+    found = [Unknown(0 if unknown is None else len(row) - special) for row in ids]
+    lacking = [i for i, row in enumerate(ids) if unknown in row]
+    if lacking:
+        first, second = [texts[i] for i in lacking], None if pairs is None else [pairs[i] for i in lacking]
+        read = unknown_of(tokenizer, tokenizer.encode(first, second), first, second)
+        for i, one in zip(lacking, read, strict=True):
+            found[i] = one
     return found
 
 
@@ -60,12 +65,12 @@ def unknown_of(
     if unknown is None:
         return [Unknown(0)] * len(texts)
     written, found = tokenizer.backend.id_to_token(unknown), list[Unknown]()
-    for number, row in enumerate(encoded.rows):
-        if unknown not in row.ids:
-            found.append(Unknown(len(row) - special))
+    for number, (row, ids) in enumerate(zip(encoded.rows, encoded.ids, strict=True)):
+        if unknown not in ids:
+            found.append(Unknown(len(ids) - special))
             continue
         pieces = []
-        for i, part, (start, end) in zip(row.ids, row.sequence_ids, row.offsets, strict=True):
+        for i, part, (start, end) in zip(ids, row.sequence_ids, row.offsets, strict=True):
             if i == unknown and part is not None:
                 piece = (texts if part == 0 or pairs is None else pairs)[number][start:end].strip()
                 pieces += [piece] if piece != written else []

@@ -26,7 +26,7 @@ from glassformer.checkpoints.folder import WEIGHTS
 from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.checkpoints.save import write_model
 from glassformer.errors import InputError, Stopped, nearest
-from glassformer.io import fingerprint, partial_name, remove_partial, write_json
+from glassformer.io import fingerprint, fingerprint_of, partial_name, remove_partial, write_json
 from glassformer.text.tokenizer import TOKENIZER
 from glassformer.threads import Load, exactly, threads_of_training
 from glassformer.training.checkpoint import Checkpoints
@@ -115,7 +115,11 @@ def with_whole_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: bool) -> list[str]:
     """Refuses to go on with data that has changed, unless that is accepted; which it is."""
-    changed = [path for path, told in now.items() if path in before and before[path] != told]
+    changed = [
+        path
+        for path, told in now.items()
+        if any(name in told and told[name] != value for name, value in before.get(path, {}).items())
+    ]
     if changed and not accepted:
         some = ", ".join(changed[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
         raise InputError(
@@ -204,6 +208,7 @@ class Run:
         with Bars(self.console) as bars, bars.waiting("reading data"), self.ranks.first_alone():
             self.know_data()
             self.task = make_task(self.settings)
+            self.know_named()
         check_metric(self.task, self.settings)
         self.record |= self.task.record()
         self.most_threads = torch.get_num_threads()
@@ -259,6 +264,17 @@ class Run:
         paths = [path.absolute() for files in self.settings.files.values() for path in files]
         told = {str(path): fingerprint(path) for path in paths}
         self.record["data"] = {path: about for path, about in told.items() if about is not None}
+        self.check_known()
+
+    def know_named(self) -> None:
+        """The same of the files that its files name."""
+        if not self.ranks.is_first:
+            return
+        for table, files in self.task.named_files().items():
+            self.record["data"][str(table.absolute())]["names"] = fingerprint_of(table.parent, files)
+        self.check_known()
+
+    def check_known(self) -> None:
         before = {str(Path(path).absolute()): about for path, about in self.before.get("data", {}).items()}
         changed = check_data(self.record["data"], before, accepted=self.settings.accept_changed_data)
         changes = [*self.before.get("changed_data", ()), *changed]

@@ -172,6 +172,10 @@ class Task(ABC):
         """What a run must remember of its data, beside the settings."""
         return {}
 
+    def named_files(self) -> Mapping[Path, Sequence[Path]]:
+        """Files of the data that name other files, such as a table of images, and which these are."""
+        return {}
+
     def write_beside(self, folder: Path) -> None:  # noqa: B027 - most tasks have none
         """Files that belong to the model beside its weights, if there are any."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 NOT_HERE = "docs/not-here.md"
+SEE_NOT_HERE = f"{NOT_HERE} says what is not here, and what to use instead"
 COUNTED = 50_000_000  # bytes of a file whose lines are counted to say what an epoch is
 
 # Ours, and what it is called elsewhere; the first of ours that a verb has.

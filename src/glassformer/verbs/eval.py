@@ -66,6 +66,8 @@ class EvalSettings(Settings):
     """--header: the first row of a table names its columns; --no-header: it is an example."""
     delimiter: Delimiter | None = None
     """What stands between the cells of the files in --data; found if not given."""
+    quotes: bool | None = None
+    """--quotes: quotes stand around cells; --no-quotes: they are part of the text. As in training, or found."""
     encoding: str | None = None
     """Encoding of the files in --data, such as cp949; found if not given."""
     sheet: str | None = None
@@ -78,7 +80,9 @@ class EvalSettings(Settings):
         """What is to be otherwise than in the training: the flags that were given, by the names of its settings."""
         about_the_call = ("run", "data", "split", "task", "json", "device", "engine", "num_beams")
         given = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
-        return {name: value for name, value in given.items() if value or (name == "header" and value is False)}
+        return {
+            name: value for name, value in given.items() if value or (name in ("header", "quotes") and value is False)
+        }
 
 
 def main(settings: EvalSettings) -> None:

@@ -2,9 +2,14 @@
 `--config`, then the flags.
 """
 
+import io
+import re
+import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import fields
-from itertools import pairwise
+from itertools import dropwhile, pairwise, takewhile
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
@@ -15,7 +20,10 @@ from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.errors import InputError, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.settings import TaskSettings
-from glassformer.verbs.elsewhere import flag_elsewhere, steps_of_an_epoch
+from glassformer.verbs.elsewhere import SEE_NOT_HERE, flag_elsewhere, steps_of_an_epoch
+
+RULE = re.compile("[-─]+")  # a line across the box of the parser of flags
+KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path"}  # as it calls them
 
 
 def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings:
@@ -26,17 +34,59 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
     check_words(takes, args)
     args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
-    settings: Settings = tyro.cli(
-        takes,
-        prog=f"glassformer {verb}",
-        args=args,
-        default=tyro.MISSING_NONPROP if before is None else before,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    with one_sentence(takes, verb, args):
+        settings: Settings = tyro.cli(
+            takes,
+            prog=f"glassformer {verb}",
+            args=args,
+            default=tyro.MISSING_NONPROP if before is None else before,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
     given = names_in(args) & names_of(takes)
     if before is not None:  # what the file leaves open depends on the flags
         settings = settings.replace(**{name: None for name in before.left_open if name not in given})
     return settings.as_given(given) if isinstance(settings, TaskSettings) else settings
+
+
+@contextmanager
+def one_sentence(takes: type[Settings], verb: str, args: list[str]) -> Iterator[None]:
+    """What the parser of flags says in a box, in one sentence."""
+    box = io.StringIO()
+    try:
+        with redirect_stderr(box):
+            yield
+    except SystemExit as end:
+        if not end.code:
+            raise
+        raise InputError(said_in(box.getvalue(), takes, verb, args)) from None
+    sys.stderr.write(box.getvalue())
+
+
+def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
+    """The sentence of a box: its first part, up to a line, without the names of our classes and types."""
+    lines = [line.strip("╭╰│╮╯|+ ") for line in box.splitlines()[1:]]  # without its title
+    first = " ".join(takewhile(lambda line: not RULE.fullmatch(line), dropwhile(RULE.fullmatch, filter(None, lines))))
+    see = f"glassformer {verb} --help says more"
+    if wrong := re.match(r"Error parsing (--\S+): ", first):
+        kind = next((words for word, words in KINDS.items() if re.search(rf"{wrong[1]} .*\b{word}\b", box)), "")
+        return f"{wrong[1]} {value_of(args, wrong[1]) or ''}: expected {kind or 'another value'}. {see}"
+    if choice := re.match(r"invalid choice '(.*)' for argument '(--\S+)'\. Expected one of \((.*)\)", first):
+        choices = sorted(set(re.findall(r"'([^']+)'", choice[3])) - {"None"})
+        return f"{choice[2]} {choice[1]}: expected one of {', '.join(choices)}"
+    if missing := re.match(rf"Missing from glassformer {verb}: (.*)", first):
+        needed = re.findall(r"(\S+) (.*?)\.? \(required\)", missing[1])
+        return f"glassformer {verb} needs {' and '.join(f'{name} ({words})' for name, words in needed)}. {see}"
+    if unknown := re.match(r"Unrecognized options: ([^\s,]+)", first):
+        return no_flag(unknown[1], verb, takes) if unknown[1].startswith("--") else f"{unknown[1]}: not expected. {see}"
+    return re.sub(r"Error parsing \w+: ", "", first) if "Error parsing" in first else f"{first.rstrip('.')}. {see}"
+
+
+def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
+    """A sentence about a flag that nobody has, with the nearest of ours, or the page of what is not here."""
+    flag = typed.partition("=")[0]
+    near = nearest(flag, {"--" + name.replace("_", "-") for name in names_of(takes)})
+    hint = near if near.endswith("?") else f". glassformer {verb} --help lists them; {SEE_NOT_HERE}"
+    return f"glassformer {verb} has no flag {flag}{hint}"
 
 
 def check_words(takes: type[Settings], args: list[str]) -> None:
@@ -69,12 +119,16 @@ def name_of(flag: str) -> str:
 
 def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
     """`--header` and `--no-header` as True and False, for what may also be left open."""
-    hints = get_type_hints(takes)
-    for entry in fields(takes):
-        if hints[entry.name] == bool | None:
-            flag = "--" + entry.name.replace("_", "-")
-            args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
+    for name in answers_of(takes):
+        flag = "--" + name.replace("_", "-")
+        args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
     return args
+
+
+def answers_of(takes: type[Settings]) -> list[str]:
+    """The settings that are yes, no, or left open."""
+    hints = get_type_hints(takes)
+    return [entry.name for entry in fields(takes) if hints[entry.name] == bool | None]
 
 
 def answered(arg: str, value: str, flag: str) -> list[str]:

@@ -54,6 +54,9 @@ class PredictSettings(Settings):
     """--header: the first row of --file names its columns; --no-header: it is an input. As in training, or found."""
     delimiter: Delimiter | None = None
     """What stands between the cells of --file; found if not given."""
+    quotes: bool | None = None
+    """--quotes: quotes stand around cells of --file; --no-quotes: they are part of the text. As in training, or
+    found."""
     encoding: str | None = None
     """Encoding of --file, such as cp949; found if not given."""
     sheet: str | None = None
@@ -122,7 +125,14 @@ class PredictSettings(Settings):
     @property
     def tables(self) -> TableOptions:
         """How --file is written, as far as flags say it."""
-        return TableOptions(self.header, self.delimiter, self.encoding, self.sheet, self.max_line_mb)
+        return TableOptions(
+            header=self.header,
+            delimiter=self.delimiter,
+            quotes=self.quotes,
+            encoding=self.encoding,
+            sheet=self.sheet,
+            max_line_mb=self.max_line_mb,
+        )
 
     @property
     def generation(self) -> GenerationOptions:

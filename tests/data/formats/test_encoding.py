@@ -1,6 +1,7 @@
 """Encodings are found where they are certain, and refused where another language would be read as signs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.shared import shared
@@ -83,6 +84,45 @@ def test_a_late_wrong_byte_is_told_where_it_is_read(tmp_path: Path, monkeypatch:
         for read in (stream_lines, stream_text, read_lines):
             with pytest.raises(InputError, match=rf"a\.txt, line 11: byte 0x81 is not {name}\..*--encoding"):
                 list(read(file))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("codec", "text", "other"), [("cp949", KOREAN, "별로예요"), ("cp1252", GERMAN, "Größe")])
+@pytest.mark.parametrize("read", [stream_lines, stream_text, read_lines])
+def test_a_line_in_utf8_behind_another_encoding_is_told(
+    read: Any, codec: str, text: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two exports in one file: each would be read as the signs of the other, and CP1252 has nearly every byte."""
+    monkeypatch.setattr("glassformer.data.files.BLOCK", len(text.encode(codec)) + 9)
+    file = tmp_path / "a.txt"
+    file.write_bytes((text + "\n" + "more\n" * 9).encode(codec) + other.encode() + b"\n")
+    with pytest.raises(InputError) as error:
+        list(read(file))
+    assert str(error.value).startswith(f"{file}, line 11 is UTF-8, and the file begins as {codec.upper()} (")
+    assert "--encoding" in str(error.value)
+    file.write_bytes((text + "\n" + "more\n" * 9 + text).encode(codec))
+    assert list(read(file)), "one encoding alone is read"
+
+
+def test_syllables_of_cp949_that_are_utf8_by_accident_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(f"{KOREAN}\n짜짝\n".encode("cp949"))
+    assert "짜짝".encode("cp949").decode() == "¥¦", "two characters of UTF-8"
+    assert read_lines(file)[1] == "짜짝"
+
+
+def test_line_ends_of_two_kinds_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.data.files.BLOCK", 8)
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"one\rtwo\rthree\nfour\rfive")
+    with pytest.raises(InputError, match=r"a\.txt, line 3 has a line feed.*Save the file with one kind of line ends"):
+        list(stream_lines(file))
+
+
+def test_the_encoding_of_the_training_is_taken_where_it_fits() -> None:
+    told = {"whole": True, "trained": "shift_jis"}
+    assert find_encoding(JAPANESE.encode("shift_jis"), "a.txt", **told).codec == "shift_jis"  # type: ignore[arg-type]
+    assert find_encoding(JAPANESE.encode(), "a.txt", **told).codec == "utf-8"  # type: ignore[arg-type]
+    assert find_encoding(JAPANESE.encode("utf-16"), "a.txt", **told).codec == "utf-16"  # type: ignore[arg-type]
 
 
 def test_real_texts() -> None:

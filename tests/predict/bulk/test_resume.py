@@ -29,7 +29,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "CHUNK", 8)
+    monkeypatch.setattr(job, "CHUNK", (8, 8))
     monkeypatch.setattr(job, "CHUNK_TO_WRITE", 8)
 
 
@@ -279,8 +279,9 @@ def kill_and_go_on(call: list[Any], out: Path, moments: Iterator[float]) -> int:
 
 def test_killed_by_the_system(folder_of: FolderOf, tmp_path: Path) -> None:
     """As soon as it has begun, and again in the middle."""
-    source = write_source(tmp_path / "in.csv", 13_000)  # three chunks and a bit
-    call = ["-m", "glassformer", "predict", folder_of("encoder"), "--file", source, "--out"]
+    source = write_source(tmp_path / "in.csv", 3300)  # three chunks and a bit
+    begin = f"import {job.__name__} as job; job.CHUNK = (1024, 1024); from glassformer.cli import main; main()"
+    call = ["-c", begin, "predict", folder_of("encoder"), "--file", source, "--out"]
     python(*call, tmp_path / "whole.csv")
     journal = tmp_path / ".cut.csv.journal"
     for lines in (1, 3):

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from glassformer.data.columns.numbers import Decimal, as_number, decide_decimal, why_no_number
 from glassformer.data.columns.times import is_time, is_time_name
-from glassformer.data.files import AS_FOUND, read_table
-from glassformer.data.formats.table import TableOptions
+from glassformer.data.files import AS_FOUND, place_of, read_table
+from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.errors import InputError, nearest
 
 CLOCK = re.compile(r"\d{1,2}:\d{2}.*")
@@ -34,9 +34,10 @@ class Cells:
     lines: list[int]
 
     @classmethod
-    def read(cls, path: Path, options: TableOptions = AS_FOUND) -> "Cells":
-        """All rows of a table; those without any value are left out."""
-        table = read_table(path, options)
+    def read(cls, path: Path, options: TableOptions = AS_FOUND, columns: Sequence[str] = ()) -> "Cells":
+        """All rows of a table; those without any value are left out. Where columns are chosen, two others may have one
+        name."""
+        table = read_table(path, options, Reads(columns=tuple(columns)))
         names = [name.strip() for name in table.names]
         for number, name in enumerate(names):
             if name in names[:number]:
@@ -52,7 +53,7 @@ class Cells:
         return cls(path, names, rows, lines)
 
     def place(self, row: int) -> str:
-        return f"{self.path}, line {self.lines[row]}"
+        return place_of(self.path, self.lines[row])
 
     def column(self, number: int) -> list[str]:
         return [row[number] for row in self.rows]

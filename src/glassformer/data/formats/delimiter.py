@@ -9,7 +9,8 @@ from typing import Literal
 from glassformer.errors import InputError
 
 Delimiter = Literal["comma", "semicolon", "tab", "pipe"]
-Quotes = Literal["none", "one line", "several lines"]  # whether cells may be quoted, and then go over several lines
+# Quotes are around cells, which then may go over several lines or not; or they are text; or none was seen so far.
+Quotes = Literal["none", "text", "one line", "several lines"]
 DELIMITERS: tuple[Delimiter, ...] = ("comma", "semicolon", "tab", "pipe")
 SIGNS: dict[str, str] = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 ALIKE = 0.8  # share of the rows that have the same number of cells, where the delimiter is the right one
@@ -82,19 +83,19 @@ def quotes_of(lines: Sequence[str], sign: str, *, cut: bool = False) -> Quotes:
     """How cells between tabs are quoted: as Excel, pandas and R write them, over several lines or not, or not at all.
 
     It takes a sign of it: a quote doubled inside quotes, every name in quotes, or a cell over several lines; and no
-    cell with a quote in it may stand without quotes. Where every line is a row, each is read by itself, so that a
-    single quote cannot swallow the lines that follow.
+    cell with a quote in it may stand without quotes: otherwise quotes are text. Where every line is a row, each is
+    read by itself, so that a single quote cannot swallow the lines that follow.
     """
     if not any('"' in line for line in lines):
         return "none"
     plain = [row for row in rows_of(lines, sign, quoted=False) if any(row)]
     if len({len(row) for row in plain}) > 1:
         widths = {len(row) for row in rows_of(lines, sign, cut=cut) if row}
-        return "several lines" if len(widths) == 1 and widths != {1} else "none"
+        return "several lines" if len(widths) == 1 and widths != {1} else "text"
     cells = [cell for row in plain for cell in row if '"' in cell]
     if not all(map(is_in_quotes, cells)):
-        return "none"
-    return "one line" if all(map(is_in_quotes, plain[0])) or any('""' in cell[1:-1] for cell in cells) else "none"
+        return "text"
+    return "one line" if all(map(is_in_quotes, plain[0])) or any(map(doubles_quotes, cells)) else "text"
 
 
 def without_quotes(cell: str) -> str:
@@ -104,3 +105,13 @@ def without_quotes(cell: str) -> str:
 
 def is_in_quotes(cell: str) -> bool:
     return len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in cell[1:-1].replace('""', "")
+
+
+def doubles_quotes(cell: str) -> bool:
+    """Whether a cell is in quotes and has quotes in it, doubled: a sign that the quotes around it are no text."""
+    return '""' in cell[1:-1] and is_in_quotes(cell)
+
+
+def contradicts(cell: str, quotes: Quotes) -> bool:
+    """Whether a cell with a quote in it speaks against what the beginning of the file said of quotes."""
+    return (quotes == "one line" and not is_in_quotes(cell)) or (quotes == "none" and doubles_quotes(cell))

@@ -80,9 +80,11 @@ class TextFormat:
         return f"{self.encoding}{', old Mac line ends' if self.returns else ''}"
 
 
-def find_text_format(head: bytes, name: str, *, whole: bool, asked: str | None = None) -> TextFormat:
+def find_text_format(
+    head: bytes, name: str, *, whole: bool, asked: str | None = None, trained: str | None = None
+) -> TextFormat:
     """How a file that begins with `head`, which is the `whole` of it or not, is written."""
-    encoding = find_encoding(head, name, whole=whole, asked=asked)
+    encoding = find_encoding(head, name, whole=whole, asked=asked, trained=trained)
     text = decoded(head, encoding)
     return TextFormat(encoding, returns="\r" in text and "\n" not in text)
 
@@ -92,13 +94,18 @@ def decoded(head: bytes, encoding: Encoding) -> str:
     return head.decode(encoding.codec, "ignore").removeprefix("\ufeff")
 
 
-def find_encoding(head: bytes, name: str, *, whole: bool, asked: str | None = None) -> Encoding:
-    """The encoding of a file that begins with `head`, which is the `whole` of it or not."""
+def find_encoding(
+    head: bytes, name: str, *, whole: bool, asked: str | None = None, trained: str | None = None
+) -> Encoding:
+    """The encoding of a file that begins with `head`, which is the `whole` of it or not. The one that the `trained`
+    model was told is taken where the file is not UTF-8."""
     marked = next((Encoding(*known) for mark, known in MARKS.items() if head.startswith(mark)), None)
     if asked is not None:
         return asked_encoding(asked, marked, name)
     if marked is not None:
         return marked
+    if trained is not None and not is_plain_utf8(head, whole=whole):
+        return asked_encoding(trained, marked, name)
     if head.count(0) > ZEROS * len(head):
         raise InputError(
             f"{name} has zero bytes, so it is no text, or UTF-16 without a byte order mark. If it is text, say "
@@ -111,6 +118,17 @@ def find_encoding(head: bytes, name: str, *, whole: bool, asked: str | None = No
     except UnicodeDecodeError as error:
         return guess_encoding(head, name, whole, error)
     return UTF8
+
+
+def is_plain_utf8(head: bytes, *, whole: bool) -> bool:
+    """Whether a file may be UTF-8: it has neither wrong bytes nor signs of another encoding."""
+    if head.count(0) > ZEROS * len(head) or ESCAPES.search(head):
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def asked_encoding(asked: str, marked: Encoding | None, name: str) -> Encoding:
@@ -181,6 +199,27 @@ def outside_ascii(text: str) -> int:
 def is_common(syllable: str) -> bool:
     """Whether KS X 1001 has it: CP949 added the others at bytes that were free."""
     return min(syllable.encode("cp949")) >= 0xA1
+
+
+def is_mixed(line: bytes, encoding: Encoding) -> bool:
+    """Whether a line is UTF-8 although the file was found to be in another encoding: then it has two of them.
+
+    A few Korean syllables of CP949 make two-byte characters of UTF-8 by accident, but none of three bytes.
+    """
+    if line.isascii() or not encoding.word:
+        return False
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return encoding.codec != "cp949" or any(sign >= "\u0800" for sign in text)
+
+
+def two_encodings(name: str, line: int, encoding: Encoding) -> InputError:
+    return InputError(
+        f"{name}, line {line} is UTF-8, and the file begins as {encoding.name} ({encoding.word!r}): it has two "
+        "encodings. Save all of it as UTF-8, or name one encoding with --encoding"
+    )
 
 
 def wrong_byte(name: str, line: int, error: UnicodeDecodeError, encoding: Encoding) -> InputError:

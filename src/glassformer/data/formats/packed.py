@@ -93,19 +93,21 @@ def longest_cell(batch: Any) -> int:
     return max(sizes)
 
 
-def excel_rows(path: Path, sheet: str | None, longest: int) -> Iterator[tuple[int, list[str]]]:
+def excel_rows(
+    path: Path, sheet: str | None, trained: str | None = None, *, longest: int
+) -> Iterator[tuple[int, list[str]]]:
     """The rows of one sheet with their numbers, each cell as a .csv has it: a text, empty where there is nothing."""
     with workbook(path) as book:
-        for number, cells in sheet_rows(chosen_sheet(book, path, sheet), path):
+        for number, cells in sheet_rows(chosen_sheet(book, path, sheet, trained), path):
             if sum(map(len, cells)) > longest:
-                raise too_long(f"{path}, line {number}", "row", sum(map(len, cells)), longest)
+                raise too_long(f"{path}, row {number}", "row", sum(map(len, cells)), longest)
             yield number, cells
 
 
-def excel_beginning(path: Path, sheet: str | None, count: int) -> tuple[list[list[str]], str]:
+def excel_beginning(path: Path, sheet: str | None, trained: str | None, count: int) -> tuple[list[list[str]], str]:
     """The first rows that are not blank, and which sheet is read, where there are several."""
     with workbook(path) as book:
-        page = chosen_sheet(book, path, sheet)
+        page = chosen_sheet(book, path, sheet, trained)
         found = list(islice((row for _, row in sheet_rows(page, path) if any(map(str.strip, row))), count))
         several = f", one of {len(book.worksheets)} (--sheet chooses)" if len(book.worksheets) > 1 else ""
         return found, f" sheet {page.title!r}{several}"
@@ -148,14 +150,15 @@ def workbook(path: Path) -> Iterator[Any]:
         ) from None
 
 
-def chosen_sheet(book: Any, path: Path, sheet: str | None) -> Any:
+def chosen_sheet(book: Any, path: Path, sheet: str | None, trained: str | None = None) -> Any:
+    """The sheet that is asked for, that of the training if it is there, or the first that is not hidden."""
     pages = {page.title: page for page in book.worksheets}
     if sheet is not None and sheet not in pages:
         raise InputError(f"--sheet {sheet}: {path} has no such sheet{nearest(sheet, pages)}")
     shown = [page for page in book.worksheets if page.sheet_state == "visible"]
     if not shown:
         raise InputError(f"{path} has no sheet with cells")
-    page = pages[sheet] if sheet is not None else shown[0]
+    page = pages[sheet] if sheet is not None else pages.get(trained, shown[0])
     page.reset_dimensions()  # some programs write wrong ones
     return page
 

@@ -40,9 +40,11 @@ class TableOptions:
 
     header: bool | None = None
     delimiter: Delimiter | None = None
+    quotes: bool | None = None
     encoding: str | None = None
     sheet: str | None = None
     max_line_mb: int | None = None
+    trained: "Trained | None" = None
 
     def __post_init__(self) -> None:
         limit = self.max_line_mb
@@ -55,6 +57,17 @@ class TableOptions:
     def longest(self) -> int:
         """Bytes of a line, or of a cell that goes over several lines, at most."""
         return (self.max_line_mb or MAX_LINE_MB) * MEGABYTE
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What flags said about the data of a training. It holds for other files where it fits."""
+
+    delimiter: Delimiter | None = None
+    quotes: bool | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+    kinds: frozenset[str | None] = frozenset()  # of its files: quotes hold for files of these
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,7 @@ class TableFormat:
     delimiter: Delimiter | None = None  # of cells between delimiters
     usual: bool = True  # whether that delimiter is the usual one for the ending of the name
     quotes: Quotes = "several lines"
+    quotes_asked: bool = False  # by --quotes or --no-quotes
     skips_spaces: bool = False  # behind a delimiter
     tells_excel: bool = False  # a first line that says the delimiter
     is_list: bool = False  # of objects, in JSON
@@ -106,15 +120,15 @@ class TableFormat:
     def is_worth_telling(self) -> bool:
         """Whether something was decided that a person who did not ask should hear of."""
         doubtful = self.header is not None and not self.asked and (self.header.unusual or not self.header.certain)
-        return doubtful or not self.usual or bool(self.text and self.text.encoding.word)
+        guessed = self.quotes == "one line" and not self.quotes_asked
+        return doubtful or guessed or not self.usual or bool(self.text and self.text.encoding.word)
 
     def __str__(self) -> str:
         parts = [str(self.text)] if self.text else []
         if self.kind == "jsonl":
             parts.append("a JSON list" if self.is_list else "a JSON object per line")
         elif self.delimiter is not None:
-            in_quotes = ", with quotes" if self.quotes != "none" and self.delimiter == "tab" else ""
-            parts.append(f"separated by {self.delimiter}s{in_quotes}")
+            parts.append(f"separated by {self.delimiter}s{self.about_quotes()}")
         elif self.kind == "parquet":
             parts.append("Parquet")
         else:
@@ -124,6 +138,14 @@ class TableFormat:
         if self.header is not None:
             parts.append(self.about_header())
         return ", ".join(parts)
+
+    def about_quotes(self) -> str:
+        """What was decided of quotes, where that is not the usual."""
+        if self.quotes_asked:
+            return ", quotes are text (--no-quotes)" if self.quotes == "text" else ", cells in quotes (--quotes)"
+        if self.delimiter != "tab" or self.quotes == "none":
+            return ""
+        return ", quotes are text" if self.quotes == "text" else ", cells in quotes (--no-quotes if they are text)"
 
     def about_header(self) -> str:
         row = " | ".join(cell.strip() for cell in self.first).rstrip(" |")
@@ -152,44 +174,55 @@ def describe_together(forms: Mapping[str, str]) -> str:
 
 def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: TableOptions, reads: Reads) -> TableFormat:
     """How a table of text that begins with `head` is written."""
-    text = find_text_format(head, name, whole=whole, asked=options.encoding)
+    trained = options.trained or Trained()
+    text = find_text_format(head, name, whole=whole, asked=options.encoding, trained=trained.encoding)
     start = decoded(head, text.encoding)
     if WEB_PAGE.match(start):
         raise InputError(f"{name} is a web page, not a table. Download the file itself")
     if kind == "jsonl":
         return TableFormat(kind, text, is_list=is_list(start), longest=options.longest)
-    lines, cut = complete_lines(start, text, whole=whole)
-    told = EXCEL_LINE.fullmatch(lines[0]) if lines else None
-    lines = lines[1:] if told else lines
+    every = complete_lines(start, text, whole=whole)
+    told = EXCEL_LINE.fullmatch(every[0]) if every else None
+    every = every[1:] if told else every
+    lines, cut = every[:LOOKED_AT], not whole or len(every) > LOOKED_AT
     usual: Delimiter = "comma" if kind == "csv" else "tab"
     if options.delimiter is not None:
         delimiter = options.delimiter
     elif told and told[1] in SIGNS.values():
         delimiter = next(known for known in DELIMITERS if SIGNS[known] == told[1])
+    elif trained.delimiter is not None and lines and SIGNS[trained.delimiter] in lines[0]:
+        delimiter = trained.delimiter
     else:
         delimiter = find_delimiter(lines, usual, name, candidates=reads.delimiters, cut=cut)
         if lines and delimiter == usual and SIGNS[usual] not in lines[0] and not is_known(lines[0], reads):
             # A title may stand above the table: then the lines below say what it is separated by.
             delimiter = find_delimiter(lines[1:], usual, name, candidates=reads.delimiters, cut=cut)
     sign = SIGNS[delimiter]
-    quotes: Quotes = quotes_of(lines, sign, cut=cut) if delimiter == "tab" else "several lines"
-    quoted = quotes != "none"
+    of_training = trained.quotes if kind in trained.kinds else None
+    asked = of_training if options.quotes is None else options.quotes
+    quotes: Quotes = "several lines"
+    if asked is not None:
+        quotes = "several lines" if asked else "text"
+    elif delimiter == "tab":
+        quotes = quotes_of(every, sign, cut=not whole)
+    quoted = quotes in ("one line", "several lines")
     rows = rows_of(lines, sign, quoted=quoted, cut=cut) or rows_of(lines, sign, quoted=False)
     rows = [row for row in rows if any(cell.strip() for cell in row)]
     skips_spaces = quoted and bool(rows) and len(rows[0]) > 1 and all(cell.startswith(" ") for cell in rows[0][1:])
     if skips_spaces:
         rows = [row for row in rows_of(lines, sign, skips_spaces=True, cut=cut) if any(cell.strip() for cell in row)]
-    header, asked = header_of(rows, options, reads, name)
+    header, header_asked = header_of(rows, options, reads, name)
     return TableFormat(
         kind,
         text,
         delimiter,
         usual=delimiter == usual,
         quotes=quotes,
+        quotes_asked=asked is not None,
         skips_spaces=skips_spaces,
         tells_excel=told is not None,
         header=header,
-        asked=asked,
+        asked=header_asked,
         first=tuple(rows[0]) if rows else (),
         decimal_comma=reads.numbers and delimiter != "comma" and has_decimal_commas(rows),
         ends_open=bool(rows) and all(len(row) > 1 and not row[-1] for row in rows),
@@ -202,7 +235,9 @@ def is_known(line: str, reads: Reads) -> bool:
     return line.strip().strip('"') in reads.columns or known_name(line.strip().strip('"')) is not None
 
 
-def header_of(rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads, name: str) -> tuple[Header, bool]:
+def header_of(
+    rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads, name: str, unit: str = "line"
+) -> tuple[Header, bool]:
     """Whether the first row is a header, and whether a flag said so."""
     if options.header is not None:
         return Header(options.header), True
@@ -211,7 +246,7 @@ def header_of(rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads
     header = find_header(rows, columns=reads.columns, usual=reads.header)
     title = next(filter(None, (cell.strip() for cell in rows[0])))
     if not header.certain and is_title(rows):
-        raise InputError(f"{name}, line 1: {title[:SHOWN]!r} stands above the header. Delete the lines above it")
+        raise InputError(f"{name}, {unit} 1: {title[:SHOWN]!r} stands above the header. Delete the {unit}s above it")
     return header, False
 
 
@@ -222,10 +257,9 @@ def is_title(rows: Sequence[Sequence[str]]) -> bool:
     return alone or (len(rows) > 1 and are_known(rows[1]))
 
 
-def complete_lines(start: str, text: TextFormat, *, whole: bool) -> tuple[list[str], bool]:
-    """The lines that a table is judged by, with their ends, and whether there are more. One that is cut off is not
-    among them."""
+def complete_lines(start: str, text: TextFormat, *, whole: bool) -> list[str]:
+    """The lines of the beginning of a file, with their ends. One that is cut off is not among them."""
     lines = start.replace("\r\n", "\n").split("\r" if text.returns else "\n")
     if len(lines) > 1 and (not whole or not lines[-1]):
         lines.pop()
-    return [f"{line}\n" for line in lines[:LOOKED_AT]], not whole or len(lines) > LOOKED_AT
+    return [f"{line}\n" for line in lines]

@@ -49,6 +49,9 @@ def read_table(text: Any, scale: Scale | None) -> Series | Values:
     if not isinstance(text, str) or not text.strip():
         raise InputError("the table is empty: expected lines of numbers, or a CSV with a date first")
     lines = [line for line in text.strip().splitlines() if line.strip()]
+    wrong = next((number for number, line in enumerate(lines, start=1) if "\ufffd" in line), None)
+    if wrong is not None:  # a browser puts this sign in place of bytes that are not UTF-8
+        raise InputError(f"line {wrong} of the table is not UTF-8: save the table as UTF-8, and choose it again")
     try:
         rows = [as_numbers(line, f"line {i}") for i, line in enumerate(lines, start=1)]
     except InputError:

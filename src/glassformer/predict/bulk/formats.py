@@ -11,6 +11,7 @@ import datetime
 import gzip
 import io
 import json
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -260,6 +261,8 @@ def as_text(value: Any) -> str:
         return value
     if value is None:
         return ""
+    if type(value) is float and math.isfinite(value):
+        return repr(value)  # as JSON has it, too
     if isinstance(value, bool | int | float | list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)

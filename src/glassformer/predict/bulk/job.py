@@ -6,8 +6,11 @@ was, and ends with the same bytes: a chunk always has the same rows, is cut into
 the same engine with as many threads (`journal.py`, `facts.py`).
 """
 
+import ctypes
+import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -29,7 +32,9 @@ from glassformer.predict.pipeline import Pipeline
 from glassformer.text.unknown import Tally
 from glassformer.threads import Load, held, threads_of_training
 
-CHUNK, CHUNK_TO_WRITE = 4096, 256  # rows; fewer for a model that writes, which takes longer for each
+CHUNK = 1024, 16_384  # rows at the least, for a large model, and at the most, for a small one
+CHUNK_WORK = 1 << 34  # parameters times rows: chunks of some seconds, so that little is lost, and batches are full
+CHUNK_TO_WRITE = 256  # rows for a model that writes, which takes longer for each
 CHARACTERS = 1 << 23  # of a chunk, whatever its rows: a file of long texts must not fill the memory
 SHORT = 8  # tokens of a short text: enough of those are in a chunk to fill a batch
 SAMPLE = 256  # rows by which the work of all is estimated
@@ -114,10 +119,28 @@ def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> "Job":
         job = Job(run, asked, journal, teller)
         threads = job.begin(load)
         wake_tokenizer(run)
-        with held(threads):
+        with held(threads), sparing_garbage():
             job.work()
         job.end()
     return job
+
+
+@contextmanager
+def sparing_garbage() -> Iterator[None]:
+    """Python searches all objects for garbage as rows come and go: not those that were there before, which stay."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def give_memory_back() -> None:
+    """What was freed goes back to the system. glibc keeps it between blocks that are in use, and in a job of many
+    batches, each of another size, that adds up. Another library of C may have no such call, and no such need."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def wake_tokenizer(run: Pipeline) -> None:
@@ -155,8 +178,7 @@ class Job:
         self.format: Format = make_format(asked.out, asked.file, self.source.form, columns, self.answers)
         self.outcome = Outcome()
         self.empty_cells: list[Any] = [None] * len(self.answers)
-        most = CHUNK_TO_WRITE if run.writes else CHUNK
-        self.chunk_rows = max(most, asked.options.get("batch_tokens", 0) // SHORT)
+        self.chunk_rows = max(chunk_rows(run), asked.options.get("batch_tokens", 0) // SHORT)
 
     def begin(self, load: Load) -> int:
         """Starts anew, or goes on with what is there; the number of threads to compute with."""
@@ -204,6 +226,7 @@ class Job:
             self.outcome.spaced = self.format.spaced
             self.journal.add(data, rows=done, **self.outcome.to_dict())
             self.teller.at(done, total)
+            give_memory_back()
 
     def chunks(self, rows: Iterable[Given]) -> Iterator[list[Given]]:
         """Rows that are answered together: which ones depends on the input alone."""
@@ -296,6 +319,13 @@ class Job:
                 f"{found.spaced:,} cells had tabs or line breaks, which .tsv cannot hold: they are spaces there"
             )
         return [*said, *filter(None, [found.unknown.sentence()])]
+
+
+def chunk_rows(run: Pipeline) -> int:
+    if run.writes:
+        return CHUNK_TO_WRITE
+    least, most = CHUNK
+    return min(most, max(least, CHUNK_WORK // sum(weight.numel() for weight in run.model.parameters())))
 
 
 def is_answer(answer: Any) -> bool:

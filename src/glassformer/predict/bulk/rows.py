@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
-from glassformer.data.files import kept, kind_of, table_format
+from glassformer.data.files import kept, kind_of, place_of, table_format, unit_of
 from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 from glassformer.io import checksum
@@ -57,7 +57,9 @@ class Source:
             first = first or type(row.input)
             if type(row.input) is not first:
                 one, other = ("a pair", "a text") if first is str else ("a text", "a pair")
-                raise InputError(f"{self.file}, line {row.line} is {one}, and the first is {other}: expected one kind")
+                raise InputError(
+                    f"{place_of(self.file, row.line)} is {one}, and the first is {other}: expected one kind"
+                )
             yield row
 
     def stream(self, tell: Callable[[str], None]) -> Iterator[Given]:
@@ -83,7 +85,7 @@ class Source:
     @property
     def row_name(self) -> str:
         """What a row is called before its number."""
-        return "image" if self.is_pictures else "line"
+        return "image" if self.is_pictures else unit_of(self.file)
 
     @property
     def is_table(self) -> bool:
