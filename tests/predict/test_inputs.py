@@ -9,6 +9,8 @@ import pytest
 
 from glassformer.data.formats.table import TableOptions, Trained
 from glassformer.errors import InputError
+from glassformer.io import checksum, write_json
+from glassformer.predict.bulk.rows import checksum_of
 from glassformer.predict.inputs import Memory, check_source, remembered, stream_inputs
 from glassformer.predict.show import as_text
 
@@ -96,6 +98,27 @@ def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
     writer.start()
     assert inputs_of("lm", pipe)[0] == ["one", "two"] * 1000
     writer.join()
+
+
+def test_the_limit_of_a_line_is_that_of_the_training_unless_a_flag_says_another(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"task": "classify", "settings": {"max_line_mb": 50, "header": False}})
+    assert remembered(tmp_path, TableOptions()).options.max_line_mb == 50
+    assert remembered(tmp_path, TableOptions(max_line_mb=3)).options.max_line_mb == 3
+    write_json(tmp_path / "run.json", {"task": "classify", "settings": {}})
+    assert remembered(tmp_path, TableOptions()).options.longest == 16_000_000
+    (tmp_path / "long.txt").write_bytes(b"x" * 2_000_000)
+    with pytest.raises(InputError, match=r"line 1: a line of 2 MB, expected at most 1 MB.* --max-line-mb 4"):
+        list(stream_inputs("lm", file=tmp_path / "long.txt", memory=Memory(TableOptions(max_line_mb=1))))
+
+
+def test_the_checksum_of_a_pipe_is_that_of_what_came_through_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "same.csv").write_text("text\none\n", encoding="utf-8")
+    writer = Thread(target=lambda: (tmp_path / "pipe.csv").write_text("text\none\n", encoding="utf-8"))
+    writer.start()
+    assert list(stream_inputs("lm", file=tmp_path / "pipe.csv")) == ["one"]
+    writer.join()
+    assert checksum_of(tmp_path / "pipe.csv") == checksum(tmp_path / "same.csv")
 
 
 def test_images_of_a_table_are_found_as_in_training(tmp_path: Path) -> None:

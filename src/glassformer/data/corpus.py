@@ -195,6 +195,8 @@ def write_corpus(
     several; in a table each row has one in its `text_column`.
     """
     form = {name: value for name, value in asdict(options).items() if name != "max_line_mb"}  # which changes nothing
+    if options.trained is not None:
+        form["trained"]["kinds"] = sorted(map(str, options.trained.kinds))  # as JSON has it
     made_from = {
         "format": FORMAT,
         "tokenizer": hashlib.sha256(tokenizer.backend.to_str().encode()).hexdigest(),
@@ -202,7 +204,7 @@ def write_corpus(
         "text_column": text_column,
         "document_separator": document_separator,
         "sources": [describe(Path(file)) for file in files],
-        **({} if set(form.values()) == {None} else {"options": form}),
+        **({"options": form} if any(value is not None for value in form.values()) else {}),
     }
     if (out / INDEX).is_file() and parse_json(out / INDEX).get("made_from") == made_from:
         return open_corpus(out)

@@ -63,7 +63,7 @@ def test_lines_are_those_of_the_file() -> None:
 def test_a_quote_that_is_missing_does_not_fill_the_memory() -> None:
     endless = ("[" if i == 0 else '{"text": "a' if i == 1 else "word " * 100 for i in range(10**9))
     with pytest.raises(
-        InputError, match=r"line 1: an object of more than 0.0 MB, expected at most 0.0 MB.* --max-line-mb 1"
+        InputError, match=r"line 1: an object of more than 0 MB, expected at most 0 MB.* --max-line-mb 1"
     ):
         next(objects_in_list(endless, "a.json", 5000))
 
