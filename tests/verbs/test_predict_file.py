@@ -98,7 +98,7 @@ def test_ctrl_c_says_how_to_go_on(
             raise KeyboardInterrupt
         return answer(self, inputs, number)
 
-    monkeypatch.setattr(job, "CHUNK", 4)
+    monkeypatch.setattr(job, "CHUNK", (4, 4))
     monkeypatch.setattr(job.Job, "answer", interrupted)
     call = ["predict", folder_of("encoder"), "--file", source, "--out", tmp_path / "out.csv"]
     assert run(*call) == 130

@@ -206,7 +206,7 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
 def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
     """Flags, and behind them those that a run was trained with: its header holds, the others where they fit."""
     data = settings.get("data") or ()
-    kinds = frozenset(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
+    kinds = tuple(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
     told = {name: settings.get(name) for name in ("delimiter", "quotes", "encoding", "sheet")}
     header = settings.get("header") if options.header is None else options.header
     return replace(options, header=header, trained=Trained(**told, kinds=kinds))

@@ -52,7 +52,7 @@ class Trained:
     quotes: bool | None = None
     encoding: str | None = None
     sheet: str | None = None
-    kinds: frozenset[str | None] = frozenset()  # of its files: quotes hold for files of these
+    kinds: tuple[str | None, ...] = ()  # of its files: quotes hold for files of these
 
 
 @dataclass(frozen=True)
