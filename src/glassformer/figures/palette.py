@@ -5,7 +5,7 @@
     line line-strong         rules and borders; ribbon and fill are bars without a meaning of their own
     accent                   what is chosen or can be clicked; the first curve of a chart
     other                    the curve that the first one is compared with
-    mark                     what the model wrote or forecasts
+    mark                     what the model says: the word it wrote, its answer, its forecast
     error                    what is wrong or unknown
     q k v                    queries, keys and values
 

@@ -11,7 +11,7 @@ const main = () => /** @type {HTMLElement} */ (document.querySelector("main"));
 // after a layout, have drawn by then.
 export function stir() {
   changes += 1;
-  if (main().ariaBusy !== "true") main().ariaBusy = "true";
+  if (main().getAttribute("aria-busy") !== "true") main().setAttribute("aria-busy", "true");
   if (!isWatching) watch();
 }
 
@@ -24,7 +24,7 @@ async function watch() {
     await frame();
   }
   isWatching = false;
-  if (pending === 0) main().ariaBusy = "false";
+  if (pending === 0) main().setAttribute("aria-busy", "false");
 }
 
 const frame = () => new Promise((done) => requestAnimationFrame(done));
