@@ -138,7 +138,11 @@ def test_what_is_well_packed_is_read(tmp_path: Path) -> None:
     assert len(read_labeled(file)) == 10**5
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"\x1f\x8b\x08" + b"\0" * 50, gzip.compress(b"a,b\n1,2\n")[:-9]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x1f\x8b", b"\x1f\x8b\x08" + b"\0" * 50, gzip.compress(b"a,b\n1,2\n")[:-9]],
+    ids=["empty", "magic", "zeros", "cut"],  # by itself, gzip writes the time
+)
 def test_a_gzip_file_that_is_none(content: bytes, tmp_path: Path) -> None:
     file = written(tmp_path, "a.csv.gz", content)
     refused(lambda: read_labeled(file))
