@@ -82,7 +82,7 @@ def test_a_config_of_absurd_size_is_refused_before_anything_is_built(key: str, v
         (("--d-model", "1000000"), "GB to train"),
         (("--num-layers", "1000000000"), "num_layers is 1000000000: expected at most"),
         (("--vocab-size", "1000000000"), "vocab_size 1000000000: expected at most"),
-        (("--d-model", "1" + 30 * "0"), "d_model is 1000000000000000000000000000000: expected at most"),
+        (("--d-model", "1" + 30 * "0"), "--d-model is 1000000000000000000000000000000: expected at most"),
         (("--num-heads", "1000000007"), "does not divide into 1000000007 heads"),
     ],
 )

@@ -137,4 +137,4 @@ def test_a_run_remembers_its_column_of_images_and_its_flags(tmp_path: Path) -> N
     memory = remembered(tmp_path, TableOptions())
     assert memory.columns == ("crop",)
     assert memory.options.header is False
-    assert memory.options.trained == Trained(quotes=False, encoding="cp949", kinds=frozenset({"tsv"}))
+    assert memory.options.trained == Trained(quotes=False, encoding="cp949", kinds=("tsv",))

@@ -660,7 +660,7 @@ def test_unknown_tokens_are_noted_beside_scores(folder_of: FolderOf, tmp_path: P
 def test_bytes_of_another_encoding_are_no_text(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
     folder, text = folder_of("encoder"), "caf\udce9"  # as the shell hands over Latin-1
     assert run("predict", folder, text) == 2
-    assert "input 1 is not UTF-8 text" in capsys.readouterr().err
+    assert "the argument b'caf\\xe9' is not UTF-8" in capsys.readouterr().err
     with pytest.raises(InputError, match="the text is not UTF-8 text"):
         reader_of(folder).prepare(text)
 
