@@ -5,6 +5,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.shared import shared
 from hypothesis import HealthCheck, given, settings
@@ -97,6 +98,14 @@ def test_a_table_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: s
 
 def test_escaped_pairs_of_halves_are_whole_characters(tmp_path: Path) -> None:
     assert read_table(write(tmp_path / "a.jsonl", '{"text": "\\ud83d\\ude00"}')).texts("text") == ["\U0001f600"]
+
+
+def test_a_gzip_bomb_in_a_large_file_is_refused_at_its_beginning(tmp_path: Path) -> None:
+    """Over the whole file it unpacks to less than a hundred times as much."""
+    noise = np.random.default_rng(0).bytes(1 << 20).hex().encode()
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress((b"x" * 999 + b"\n") * 64_000) + gzip.compress(noise))
+    with pytest.raises(InputError, match=r"a\.txt\.gz: its first [\d,]+ bytes unpack to more than \d+ MB"):
+        read_lines(tmp_path / "a.txt.gz")
 
 
 def test_what_is_not_gzip_or_not_utf8_is_named(tmp_path: Path) -> None:

@@ -194,6 +194,13 @@ def test_a_mode_for_all_images(photos: Path) -> None:
         made(mode="rgb")
 
 
+def test_a_size_that_the_built_in_digits_do_not_have_is_refused() -> None:
+    assert made(size=8).train.size == 8
+    with pytest.raises(InputError, match="--size 20: the built-in digits have 8 pixels a side"):
+        made(size=20)
+    assert made(size=20, resume=True).train.size == 8, "a run that began with it goes on"
+
+
 def test_balanced_weights_are_scikit_learns(photos: Path) -> None:
     task = made(data=photos, class_weights="balanced")
     expected = compute_class_weight("balanced", classes=np.arange(2), y=task.train.labels)

@@ -33,7 +33,7 @@ from glassformer.data.formats.encoding import TextFormat, find_text_format, is_m
 from glassformer.data.formats.foreign import check_beginning, check_ending
 from glassformer.data.formats.json_list import objects_in_list
 from glassformer.data.formats.long import LONGEST, bounded_lines, too_long
-from glassformer.data.formats.packed import check_unpacked, excel_beginning, excel_rows, parquet_rows
+from glassformer.data.formats.packed import check_so_far, check_unpacked, excel_beginning, excel_rows, parquet_rows
 from glassformer.data.formats.table import LOOKED_AT, Reads, TableFormat, TableOptions, Trained, find_format, header_of
 from glassformer.errors import InputError, nearest
 
@@ -489,7 +489,8 @@ class Unpacked(io.RawIOBase):
     """What a .gz file unpacks to, block by block. One that unpacks to thousands of times its size is refused."""
 
     def __init__(self, file: Path, name: Path) -> None:
-        self.stream = gzip.open(file)  # noqa: SIM115 - closed with this one
+        self.packed = file.open("rb")
+        self.stream = gzip.GzipFile(fileobj=self.packed)
         self.name, self.size, self.count = name, file.stat().st_size, 0
 
     def readable(self) -> bool:
@@ -499,10 +500,12 @@ class Unpacked(io.RawIOBase):
         count = self.stream.readinto(buffer)
         self.count += count
         check_unpacked(self.name, self.size, self.count)
+        check_so_far(self.name, self.packed.tell(), self.count)
         return count
 
     def close(self) -> None:
         self.stream.close()
+        self.packed.close()
         super().close()
 
 

@@ -86,6 +86,12 @@ class ImageClasses(ClassTask):
         """The images to train on, to validate and to test: as they are given, split off, or the built-in digits."""
         settings = self.settings
         parts = {"train": built_in(held_out=False), "test": built_in(held_out=True)}
+        is_new = not settings.is_judged and not settings.resume  # a run that has begun keeps its settings
+        if settings.data is None and settings.size not in (None, parts["train"].size) and is_new:
+            raise InputError(
+                f"--size {settings.size}: the built-in digits have {parts['train'].size} pixels a side. Leave it out, "
+                "or give images with --data"
+            )
         if settings.data is not None:
             parts = self.read(settings.data)
         train = parts.get("train", parts.get("all"))

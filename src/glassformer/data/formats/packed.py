@@ -22,6 +22,7 @@ LARGEST = 1 << 30  # bytes that a workbook may have when it is unpacked: its tex
 LAST_ROW = 1 << 20  # of a sheet of Excel
 # A file that unpacks to more than both is made to fill memories: texts and numbers unpack to 3 to 30 times as much.
 UNPACKED, TIMES = 1 << 22, 100
+BEGINNING = 1 << 24  # unpacked bytes after which what was read so far is judged alike, long before a large file ends
 
 
 def check_unpacked(path: Path, size: int, unpacked: int) -> None:
@@ -30,6 +31,15 @@ def check_unpacked(path: Path, size: int, unpacked: int) -> None:
         raise InputError(
             f"{path} has {size:,} bytes and unpacks to more than {unpacked // 10**6:,} MB, over {TIMES} times as much, "
             "so it is hardly data. If it is, unpack it first and give it as plain .csv or text"
+        )
+
+
+def check_so_far(path: Path, read: int, unpacked: int) -> None:
+    """Refuses the same of a file of which `read` bytes are read so far."""
+    if unpacked > max(BEGINNING, TIMES * read):
+        raise InputError(
+            f"{path}: its first {read:,} bytes unpack to more than {unpacked // 10**6:,} MB, over {TIMES} times as "
+            "much, so it is hardly data. If it is, unpack it first and give it as plain .csv or text"
         )
 
 
