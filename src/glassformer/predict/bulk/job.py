@@ -34,6 +34,9 @@ from glassformer.threads import Load, held, threads_of_training
 
 CHUNK = 1024, 16_384  # rows at the least, for a large model, and at the most, for a small one
 CHUNK_WORK = 1 << 34  # parameters times rows: chunks of some seconds, so that little is lost, and batches are full
+GIVE_BACK = (
+    8  # chunks after which freed memory goes back to the system; after each, that would take a tenth of the time
+)
 CHUNK_TO_WRITE = 256  # rows for a model that writes, which takes longer for each
 CHARACTERS = 1 << 23  # of a chunk, whatever its rows: a file of long texts must not fill the memory
 SHORT = 8  # tokens of a short text: enough of those are in a chunk to fill a batch
@@ -215,7 +218,7 @@ class Job:
         self.teller.at(done, total)
         if done == total:
             return
-        for chunk in self.chunks(islice(self.source.rows(), done, None)):
+        for number, chunk in enumerate(self.chunks(islice(self.source.rows(), done, None)), start=1):
             answers = self.answer([row.input for row in chunk], done)
             self.check_answers(chunk, answers, is_first=not done)
             for row, answer in zip(chunk, answers, strict=True):
@@ -226,7 +229,8 @@ class Job:
             self.outcome.spaced = self.format.spaced
             self.journal.add(data, rows=done, **self.outcome.to_dict())
             self.teller.at(done, total)
-            give_memory_back()
+            if number % GIVE_BACK == 0:
+                give_memory_back()
 
     def chunks(self, rows: Iterable[Given]) -> Iterator[list[Given]]:
         """Rows that are answered together: which ones depends on the input alone."""
