@@ -5,9 +5,8 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -260,28 +259,16 @@ def test_bad_rows_are_found_before_anything_is_computed(
     assert hidden(tmp_path) == []
 
 
-def kill_and_go_on(call: list[Any], out: Path, moments: Iterator[float]) -> int:
-    """Starts the command again and again, and kills it after so many seconds; how often that was."""
-    kills = 0
-    for moment in moments:
-        with started("-m", "glassformer", *call, "--out", out) as process:
-            try:
-                _, said = process.communicate(timeout=moment)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.communicate()
-                kills += 1
-                continue
-        assert process.returncode == 0, said
-        break
-    return kills
+def command_in_chunks(*words: Any) -> list[Any]:
+    """`glassformer WORDS` as a process of its own, with chunks of 1,024 rows."""
+    begin = f"import {job.__name__} as job; job.CHUNK = (1024, 1024); from glassformer.cli import main; main()"
+    return ["-c", begin, *words]
 
 
 def test_killed_by_the_system(folder_of: FolderOf, tmp_path: Path) -> None:
     """As soon as it has begun, and again in the middle."""
     source = write_source(tmp_path / "in.csv", 3300)  # three chunks and a bit
-    begin = f"import {job.__name__} as job; job.CHUNK = (1024, 1024); from glassformer.cli import main; main()"
-    call = ["-c", begin, "predict", folder_of("encoder"), "--file", source, "--out"]
+    call = command_in_chunks("predict", folder_of("encoder"), "--file", source, "--out")
     python(*call, tmp_path / "whole.csv")
     journal = tmp_path / ".cut.csv.journal"
     for lines in (1, 3):
@@ -305,14 +292,17 @@ def test_killed_ten_times_at_random_moments(ending: str, tmp_path: Path) -> None
         pytest.importorskip("pyarrow")
     folder = make(tmp_path / "model", "encoder", num_layers=4, d_model=64, num_heads=4, d_ff=256)
     source = write_source(tmp_path / "in.csv", 60_000)
-    call = ["predict", folder, "--file", source]
-    with started("-m", "glassformer", *call, "--out", tmp_path / f"whole.{ending}") as process:
-        assert process.wait(600) == 0
-    draws = random.Random(7)
-    out = tmp_path / f"cut.{ending}"
-    kills = kill_and_go_on(call, out, (draws.uniform(1, 8) for _ in range(10)))
-    if not out.exists():
-        kill_and_go_on(call, out, iter([600]))
-    assert kills > 3
+    call = command_in_chunks("predict", folder, "--file", source, "--out")
+    python(*call, tmp_path / f"whole.{ending}")
+    draws, out, journal = random.Random(7), tmp_path / f"cut.{ending}", tmp_path / f".cut.{ending}.journal"
+    for _ in range(10):  # each lets it write a chunk at least, and then some
+        before = lines_in(journal)
+        with started(*call, out) as process:
+            while process.poll() is None and lines_in(journal) <= before:
+                time.sleep(0.002)
+            time.sleep(draws.uniform(0, 0.1))
+            assert process.poll() is None
+            process.send_signal(signal.SIGKILL)
+    python(*call, out)
     assert same(out, tmp_path / f"whole.{ending}")
     assert hidden(tmp_path) == []
