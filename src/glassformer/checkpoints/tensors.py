@@ -146,7 +146,7 @@ def check_instructions(file: Path) -> None:
     """Refuses a pickle whose instructions are too many, or name a size that is larger than the file.
 
     Read, and never run: a number in it may be the size of memory that is asked for before anything is read. What ends
-    too early, or is no pickle, is told where it is loaded.
+    too early, or is not a pickle, is reported where it is loaded.
     """
     size = file.stat().st_size
     try:

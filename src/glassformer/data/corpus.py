@@ -31,7 +31,7 @@ TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "i
 FORMAT = 1
 BATCH = 1 << 20  # characters that are encoded at a time
 POSITION = np.dtype("<u8")
-LONG = 8  # tokens of a document from which on it is no accident if another has just the same
+LONG = 8  # tokens: two documents this long that are equal are copies, not a coincidence
 COMPARED = 2_000_000  # documents that are compared, which takes a few seconds
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
@@ -150,7 +150,7 @@ class Corpus:
 
 
 def shared_documents(judged: Corpus, trained: Corpus) -> tuple[int, int] | None:
-    """How many documents of one whole corpus are in the other, too, of how many; those of a few tokens do not count.
+    """How many documents of one corpus also occur in the other, and of how many; short documents do not count.
 
     Only lengths that occur on both sides are looked at; None if even so there are too many to compare.
     """

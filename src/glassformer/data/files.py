@@ -205,7 +205,7 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
 
 
 def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
-    """Flags, and behind them those that a run was trained with: its header and limit hold, others where they fit."""
+    """Flags, completed by those of the training: its header and limit always apply, the others where they fit."""
     data = settings.get("data") or ()
     kinds = tuple(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
     told = {name: settings.get(name) for name in ("delimiter", "quotes", "encoding", "sheet")}

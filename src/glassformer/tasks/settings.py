@@ -120,14 +120,7 @@ class TableSettings(TaskSettings):
     @property
     def tables(self) -> TableOptions:
         """These, as the readers take them. Other files that a run is scored on are read as its own, where that fits."""
-        options = TableOptions(
-            header=self.header,
-            delimiter=self.delimiter,
-            quotes=self.quotes,
-            encoding=self.encoding,
-            sheet=self.sheet,
-            max_line_mb=self.max_line_mb,
-        )
+        options = TableOptions.of(self)
         if self.init_folder is None or not self.is_judged or not is_run(self.init_folder):
             return options
         return as_trained(options, read_record(self.init_folder)["settings"])

@@ -125,14 +125,7 @@ class PredictSettings(Settings):
     @property
     def tables(self) -> TableOptions:
         """How --file is written, as far as flags say it."""
-        return TableOptions(
-            header=self.header,
-            delimiter=self.delimiter,
-            quotes=self.quotes,
-            encoding=self.encoding,
-            sheet=self.sheet,
-            max_line_mb=self.max_line_mb,
-        )
+        return TableOptions.of(self)
 
     @property
     def generation(self) -> GenerationOptions:

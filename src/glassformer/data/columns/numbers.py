@@ -34,7 +34,7 @@ def tidy(cell: str) -> str:
 
 
 def as_number(cell: str, decimal: Decimal) -> float | None:
-    """A cell as a number, nan if it is empty, None if it is no number."""
+    """A cell as a number: nan if it is empty, None if it does not hold one."""
     number = as_float(cell) if decimal == "point" else None
     if number is not None:  # as most cells are
         return number

@@ -283,7 +283,7 @@ def say_style(name: str, cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def not_times(cells: Sequence[str], place: Callable[[int], str], column: str, reached: dict[str, int]) -> InputError:
-    """Which cell is no time, beside those before it, and what to do."""
+    """Names the first cell that does not read as a time, the cells before it, and the way out."""
     best = max(reached, key=lambda name: reached[name])
     row = reached[best] % len(cells)
     cell = cells[row]

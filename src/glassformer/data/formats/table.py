@@ -6,7 +6,7 @@ told in one line.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from glassformer.data.formats.delimiter import (
@@ -52,6 +52,12 @@ class TableOptions:
             raise InputError(
                 f"--max-line-mb is {shown(limit)}: expected a whole number of megabytes from 1 to {MOST_MB:,}"
             )
+
+    @classmethod
+    def of(cls, settings: object) -> "TableOptions":
+        """What the flags of a verb or a task say, which have the same names."""
+        told = (field.name for field in fields(cls) if field.name != "trained")
+        return cls(**{name: getattr(settings, name) for name in told})
 
     @property
     def longest(self) -> int:
