@@ -19,6 +19,7 @@ from glassformer.core import context
 from glassformer.core.attention import attend, attend_in_tiles, attention_weights, join_heads
 from glassformer.core.cache import Cache
 from glassformer.core.embeddings import Embedding
+from glassformer.core.heads import ClassHead
 from glassformer.core.model import Transformer
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import sinusoids
@@ -129,7 +130,7 @@ def order_the_norms(check: Checker) -> None:
 
 
 def classify_text(check: Checker) -> None:
-    poolings = ("first", "last", "end", "mean", "max", "attention")
+    poolings = ("first", "last", "end", "first_end", "highest_id", "mean", "max", "attention")
     for pooling, mask in itertools.product(poolings, (None, padded(5))):
         with check.watching(**TEXT, C=13, T=5):
             choices = {"head": "class", "num_classes": 13, "pooling": pooling, "eos_token_id": 2}
@@ -195,6 +196,9 @@ def use_parts(check: Checker) -> None:
         join_heads(attend_in_tiles(q, k, k, context.Mask(12, 17), dropout=0.0))
         attend_in_tiles(q, k, k, context.Mask(12, 17, documents=torch.zeros(B, 17).long()))
         Embedding(make_stack(positions="none"), E)(torch.randn(B, 12, E))
+        ClassHead(TransformerConfig(encoder=make_stack(), vocab_size=V, head="pool", pooled_dim=37))(
+            q[:, 0, :, :1].expand(B, 12, D)
+        )
 
 
 SCENARIOS = (

@@ -61,7 +61,7 @@ def text_rows(config: TransformerConfig, vocab_size: int, lengths: tuple[int, in
     count = iter(range(1, sum(lengths) + 1))
     rows = [[ordinary[int(next(count) * golden_ratio % 1 * len(ordinary))] for _ in range(n)] for n in lengths]
     end = [token for token in config.eos_token_ids[:1] if token < vocab_size]
-    ends = bool(end) and ((config.encoder and config.decoder) or config.pooling == "end")
+    ends = bool(end) and ((config.encoder and config.decoder) or config.pooling in ("end", "first_end"))
     return [[*row[:-1], *end] for row in rows] if ends else rows
 
 

@@ -18,7 +18,7 @@ REQUIRED: Any = object()
 # How this library calls an activation that others call so.
 ACTIVATION: dict[str, Activation] = {
     "relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh", "silu": "silu", "swish": "silu",
+    "gelu_pytorch_tanh": "gelu_tanh", "quick_gelu": "quick_gelu", "gelu_accurate": "gelu_tanh", "silu": "silu", "swish": "silu",
     "relu2": "relu_squared", "tanh": "tanh",
 }  # fmt: skip
 
