@@ -507,6 +507,11 @@ class TransformerConfig(Config):
         return self.decoder or self.encoder  # type: ignore[return-value]  # validated: there is one
 
     @property
+    def pooled_width(self) -> int:
+        """The width of a pooled vector."""
+        return self.pooled_dim or self.last_stack.d_model
+
+    @property
     def room(self) -> int | None:
         """The longest sequence that every stack can place; None where there is no end."""
         rooms = [stack.room for stack in (self.encoder, self.decoder) if stack is not None]
@@ -518,6 +523,29 @@ class TransformerConfig(Config):
         if name not in NAMED:
             raise InputError(f"no config is named {name!r}{nearest(name, NAMED)}")
         return cls.from_dict({**NAMED[name], **changes})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairConfig(Config):
+    """Two models that meet in one space: a text and an image become vectors of one width (`core/pair.py`)."""
+
+    text: TransformerConfig
+    image: TransformerConfig
+    logit_scale: float = math.log(1 / 0.07)  # where training starts; similarities are multiplied by its exponential
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, config in (("text", self.text), ("image", self.image)):
+            if config.head != "pool":
+                raise InputError(f"PairConfig.{name}.head is {config.head!r}: expected 'pool', one vector for an input")
+        if self.image.image is None or self.text.patches:
+            wrong = "image" if self.image.image is None else "text"
+            raise InputError(f"PairConfig.{wrong} does not read {wrong}s: give image=ImageConfig(...) to 'image' alone")
+        if self.text.pooled_width != self.image.pooled_width:
+            raise InputError(
+                f"PairConfig.text gives vectors of {self.text.pooled_width} and PairConfig.image of "
+                f"{self.image.pooled_width}: set pooled_dim of both to the same"
+            )
 
 
 def _paper(d_model: int, d_ff: int, num_heads: int, dropout: float) -> dict[str, Any]:

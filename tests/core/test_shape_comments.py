@@ -14,7 +14,15 @@ from helpers.shape_comments import Checker, read_legend
 from torch import Tensor, nn
 
 from glassformer import core
-from glassformer.config import ImageConfig, LayerKind, RotaryScaling, SeriesConfig, StackConfig, TransformerConfig
+from glassformer.config import (
+    ImageConfig,
+    LayerKind,
+    PairConfig,
+    RotaryScaling,
+    SeriesConfig,
+    StackConfig,
+    TransformerConfig,
+)
 from glassformer.core import context
 from glassformer.core.attention import attend, attend_in_tiles, attention_weights, join_heads
 from glassformer.core.cache import Cache
@@ -22,6 +30,7 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.heads import ClassHead
 from glassformer.core.model import Transformer
 from glassformer.core.norms import make_norm
+from glassformer.core.pair import Pair
 from glassformer.core.positions import sinusoids
 
 LEGEND = read_legend(core.__doc__ or "")
@@ -182,6 +191,18 @@ def read_series(check: Checker) -> None:
             model(past_values=torch.randn(B, 36, 9))
 
 
+def pair_images_with_texts(check: Checker) -> None:
+    """Two images and three texts, in a space of 37 dimensions; then as many of each, with a loss."""
+    image = ImageConfig(size=8, patch=2, channels=5, embed_norm=True)
+    text = TransformerConfig(decoder=make_stack(), vocab_size=V, head="pool", pooling="last", pooled_dim=37)
+    side = TransformerConfig(encoder=make_stack(), image=image, head="pool", pooling="first", pooled_dim=37)
+    pair = Pair(PairConfig(text=text, image=side))
+    with check.watching(**STACK | {"B": {B, 3}}, A=3, W={37, D}, V=V, N=16):
+        pair(torch.randint(V, (3, 5)), pixel_values=torch.randn(B, 5, 8, 8))
+    with check.watching(**STACK, A=B, W={37, D}, V=V, N=16):
+        pair(ids(5), pixel_values=torch.randn(B, 5, 8, 8), return_loss=True)
+
+
 def use_parts(check: Checker) -> None:
     """Parts by themselves, where a model would not call them, or would give two letters one size."""
     q, k = torch.randn(B, H, 12, K), torch.randn(B, G, 17, K)
@@ -213,6 +234,7 @@ SCENARIOS = (
     turn_further,
     classify_images,
     read_series,
+    pair_images_with_texts,
     use_parts,
 )
 

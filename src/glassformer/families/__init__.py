@@ -28,9 +28,9 @@ from glassformer.families.page import Family as Family
 from glassformer.families.page import Head as Head
 
 PAGES = (
-    "albert", "bart", "bert", "deit", "distilbert", "electra", "falcon", "gemma", "gemma2", "gemma3", "gpt2",
-    "gpt_neox", "llama", "m2m100", "marian", "mbart", "mistral", "modernbert", "patchtst", "phi3", "qwen2", "qwen3",
-    "roberta", "t5", "vit",
+    "albert", "bart", "bert", "clip_text", "clip_vision", "deit", "distilbert", "electra", "falcon", "gemma", "gemma2",
+    "gemma3", "gpt2", "gpt_neox", "llama", "m2m100", "marian", "mbart", "mistral", "modernbert", "patchtst", "phi3",
+    "qwen2", "qwen3", "roberta", "t5", "vit",
 )  # fmt: skip
 
 
