@@ -30,7 +30,7 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.heads import ClassHead
 from glassformer.core.model import Transformer
 from glassformer.core.norms import make_norm
-from glassformer.core.pair import Pair
+from glassformer.core.pair import Pair, contrastive_loss, unit
 from glassformer.core.positions import sinusoids
 
 LEGEND = read_legend(core.__doc__ or "")
@@ -192,15 +192,16 @@ def read_series(check: Checker) -> None:
 
 
 def pair_images_with_texts(check: Checker) -> None:
-    """Two images and three texts, in a space of 37 dimensions; then as many of each, with a loss."""
+    """Both sides, in a space of 37 dimensions; then two images beside four texts."""
     image = ImageConfig(size=8, patch=2, channels=5, embed_norm=True)
     text = TransformerConfig(decoder=make_stack(), vocab_size=V, head="pool", pooling="last", pooled_dim=37)
     side = TransformerConfig(encoder=make_stack(), image=image, head="pool", pooling="first", pooled_dim=37)
     pair = Pair(PairConfig(text=text, image=side))
-    with check.watching(**STACK | {"B": {B, 3}}, A=3, W={37, D}, V=V, N=16):
-        pair(torch.randint(V, (3, 5)), pixel_values=torch.randn(B, 5, 8, 8))
-    with check.watching(**STACK, A=B, W={37, D}, V=V, N=16):
-        pair(ids(5), pixel_values=torch.randn(B, 5, 8, 8), return_loss=True)
+    with check.watching(**STACK, V=V, N=16):
+        pair(ids(5)), pair(pixel_values=torch.randn(B, 5, 8, 8))
+    with check.watching(**STACK, A=4, W=37):
+        pair.logits(unit(torch.randn(B, 37)), torch.randn(4, 37))
+        contrastive_loss(torch.randn(B, B))
 
 
 def use_parts(check: Checker) -> None:

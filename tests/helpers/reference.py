@@ -89,7 +89,7 @@ def randomise(model: nn.Module) -> None:
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue  # Marian's sinusoids, which are no weights
-        if parameter.dim() == 1:
+        if parameter.dim() <= 1:
             parameter += 0.3 * torch.randn_like(parameter)
         else:
             fan_in = parameter[0].numel()

@@ -60,11 +60,11 @@ class Pair(nn.Module):
         if input_ids is None and pixel_values is None:
             raise InputError("a pair reads input_ids, pixel_values or both: give at least one")
         if input_ids is not None:
-            texts = F.normalize(self.text(input_ids, attention_mask).pooled, dim=-1, eps=0.0)  # (A, W)
+            texts = unit(self.text(input_ids, attention_mask).pooled)
         if pixel_values is not None:
-            images = F.normalize(self.image(pixel_values=pixel_values).pooled, dim=-1, eps=0.0)  # (B, W)
+            images = unit(self.image(pixel_values=pixel_values).pooled)
         if texts is not None and images is not None:
-            per_image = self.logits(images, texts)  # (B, A)
+            per_image = self.logits(images, texts)
         if return_loss and (per_image is None or per_image.shape[0] != per_image.shape[1]):
             raise InputError("a loss needs as many texts as images: the i-th image belongs to the i-th text")
         return PairOutput(
@@ -78,6 +78,12 @@ class Pair(nn.Module):
     def logits(self, images: Tensor, texts: Tensor) -> Tensor:
         """How well each image fits each text."""
         return self.logit_scale.exp() * images @ texts.t()  # (B, A)
+
+
+def unit(x: Tensor | None) -> Tensor:
+    """Vectors brought to length 1."""
+    assert x is not None  # a pair's models pool
+    return x / x.norm(dim=-1, keepdim=True)  # (B, W)
 
 
 def contrastive_loss(logits: Tensor) -> Tensor:

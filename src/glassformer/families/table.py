@@ -72,7 +72,9 @@ class Rule:
     @property
     def file_shape(self) -> tuple[int, ...]:
         """The shape the file's tensor must have."""
-        shape = (sum(rows for rows, *_ in self.shapes), *self.shapes[0][1:])
+        shape = self.shapes[0]
+        if len(self.shapes) > 1:
+            shape = (sum(rows for rows, *_ in self.shapes), *shape[1:])
         if self.place.transposed:
             shape = shape[::-1]
         if self.place.squeezed:
@@ -173,7 +175,7 @@ def check(rules: list[Rule], shapes: Mapping[str, tuple[int, ...]], *, may_lack:
         )
 
 
-def assign(model: Transformer, values: Mapping[str, Tensor]) -> None:
+def assign(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Puts tensors in the place of parameters; of a shared one, wherever it stands."""
     places: dict[int, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
