@@ -65,7 +65,7 @@ def test_bad_input_in_python(tmp_path: Path) -> None:
     for size in (0, -1, "2"):
         with pytest.raises(InputError, match=f"batch_size is {size!r}: expected a whole number of at least 1"):
             predict(["hello"], batch_size=size)
-    with pytest.raises(InputError, match="one answer to each text"):
+    with pytest.raises(InputError, match="one answer to each input"):
         gf.pipeline(llama(tmp_path))(["hello"], do_sample=True, num_return_sequences=2)
 
 

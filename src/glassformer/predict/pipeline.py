@@ -21,8 +21,9 @@ from glassformer.errors import InputError
 from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.generation.encode import check_size
 from glassformer.hub import find_folder
-from glassformer.predict import judging, writing
+from glassformer.predict import captions, judging, writing
 from glassformer.predict.calls import check_characters, check_parts, limit_of
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.embed import embed, read_recipe
 from glassformer.predict.images import ImagePreparer, Picture, classify_images
 from glassformer.predict.prepare import Preparer, ability_of, preparer_of
@@ -32,6 +33,8 @@ from glassformer.predict.work import work_of
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Tally, Unknown
 
+PICTURES = ("images", "caption", "ask")  # abilities that read one
+PAIRS = ("classify", "ask")  # and those that read two things together
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
@@ -67,6 +70,20 @@ ABILITIES = {
     "images": Ability(
         "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
     ),
+    "caption": Ability(
+        "writes a caption for an image",
+        captions.write_about,
+        GENERATION,
+        reads=("the path of an image as text", "image files"),
+        writes=True,
+    ),
+    "ask": Ability(
+        "answers a question about an image",
+        captions.write_about,
+        ("question", *GENERATION),
+        reads=("the path of an image as text, or a pair of image and question", "image files, or of pairs"),
+        writes=True,
+    ),
     "forecast": Ability("says how a series goes on", forecast, ("fill", "date_format", "decimal"), reads=None),
     "series": Ability("names the class of a series", classify_series, reads=None),
 }
@@ -99,7 +116,8 @@ class Pipeline:
         Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
         Tokens that the vocabulary lacks are told on standard error.
         """
-        if isinstance(inputs, str | Picture) and self.task not in ("forecast", "series"):
+        is_one = isinstance(inputs, str | Picture) or (self.task == "ask" and isinstance(inputs, tuple))
+        if is_one and self.task not in ("forecast", "series"):
             return self([inputs], generation=generation, **options)[0]
         outputs, unknown = self.answer(inputs, generation=generation, **options)
         if said := Tally(unknown).sentence():
@@ -197,10 +215,12 @@ def pipeline(
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
     model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
-    task, preparer = ability_of(model, str(folder)), preparer_of(model, folder)
+    task, preparer = ability_of(model, folder), preparer_of(model, folder)
     choice, note = EngineChoice(model, engine), ""
     if isinstance(preparer, ImagePreparer):
         return Pipeline(task, model, None, preparer.preparation, folder, preparer, choice)
+    if isinstance(preparer, CaptionPreparer):
+        return Pipeline(task, model, preparer.tokenizer, preparer, folder, preparer, choice)
     if isinstance(preparer, SeriesPreparer):
         is_raw = preparer.scale is None and model.config.series is not None and not model.config.series.instance_norm
         note = f"{folder} has no {SCALE}: the model reads the values as they are" if is_raw else ""
@@ -221,12 +241,10 @@ def check_inputs(inputs: Any, task: str) -> None:
     if not isinstance(inputs, Sequence):
         raise InputError(f"the inputs are {inputs!r:.60}: expected a list of {several}")
     for i, given in enumerate(inputs):
-        is_pair = isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)
-        fits = (
-            isinstance(given, str)
-            or (task == "classify" and is_pair)
-            or (task == "images" and isinstance(given, Picture))
-        )
+        is_pair = isinstance(given, tuple) and len(given) == 2
+        parts = given if task in PAIRS and is_pair else (given,)
+        kinds = (str, Picture) if task in PICTURES else str
+        fits = isinstance(parts[0], kinds) and all(isinstance(part, str) for part in parts[1:])
         if not fits:
             raise InputError(f"input {i} is {given!r:.60}: expected {one}")
 

@@ -13,7 +13,15 @@ from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
-from glassformer.predict.calls import arguments_of, check_characters, check_length, least, limit_of, split_pair
+from glassformer.predict.calls import (
+    arguments_of,
+    check_characters,
+    check_length,
+    least,
+    limit_of,
+    split_pair,
+    start_id,
+)
 from glassformer.predict.embed import MEAN, Recipe
 from glassformer.predict.prepared import Line, Prepared
 from glassformer.predict.writing import NEW_TOKENS, begin_in, make_generator, write
@@ -212,7 +220,7 @@ class TextPreparer:
             read, wrote = self.forced(target)
         elif continued is not None:
             self.check_ids(continued)
-            read, wrote = [self.start(), *continued], list(continued)
+            read, wrote = [start_id(self.model.config), *continued], list(continued)
         else:
             ids = self.translated(encoded)
             read, wrote = ids[:-1], ids[1:]
@@ -224,13 +232,6 @@ class TextPreparer:
         }
         arguments = {**self.arguments(encoded), "decoder_input_ids": self.tensor(read)}
         return Prepared(arguments, lines, text=self.tokenizer.decode(wrote), written=read)
-
-    def start(self) -> int:
-        config = self.model.config
-        first = next((i for i in (config.decoder_start_token_id, config.bos_token_id) if i is not None), None)
-        if first is None:
-            raise InputError("the config has no decoder_start_token_id: set the id that a translation begins with")
-        return first
 
     def forced(self, target: str) -> tuple[list[int], list[int]]:
         """What the decoder reads and writes for a given translation."""
