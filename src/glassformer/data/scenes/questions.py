@@ -119,7 +119,7 @@ def counts(scene: Scene, language: Language) -> Iterator[Question]:
 
 def relations(scene: Scene, language: Language) -> Iterator[Question]:
     """On which side each shape is of each other one, where that is clear; and whether it is on this side or that."""
-    phrases, words = PHRASES[language], WORDS[language]
+    phrases = PHRASES[language]
     for a, b in permutations(scene.shapes, 2):
         if not is_clear(a, b):
             continue
