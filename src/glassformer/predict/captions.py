@@ -86,7 +86,7 @@ class CaptionPreparer:
         check_length(len(read), self.words.room, "question with its answer" if question else "caption")
         tokens = self.words.target_texts.describe_all(ids)  # together: a character may be of several tokens
         given_tokens = len(read) if target is not None else len(prompt)
-        line = Line(tokens[: len(read)], tokens[1:], prompt=given_tokens)
+        line = Line(tokens[: len(read)], tokens[1:], prompt=given_tokens, begins=len(prompt) - 1)
         return replace(
             picture,
             arguments={"pixel_values": pixels, "decoder_input_ids": self.words.tensor(read)},

@@ -10,6 +10,8 @@ import numpy as np
 
 from glassformer.checkpoints.run import is_run
 from glassformer.data.digits import digits
+from glassformer.data.scenes.make import make_scene
+from glassformer.data.scenes.words import caption_of
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Series
 from glassformer.errors import InputError
@@ -33,7 +35,13 @@ def picture_or_example(preparer: Preparer, folder: Path, given: str) -> str | Pi
         return given
     if not given.strip():
         raise InputError("the input is empty: give the path of an image")
-    return example_image(folder) if given == EXAMPLE else given
+    return example_scene() if given == EXAMPLE else given
+
+
+def example_scene() -> Picture:
+    """A built-in picture of shapes that no training has seen."""
+    pixels, scene = make_scene(0, 0, "test")  # (3, Y, X)
+    return Picture(f"held out: {caption_of(scene)}", pixels.transpose(1, 2, 0).copy())
 
 
 def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, given: str) -> Prepared:

@@ -83,7 +83,7 @@ def picture_words(
     with evaluating(model), torch.no_grad(), record(model, attention=name) as seen:
         prepared.run(model)
     line = prepared.lines["decoder"]
-    first = max(0, line.prompt - 1) if line.writes is not None and line.prompt < len(line.tokens) else 0
+    first = line.begins
     weights = seen[name][0, :, first:].float().cpu()  # (H, words, S)
     maps = chosen_heads(grid_of(model, weights), head, average)
     asked = "".join(token["text"] for token in line.tokens[:first] if not token["special"]).strip()
