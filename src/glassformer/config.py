@@ -379,6 +379,8 @@ class TransformerConfig(Config):
     target_vocab_size: int | None = None  # None: one shared vocabulary, with one table of vectors
     image: ImageConfig | None = None
     series: SeriesConfig | None = None
+    memory: Literal["cross", "prefix"] = "cross"  # the decoder attends to the encoder's vectors, or has them before it
+    memory_project: Literal["none", "linear", "linear_norm"] = "none"  # what brings them to the decoder's width
 
     scale_embeddings: bool = False  # multiply token vectors by sqrt(d_model), as the paper does
     embed_dim: int | None = None  # None: d_model; vectors of a width of their own are projected to it
@@ -440,16 +442,35 @@ class TransformerConfig(Config):
                 if getattr(self, name) and not self.decoder:
                     hint = "; set image.embed_norm" if name == "embed_norm" and self.image else ""
                     raise self._refuse(name, f"belongs to token embeddings, and this model reads patches{hint}")
-        if self.encoder and self.decoder:
-            if self.decoder.block != "serial":
+        if not self.encoder or not self.decoder:
+            for name, usual in (("memory", "cross"), ("memory_project", "none")):
+                if getattr(self, name) != usual:
+                    raise self._refuse(name, "it joins an encoder and a decoder, and this model has one stack")
+            return
+        if self.cross and self.decoder.block != "serial":
+            raise InputError(
+                f"TransformerConfig.decoder.block is {self.decoder.block!r}: it has no place for cross-attention"
+            )
+        widths = f"encoder.d_model is {self.encoder.d_model} and decoder.d_model is {self.decoder.d_model}"
+        if self.encoder.d_model != self.decoder.d_model:
+            if not self.patches and self.target_vocab_size is None and self.embed_dim is None:
                 raise InputError(
-                    f"TransformerConfig.decoder.block is {self.decoder.block!r}: it has no place for cross-attention"
+                    f"TransformerConfig.{widths}: source and target share one table of vectors, so set both to the "
+                    f"same, or target_vocab_size for two tables"
                 )
-            if self.encoder.d_model != self.decoder.d_model:
-                raise InputError(
-                    f"TransformerConfig.encoder.d_model is {self.encoder.d_model} and decoder.d_model is "
-                    f"{self.decoder.d_model}: cross-attention reads vectors of one width, so set both to the same"
-                )
+            if self.prefix and self.memory_project == "none":
+                raise self._refuse("memory", f"{widths}; set memory_project='linear' to bring one to the other's")
+        if self.prefix:
+            self._check_prefix(self.decoder)
+
+    def _check_prefix(self, stack: StackConfig) -> None:
+        """A source before the tokens has places of its own: only schemes that number tokens alone leave them."""
+        if stack.positions not in ("learned", "sinusoidal", "none"):
+            raise self._refuse(
+                "memory", f"decoder.positions is {stack.positions!r}; choose 'learned', 'sinusoidal' or 'none'"
+            )
+        if any(kind.window is not None for kind in stack.layer_kinds):
+            raise self._refuse("memory", "a layer with a window would lose sight of the source; use window=None")
 
     def _check_head(self) -> None:
         if self.head == "language" and not self.reads_tokens:
@@ -481,6 +502,23 @@ class TransformerConfig(Config):
     @property
     def patches(self) -> ImageConfig | SeriesConfig | None:
         return self.image or self.series
+
+    @property
+    def cross(self) -> bool:
+        """Whether the decoder attends to the encoder's vectors."""
+        return self.encoder is not None and self.decoder is not None and self.memory == "cross"
+
+    @property
+    def prefix(self) -> bool:
+        """Whether the encoder's vectors stand before the decoder's tokens."""
+        return self.encoder is not None and self.decoder is not None and self.memory == "prefix"
+
+    @property
+    def memory_width(self) -> int | None:
+        """The width of the vectors that the decoder is given; None where it is given none."""
+        if self.encoder is None or self.decoder is None:
+            return None
+        return (self.encoder if self.memory_project == "none" else self.decoder).d_model
 
     @property
     def reads_tokens(self) -> bool:

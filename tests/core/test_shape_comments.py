@@ -223,7 +223,29 @@ def use_parts(check: Checker) -> None:
         )
 
 
+def caption_images(check: Checker) -> None:
+    """17 vectors of a picture before 5 tokens, which are padded on either side, then 12 more; or beside them.
+
+    The encoder is 15 wide: D is that, or the decoder's.
+    """
+    image = ImageConfig(size=8, patch=2, channels=5)
+    wide = make_stack(positions="learned").replace(d_model=15)
+    joins = (("cross", "none"), ("cross", "linear"), ("prefix", "linear"), ("prefix", "linear_norm"))
+    for (memory, project), mask in itertools.product(joins, (None, padded(5), padded(5).flip(1))):
+        choices = {"memory": memory, "memory_project": project, "num_segments": 0, "embed_dim": None}
+        rows = {5, 12, 17, 22} if memory == "prefix" else {5, 12, 17}
+        with check.watching(**STACK | {"D": {D, 15}}, V=V, N=16, T=rows, S={*rows, 34}):
+            model = make_model(image=image, encoder=wide, decoder=make_stack(positions="learned"), **choices)
+            pixels = torch.randn(B, 5, 8, 8)
+            asked = {"pixel_values": pixels, "decoder_input_ids": ids(5), "decoder_attention_mask": mask}
+            model(**asked, labels=ids(5)).loss.backward()
+            vectors, cache = model.encode(pixel_values=pixels), Cache()
+            model.decode(ids(5), mask, encoder_last_hidden_state=vectors, cache=cache)
+            model.decode(ids(12), cache=cache)
+
+
 SCENARIOS = (
+    caption_images,
     translate,
     generate,
     pass_by_the_blocks,

@@ -128,6 +128,18 @@ class SeriesEmbedding(Embedding):
         return self.patches(patches)  # (B*C, N, D)
 
 
+class Memory(nn.Module):
+    """norm(W x): the encoder's vectors, at the width of the decoder that reads them."""
+
+    def __init__(self, encoder: StackConfig, decoder: StackConfig, *, norm: bool) -> None:
+        super().__init__()
+        self.project = Linear(encoder.d_model, decoder.d_model)
+        self.norm = make_norm(encoder, decoder.d_model) if norm else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.project(x))  # (B, S, D)
+
+
 def level_of(values: Tensor) -> tuple[Tensor, Tensor]:
     """The mean and deviation of each channel of a window (reversible instance norm: Kim et al., 2022)."""
     variance, mean = torch.var_mean(values, dim=1, correction=0, keepdim=True)  # (B, 1, C), (B, 1, C)

@@ -86,7 +86,7 @@ class CaptionPreparer:
         check_length(len(read), self.words.room, "question with its answer" if question else "caption")
         tokens = self.words.target_texts.describe_all(ids)  # together: a character may be of several tokens
         given_tokens = len(read) if target is not None else len(prompt)
-        line = Line(tokens[: len(read)], tokens[1:], prompt=given_tokens)
+        line = Line(tokens[: len(read)], tokens[1:], prompt=given_tokens, begins=len(prompt) - 1)
         return replace(
             picture,
             arguments={"pixel_values": pixels, "decoder_input_ids": self.words.tensor(read)},
@@ -124,15 +124,16 @@ class CaptionPreparer:
         return options.replace(max_new_tokens=most if room is None else max(1, min(most, room - prompt)))
 
 
-def check_question(question: str | None, ability: str) -> None:
-    """A model that answers needs a question; one that captions has no use for it."""
+def check_question(question: str | None, ability: str = "") -> None:
+    """A model that answers needs a question; any other has no use for it."""
     if ability == "ask" and (question is None or not question.strip()):
         raise InputError(
             "no question given: this model answers questions about an image. Ask one, as in "
             '--question "What colour is the circle?"'
         )
     if ability != "ask" and question is not None:
-        raise InputError(f"the question {question[:40]!r} was given to a model that writes captions: leave it out")
+        does = "writes captions" if ability == "caption" else "does not answer questions about an image"
+        raise InputError(f"the question {question[:40]!r} was given to a model that {does}: leave it out")
     if question is not None:
         check_characters(question, "the question")
 

@@ -11,9 +11,10 @@ from glassformer.checkpoints.preparation import read_preparation
 from glassformer.checkpoints.run import is_run, read_record, read_text_rules
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
-from glassformer.predict.captions import CaptionPreparer
+from glassformer.predict.captions import CaptionPreparer, check_question
 from glassformer.predict.embed import MEAN, read_recipe
-from glassformer.predict.images import ImagePreparer
+from glassformer.predict.images import ImagePreparer, Picture
+from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import SeriesPreparer, read_scale
 from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer, check_vocabulary, read_tokenizer
@@ -35,8 +36,8 @@ def ability_of(model: Transformer, folder: Path | None = None) -> str:
     if config.patches is not None:
         kind = "images" if config.image else "series"
         raise InputError(
-            f"{folder or 'this'} is a model of {kind} with head {head!r}: a pipeline reads texts, or images to "
-            "classify or to write about, or series to forecast or classify. Load it with gf.load and call it with tensors"
+            f"{folder or 'this'} is a model of {kind} with head {head!r}: a pipeline reads texts, images to classify "
+            "or to write about, or series to forecast or classify. Load it with gf.load and call it with tensors"
         )
     if head == "language":
         if model.decoder is None:
@@ -64,6 +65,22 @@ def tokenizer_of(model: Transformer, folder: Path) -> Tokenizer:
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.config.vocab_size or 0)
     return tokenizer
+
+
+def prepare_words(
+    preparer: TextPreparer | CaptionPreparer,
+    given: str | Picture,
+    *,
+    question: str | None = None,
+    target: str | None = None,
+    new_tokens: int = 0,
+) -> Prepared:
+    """The call of a model of words for a text, or for a picture (and a question), read by the whole model."""
+    if isinstance(preparer, CaptionPreparer):
+        return preparer.prepare(given, question, target=target)
+    check_question(question)
+    assert isinstance(given, str)
+    return preparer.prepare(given, target=target, new_tokens=new_tokens, whole=True)
 
 
 def text_preparer(model: Transformer, tokenizer: Tokenizer) -> TextPreparer:

@@ -60,6 +60,11 @@ class TextPreparer:
         self.limit = least(self.trained.tokens, recipe.max_length, limit)  # tokens of a text
         self.room = least(model.config.last_stack.room, limit)  # tokens of what a decoder reads
 
+    @property
+    def words(self) -> "TextPreparer":
+        """Who names the tokens that the model writes: as `CaptionPreparer` has it."""
+        return self
+
     def limited(self, limit: int, **languages: str | None) -> "TextPreparer":
         """The same for a caller who takes texts of at most so many tokens, in these languages, and shows the notes."""
         return TextPreparer(

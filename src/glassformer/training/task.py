@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.core.model import IGNORE
@@ -48,6 +49,7 @@ class Scores:
     notes: list[str] = field(default_factory=list)  # what a number needs beside it, such as BLEU's signature
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)  # what simple methods reach
     examples: list[dict[str, str]] = field(default_factory=list)  # rows with the same keys: input, expected, answer
+    pictures: list[NDArray[np.uint8]] = field(default_factory=list)  # of the examples, (Y, X) or (Y, X, 3)
     classes: list[str] = field(default_factory=list)
     confusion: list[list[int]] = field(default_factory=list)  # row: true class, column: the model's answer
     curves: list[Curve] = field(default_factory=list)
