@@ -58,8 +58,9 @@ def family_of(values: Mapping[str, Any], name: str) -> Family:
             f"{name}: model_type is {model_type!r}, a text and an image model together, and here a single model is "
             "needed: gf.load(path).text and gf.load(path).image are its two"
         )
-    if model_type in REFUSED:
-        raise InputError(f"{name}: model_type is {model_type!r}, which cannot be run here: {REFUSED[model_type]}")
+    for key, value in (("model_type", model_type), ("architectures", architecture_in(values, name))):
+        if isinstance(value, str) and value in REFUSED:
+            raise InputError(f"{name}: {key} is {value!r}, which cannot be run here: {REFUSED[value]}")
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         known = [*FAMILIES, *PAIRS, OWN]
         raise InputError(f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), known)}")

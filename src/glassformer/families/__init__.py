@@ -32,9 +32,9 @@ from glassformer.families.page import Head as Head
 from glassformer.families.page import PairFamily as PairFamily
 
 PAGES = (
-    "albert", "bart", "bert", "clip_text", "clip_vision", "deit", "distilbert", "electra", "falcon", "gemma", "gemma2",
-    "gemma3", "gpt2", "gpt_neox", "llama", "m2m100", "marian", "mbart", "mistral", "modernbert", "patchtst", "phi3",
-    "qwen2", "qwen3", "roberta", "t5", "vit",
+    "albert", "bart", "bert", "blip", "clip_text", "clip_vision", "deit", "distilbert", "electra", "falcon", "gemma",
+    "gemma2", "gemma3", "git", "gpt2", "gpt_neox", "llama", "m2m100", "marian", "mbart", "mistral", "modernbert",
+    "patchtst", "phi3", "qwen2", "qwen3", "roberta", "t5", "vision_encoder_decoder", "vit",
 )  # fmt: skip
 
 
@@ -67,6 +67,15 @@ REFUSED = {
     "align": "its images are read by convolutions",
     "clipseg": "it decodes masks",
     "chinese_clip": "its text model is a BERT beside another pooling",
+    "blip-2": "learned queries stand between its image and its text model",
+    "instructblip": "learned queries stand between its image and its text model",
+    "donut-swin": "its attention works in shifted windows",
+    "swin": "its attention works in shifted windows",
+    "llava": "image vectors stand among its tokens",
+    "trocr": "it is the decoder of a vision-encoder-decoder model, which is read as a whole",
+    "BlipForQuestionAnswering": "a second text model reads its questions",
+    "BlipForImageTextRetrieval": "it judges pairs of a picture and a text",
+    "BlipModel": "it is a pair of models without a caption's decoder",
 }
 
 

@@ -74,7 +74,7 @@ class Family:
 
     def head(self, kind: str) -> Head:
         """A head by its kind; every model can go without one."""
-        return self.heads.get(kind) or Head(self.heads[self.base].architecture)
+        return self.heads.get(kind) or Head((self.heads.get(self.base) or next(iter(self.heads.values()))).architecture)
 
     @property
     def kinds(self) -> tuple[str, ...]:
