@@ -114,11 +114,11 @@ def any_shape(model: Transformer) -> Iterator[None]:
     if model.device.type != "cpu" or model.dtype != torch.float32 or not before:
         yield
         return
-    torch.backends.mkldnn.enabled = False
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # a property of the module
     try:
         yield
     finally:
-        torch.backends.mkldnn.enabled = True
+        torch.backends.mkldnn.enabled = True  # type: ignore[assignment]
 
 
 def encode(
