@@ -60,7 +60,7 @@ class Transformer(nn.Module):
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
         if config.decoder:
-            segments = 0 if config.encoder else config.num_segments  # they tell parts of the source apart
+            segments = 0 if config.encoder and not config.patches else config.num_segments  # of the source's text
             target = token_embedding(config, config.decoder, config.output_vocab_size, segments)
             self.decoder = Stack(
                 config.decoder, causal=True, cross=config.cross, prefix=config.prefix, embed=target,
@@ -241,7 +241,9 @@ class Transformer(nn.Module):
         keep = attention_mask
         if not isinstance(self.head, ClassHead) or self.config.patches:
             return None
-        if self.config.pooling == "end" and input_ids is not None:
+        if self.config.pooling == "highest_id" and input_ids is not None:
+            keep = input_ids == input_ids.amax(dim=1, keepdim=True)  # (B, T)
+        elif self.config.pooling in ("end", "first_end") and input_ids is not None:
             ends = torch.isin(input_ids, torch.tensor(self.config.eos_token_id, device=input_ids.device))  # (B, T)
             keep = ends if keep is None else ends & keep.bool()
         return as_keep(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)
