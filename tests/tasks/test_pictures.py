@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from helpers.command import printed, run
 from PIL import Image
 
@@ -280,6 +281,24 @@ def test_fine_tuning_starts_from_a_run(runs: dict[str, Path], own: Path, tmp_pat
     assert run("train", "caption", "--out", out, *flags) == 0
     before, after = (gf.load(folder).state_dict() for folder in (runs["caption scenes"], out))
     assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+
+
+@pytest.mark.parametrize("name", ["caption scenes", "ask files"])
+def test_transformers_opens_a_run(name: str, runs: dict[str, Path], own: Path) -> None:
+    theirs = transformers.VisionEncoderDecoderModel.from_pretrained(runs[name]).eval()
+    ours = gf.load(runs[name]).eval()
+    processor = transformers.AutoImageProcessor.from_pretrained(runs[name])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(runs[name])
+    picture = own / "pictures" / "1.png"
+    with Image.open(picture) as image:
+        pixels = processor(image, return_tensors="pt")["pixel_values"]
+    ids = torch.tensor([[1, 5, 6, 7]])
+    with torch.no_grad():
+        expected = theirs(pixel_values=pixels, decoder_input_ids=ids).logits
+        torch.testing.assert_close(ours(pixel_values=pixels, decoder_input_ids=ids).logits, expected)
+    if name.startswith("caption"):
+        written = theirs.generate(pixels)
+        assert gf.pipeline(runs[name])(str(picture)) == tokenizer.decode(written[0], skip_special_tokens=True)
 
 
 # --- own files --------------------------------------------------------------------------------------------------------
