@@ -25,7 +25,7 @@ from glassformer.predict import captions, judging, writing
 from glassformer.predict.calls import check_characters, check_parts, limit_of
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.embed import embed, read_recipe
-from glassformer.predict.images import ImagePreparer, Picture, classify_images
+from glassformer.predict.images import PICTURES, ImagePreparer, Picture, classify_images
 from glassformer.predict.prepare import Preparer, ability_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
 from glassformer.predict.texts import TextPreparer
@@ -33,8 +33,7 @@ from glassformer.predict.work import work_of
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Tally, Unknown
 
-PICTURES = ("images", "caption", "ask")  # abilities that read one
-PAIRS = ("classify", "ask")  # and those that read two things together
+PAIRS = ("classify", "ask")  # abilities that read two things together
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
@@ -137,6 +136,8 @@ class Pipeline:
                 options["seen"] = lambda *some: unknown.extend(self.unknown_in(*some))
             else:
                 unknown = self.preparer.unknown(inputs)
+        elif isinstance(self.preparer, CaptionPreparer) and self.task == "ask":
+            unknown = self.preparer.unknown(inputs, options.get("question"))
         ability = ABILITIES[self.task]
         if "truncate" in ability.takes:
             options["limit"] = limit_of(self.model, self.rules, truncate=options.pop("truncate", False))

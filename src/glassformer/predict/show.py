@@ -16,13 +16,15 @@ LABEL_WIDTH = 40
 
 def as_json(given: Any) -> Any:
     """An input as JSON has it: a text, a pair, numbers, or the name of an image."""
+    if isinstance(given, tuple):
+        return tuple(as_json(part) for part in given)
     return given.name if isinstance(given, Picture) else given
 
 
 def as_text(given: Any) -> str:
     """An input as a person sees it beside its answer."""
     if isinstance(given, tuple):
-        return " | ".join(given)
+        return " | ".join(as_json(given))
     if isinstance(given, list):
         return ", ".join(f"{value:g}" for value in given)
     return str(as_json(given))
@@ -115,5 +117,7 @@ SHOW: dict[str, Callable[[Any, Any], None]] = {
     "answer": show_answers,
     "embed": show_vectors,
     "images": show_labels,
+    "caption": show_texts,
+    "ask": show_texts,
     "series": show_labels,
 }

@@ -38,7 +38,7 @@ from glassformer.predict.captions import prompt_ids, write
 from glassformer.predict.images import normalised, read_colours
 from glassformer.predict.writing import AS_THE_MODEL
 from glassformer.tasks.images import choose_patch, fit_preparation
-from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.models import describe_model, make_model, place_on_grid, sizes_of
 from glassformer.tasks.settings import PictureSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
@@ -144,7 +144,11 @@ class PictureTask(Task):
         self.tokenizer = make_tokenizer(settings, self.texts(), around=self.around)
         self.model = self.make()
         self.check_model()
-        reader = self.model.text if isinstance(self.model, Pair) else self.model
+        reader, looker = (
+            (self.model.text, self.model.image) if isinstance(self.model, Pair) else (self.model, self.model)
+        )
+        if settings.init is None:
+            place_on_grid(looker)
         fit_tokenizer(self.tokenizer, reader)
         self.limit = min(settings.max_len, reader.config.last_stack.room or settings.max_len)
         self.preparation = self.prepare()
@@ -394,9 +398,6 @@ class PictureTask(Task):
     @property
     def label_smoothing(self) -> float:
         return self.settings.label_smoothing
-
-    def size(self, batch: Batch) -> int:
-        return len(batch["pixel_values"])
 
     # --- scores -----------------------------------------------------------------------------------------------------
 

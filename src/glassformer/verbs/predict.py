@@ -83,7 +83,7 @@ class PredictSettings(Settings):
     target_language: str | None = None
     """The language to translate into, as the model names it."""
     question: str | None = None
-    """The question that a question-answering model finds the answer to, in each text."""
+    """The question that a question-answering model finds the answer to: in each text, or about each image."""
     out: Path | None = None
     """Write the rows of --file here with the answers as further columns: .csv, .tsv, .jsonl (or these with .gz) or
     .parquet. If it is killed, the same command goes on where it was. Of a model that forecasts, the forecast as .csv;

@@ -21,6 +21,8 @@ COLUMNS: dict[str, dict[str, Kind]] = {
     "answer": {"answer": "text", "score": "number"},
     "embed": {"vector": "vector"},
     "images": JUDGED,
+    "caption": WRITTEN,
+    "ask": WRITTEN,
     "series": JUDGED,
 }
 
