@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-PICTURES = ("images", "caption", "ask")  # abilities that read a picture
+PICTURES = ("images", "caption", "ask", "match")  # abilities that read a picture
 
 
 @dataclass(frozen=True)

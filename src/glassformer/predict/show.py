@@ -32,7 +32,7 @@ def as_text(given: Any) -> str:
 
 def as_values(task: str, output: Any) -> dict[str, Any]:
     """One answer as JSON has it."""
-    if task == "embed":
+    if isinstance(output, Tensor):
         return {"vector": output.tolist()}
     if task == "mlm":
         return {"masks": [[asdict(guess) for guess in guesses] for guesses in output]}
@@ -103,6 +103,18 @@ def show_vectors(inputs: Sequence[str], vectors: Tensor) -> None:
         print(f"{name:{width}}", *(f"{value:6.3f}" for value in row))
 
 
+def show_matches(inputs: Sequence[str], outputs: Sequence[Label] | Tensor) -> None:
+    """The label of each image; of one alone the scores of all. Without labels, vectors."""
+    if isinstance(outputs, Tensor):
+        show_vectors(inputs, outputs)
+    elif len(outputs) > 1:
+        show_labels(inputs, outputs)
+    else:
+        width = max(map(len, outputs[0].scores))
+        for label, score in sorted(outputs[0].scores.items(), key=lambda entry: -entry[1]):
+            print(f"{label:{width}}  {score:.3f}")
+
+
 def shortened(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LABEL_WIDTH else text[: LABEL_WIDTH - 3] + "..."
@@ -119,5 +131,6 @@ SHOW: dict[str, Callable[[Any, Any], None]] = {
     "images": show_labels,
     "caption": show_texts,
     "ask": show_texts,
+    "match": show_matches,
     "series": show_labels,
 }

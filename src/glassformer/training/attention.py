@@ -13,6 +13,7 @@ from torch import Tensor
 
 from glassformer.config import ImageConfig, SeriesConfig
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.figures.korean import both
 from glassformer.figures.palette import LEVELS, level_of
 from glassformer.figures.png import as_data_url
@@ -31,7 +32,7 @@ def attention_of_example(task: Task, examples: Sequence[Mapping[str, str]]) -> I
     if seen is not None and "decoder_input_ids" in seen and task.tokenizer is not None:
         yield from of_words(task.model, task.tokenizer, seen)
     elif seen is not None:
-        yield from of_patches(task.model, seen)
+        yield from of_patches(task.model.image if isinstance(task.model, Pair) else task.model, seen)
     elif task.tokenizer is not None:
         yield from of_text(task.model, task.tokenizer, examples)
 
