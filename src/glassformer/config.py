@@ -13,9 +13,9 @@ from typing import Any, Literal, Self
 from glassformer.errors import InputError, listed, nearest
 from glassformer.schema import OPEN, Config
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared", "tanh"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "relu_squared", "tanh"]
 Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
-Pooling = Literal["first", "last", "end", "mean", "max", "attention"]
+Pooling = Literal["first", "last", "end", "first_end", "highest_id", "mean", "max", "attention"]
 Head = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
 
 LARGEST, MOST_LAYERS = 2**31 - 1, 1024  # sizes beyond these are mistakes, and a model is not even begun
@@ -209,6 +209,8 @@ class ImageConfig(Config):
     channels: int = 3
     class_token: bool = True
     distillation_token: bool = False  # a second token before the patches, which a teacher's answers train
+    patch_bias: bool = True
+    embed_norm: bool = False  # after the positions
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -396,6 +398,7 @@ class TransformerConfig(Config):
     logit_cap: float | None = None  # logits are bent to stay within +-cap
     num_classes: int | None = None
     pooling: Pooling = "mean"
+    pooled_dim: int | None = None  # head 'pool': a last layer brings the pooled vector to this width
     two_classifiers: bool = False  # a second one reads the distillation token; their logits are averaged
     label_shift: Literal["start", "last"] = "start"  # what comes before the labels: a start token, or their last token
 
@@ -417,7 +420,7 @@ class TransformerConfig(Config):
             raise InputError("TransformerConfig.image and .series feed the encoder: give one, encoder=StackConfig(...)")
         if self.reads_tokens and self.vocab_size is None:
             raise self._refuse("vocab_size", "a model that reads tokens needs the number of its tokens")
-        self._check_sizes("vocab_size", "target_vocab_size", "embed_dim", "num_classes", most=LARGEST)
+        self._check_sizes("vocab_size", "target_vocab_size", "embed_dim", "num_classes", "pooled_dim", most=LARGEST)
         if not 0 <= self.num_segments <= LARGEST:
             raise self._refuse("num_segments", "expected 0 for none, or how many are told apart")
         if self.target_vocab_size is not None and not (self.encoder and self.decoder and not self.patches):
@@ -437,7 +440,8 @@ class TransformerConfig(Config):
         if self.patches:
             for name in ("embed_dim", "embed_norm", "num_segments", "scale_embeddings"):
                 if getattr(self, name) and not self.decoder:
-                    raise self._refuse(name, "belongs to token embeddings, and this model reads patches")
+                    hint = "; set image.embed_norm" if name == "embed_norm" and self.image else ""
+                    raise self._refuse(name, f"belongs to token embeddings, and this model reads patches{hint}")
         if not self.encoder or not self.decoder:
             for name, usual in (("memory", "cross"), ("memory_project", "none")):
                 if getattr(self, name) != usual:
@@ -481,8 +485,12 @@ class TransformerConfig(Config):
             raise self._refuse("head", "is made for an encoder; this model has a decoder")
         if self.head == "class" and self.pooling == "first" and self.image and not self.image.class_token:
             raise self._refuse("pooling", "the first of the patches is no summary; set image.class_token or 'mean'")
-        if self.head in ("class", "pool") and self.pooling == "end" and self.eos_token_id is None:
+        if self.head in ("class", "pool") and self.pooling in ("end", "first_end") and self.eos_token_id is None:
             raise self._refuse("pooling", "the end is found by its token; give eos_token_id")
+        if self.head in ("class", "pool") and self.pooling in ("end", "first_end", "highest_id") and self.patches:
+            raise self._refuse("pooling", "chooses among token ids, and this model reads patches")
+        if self.head != "pool" and self.pooled_dim is not None:
+            raise self._refuse("pooled_dim", f"only head 'pool' has a pooled vector to project; head is {self.head!r}")
         if self.two_classifiers and not (self.image and self.image.distillation_token and self.head == "class"):
             raise self._refuse("two_classifiers", "needs head='class' and image.distillation_token")
         if not 0 <= self.head_dropout < 1:
@@ -537,6 +545,11 @@ class TransformerConfig(Config):
         return self.decoder or self.encoder  # type: ignore[return-value]  # validated: there is one
 
     @property
+    def pooled_width(self) -> int:
+        """The width of a pooled vector."""
+        return self.pooled_dim or self.last_stack.d_model
+
+    @property
     def room(self) -> int | None:
         """The longest sequence that every stack can place; None where there is no end."""
         rooms = [stack.room for stack in (self.encoder, self.decoder) if stack is not None]
@@ -548,6 +561,38 @@ class TransformerConfig(Config):
         if name not in NAMED:
             raise InputError(f"no config is named {name!r}{nearest(name, NAMED)}")
         return cls.from_dict({**NAMED[name], **changes})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairConfig(Config):
+    """Two models that meet in one space: a text and an image become vectors of one width (`core/pair.py`)."""
+
+    text: TransformerConfig
+    image: TransformerConfig
+    logit_scale: float = math.log(1 / 0.07)  # where training starts; similarities are multiplied by its exponential
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, config in (("text", self.text), ("image", self.image)):
+            if config.head != "pool":
+                raise InputError(f"PairConfig.{name}.head is {config.head!r}: expected 'pool', one vector for an input")
+        if self.image.image is None or self.text.patches:
+            wrong = "image" if self.image.image is None else "text"
+            raise InputError(f"PairConfig.{wrong} does not read {wrong}s: give image=ImageConfig(...) to 'image' alone")
+        if self.text.pooled_width != self.image.pooled_width:
+            raise InputError(
+                f"PairConfig.text gives vectors of {self.text.pooled_width} and PairConfig.image of "
+                f"{self.image.pooled_width}: set pooled_dim of both to the same"
+            )
+
+    @property
+    def last_stack(self) -> StackConfig:
+        """The stack whose width a learning rate may depend on."""
+        return self.image.last_stack
+
+    @property
+    def reads_tokens(self) -> bool:
+        return True
 
 
 def _paper(d_model: int, d_ff: int, num_heads: int, dropout: float) -> dict[str, Any]:

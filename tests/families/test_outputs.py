@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.reference import Checkpoint, to_left
-from helpers.samples import ARCHITECTURES, DECODERS, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
+from helpers.samples import ARCHITECTURES, DECODERS, POOLED_DECODERS, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
 from torch import Tensor
 
 import glassformer as gf
@@ -28,6 +28,8 @@ FIELDS = {
     "last_hidden_state": "last_hidden_state",
     "encoder_last_hidden_state": "encoder_last_hidden_state",
     "pooler_output": "pooled",
+    "text_embeds": "pooled",
+    "image_embeds": "pooled",
     "start_logits": "start_logits",
     "end_logits": "end_logits",
 }
@@ -67,7 +69,7 @@ def test_hidden_states(sample: Sample, kind: str, checkpoint: Checkpoints, loade
     ours = called(model, made.inputs)
     for hook in hooks:
         hook.remove()
-    single = "decoder" if sample.model_type in DECODERS else "encoder"
+    single = "decoder" if sample.model_type in (*DECODERS, *POOLED_DECODERS) else "encoder"
     for stack, states in seen.items():
         expected = made.output.get(f"{stack}_hidden_states")
         if expected is None and stack == single:
@@ -75,7 +77,7 @@ def test_hidden_states(sample: Sample, kind: str, checkpoint: Checkpoints, loade
         if expected is None:
             assert not states, f"we ran a {stack}, transformers did not"
             continue
-        if sample.model_type not in VISION:  # there the last state comes before the final norm
+        if sample.model_type not in (*VISION, *POOLED_DECODERS):  # there the last state comes before the final norm
             last = ours.encoder_last_hidden_state if stack == "encoder" else None
             states[-1] = ours.last_hidden_state if last is None else last
         if sample.model_type in SERIES:  # there the last state is no hidden one

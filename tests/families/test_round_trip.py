@@ -43,7 +43,15 @@ def test_round_trip(
     assert not any(report[problem] for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     with torch.no_grad():
         output = again.eval()(**made.inputs)
-    for name in ("logits", "prediction_outputs", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"):
+    for name in (
+        "logits",
+        "prediction_outputs",
+        "last_hidden_state",
+        "encoder_last_hidden_state",
+        "pooler_output",
+        "text_embeds",
+        "image_embeds",
+    ):
         if made.output.get(name) is not None:
             assert torch.equal(output[name].view_as(made.output[name]), made.output[name]), name
     if made.output.get("start_logits") is not None:

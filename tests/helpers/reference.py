@@ -12,7 +12,18 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.checkpoints.read_layout import layout_of
-from helpers.samples import ARCHITECTURES, ENCODER_ONLY, GENERATION, OWN_HEAD, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
+from helpers.samples import (
+    ARCHITECTURES,
+    ENCODER_ONLY,
+    GENERATION,
+    OWN_HEAD,
+    POOLED_DECODERS,
+    SAMPLES,
+    SEQ2SEQ,
+    SERIES,
+    VISION,
+    Sample,
+)
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -78,7 +89,7 @@ def randomise(model: nn.Module) -> None:
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue  # Marian's sinusoids, which are no weights
-        if parameter.dim() == 1:
+        if parameter.dim() <= 1:
             parameter += 0.3 * torch.randn_like(parameter)
         else:
             fan_in = parameter[0].numel()
@@ -107,9 +118,9 @@ def make_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
     inputs = {"input_ids": source, "attention_mask": keep}
     if getattr(config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = torch.randint(config.type_vocab_size, source.shape, generator=generator)
-    if sample.model_type in SEQ2SEQ:
+    if sample.model_type in (*SEQ2SEQ, *POOLED_DECODERS):
         source[torch.arange(len(source)), keep.sum(1) - 1] = config.eos_token_id
-        if checkpoint.architecture not in ENCODER_ONLY:
+        if sample.model_type in SEQ2SEQ and checkpoint.architecture not in ENCODER_ONLY:
             inputs |= make_target(checkpoint, source, keep, generator)
     return inputs
 

@@ -37,6 +37,8 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
     "albert": heads("Albert", "pool"),
     "electra": heads("Electra"),
     "modernbert": heads("ModernBert"),
+    "clip_text_model": {"pool": "CLIPTextModel", "pool_projected": "CLIPTextModelWithProjection"},
+    "clip_vision_model": {"pool": "CLIPVisionModel", "pool_projected": "CLIPVisionModelWithProjection"},
     "vit": {"pool": "ViTModel", "class": "ViTForImageClassification"},
     "deit": {
         "pool": "DeiTModel",
@@ -68,7 +70,8 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
 }
 
 ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "modernbert")
-VISION = ("vit", "deit")
+VISION = ("vit", "deit", "clip_vision_model")
+POOLED_DECODERS = ("clip_text_model",)  # causal, and read for one vector
 SERIES = ("patchtst",)
 DECODERS = (
     "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "falcon", "phi3",
@@ -123,6 +126,8 @@ COMMON: dict[str, dict[str, Any]] = {
     "mbart": {"dropout": 0.0, "decoder_start_token_id": 2},
     "marian": {"dropout": 0.0, "eos_token_id": 0},
     "m2m_100": {"dropout": 0.0, "attention_dropout": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0},
+    "clip_text_model": {"bos_token_id": 1, "eos_token_id": 5, "pad_token_id": 3},
+    "clip_vision_model": {},
     "vit": {},
     "deit": {},
     "patchtst": {"norm_type": "layernorm", "pooling_type": None},
@@ -369,6 +374,16 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
             101, 24, 7, 6, 3, 41, head_dim=10, sliding_window=3, tie_word_embeddings=False, num_labels=5,
             final_logit_softcapping=5.0,
         ),
+    },
+    "clip_text_model": {
+        "plain": bert(99, 32, 3, 4, 37, 24, projection_dim=19),
+        "ends_pad": bert(97, 30, 2, 5, 53, 24, projection_dim=23, pad_token_id=5, hidden_act="gelu"),
+        "old_end": bert(101, 24, 4, 3, 41, 24, projection_dim=17, eos_token_id=2, layer_norm_eps=1e-2),
+    },
+    "clip_vision_model": {
+        "plain": image(12, 4, 32, 3, 4, 37, projection_dim=19),
+        "grey": image(15, 3, 30, 2, 5, 53, projection_dim=23, num_channels=1, hidden_act="gelu"),
+        "eps": image(8, 2, 24, 4, 3, 41, projection_dim=17, layer_norm_eps=1e-2),
     },
     "falcon": {
         "7b": falcon(99, 32, 3, 4, multi_query=True, parallel_attn=True),

@@ -9,7 +9,7 @@ from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.own_format import OWN, own_layout
 from glassformer.config import TransformerConfig
 from glassformer.errors import InputError, nearest
-from glassformer.families import FAMILIES, Family
+from glassformer.families import FAMILIES, PAIRS, REFUSED, Family
 from glassformer.families.keys import Keys
 
 
@@ -53,10 +53,16 @@ def layout_of(
 def family_of(values: Mapping[str, Any], name: str) -> Family:
     """The family of a `config.json`, if its weights can be read."""
     model_type = values.get("model_type")
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
+    if model_type in PAIRS:
         raise InputError(
-            f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), [*FAMILIES, OWN])}"
+            f"{name}: model_type is {model_type!r}, a text and an image model together, and here a single model is "
+            "needed: gf.load(path).text and gf.load(path).image are its two"
         )
+    if model_type in REFUSED:
+        raise InputError(f"{name}: model_type is {model_type!r}, which cannot be run here: {REFUSED[model_type]}")
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        known = [*FAMILIES, *PAIRS, OWN]
+        raise InputError(f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), known)}")
     if values.get("quantization_config"):
         raise InputError(f"{name}: these weights are quantised (quantization_config); load the full ones")
     return FAMILIES[model_type]

@@ -81,9 +81,11 @@ class PatchEmbedding(Embedding):
     """An image cut into squares, each flattened and projected: x_n = W patch_n, after the tokens that sum it up."""
 
     def __init__(self, config: StackConfig, image: ImageConfig) -> None:
-        super().__init__(config, config.d_model, max_len=image.num_tokens)
+        super().__init__(config, config.d_model, max_len=image.num_tokens, norm=image.embed_norm)
         self.image = image
-        self.patches = Convolution(image.channels, config.d_model, kernel_size=image.patch, stride=image.patch)
+        self.patches = Convolution(
+            image.channels, config.d_model, kernel_size=image.patch, stride=image.patch, bias=image.patch_bias
+        )
         self.class_token, self.distillation_token = (
             nn.Parameter(torch.zeros(1, 1, config.d_model)) if wanted else None
             for wanted in (image.class_token, image.distillation_token)

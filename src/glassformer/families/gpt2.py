@@ -65,7 +65,8 @@ heads = {
 
 def resembles(config: TransformerConfig) -> bool:
     stack = config.decoder
-    return config.encoder is None and stack is not None and stack.positions != "rotary" and stack.norm == "layer"
+    plain = stack is not None and stack.positions != "rotary" and stack.norm == "layer"
+    return plain and config.encoder is None and config.head != "pool"
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:

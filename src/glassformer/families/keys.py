@@ -18,8 +18,8 @@ REQUIRED: Any = object()
 # How this library calls an activation that others call so.
 ACTIVATION: dict[str, Activation] = {
     "relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh", "silu": "silu", "swish": "silu",
-    "relu2": "relu_squared", "tanh": "tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh", "quick_gelu": "quick_gelu", "silu": "silu",
+    "swish": "silu", "relu2": "relu_squared", "tanh": "tanh",
 }  # fmt: skip
 
 
@@ -116,13 +116,13 @@ class Keys:
         """A value that a null turns off; without the key, it is the default."""
         return self.take(key, None) if key in self.values else default
 
-    def square(self, key: str) -> int:
+    def square(self, key: str, default: Any = REQUIRED) -> int:
         """A size of images, which may be given for both sides."""
         value = self.values.get(key)
         if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
             self.read.add(key)
             return int(value[0])
-        return int(self.take(key))
+        return int(self.take(key, default))
 
     def expect(self, key: str, *allowed: Any) -> None:
         """Refuses a setting that the core has no place for; a key that is not there is fine."""

@@ -25,6 +25,26 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Sides:
+    """The `config.json` of either side of a pair, and where its scale started."""
+
+    text: dict[str, Any]
+    image: dict[str, Any]
+    scale: float
+
+
+@dataclass(frozen=True)
+class PairFamily:
+    """The page of a pair, as the engine uses it; each side has a page of its own."""
+
+    model_type: str
+    architecture: str
+    scale: str  # what the files call the scale
+    sides: Callable[[Keys], Sides]
+    describe: Callable[[Sides], dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class Family:
     """One page, as the engine uses it."""
 

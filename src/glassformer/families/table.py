@@ -30,6 +30,7 @@ class Place:
     transposed: bool = False  # stored (in, out) instead of (out, in)
     by_group: bool = False  # the rows of each group of heads together: q.. k v q.. k v, instead of all q, all k, all v
     leading: bool = False  # stored with an axis of size 1 in front
+    squeezed: bool = False  # stored without the axes of size 1
     zero_if_absent: bool = False
     fixed: bool = False  # written for others and never read: what is computed, or stored under another name too
 
@@ -45,6 +46,10 @@ def transposed(name: str) -> Place:
 
 def leading(name: str, *, zero_if_absent: bool = False) -> Place:
     return Place(name, leading=True, zero_if_absent=zero_if_absent)
+
+
+def squeezed(name: str) -> Place:
+    return Place(name, squeezed=True)
 
 
 def fixed(name: str) -> Place:
@@ -67,9 +72,13 @@ class Rule:
     @property
     def file_shape(self) -> tuple[int, ...]:
         """The shape the file's tensor must have."""
-        shape = (sum(rows for rows, *_ in self.shapes), *self.shapes[0][1:])
+        shape = self.shapes[0]
+        if len(self.shapes) > 1:
+            shape = (sum(rows for rows, *_ in self.shapes), *shape[1:])
         if self.place.transposed:
             shape = shape[::-1]
+        if self.place.squeezed:
+            return tuple(size for size in shape if size != 1)
         return (1, *shape) if self.place.leading else shape
 
     def read(self, tensor: Tensor) -> list[Tensor]:
@@ -78,7 +87,7 @@ class Rule:
         if self.place.transposed and tensor.ndim == 2:
             tensor = tensor.t()
         if len(self.names) == 1:
-            return [tensor]
+            return [tensor.reshape(self.shapes[0]) if self.place.squeezed else tensor]
         if not self.place.by_group:
             return list(tensor.split([shape[0] for shape in self.shapes]))
         grouped = tensor.unflatten(0, (self.groups, -1))
@@ -94,6 +103,7 @@ class Rule:
             tensor = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
         if self.place.transposed and tensor.ndim == 2:
             tensor = tensor.t()
+        tensor = tensor.reshape(self.file_shape) if self.place.squeezed else tensor
         tensor = (tensor[None] if self.place.leading else tensor).contiguous()
         return tensor.clone() if self.place.fixed else tensor  # two names must not share memory in a file
 
@@ -165,7 +175,7 @@ def check(rules: list[Rule], shapes: Mapping[str, tuple[int, ...]], *, may_lack:
         )
 
 
-def assign(model: Transformer, values: Mapping[str, Tensor]) -> None:
+def assign(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Puts tensors in the place of parameters; of a shared one, wherever it stands."""
     places: dict[int, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from glassformer.tasks.settings import (
+    AskSettings,
+    CaptionSettings,
     ClassifySettings,
     ForecastSettings,
     ImagesSettings,
@@ -86,6 +88,26 @@ ROWS = (
         abilities=("images",),
         view="classes",
         example="digits",
+    ),
+    Row(
+        name="caption",
+        help="train to write what an image shows",
+        settings=CaptionSettings,
+        page="glassformer.tasks.caption:Caption",
+        metric="loss",
+        abilities=("caption",),
+        view="next",
+        example="scenes",
+    ),
+    Row(
+        name="ask",
+        help="train to answer questions about an image",
+        settings=AskSettings,
+        page="glassformer.tasks.ask:Ask",
+        metric="accuracy",
+        abilities=("ask",),
+        view="next",
+        example="scenes",
     ),
     Row(
         name="forecast",

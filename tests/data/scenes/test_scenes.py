@@ -131,9 +131,9 @@ def test_captions_read_as_they_should() -> None:
     red = Shape("circle", "red", 6, 20, 4)
     green, blue = Shape("triangle", "green", 14, 6, 4), Shape("square", "blue", 24, 20, 4)
     assert caption_of(Scene((red,))) == "a red circle"
-    assert caption_of(Scene((red, blue))) == "a red circle left of a blue square"
+    assert caption_of(Scene((red, blue))) == "a red circle, a blue square right of it"
     scene = Scene((red, green, blue))
-    assert caption_of(scene) == "a red circle below a green triangle, right of both a blue square"
+    assert caption_of(scene) == "a red circle, a green triangle above it, a blue square right of both"
     assert caption_of(scene, "ko") == "빨간 원이 초록 삼각형 아래에 있고, 파란 사각형이 둘의 오른쪽에 있다"
     assert caption_of(Scene((red,)), "ko") == "빨간 원이 있다"
     with pytest.raises(InputError, match="blue square, red circle"):
@@ -151,8 +151,8 @@ def test_a_caption_states_its_facts(made: dict[Part, Pictures], language: Langua
 
 
 def test_wrong_facts_count_against_a_caption() -> None:
-    truth = "a red circle left of a blue square, above both a green triangle"
-    assert share_of_facts("a red circle left of a blue square, below both a green triangle", truth) == 0.8
+    truth = "a red circle, a blue square right of it, a green triangle above both"
+    assert share_of_facts("a red circle, a blue square right of it, a green triangle below both", truth) == 0.8
     assert share_of_facts("a red circle", truth) == 0.2
     assert share_of_facts(truth, "a red circle") == 0.2
     assert share_of_facts("", truth) == 0

@@ -5,7 +5,7 @@ from itertools import permutations
 from typing import Literal, NamedTuple, get_args
 
 from glassformer.data.scenes.make import HELD_OUT
-from glassformer.data.scenes.scene import CLEAR, COLOURS, KINDS, RELATIONS, Relation, Scene, Shape, towards
+from glassformer.data.scenes.scene import CLEAR, COLOURS, KINDS, RELATIONS, Relation, Scene, Shape, opposite, towards
 from glassformer.data.scenes.words import WORDS, Language, name_of
 
 Topic = Literal["colour", "shape", "count", "relation"]
@@ -35,6 +35,7 @@ class Phrases(NamedTuple):
     colours: dict[str, str]
     counts: tuple[str, ...]
     sides: dict[Relation, str]
+    beside: dict[Relation, str]
     yes: str
     no: str
 
@@ -52,6 +53,7 @@ PHRASES: dict[Language, Phrases] = {
         colours={"red": "red", "green": "green", "blue": "blue", "yellow": "yellow"},
         counts=("zero", "one", "two", "three"),
         sides={"left": "left", "right": "right", "above": "above", "below": "below"},
+        beside={"left": "left of", "right": "right of", "above": "above", "below": "below"},
         yes="yes",
         no="no",
     ),
@@ -67,6 +69,7 @@ PHRASES: dict[Language, Phrases] = {
         colours={"red": "빨간색", "green": "초록색", "blue": "파란색", "yellow": "노란색"},
         counts=("0개", "1개", "2개", "3개"),
         sides={"left": "왼쪽", "right": "오른쪽", "above": "위쪽", "below": "아래쪽"},
+        beside={"left": "왼쪽에", "right": "오른쪽에", "above": "위에", "below": "아래에"},
         yes="네",
         no="아니요",
     ),
@@ -116,7 +119,7 @@ def counts(scene: Scene, language: Language) -> Iterator[Question]:
 
 def relations(scene: Scene, language: Language) -> Iterator[Question]:
     """On which side each shape is of each other one, where that is clear; and whether it is on this side or that."""
-    phrases, words = PHRASES[language], WORDS[language]
+    phrases = PHRASES[language]
     for a, b in permutations(scene.shapes, 2):
         if not is_clear(a, b):
             continue
@@ -124,7 +127,7 @@ def relations(scene: Scene, language: Language) -> Iterator[Question]:
         names = {"a": name_of(a, language), "b": name_of(b, language)}
         yield make("relation", phrases.where.format(**names), phrases.sides[side], a, b)
         for asked in RELATIONS:
-            text = phrases.whether.format(**names, relation=words.relations[asked])
+            text = phrases.whether.format(**names, relation=phrases.beside[asked])
             if asked == side or asked == opposite(side):
                 yield make("relation", text, phrases.yes if asked == side else phrases.no, a, b)
 
@@ -132,9 +135,3 @@ def relations(scene: Scene, language: Language) -> Iterator[Question]:
 def is_clear(a: Shape, b: Shape) -> bool:
     """Whether one direction tells how two shapes stand."""
     return abs(abs(a.x - b.x) - abs(a.y - b.y)) >= CLEAR
-
-
-def opposite(relation: Relation) -> Relation:
-    """The other end of the same direction."""
-    number = RELATIONS.index(relation)
-    return RELATIONS[number + 1 if number % 2 == 0 else number - 1]

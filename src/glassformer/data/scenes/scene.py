@@ -66,9 +66,9 @@ class Scene:
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """Where the first shape is from the second, and where the third is from both; none for a single shape."""
+        """Where the second shape is from the first, and where the third is from both; none for a single shape."""
         first, *others = self.shapes
-        found = [] if not others else [towards(first, others[0])]
+        found = [] if not others else [towards(others[0], first)]
         return tuple(found if len(others) < MOST - 1 else [*found, beside(others[1], first, others[0])])
 
     def masks(self) -> NDArray[np.bool_]:
@@ -82,6 +82,12 @@ def towards(a: Shape, b: Shape) -> Relation:
     if abs(across) > abs(down):
         return "left" if across < 0 else "right"
     return "above" if down < 0 else "below"
+
+
+def opposite(relation: Relation) -> Relation:
+    """The other end of the same direction."""
+    number = RELATIONS.index(relation)
+    return RELATIONS[number + 1 if number % 2 == 0 else number - 1]
 
 
 def beside(a: Shape, b: Shape, c: Shape) -> Relation:

@@ -1,22 +1,22 @@
 """What a scene is in words, English and Korean: its caption, and the facts that a caption states.
 
-    a red circle left of a blue square, above both a green triangle
+    a red circle, a blue square right of it, a green triangle above both
     빨간 원이 파란 사각형 왼쪽에 있고, 초록 삼각형이 둘의 위에 있다
 
-A scene has one caption in each language, and a caption tells everything of a scene but exact places and sizes.
+Shapes are named before their relation, in the order of the scene. A scene has one caption in each language, and a
+caption tells everything of a scene but exact places and sizes.
 """
 
 import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
-from glassformer.data.scenes.scene import Colour, Kind, Relation, Scene, Shape
+from glassformer.data.scenes.scene import Colour, Kind, Relation, Scene, Shape, opposite
 
 Language = Literal["en", "ko"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
-Fact = tuple[
-    str, ...
-]  # ("red circle"), or ("red circle", "left", "blue square"), or ("green triangle", "above", "both")
+# A shape, as in ("red circle",), or how one stands to another or to both, as in ("red circle", "blue square", "right").
+Fact = tuple[str, ...]
 
 
 class Words(NamedTuple):
@@ -29,6 +29,7 @@ class Words(NamedTuple):
     sentences: tuple[str, str, str]
     pair: str  # of the sentences, what states the first relation
     both: str  # and the second
+    of_first: bool  # the first relation tells where the first shape is from the second, not the other way round
 
 
 WORDS: dict[Language, Words] = {
@@ -37,9 +38,10 @@ WORDS: dict[Language, Words] = {
         kinds={"circle": "circle", "square": "square", "triangle": "triangle"},
         relations={"left": "left of", "right": "right of", "above": "above", "below": "below"},
         shape="{colour} {kind}",
-        sentences=("a {a}", "a {a} {pair} a {b}", "a {a} {pair} a {b}, {both} both a {c}"),
-        pair="a {a} {relation} a {b}",
-        both="{relation} both a {a}",
+        sentences=("a {a}", "a {a}, a {b} {pair} it", "a {a}, a {b} {pair} it, a {c} {both} both"),
+        pair="a {a}, a {b} {relation} it",
+        both="a {a} {relation} both",
+        of_first=False,
     ),
     "ko": Words(
         colours={"red": "빨간", "green": "초록", "blue": "파란", "yellow": "노란"},
@@ -49,6 +51,7 @@ WORDS: dict[Language, Words] = {
         sentences=("{a}이 있다", "{a}이 {b} {pair} 있다", "{a}이 {b} {pair} 있고, {c}이 둘의 {both} 있다"),
         pair="{a}이 {b} {relation} 있",
         both="{a}이 둘의 {relation} 있",
+        of_first=True,
     ),
 }
 
@@ -62,7 +65,10 @@ def caption_of(scene: Scene, language: Language = "en") -> str:
     """The caption of a scene: every shape with its colour, and how they stand to each other."""
     words = WORDS[language]
     names = dict(zip("abc", (name_of(shape, language) for shape in scene.shapes), strict=False))
-    relations = dict(zip(("pair", "both"), (words.relations[one] for one in scene.relations), strict=False))
+    found = scene.relations
+    if found and words.of_first:
+        found = (opposite(found[0]), *found[1:])
+    relations = dict(zip(("pair", "both"), (words.relations[one] for one in found), strict=False))
     return words.sentences[len(scene.shapes) - 1].format(**names, **relations)
 
 
@@ -86,9 +92,9 @@ def facts_of(caption: str, language: Language = "en") -> set[Fact]:
     parts = {"a": shape("a"), "b": shape("b"), "relation": any_of("relation", words.relations.values())}
     facts: set[Fact] = {(read(found, "a"),) for found in re.finditer(parts["a"], caption)}
     for found in re.finditer(words.pair.format(**parts), caption):
-        facts.add((read(found, "a"), meaning[found["relation"]], read(found, "b")))
+        facts.add((read(found, "a"), read(found, "b"), meaning[found["relation"]]))
     for found in re.finditer(words.both.format(**parts), caption):
-        facts.add((read(found, "a"), meaning[found["relation"]], "both"))
+        facts.add((read(found, "a"), "both", meaning[found["relation"]]))
     return facts
 
 

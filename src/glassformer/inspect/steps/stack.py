@@ -35,7 +35,8 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
         axes: tuple[str, ...] = ("B", "T", "D")
         english = "Each square of the image, flattened and projected, behind the class token."
         korean = "이미지의 각 조각을 펴서 사영하고, 그 앞에 클래스 토큰을 둡니다."
-        return Step(axes, "x_n = W patch_n + b", english, korean, PatchEmbedding.forward, "return torch.cat(")
+        equation = "x_n = W patch_n" + (" + b" if config.image.patch_bias else "")
+        return Step(axes, equation, english, korean, PatchEmbedding.forward, "return torch.cat(")
     if inner == "embed" and patches:
         english = "Each patch of the series, projected; every channel is a row of its own."
         korean = "시계열의 각 조각을 사영합니다. 채널마다 한 줄입니다."
@@ -93,7 +94,7 @@ def placed_equation(name: str, stack: StackConfig, config: TransformerConfig) ->
     terms = ["embed", *(["segment"] if config.num_segments and reads_source else [])]
     equation = " + ".join([*terms, *(["PE"] if stack.positions in ("sinusoidal", "learned") else [])])
     if config.patches and name == "encoder":
-        return f"x = {equation}"
+        return f"x = norm({equation})" if config.image and config.image.embed_norm else f"x = {equation}"
     equation = f"norm({equation})" if config.embed_norm else equation
     if not config.embed_dim:
         return f"x = {equation}"

@@ -18,6 +18,8 @@ LIKELIEST = 5
 # The line that makes one vector of many; the mean and the learned weighting share one.
 POOLED = {
     "first": "return x[torch.arange(len(x), device=x.device), first]",
+    "first_end": "return x[torch.arange(len(x), device=x.device), first]",
+    "highest_id": "return x[torch.arange(len(x), device=x.device), first]",
     "last": "return x[torch.arange(len(x), device=x.device), last]",
     "end": "return x[torch.arange(len(x), device=x.device), last]",
     "max": "return x.masked_fill(",
