@@ -45,7 +45,11 @@ class Checkpoint:
     def model(self) -> Any:
         """What transformers reads back from the file; written-out attention, the plainest reference."""
         model_class = getattr(transformers, self.architecture)
-        return model_class.from_pretrained(self.path, attn_implementation="eager").eval()
+        model = model_class.from_pretrained(self.path, attn_implementation="eager").eval()
+        for module in model.modules():
+            if type(module).__name__ == "TrOCRSinusoidalPositionalEmbedding":  # transformers 5.22 leaves it empty
+                module.weights = module.get_embedding(len(module.weights), module.embedding_dim, module.padding_idx)
+        return model
 
     @cached_property
     def inputs(self) -> dict[str, Tensor]:

@@ -43,7 +43,7 @@ def layout_of(
     if num_classes is not None and config.num_classes != num_classes:
         raise InputError(f"num_classes is {num_classes}, and a {wanted!r} head has no classes; ask for head='class'")
     if config.head == "language" and config.decoder is not None:
-        config = with_generation(config, values, generation, name)
+        config = with_generation(config, values, generation, name, fixed=family.fixed_tokens)
     return Layout(
         chosen, config, dict(generation or {}), family, wanted, is_new_head,
         file_head=file_head if written else None, file_classes=file_classes,

@@ -9,6 +9,7 @@ There is no forward pass in any of them: what they compute is the core's, set by
     ignored       patterns of tensors in files that the model has no use for
     reads         further classes that appear in files -> the kind of head they are read with
     translates    whether such models translate, and are not only built like those that do
+    fixed_tokens  special tokens that `generation_config.json` has no say in
 
 A model that was made here is saved as the family it is built like. The page of such a family also has
 
@@ -39,7 +40,7 @@ PAGES = (
 
 
 OPTIONAL = (
-    "prefix", "ignored", "reads", "translates", "resembles", "describe", "saved_form", "saved_weights"
+    "prefix", "ignored", "reads", "translates", "fixed_tokens", "resembles", "describe", "saved_form", "saved_weights"
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ ignored = (
     "vision_model.embeddings.position_ids", "text_decoder.bert.embeddings.position_ids",
     "text_decoder.cls.predictions.decoder.bias",
 )  # fmt: skip
+fixed_tokens = ("eos_token_id", "decoder_start_token_id")  # a caption ends with the separator, and begins with bos
 PROJECTIONS = ("projection_dim", "logit_scale_init_value", "image_text_hidden_size", "label_smoothing")
 
 

@@ -56,6 +56,7 @@ class Family:
     ignored: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
     translates: bool = False
+    fixed_tokens: tuple[str, ...] = ()
     resembles: Callable[[TransformerConfig], bool] = lambda config: False
     describe: Callable[[TransformerConfig], dict[str, Any]] | None = None
     saved_form: Callable[[TransformerConfig], TransformerConfig] = lambda config: config

@@ -17,7 +17,7 @@ from glassformer.serve.server import Server
 
 pytestmark = pytest.mark.slow
 
-KINDS = ("encoder-decoder", "decoder", "encoder", "image", "series")
+KINDS = ("encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask")
 NASTY = "<img src=x onerror=alert(1)></script><b>bold</b>"
 
 
@@ -28,6 +28,8 @@ def test_every_kind_of_model_is_shown(kind: str, open_server: Callable[[str], Se
         "decoder": "#output button.choice",
         "encoder": "#output .choice.first",
         "image": ".picture canvas",
+        "caption": ".caption-words canvas",
+        "ask": ".caption-question .asked",
         "series": ".curve canvas",
     }
     server = open_server(kind)
