@@ -24,7 +24,7 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.predict.writing import AS_THE_MODEL, make_generator, with_room
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
-from glassformer.text.unknown import Tally, check_mostly_known, find_unknown
+from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown
 
 Shown = str | Path | Picture  # a picture as it is given
 Asked = tuple[Shown, str]  # a picture and a question
@@ -109,6 +109,13 @@ class CaptionPreparer:
         check_mostly_known(self.tokenizer, found, ["the question"])
         return tuple(filter(None, (Tally(found).sentence(),)))
 
+    def unknown(self, inputs: Sequence[Shown | Asked], question: str | None) -> list[Unknown]:
+        """What the vocabulary lacks of the question to each picture."""
+        asked = [given[1] if isinstance(given, tuple) else question or "" for given in inputs]
+        found = find_unknown(self.tokenizer, asked)
+        check_mostly_known(self.tokenizer, found, [f"question {number}" for number in range(len(asked))])
+        return found
+
     def forced(self, target: str) -> list[int]:
         """The ids of a given text, and the end behind them, where the model has one."""
         if not target.strip():
@@ -162,6 +169,8 @@ def write_about(
     """
     check_batch(inputs)
     assert model.config.image is not None
+    if question is not None and any(isinstance(given, tuple) for given in inputs):
+        raise InputError("--question was given, and the inputs have questions of their own: leave one of them out")
     pairs = [given if isinstance(given, tuple) else (given, question) for given in inputs]
     prompts = [preparer.prompt(asked) for _, asked in pairs]
     generator = make_generator(model, generation.seed)

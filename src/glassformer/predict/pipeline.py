@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from glassformer.checkpoints.load import load_folder, usable_device
+from glassformer.checkpoints.load import load_model, usable_device
 from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.config import GenerationOptions
-from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.generation.encode import check_size
@@ -25,16 +25,16 @@ from glassformer.predict import captions, judging, writing
 from glassformer.predict.calls import check_characters, check_parts, limit_of
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.embed import embed, read_recipe
-from glassformer.predict.images import ImagePreparer, Picture, classify_images
-from glassformer.predict.prepare import Preparer, ability_of, preparer_of
+from glassformer.predict.images import PICTURES, ImagePreparer, Picture, classify_images
+from glassformer.predict.match import PairPreparer, match
+from glassformer.predict.prepare import Preparer, ability_of, pair_preparer_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
 from glassformer.predict.texts import TextPreparer
 from glassformer.predict.work import work_of
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Tally, Unknown
 
-PICTURES = ("images", "caption", "ask")  # abilities that read one
-PAIRS = ("classify", "ask")  # and those that read two things together
+PAIRS = ("classify", "ask")  # abilities that read two things together
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
@@ -84,6 +84,12 @@ ABILITIES = {
         reads=("the path of an image as text, or a pair of image and question", "image files, or of pairs"),
         writes=True,
     ),
+    "match": Ability(
+        "finds the text that fits an image, and makes vectors of images and texts",
+        match,
+        ("labels", "truncate"),
+        reads=("the path of an image, or a text", "image files and texts"),
+    ),
     "forecast": Ability("says how a series goes on", forecast, ("fill", "date_format", "decimal"), reads=None),
     "series": Ability("names the class of a series", classify_series, reads=None),
 }
@@ -95,16 +101,17 @@ class Pipeline:
     from one text alone to its answer.
 
     Texts for a model that writes, a `Label`, `Labels`, `Answer`, or lists of `Guess` and `TokenLabel` for one that
-    judges (`answers.py`), and a tensor (texts, width) for one that embeds. One that forecasts takes a single series
-    (a file, a `Series`, or values) and gives an array (horizon, channels).
+    judges (`answers.py`), and a tensor (texts, width) for one that embeds. A pair of models gives a `Label` among the
+    `labels` of the call for each image, or without labels a tensor of vectors, of images and texts alike. One that
+    forecasts takes a single series (a file, a `Series`, or values) and gives an array (horizon, channels).
     """
 
     task: str
-    model: Transformer
+    model: Any  # a Transformer; of the ability `match` a Pair
     tokenizer: Tokenizer | None
     beside: Any  # what the ability needs beside the model: a tokenizer, the preparation of images, a series' scale
     folder: Path
-    preparer: Preparer
+    preparer: Preparer | PairPreparer
     choice: EngineChoice
     settled: Mapping[str, Any] = field(default_factory=dict)  # options that the folder decides
     note: str = ""  # what was assumed, if anything
@@ -137,9 +144,14 @@ class Pipeline:
                 options["seen"] = lambda *some: unknown.extend(self.unknown_in(*some))
             else:
                 unknown = self.preparer.unknown(inputs)
+        elif isinstance(self.preparer, PairPreparer):
+            unknown = self.preparer.unknown(inputs, options.get("labels"))
+        elif isinstance(self.preparer, CaptionPreparer) and self.task == "ask":
+            unknown = self.preparer.unknown(inputs, options.get("question"))
         ability = ABILITIES[self.task]
         if "truncate" in ability.takes:
-            options["limit"] = limit_of(self.model, self.rules, truncate=options.pop("truncate", False))
+            reader = self.model.text if isinstance(self.model, Pair) else self.model
+            options["limit"] = limit_of(reader, self.rules, truncate=options.pop("truncate", False))
         with self.choice.running(work_of(self.task, self.model, inputs, options)) as (model, engine):
             options |= {**self.settled, **({"engine": engine} if ability.writes else {})}
             return ability.runs(model, self.beside, inputs, **options), unknown
@@ -214,12 +226,13 @@ def pipeline(
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
-    model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
-    task, preparer = ability_of(model, folder), preparer_of(model, folder)
+    model: Any = load_model(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
+    task = ability_of(model, folder)
+    preparer = pair_preparer_of(model, folder) if isinstance(model, Pair) else preparer_of(model, folder)
     choice, note = EngineChoice(model, engine), ""
     if isinstance(preparer, ImagePreparer):
         return Pipeline(task, model, None, preparer.preparation, folder, preparer, choice)
-    if isinstance(preparer, CaptionPreparer):
+    if isinstance(preparer, CaptionPreparer | PairPreparer):
         return Pipeline(task, model, preparer.tokenizer, preparer, folder, preparer, choice)
     if isinstance(preparer, SeriesPreparer):
         is_raw = preparer.scale is None and model.config.series is not None and not model.config.series.instance_norm

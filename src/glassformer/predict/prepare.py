@@ -10,10 +10,12 @@ from pathlib import Path
 from glassformer.checkpoints.preparation import read_preparation
 from glassformer.checkpoints.run import is_run, read_record, read_text_rules
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.predict.captions import CaptionPreparer, check_question
 from glassformer.predict.embed import MEAN, read_recipe
 from glassformer.predict.images import ImagePreparer, Picture
+from glassformer.predict.match import PairPreparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import SeriesPreparer, read_scale
 from glassformer.predict.texts import TextPreparer
@@ -22,9 +24,11 @@ from glassformer.text import Tokenizer, check_vocabulary, read_tokenizer
 Preparer = TextPreparer | ImagePreparer | CaptionPreparer | SeriesPreparer
 
 
-def ability_of(model: Transformer, folder: Path | None = None) -> str:
+def ability_of(model: Transformer | Pair, folder: Path | None = None) -> str:
     """What a model does, by its stacks and its head; of one that writes about images, also by what it was trained for,
     as its folder says."""
+    if isinstance(model, Pair):
+        return "match"
     head, config = model.config.head, model.config
     if config.image is not None and head == "language" and model.decoder is not None:
         is_ask = folder is not None and is_run(folder) and read_record(folder)["task"] == "ask"
@@ -44,6 +48,11 @@ def ability_of(model: Transformer, folder: Path | None = None) -> str:
             return "mlm"
         return "translate" if model.encoder is not None else "lm"
     return {"class": "classify", "token": "tokens", "span": "answer"}.get(head, "embed")
+
+
+def pair_preparer_of(pair: Pair, folder: Path) -> PairPreparer:
+    """Whoever prepares images and texts for the pair of models of a folder."""
+    return PairPreparer(pair, read_preparation(folder, pair.image.config), tokenizer_of(pair.text, folder))
 
 
 def preparer_of(model: Transformer, folder: Path) -> Preparer:

@@ -5,6 +5,7 @@ from typing import Any
 
 from glassformer.config import GenerationConfig, GenerationOptions
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.calls import BATCH
 from glassformer.predict.writing import AS_THE_MODEL, NEW_TOKENS
@@ -12,8 +13,10 @@ from glassformer.predict.writing import AS_THE_MODEL, NEW_TOKENS
 BYTES = 4  # of a text that make a token
 
 
-def work_of(task: str, model: Transformer, inputs: Any, options: Mapping[str, Any]) -> Work:
+def work_of(task: str, model: Transformer | Pair, inputs: Any, options: Mapping[str, Any]) -> Work:
     """That of an ability on these inputs."""
+    if isinstance(model, Pair):
+        return Work(reads=0)  # the engine runs single models
     config = model.config
     if config.series is not None:
         count = len(inputs) if task == "series" and isinstance(inputs, Sized) else 1

@@ -21,6 +21,7 @@ from glassformer.checkpoints.config import config_and_dtype
 from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
 from glassformer.config import GenerationConfig, ImageConfig, StackConfig, TransformerConfig
 from glassformer.core.model import IGNORE
+from glassformer.core.pair import Pair
 from glassformer.data.batches import in_order
 from glassformer.data.image_texts import ImageTexts, read_image_texts
 from glassformer.data.images import CHANNELS, Images, left_out
@@ -37,11 +38,12 @@ from glassformer.predict.captions import prompt_ids, write
 from glassformer.predict.images import normalised, read_colours
 from glassformer.predict.writing import AS_THE_MODEL
 from glassformer.tasks.images import choose_patch, fit_preparation
-from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.models import describe_model, make_model, place_on_grid, sizes_of
 from glassformer.tasks.settings import PictureSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
+from glassformer.text.train import Around
 from glassformer.training.task import Batch, Scores, Task, spread
 
 HELD_OUT = {"valid": 500, "test": 1000, "pairs": 500}  # built-in pictures to score
@@ -120,6 +122,7 @@ class PictureTask(Task):
     """Pictures with texts, a ViT with a decoder that cross-attends, cross-entropy where the decoder writes."""
 
     columns: ClassVar[Mapping[str, str]]  # the settings that name the columns of the texts, each with its flag
+    around: ClassVar[Around] = "end"  # what stands beside a text, where a tokenizer is learned
     rate_of_right: ClassVar[str]  # what the share of texts is called that are right to the letter
 
     tokenizer: Tokenizer
@@ -133,16 +136,21 @@ class PictureTask(Task):
         self.shared, self.cut = "", 0  # which parts have pictures in common; texts that were shortened
         self.named: dict[Path, list[Path]] = {}  # the files that a table names
         if settings.init_folder is not None:
-            self.reads = config_and_dtype(settings.init_folder)[0].image
+            self.reads = self.image_read(settings.init_folder)
         self.is_built_in = settings.data is None and not files
         self.pairs: Pictures | None = None  # built-in pictures of held-out pairs of colour and kind
         self.train: Pictures
         self.train, self.valid, self.test = self.judged_only(files[0]) if files else self.load()
-        self.tokenizer = make_tokenizer(settings, self.texts(), around="end")
-        self.model = make_model(settings, self.config, head="language")
+        self.tokenizer = make_tokenizer(settings, self.texts(), around=self.around)
+        self.model = self.make()
         self.check_model()
-        fit_tokenizer(self.tokenizer, self.model)
-        self.limit = min(settings.max_len, self.model.config.last_stack.room or settings.max_len)
+        reader, looker = (
+            (self.model.text, self.model.image) if isinstance(self.model, Pair) else (self.model, self.model)
+        )
+        if settings.init is None:
+            place_on_grid(looker)
+        fit_tokenizer(self.tokenizer, reader)
+        self.limit = min(settings.max_len, reader.config.last_stack.room or settings.max_len)
         self.preparation = self.prepare()
         if settings.init_folder is not None:  # a loaded model says how its images are brought to size, too
             for part in (self.train, self.valid, self.test):
@@ -272,6 +280,20 @@ class PictureTask(Task):
             generation=GenerationConfig(max_length=settings.max_len),
         )  # fmt: skip
 
+    def image_read(self, folder: Path) -> ImageConfig | None:
+        """What images the model of a folder looks at."""
+        return config_and_dtype(folder)[0].image
+
+    def make(self) -> Any:
+        """The model to train."""
+        return make_model(self.settings, self.config, head="language")
+
+    @property
+    def looker(self) -> TransformerConfig:
+        """The model that looks at the pictures."""
+        config: TransformerConfig = self.model.config.image if isinstance(self.model, Pair) else self.model.config
+        return config
+
     def check_model(self) -> None:
         """A loaded model must look at pictures of this size and write."""
         config, settings = self.model.config, self.settings
@@ -280,25 +302,28 @@ class PictureTask(Task):
                 f"--init {settings.init}: {self.name} needs a model that reads images and writes text, such as a run "
                 "of train caption or a VisionEncoderDecoder checkpoint"
             )
-        size, channels = self.image
-        if (config.image.size, config.image.channels) != (size, channels):
-            raise InputError(
-                f"--init {settings.init} reads {config.image.size} pixels a side and {config.image.channels} channels, "
-                f"and these images have {size} and {channels}. Bring them there with --size and --mode"
-            )
+        self.check_image(config.image)
         if not config.eos_token_ids:
             raise InputError(f"--init {settings.init} has no eos_token_id: set the id that ends a text in config.json")
+
+    def check_image(self, reads: ImageConfig) -> None:
+        size, channels = self.image
+        if (reads.size, reads.channels) != (size, channels):
+            raise InputError(
+                f"--init {self.settings.init} reads {reads.size} pixels a side and {reads.channels} channels, "
+                f"and these images have {size} and {channels}. Bring them there with --size and --mode"
+            )
 
     def prepare(self) -> Preparation:
         """As the loaded model says, or to mean 0 and deviation 1 over the training pictures."""
         settings = self.settings
         if settings.init_folder is not None:
-            loaded = read_preparation(settings.init_folder, self.model.config)
+            loaded = read_preparation(settings.init_folder, self.looker)
             return loaded if settings.is_judged else replace(loaded, upright=True, background=WHITE)
         return fit_preparation(self.train.take(spread(len(self.train), KNOWN)))
 
     def write_beside(self, folder: Path) -> None:
-        write_preparation(self.preparation, folder, self.model.config)
+        write_preparation(self.preparation, folder, self.looker)
         if self.is_built_in and isinstance(self.test, ScenePictures):
             write_whole(folder / EXAMPLE, as_png(as_shown(self.test.pixels[0])))
 
@@ -373,9 +398,6 @@ class PictureTask(Task):
     @property
     def label_smoothing(self) -> float:
         return self.settings.label_smoothing
-
-    def size(self, batch: Batch) -> int:
-        return len(batch["pixel_values"])
 
     # --- scores -----------------------------------------------------------------------------------------------------
 

@@ -480,6 +480,26 @@ class CaptionSettings(PictureSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/match"), batch_size=128)
+class MatchSettings(PictureSettings):
+    """Train a pair of models on images and their captions, so that each finds the other (CLIP). With no data given, on
+    built-in scenes of coloured shapes."""
+
+    task: ClassVar[str] = "match"
+
+    caption_column: str = "caption"
+    """The column of the caption."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("label_smoothing", "r_drop"):
+            if getattr(self, name):
+                raise self._refuse(name, "it is for a loss over classes or tokens, and match compares. Leave it out")
+        if self.batch_size < 2:
+            raise self._refuse("batch_size", "each image is compared with those beside it: expected at least 2")
+
+
+@dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/ask"))
 class AskSettings(PictureSettings):
     """Train a model to answer questions about a picture. With no data given, on built-in scenes of coloured shapes."""

@@ -227,7 +227,8 @@ class Trainer:
             inputs = {name: value for name, value in parts[number][0].items() if name != "labels"}
             with self.precision():
                 found = self.task.vectors(self.model(**inputs))
-            return {name: value.to(torch.promote_types(value.dtype, torch.float32)) for name, value in found.items()}
+            wide = {name: value.to(torch.promote_types(value.dtype, torch.float32)) for name, value in found.items()}
+            return {**wide, "labels": parts[number][0]["labels"]}
 
         def pass_on(number: int, value: Tensor) -> None:
             with self.ranks.sending(self.spread, number == len(parts) - 1):
@@ -237,7 +238,7 @@ class Trainer:
             [partial(vectors, number) for number in range(len(parts))],
             self.places(len(examples)),
             len(examples),
-            lambda found: self.task.compare(found, examples, self.state.epoch),
+            self.task.compare,
             pass_on,
             self.ranks,
         )

@@ -106,8 +106,8 @@ class Task(ABC):
         """Of a task that compares: a row for each example of a part, and numbers that belong to all, by name."""
         raise NotImplementedError
 
-    def compare(self, vectors: Mapping[str, Tensor], examples: Sequence[int], epoch: int) -> Tensor:
-        """The mean loss of a whole batch, by the vectors of all of its examples."""
+    def compare(self, vectors: Mapping[str, Tensor]) -> Tensor:
+        """The mean loss of a whole batch, by the vectors of all of its examples and their `labels`."""
         raise NotImplementedError
 
     def divergence(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """A loss that compares all examples of a batch, however the batch is cut into parts: cached gradients.
 
 GradCache (Gao et al., 2021). Accumulation and further processes cut a batch into parts, and a contrastive loss is not a
-sum over parts. So (1) the vectors of every part are computed without a gradient, (2) the loss of all vectors together gives
-a gradient for each, and (3) every part is computed again and passes its share of that gradient on to the weights. The
-update is that of the whole batch at once; what it costs is a second forward pass, and only where there are parts.
+sum over parts. So (1) the vectors of every part are computed without a gradient, (2) the loss of all vectors together
+gives a gradient for each, and (3) every part is computed again and passes its share of that gradient on to the weights.
+The update is that of the whole batch at once; it costs a second forward pass, and only where there are parts.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.training.ranks import Ranks
 
-Vectors = dict[str, Tensor]  # by name: one row for each example, or a number that is the same for all
+Vectors = dict[str, Tensor]  # by name: one row for each example, or a number that is the same for all; and labels
 
 
 def whole_batch_backward(
@@ -43,7 +43,7 @@ def whole_batch_backward(
             for place, vectors in zip(places, known, strict=True):
                 whole[place] = vectors[name][: place.stop - place.start]
             ranks.add_up(whole)
-        leaves[name] = whole.requires_grad_()
+        leaves[name] = whole.requires_grad_(whole.is_floating_point())
     loss = loss_of(leaves)
     loss.backward()
     shares = len(parts) * ranks.size
@@ -51,7 +51,8 @@ def whole_batch_backward(
         passed = torch.zeros((), device=loss.device, dtype=loss.dtype)
         for name, value in part().items():
             gradient = leaves[name].grad
-            assert gradient is not None
+            if gradient is None:  # a label
+                continue
             if value.ndim:
                 count = place.stop - place.start
                 passed = passed + (value[:count] * gradient[place]).sum() + 0.0 * value[count:].sum()
