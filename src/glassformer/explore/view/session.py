@@ -37,6 +37,7 @@ from glassformer.explore.view.telling import changes_of, meant_rows, telling_of
 from glassformer.figures.png import as_data_url
 from glassformer.inspect.steps.step import LEGEND
 from glassformer.predict.captions import CaptionPreparer
+from glassformer.predict.match import PairPreparer
 from glassformer.predict.pipeline import pipeline
 from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
@@ -89,6 +90,8 @@ class Session:
         self.seconds = seconds
         self.languages = {"source_language": source_language, "target_language": target_language}
         loaded = pipeline(path, device="cpu")
+        if isinstance(loaded.preparer, PairPreparer):
+            raise InputError(f"{path} holds a text and an image model, and the explorer shows a single one")
         self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
         self.model.eval()
         self.steps, self.costs = steps_of(self.model), Costs(self.model)
