@@ -222,6 +222,22 @@ def test_a_run_is_scored_again_as_it_was(name: str, runs: dict[str, Path]) -> No
     assert scores.baselines
 
 
+def test_a_run_is_scored_on_other_files(
+    runs: dict[str, Path], own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f'{own}/pictures/{number}.png,"a red circle"' for number in range(3)]
+    table = write(tmp_path / "other.csv", "file,said", *rows)
+    flags = ["--image-column", "file", "--caption-column", "said", "--engine", "off", "--json"]
+    told = json.loads(printed(capsys, "eval", runs["caption scenes"], "--data", table, *flags))
+    assert told["count"] == 3
+    assert {"exact_match", "bleu", "chrf"} <= set(told["metrics"])
+    assert any("no baseline" in note for note in told["notes"])
+    told = json.loads(printed(capsys, "eval", runs["ask files"], "--data", own / "questions.jsonl", "--json"))
+    assert (told["count"], set(told["metrics"])) == (36, {"accuracy"})
+    assert run("eval", runs["ask files"], "--data", own / "captions.csv") == 2
+    assert "question" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("task", ["caption", "ask"])
 def test_the_report_shows_pictures_and_where_words_look(task: str, runs: dict[str, Path]) -> None:
     page = (runs[f"{task} scenes"] / "report.html").read_text(encoding="utf-8")
