@@ -585,6 +585,15 @@ class PairConfig(Config):
                 f"{self.image.pooled_width}: set pooled_dim of both to the same"
             )
 
+    @property
+    def last_stack(self) -> StackConfig:
+        """The stack whose width a learning rate may depend on."""
+        return self.image.last_stack
+
+    @property
+    def reads_tokens(self) -> bool:
+        return True
+
 
 def _paper(d_model: int, d_ff: int, num_heads: int, dropout: float) -> dict[str, Any]:
     stack = StackConfig(

@@ -177,7 +177,7 @@ class Transformer(nn.Module):
         A model of both stacks that judges a text (heads 'class' and 'span') reads it twice: the decoder's input is
         the source shifted right, unless it is given. The labels of a span are where it begins and ends, (B, 2).
         `documents` (B, T) numbers the texts that a row is packed with: none sees another, and no loss is taken for
-        guessing how the next one begins.
+        guessing how the next one begins. Where the source is an image, they are texts about it, of the decoder's input.
         """
         memory = None
         if documents is not None:
@@ -191,7 +191,8 @@ class Transformer(nn.Module):
         if self.encoder is not None:
             memory = hidden = self.encode(
                 input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
-                inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values, documents=documents,
+                inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values,
+                documents=documents if self.decoder is None else None,
             )  # (B, S, ...)  # fmt: skip
             if self.decoder is not None:
                 if decoder_input_ids is None:
@@ -199,7 +200,7 @@ class Transformer(nn.Module):
                     decoder_input_ids = None if shifted is None else self.shift_right(shifted)
                 hidden = self.decode(
                     decoder_input_ids, decoder_attention_mask, encoder_last_hidden_state=memory,
-                    attention_mask=attention_mask, cache=cache,
+                    attention_mask=attention_mask, documents=documents, cache=cache,
                 )  # (B, T, D)  # fmt: skip
         else:
             hidden = self.decode(
@@ -227,7 +228,7 @@ class Transformer(nn.Module):
 
     def check_packing(self) -> None:
         """Several texts in a row need a model that answers for every token by itself."""
-        if self.encoder is not None and self.decoder is not None:
+        if self.encoder is not None and self.decoder is not None and self.config.image is None:
             raise InputError("documents were given to a model of two stacks: each row has one source, for one text")
         if self.config.head in ("class", "pool", "span"):
             raise InputError(

@@ -86,7 +86,12 @@ def unit(x: Tensor | None) -> Tensor:
     return x / x.norm(dim=-1, keepdim=True)  # (B, W)
 
 
-def contrastive_loss(logits: Tensor) -> Tensor:
-    """Cross-entropy of finding the text of each image and the image of each text, averaged."""
-    own = torch.arange(len(logits), device=logits.device)  # (B)
-    return (F.cross_entropy(logits, own) + F.cross_entropy(logits.t(), own)) / 2
+def contrastive_loss(logits: Tensor, labels: Tensor | None = None) -> Tensor:
+    """Cross-entropy of finding the text of each image and the image of each text, averaged.
+
+    Of `labels` (B), equal ones belong together too: a batch may hold one text twice.
+    """
+    labels = torch.arange(len(logits), device=logits.device) if labels is None else labels  # (B)
+    same = (labels[:, None] == labels).to(logits.dtype)  # (B, B)
+    truth = same / same.sum(dim=1, keepdim=True)  # (B, B)
+    return (F.cross_entropy(logits, truth) + F.cross_entropy(logits.t(), truth)) / 2

@@ -105,11 +105,8 @@ class Stack(nn.Module):
             keep = cache.kept(keep, batch, length)
         if documents is not None and cache is not None:
             raise InputError("documents were given with a cache, which continues one text: leave one of the two out")
-        if documents is not None and (self.cross or self.prefix):
-            raise InputError(
-                "documents were given to a stack that cross-attends or has a prefix: each row has one source, for one "
-                "text"
-            )
+        if documents is not None and self.prefix:
+            raise InputError("documents were given to a stack that has a prefix: each row has one source, for one text")
         documents = as_documents(documents, keep, (batch, length))
         if positions is None and cache is not None:
             return keep, None, *cache.numbered(keep, length, x.device)

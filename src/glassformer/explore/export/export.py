@@ -236,9 +236,12 @@ def as_script(values: Any) -> str:
 def write_export(session: Session, routes: Routes, text: str | None, file: Path) -> None:
     """Runs the model on a text, or on its first example, and writes the page whole or not at all."""
     check_destination(file)
-    if text is not None and session.preparer.kind != "text":
-        raise InputError(f"--text is for a model of texts, and this one reads {session.preparer.kind}: leave it out")
+    kind = session.preparer.kind
+    if text is not None and kind not in ("text", "ask"):
+        reads = {"series": "series"}.get(kind, "images")
+        raise InputError(f"--text is for a model of texts, and this one reads {reads}: leave it out")
     if text is None and not session.examples:
         raise InputError("this model has no examples: give an input with --text")
-    view = session.view({"text": text} if text is not None else session.examples[0]["input"])
+    given = session.examples[0]["input"] if text is None or kind == "ask" else {}
+    view = session.view(given if text is None else {**given, "text": text})
     write_page(file, exported(session, routes, view))

@@ -63,7 +63,7 @@ function emptiness() {
     make("p", { text: state.error ? refusal(state.error) : "" }),
   ];
   if (state.busy) return [make("h2", { text: `${say("working")}…` })];
-  const text = { image: "emptyImage", series: "emptySeries" }[state.model.kind] ?? "emptyText";
+  const text = { image: "emptyImage", "image-text": "emptyImage", series: "emptySeries" }[state.model.kind] ?? "emptyText";
   return [make("h2", { text: say("emptyTitle") }), make("p", { text: say(text) })];
 }
 

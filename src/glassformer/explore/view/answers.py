@@ -14,6 +14,7 @@ from glassformer.core.model import Output, Transformer
 from glassformer.generation.loop import filtered, next_logits
 from glassformer.generation.plan import make_plan, settled
 from glassformer.predict.answers import as_labels, best_span
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.embed import pool
 from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
@@ -47,8 +48,8 @@ class Answered(NamedTuple):
 
     @property
     def reader(self) -> TextPreparer:
-        assert isinstance(self.preparer, TextPreparer)
-        return self.preparer
+        assert isinstance(self.preparer, TextPreparer | CaptionPreparer)
+        return self.preparer.words
 
 
 def classes_of(asked: Answered) -> dict[str, Any]:
@@ -127,7 +128,7 @@ VIEWS: dict[str, Callable[[Answered], dict[str, Any]]] = {
     "span": span_of,
     "vector": vector_of,
 }
-VIEW_OF = {"tokens": "labels", "answer": "span", "embed": "vector"} | {
+VIEW_OF = {"tokens": "labels", "answer": "span", "embed": "vector", "caption": "next", "ask": "next"} | {
     ability: row.view for row in TASKS.values() for ability in row.abilities
 }
 

@@ -20,6 +20,7 @@ from glassformer.explore.view.slices import Layer, heads_bytes, map_bytes, whole
 from glassformer.explore.view.values import lens_length, lens_of, values_of
 from glassformer.explore.view.worked import worked
 from glassformer.inspect.looks.rollout import traced_back
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.version import PACKAGE
 
@@ -117,7 +118,7 @@ class Routes:
 
     def next(self, view: View, query: Query) -> dict[str, Any]:
         reader = self.session.preparer
-        if view.hidden is None or not isinstance(reader, TextPreparer):
+        if view.hidden is None or not isinstance(reader, TextPreparer | CaptionPreparer):
             raise InputError("this model writes no next token: it has no language head on a decoder")
         row = number_of(query, "row", view.hidden.shape[1])
         choices = {
@@ -127,7 +128,7 @@ class Routes:
         }
         seed = number_of(query, "seed", 2**63, default=0)
         history = torch.tensor([view.prepared.written[: row + 1]])
-        return sampled(self.session.model, reader, history, view.hidden[:, row], choices, seed)
+        return sampled(self.session.model, reader.words, history, view.hidden[:, row], choices, seed)
 
     def rollout(self, view: View, query: Query) -> dict[str, Any]:
         """How much of each input token reaches the token that is read (rollout: Abnar and Zuidema, 2020)."""

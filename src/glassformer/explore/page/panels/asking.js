@@ -1,7 +1,7 @@
 // The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
 
 import { button, make, refill } from "../drawing/dom.js";
-import { contents, inputOfState, isLive, showInput } from "../state/load.js";
+import { contents, inputOfState, isCaptioner, isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { during } from "../state/settled.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
@@ -43,7 +43,7 @@ function asking(note, foot) {
   const heading = make("h2", { text: say("input") });
   if (!isLive()) return [heading, frozenInput(), note, foot];
   const { model } = state;
-  const own = model.image ? pictureInput() : model.series ? tableInput() : textInput();
+  const own = isCaptioner() ? captionInput() : model.image ? pictureInput() : model.series ? tableInput() : textInput();
   return [heading, own, note, foot, examples()].filter(Boolean);
 }
 
@@ -65,15 +65,11 @@ function leftOut(part) {
   return kept === "all" ? null : say(kept === "layer" ? `${part}Elsewhere` : `${part}Absent`, { n: layer });
 }
 
+// A text of its own, and what the model is to have written for it, where it writes.
 function textInput() {
   const { model } = state;
-  const area = make("textarea", {
-    name: "text", rows: 2, placeholder: say("placeholder"),
-    "aria-label": say("input"), dir: "auto", spellcheck: "false",
-    on: { keydown: (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event) },
-  });
-  area.value = state.text ?? "";
-  const target = model.kind === "encoder-decoder" ? targetInput() : null;
+  const area = textArea(say("placeholder"), say("input"), (event) => submit(event));
+  const target = model.kind === "encoder-decoder" ? targetInput(say("targetLabel")) : null;
   const hints = [
     model.limit ? say("limit", { n: model.limit.toLocaleString("en") }) : null,
     model.mask_token && model.task === "mlm" ? say("maskHint", { mask: model.mask_token }) : null,
@@ -83,25 +79,61 @@ function textInput() {
     const forced = target?.querySelector("input").value.trim();
     showInput(forced ? { text: area.value, target: forced } : { text: area.value });
   };
+  return formOf(submit, hints.join(" · "), area, target);
+}
+
+// A picture, and beside it a question where the model answers them; and what it is to have written about it.
+function captionInput() {
+  const asks = state.model.task === "ask";
+  const area = asks ? textArea(say("askPlaceholder"), say("question"), (event) => submit(event)) : null;
+  const target = targetInput(say(asks ? "answerLabel" : "captionLabel"));
+  const words = () => {
+    const forced = target.querySelector("input").value.trim();
+    return { ...(area ? { text: area.value } : {}), ...(forced ? { target: forced } : {}) };
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    const { image, example } = state;
+    showInput({ ...(image === null ? { example: example ?? 0 } : { image }), ...words() });
+  };
+  const asked = () => (area ? { text: area.value } : {});
+  const wrap = (image) => ({ image, ...asked() });
+  const file = fileInput(say("pictureFile"), "image/*", (one) => readAs(one, "readAsDataURL", wrap));
+  return make("div", { class: "asking-picture" }, file, formOf(submit, "", area, target));
+}
+
+function textArea(placeholder, label, submit) {
+  const area = make("textarea", {
+    name: "text", rows: 2, placeholder, "aria-label": label, dir: "auto", spellcheck: "false",
+    on: { keydown: (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event) },
+  });
+  area.value = state.text ?? "";
+  return area;
+}
+
+function formOf(submit, hints, ...fields) {
   const run = make("button", { type: "submit", class: "main", text: say("run") });
   const unrun = make("p", { class: "unrun", role: "status" });
-  const foot = make("div", { class: "form-foot" }, hint(hints.join(" · ")), run);
+  const foot = make("div", { class: "form-foot" }, hint(hints), run);
   const input = ({ currentTarget }) => markDraft(currentTarget);
-  return make("form", { on: { submit, input } }, area, target, unrun, foot);
+  return make("form", { on: { submit, input } }, ...fields, unrun, foot);
 }
 
 // A text that was changed and not run is not the one that the page shows.
 function markDraft(form) {
-  const isRun = (name) => (form.querySelector(`[name=${name}]`)?.value.trim() ?? "") === (state[name] ?? "").trim();
+  const isRun = (name) => {
+    const field = form.querySelector(`[name=${name}]`);
+    return field === null || field.value.trim() === (state[name] ?? "").trim();
+  };
   const isDraft = Boolean(state.view) && !(isRun("text") && isRun("target"));
   form.classList.toggle("draft", isDraft);
   form.querySelector(".unrun").textContent = isDraft ? say("unrun") : "";
 }
 
-function targetInput() {
+function targetInput(label) {
   const input = make("input", { type: "text", name: "target", dir: "auto" });
   input.value = state.target ?? "";
-  return make("details", { open: state.target !== null }, make("summary", { text: say("targetLabel") }), input);
+  return make("details", { open: state.target !== null }, make("summary", { text: label }), input);
 }
 
 function fill(root, changed) {

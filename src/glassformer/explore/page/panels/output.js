@@ -2,7 +2,7 @@
 
 import { barRow } from "../drawing/bars.js";
 import {
-  chosenMap, isTranslation, lineOf, nameAt, rowTokens, shownSteps, tokensOf, tokenText,
+  chosenMap, firstRow, isTranslation, lineOf, nameAt, rowTokens, shownSteps, tokensOf, tokenText,
 } from "../state/choice.js";
 import { button, make, prefersStillness, refill } from "../drawing/dom.js";
 import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
@@ -124,11 +124,12 @@ function written() {
   if (!isTranslation()) return [make("p", { class: "written", dir: "auto" }, ...proseOf(lineOf("decoder")))];
   const [shown, all] = [shownSteps(), lineOf("decoder").writes.length];
   const prose = make("p", { class: "written", dir: "auto" }, ...targetOf(rowTokens("decoder"), shown));
+  const first = firstRow();
   const steps = make("div", { class: "stepper" },
-    button("‹", () => stepTo(shown - 1), { "aria-label": say("back"), disabled: shown <= 1 }),
+    button("‹", () => stepTo(shown - 1), { "aria-label": say("back"), disabled: shown <= first + 1 }),
     button(say(state.playing ? "pause" : "play"), () => (state.playing ? stop() : play(all))),
     button("›", () => stepTo(shown + 1), { "aria-label": say("forward"), disabled: shown >= all }),
-    make("span", { class: "hint number", text: say("stepOf", { n: shown, all }) }));
+    make("span", { class: "hint number", text: say("stepOf", { n: shown - first, all: all - first }) }));
   return [prose, steps];
 }
 
@@ -143,7 +144,7 @@ function proseOf(line) {
 }
 
 function targetOf(tokens, shown) {
-  const words = tokens.slice(0, shown).filter((token) => !token.special);
+  const words = tokens.slice(firstRow(), shown).filter((token) => !token.special);
   const text = (list) => list.map((token) => token.text).join("");
   return [make("span", { text: text(words.slice(0, -1)) }), make("b", { text: text(words.slice(-1)) })];
 }
@@ -158,7 +159,7 @@ function stepTo(step) {
 let beat = 0;
 
 function play(all) {
-  const first = shownSteps() >= all ? 1 : shownSteps() + 1;
+  const first = shownSteps() >= all ? firstRow() + 1 : shownSteps() + 1;
   if (prefersStillness()) return stepTo(first);
   stepTo(first);
   set({ playing: true });

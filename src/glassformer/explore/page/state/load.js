@@ -36,6 +36,9 @@ export function connect(given) {
   on(["view", "rollout", "stack"], loadRollout);
 }
 
+// A model that writes about a picture.
+export const isCaptioner = () => state.model?.kind === "image-text";
+
 export const isLive = () => source.live;
 export const contents = () => source.inside;
 export const read = (path) => during(source.get(path));
@@ -45,13 +48,15 @@ export function inputOfState() {
   const { text, target, continued, example, csv, channel, image, without } = state;
   const given = () => {
     const more = channel === null ? {} : { channel };
+    const picture = image === null ? { example } : { image };
+    if (isCaptioner()) return image === null && example === null ? null : { ...picture, ...words(), ...written() };
     if (image !== null) return { image };
     if (csv !== null) return { csv, ...more };
     if (example !== null) return { example, ...more };
-    if (text === null) return null;
-    if (target !== null) return { text, target };
-    return continued === null ? { text } : { text, continued };
+    return text === null ? null : { text, ...written() };
   };
+  const words = () => (text === null || state.model.task !== "ask" ? {} : { text });
+  const written = () => (target !== null ? { target } : continued === null ? {} : { continued });
   return given() && (without === null ? given() : { ...given(), without });
 }
 
