@@ -1,13 +1,16 @@
 """A text about a picture has the tokens that transformers writes: greedy and by beams, with a prompt and without."""
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
+import transformers
 from helpers.reference import Checkpoint, to_left
 from helpers.samples import CAPTIONERS, SAMPLES, Sample
 from safetensors.torch import load_file
@@ -225,3 +228,37 @@ def test_another_image_size(checkpoint: Checkpoints) -> None:
         assert gf.load(path, image_size=20).config.image.size == 20
         pixels = torch.randn(2, 3, 20, 20)
         assert gf.generate(gf.load(path, image_size=20), pixel_values=pixels, max_new_tokens=3).shape[0] == 2
+
+
+PROCESSORS = {
+    "vision-encoder-decoder-gpt2": ("TrOCRProcessor", "ViTImageProcessorPil", {"size": {"height": 12, "width": 12}}),
+    "blip-plain": ("BlipProcessor", "BlipImageProcessorPil", {"size": {"height": 12, "width": 12}}),
+    "git-plain": (
+        "GitProcessor",
+        "CLIPImageProcessorPil",
+        {"size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_a_folder_of_transformers_captions_a_picture_file(name: str, checkpoint: Checkpoints, tmp_path: Path) -> None:
+    """With the processor's files beside the weights, `gf.pipeline` needs nothing else."""
+    image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
+    made = checkpoint(next(sample for sample in SAMPLES if str(sample) == name), "language")
+    folder = Path(shutil.copytree(made.path, tmp_path / "model"))
+    whole, images, sizes = PROCESSORS[name]
+    words = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2, "[UNK]": 3} | {f"w{number}": number for number in range(4, 99)}
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+    reader = getattr(transformers, images)(**sizes)
+    getattr(transformers, whole)(reader, tokenizer).save_pretrained(folder)
+    pixels = torch.randint(0, 255, (20, 30, 3), generator=torch.Generator().manual_seed(1)).byte().numpy()
+    image_module.fromarray(pixels).save(tmp_path / "picture.png")
+    with image_module.open(tmp_path / "picture.png") as image:
+        read = reader(image, return_tensors="pt")["pixel_values"]
+    expected = made.model.generate(pixel_values=read, max_new_tokens=7, num_beams=1, do_sample=False)
+    ours = gf.pipeline(folder)([str(tmp_path / "picture.png")], max_new_tokens=7)
+    assert ours == tokenizer.batch_decode(expected, skip_special_tokens=True)
