@@ -196,20 +196,18 @@ def test_accumulation_changes_nothing(trained: dict[str, Path], tmp_path: Path) 
 
 def test_predict_names_the_best_label_and_gives_vectors(trained: dict[str, Path], own: Path, capsys: Any) -> None:
     folder, file = trained["scenes"], own / "0.png"
-    printed(capsys)  # of the training
-    assert run("predict", folder, file, "--labels", *LABELS) == 0
-    shown = printed(capsys).splitlines()
+    capsys.readouterr()  # of the training
+    shown = printed(capsys, "predict", folder, file, "--labels", *LABELS).splitlines()
     assert sorted(line[:-5].strip() for line in shown) == sorted(LABELS)
-    assert run("predict", folder, file, own / "1.png", "--labels", *LABELS, "--json") == 0
-    said = [json.loads(line) for line in printed(capsys).splitlines()]
+    both = printed(capsys, "predict", folder, file, own / "1.png", "--labels", *LABELS, "--json").splitlines()
+    said = [json.loads(line) for line in both]
     assert [one["input"] for one in said] == [str(file), str(own / "1.png")]
     assert all(sum(one["scores"].values()) == pytest.approx(1) for one in said)
     assert all(one["label"] == max(one["scores"], key=one["scores"].get) for one in said)
-    assert run("predict", folder, file, "a red circle", "--json") == 0
-    vectors = [json.loads(line)["vector"] for line in printed(capsys).splitlines()]
+    rows = printed(capsys, "predict", folder, file, "a red circle", "--json").splitlines()
+    vectors = [json.loads(line)["vector"] for line in rows]
     assert [np.linalg.norm(vector) for vector in vectors] == pytest.approx([1, 1], abs=1e-5)
-    assert run("predict", folder, file, "a red circle") == 0
-    assert "1.000" in printed(capsys)
+    assert "1.000" in printed(capsys, "predict", folder, file, "a red circle")
 
 
 def test_labels_of_a_folder_go_to_a_file(trained: dict[str, Path], own: Path, tmp_path: Path) -> None:
@@ -279,7 +277,7 @@ def test_settings_that_do_not_go_together(
     settings: dict[str, Any], message: str, trained: dict[str, Path], tmp_path: Path
 ) -> None:
     if "init" in settings:
-        gf.save(gf.load(trained["scenes"]).image, tmp_path / "text")
+        gf.save(gf.load(trained["scenes"]).text, tmp_path / "text", tokenizer=gf.load_tokenizer(trained["scenes"]))
         settings = {**settings, "init": str(tmp_path / "text")}
     with pytest.raises(InputError, match=message):
         task_of(**settings)
