@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from helpers.export_configs import made, picture
+from helpers.export_configs import GPT2, captioner, made, picture
 
 import glassformer as gf
 from glassformer.checkpoints.labels import name_classes
@@ -91,3 +91,41 @@ def test_images_are_prepared_as_clip_prepares_them(age: str, size: tuple[int, in
     with image_module.open(tmp_path / "image.png") as image:
         again = transformers.CLIPImageProcessor.from_pretrained(tmp_path / "again")(image, return_tensors="pt")
     torch.testing.assert_close(again["pixel_values"][0], theirs, atol=1e-5, rtol=1e-5)
+
+
+SMALL = {"height": 12, "width": 12}
+PROCESSORS: dict[str, dict[str, object]] = {
+    "ViTImageProcessor": {"size": SMALL},
+    "DeiTImageProcessor": {"size": {"height": 14, "width": 14}, "crop_size": SMALL},
+    "BlipImageProcessor": {"size": SMALL},
+    "CLIPImageProcessor": {"size": {"shortest_edge": 12}, "crop_size": SMALL},
+}
+PICTURES = {"wide": (40, 23, "RGB"), "tall": (17, 50, "RGB"), "small": (9, 12, "RGB"), "clear": (20, 30, "RGBA")}
+
+
+@pytest.mark.parametrize("shape", PICTURES)
+@pytest.mark.parametrize("name", PROCESSORS)
+@pytest.mark.parametrize("saved", ["alone", "with a tokenizer", "old"])
+def test_pixels_are_those_of_the_processors_of_captioners(name: str, shape: str, saved: str, tmp_path: Path) -> None:
+    """ViT's, DeiT's, BLIP's and CLIP's, which GIT reads with; saved as of today and as of before."""
+    image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
+    width, height, mode = PICTURES[shape]
+    pixels = np.random.default_rng(1).integers(0, 255, (height, width, len(mode)), np.uint8)
+    image_module.fromarray(pixels, mode).save(tmp_path / "image.png")
+    processor = getattr(transformers, f"{name}Pil")(**PROCESSORS[name])
+    with image_module.open(tmp_path / "image.png") as image:
+        theirs = processor(image.convert("RGB"), return_tensors="pt")["pixel_values"][0]
+    processor.save_pretrained(tmp_path)
+    file = tmp_path / "preprocessor_config.json"
+    values = json.loads(file.read_text())
+    if saved == "with a tokenizer":
+        (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": values}))
+        file.unlink()
+    if saved == "old":
+        old = {key: value for key, value in values.items() if key not in ("do_rescale", "rescale_factor")}
+        for key in ("size", "crop_size"):
+            sides = set(values.get(key, {}).values())
+            old |= {key: sides.pop()} if len(sides) == 1 else {}
+        file.write_text(json.dumps(old))
+    prepared = read_preparation(tmp_path, captioner(GPT2))
+    torch.testing.assert_close(read_pixels(tmp_path / "image.png", prepared), theirs, atol=1e-6, rtol=1e-6)

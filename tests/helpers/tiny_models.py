@@ -59,7 +59,7 @@ def config_of(kind: str, size: int, tokenizer: Tokenizer | None, **changes: Any)
         },
         "caption": {
             "encoder": stack(changes, positions="learned", norm_order="pre", activation="gelu"),
-            "decoder": stack(changes, positions="learned", norm_order="pre", activation="gelu", max_len=48),
+            "decoder": stack(changes, positions="learned", norm_order="pre", activation="gelu", max_len=128),
             "image": gf.ImageConfig(size=12, patch=3, channels=3),
             "tie_embeddings": True,
         },

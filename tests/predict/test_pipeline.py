@@ -72,5 +72,5 @@ def test_bad_input_in_python(tmp_path: Path) -> None:
 def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) -> None:
     config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8)
     transformers.ViTModel(config).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, or images to"):
+    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, images to"):
         gf.pipeline(tmp_path)

@@ -237,8 +237,8 @@ def has_own_matrix(layout: Layout, rules: list[Rule], tensors: Tensors) -> bool:
     name = layout.matrix_name
     if name not in tensors.shapes:
         return False
-    last = "decoder" if layout.config.target_vocab_size else rules[0].names[0].partition(".")[0]
-    table = next(rule.file for rule in rules if rule.names == (f"{last}.embed.tokens.weight",))
+    tables = {rule.names[0]: rule.file for rule in rules if rule.names[0].endswith(".embed.tokens.weight")}
+    table = tables.get("decoder.embed.tokens.weight") or tables["encoder.embed.tokens.weight"]
     if table not in tensors.shapes or tensors.shapes[table] != tensors.shapes[name]:
         return False
     return not torch.equal(tensors.read(name), tensors.read(table))
@@ -366,6 +366,9 @@ def stored_dtype(values: dict[str, Any], name: str) -> torch.dtype | None:
 def with_image_size(values: dict[str, Any], size: int) -> dict[str, Any]:
     if isinstance(values.get("image"), dict):  # our own files
         return {**values, "image": {**values["image"], "size": size}}
+    for part in ("encoder", "vision_config"):  # of a picture and a text
+        if isinstance(values.get(part), dict):
+            return {**values, part: {**values[part], "image_size": size}}
     return {**values, "image_size": size}
 
 

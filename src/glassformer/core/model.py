@@ -60,7 +60,7 @@ class Transformer(nn.Module):
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
         if config.decoder:
-            segments = 0 if config.encoder else config.num_segments  # they tell parts of the source apart
+            segments = 0 if config.encoder and not config.patches else config.num_segments  # of the source's text
             target = token_embedding(config, config.decoder, config.output_vocab_size, segments)
             self.decoder = Stack(
                 config.decoder, causal=True, cross=config.cross, prefix=config.prefix, embed=target,

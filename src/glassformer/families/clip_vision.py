@@ -9,7 +9,7 @@ from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.families.clip_text import blocks, described, stack
 from glassformer.families.keys import Keys
 from glassformer.families.page import Head
-from glassformer.families.table import squeezed
+from glassformer.families.table import Table, squeezed
 
 model_types = ("clip_vision_model",)
 prefix = "vision_model."
@@ -34,7 +34,7 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-weights = {
+weights: Table = {
     "embeddings.class_embedding": squeezed("encoder.embed.class_token"),
     "embeddings.patch_embedding.weight": "encoder.embed.patches.weight",
     "embeddings.position_embedding.weight": "encoder.embed.positions.weight",

@@ -62,13 +62,15 @@ GENERATION = (
 )  # fmt: skip
 
 
+TEXTS = ("decoder", "text_config")  # what a config.json of several parts calls the one of its text model
 TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 
 def token_ids(given: Any, values: Mapping[str, Any]) -> Any:
     """Special tokens as a file gives them: one id or several. One that the vocabulary does not have, -1 for instance,
     is none, because it cannot occur."""
-    sizes = [values.get(key) for key in ("vocab_size", "decoder_vocab_size")]
+    parts = [values, *(part for part in map(values.get, TEXTS) if isinstance(part, Mapping))]
+    sizes = [part.get(key) for part in parts for key in ("vocab_size", "decoder_vocab_size")]
     size = max((size for size in sizes if isinstance(size, int)), default=0)
     if isinstance(given, list):
         return tuple(token for token in given if not isinstance(token, int) or 0 <= token < size) or None
@@ -111,6 +113,15 @@ class Keys:
         if type(value) is int and type(like) is int and value > most:  # before a page lists so many layers
             raise InputError(f"{self.name}: {key} is {shown(value)}: expected at most {most:,}")
         return float(value) if type(like) is float else value
+
+    def part(self, key: str, *, head: str = "none", choices: Any = None, without: tuple[str, ...] = ()) -> "Keys":
+        """The config.json of a part, which stands inside this one; `without` keys that are the whole's to judge."""
+        values = {name: value for name, value in self.take(key, {}).items() if name not in without}
+        part = Keys(values, name=f"{self.name}, {key}", head=head, choices=choices)
+        for name in ("is_decoder", "add_cross_attention"):
+            part.expect(name, False)
+        part.expect("pruned_heads", {})
+        return part
 
     def nullable(self, key: str, default: float) -> float | None:
         """A value that a null turns off; without the key, it is the default."""

@@ -56,6 +56,7 @@ class Family:
     ignored: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
     translates: bool = False
+    fixed_tokens: tuple[str, ...] = ()
     resembles: Callable[[TransformerConfig], bool] = lambda config: False
     describe: Callable[[TransformerConfig], dict[str, Any]] | None = None
     saved_form: Callable[[TransformerConfig], TransformerConfig] = lambda config: config
@@ -74,7 +75,7 @@ class Family:
 
     def head(self, kind: str) -> Head:
         """A head by its kind; every model can go without one."""
-        return self.heads.get(kind) or Head(self.heads[self.base].architecture)
+        return self.heads.get(kind) or Head((self.heads.get(self.base) or next(iter(self.heads.values()))).architecture)
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ exactly one entry. Read next: any page of `families/`.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,7 @@ class Place:
     squeezed: bool = False  # stored without the axes of size 1
     zero_if_absent: bool = False
     fixed: bool = False  # written for others and never read: what is computed, or stored under another name too
+    zeros: bool = False  # fixed, and zeros of the shape of the parameter that is named: nobody computes with it
 
 
 def split(names: str, *, transposed: bool = False, by_group: bool = False) -> Place:
@@ -56,7 +57,26 @@ def fixed(name: str) -> Place:
     return Place(name, fixed=True)
 
 
+def zeros(like: str) -> Place:
+    return Place(like, fixed=True, zeros=True)
+
+
 Table = Mapping[str, str | Place]
+
+
+def within(prefix: str, table: Table, *, stack: str | None = None) -> Table:
+    """The table of a model that is a part of another: a prefix before its names in files. `stack` is what its one
+    stack is here, where it is another than alone."""
+
+    def moved(names: str) -> str:
+        return names if stack is None else re.sub("^(encoder|decoder)[.]", f"{stack}.", names)
+
+    return {
+        prefix + name.removeprefix("^"): (
+            moved(place) if isinstance(place, str) else replace(place, names=moved(place.names))
+        )
+        for name, place in table.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -105,6 +125,8 @@ class Rule:
             tensor = tensor.t()
         tensor = tensor.reshape(self.file_shape) if self.place.squeezed else tensor
         tensor = (tensor[None] if self.place.leading else tensor).contiguous()
+        if self.place.zeros:
+            return torch.zeros_like(tensor)
         return tensor.clone() if self.place.fixed else tensor  # two names must not share memory in a file
 
 
