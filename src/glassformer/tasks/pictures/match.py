@@ -27,7 +27,7 @@ from glassformer.generation.choose_engine import Work
 from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.images import choose_patch
 from glassformer.tasks.models import make_pair, sizes_of
-from glassformer.tasks.pictures import JUDGED, SHOWN, SIZES, Looked, Pictures, PictureTask, Told, as_shown
+from glassformer.tasks.pictures.task import JUDGED, SHOWN, SIZES, Looked, Pictures, PictureTask, Told, as_shown
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import MatchSettings
 from glassformer.text.padding import pad
