@@ -17,9 +17,9 @@ from glassformer.data.scenes.make import make_scenes
 from glassformer.data.scenes.words import caption_of
 from glassformer.errors import InputError
 from glassformer.predict.images import Picture
-from glassformer.tasks import pictures
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.match import Match, chance_of, colours_against_words, in_groups, recalls
+from glassformer.tasks.pictures import task as pictures
+from glassformer.tasks.pictures.match import Match, chance_of, colours_against_words, in_groups, recalls
 from glassformer.tasks.settings import MatchSettings
 
 SMALL: dict[str, Any] = {
