@@ -59,6 +59,40 @@ def test_a_preparation_that_does_not_fit(tmp_path: Path) -> None:
     assert not (tmp_path / "text").exists()
 
 
+@pytest.mark.parametrize("size", [(41, 67), (30, 24), (24, 90), (24, 24)], ids=str)
+@pytest.mark.parametrize("age", ["new", "old", "silent"])
+def test_images_are_prepared_as_clip_prepares_them(age: str, size: tuple[int, int], tmp_path: Path) -> None:
+    """The shorter side is brought to size, bicubic, and the centre cut out; older files say less of it."""
+    image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
+    side = 224 if age == "silent" else 24
+    config = gf.TransformerConfig(
+        encoder=gf.StackConfig(d_model=8, num_layers=1, num_heads=2), image=gf.ImageConfig(size=side, patch=4),
+        head="pool", pooled_dim=4,
+    )  # fmt: skip
+    processor = getattr(transformers, "CLIPImageProcessorPil", transformers.CLIPImageProcessor)
+    made_by = processor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
+    made_by.save_pretrained(tmp_path)
+    if age == "old":
+        old = {"feature_extractor_type": "CLIPFeatureExtractor", "size": side, "crop_size": side, "resample": 3}
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(old))
+    if age == "silent":
+        (tmp_path / "preprocessor_config.json").write_text('{"image_processor_type": "CLIPImageProcessor"}')
+    pixels = np.random.default_rng(0).integers(0, 255, (*size, 3), np.uint8)
+    image_module.fromarray(pixels).save(tmp_path / "image.png")
+    with image_module.open(tmp_path / "image.png") as image:
+        theirs = made_by(image, return_tensors="pt")["pixel_values"][0]
+
+    preparation = read_preparation(tmp_path, config)
+    ours = read_pixels(tmp_path / "image.png", preparation)
+
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    (tmp_path / "again").mkdir()
+    write_preparation(preparation, tmp_path / "again", config)
+    with image_module.open(tmp_path / "image.png") as image:
+        again = transformers.CLIPImageProcessor.from_pretrained(tmp_path / "again")(image, return_tensors="pt")
+    torch.testing.assert_close(again["pixel_values"][0], theirs, atol=1e-5, rtol=1e-5)
+
+
 SMALL = {"height": 12, "width": 12}
 PROCESSORS: dict[str, dict[str, object]] = {
     "ViTImageProcessor": {"size": SMALL},

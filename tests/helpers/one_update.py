@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from glassformer.tasks.match import Match
 from rich.console import Console
 
+from glassformer.tasks.pictures.match import Match
 from glassformer.tasks.settings import MatchSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training.checkpoint import Checkpoints

@@ -37,6 +37,8 @@ from glassformer.training.task import Batch, Scores
 GROUP = 64  # images and captions among which each has to find its own
 BINS = 4  # of each colour, in a histogram
 RIDGE = 1e-2  # keeps the weights of the histogram baseline small
+SMALL = (16, 24, 32)  # pixels to a side of images that are cut into 16 patches: as good, and a quarter of the time
+SCALE = 3.0  # the logarithm of what similarities are multiplied by at first: 20 instead of CLIP's 14 learns sooner
 LABELS = 4  # captions in the command that a report proposes
 
 
@@ -50,7 +52,7 @@ class Match(PictureTask):
     rate_of_right: ClassVar[str] = "recall"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "recall", "image_to_text", "text_to_image")
     metric: ClassVar[str] = TASKS[name].metric
-    steps: ClassVar[int] = 1200
+    steps: ClassVar[int] = 1800
     compares: ClassVar[bool] = True
 
     settings: MatchSettings
@@ -73,7 +75,7 @@ class Match(PictureTask):
     def pair_config(self) -> PairConfig:
         """A small CLIP: the text model has half of the image model's layers."""
         settings, tokenizer, (size, channels) = self.settings, self.tokenizer, self.image
-        patch = settings.patch or choose_patch(size)
+        patch = settings.patch or (size // 4 if size in SMALL else choose_patch(size))
         if size % patch:
             raise InputError(f"--patch {patch} must divide the size of the images, {size}: change it, or give --size")
         sizes = {"dropout": 0.0, **sizes_of(settings, **SIZES)}
@@ -98,6 +100,7 @@ class Match(PictureTask):
                 head_norm=True,
                 **head,
             ),
+            logit_scale=SCALE,
         )
 
     def check_model(self) -> None:
