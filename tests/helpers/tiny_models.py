@@ -59,7 +59,7 @@ def config_of(kind: str, size: int, tokenizer: Tokenizer | None, **changes: Any)
         },
         "caption": {
             "encoder": stack(changes, positions="learned", norm_order="pre", activation="gelu"),
-            "decoder": stack(changes, positions="learned", norm_order="pre", activation="gelu", max_len=48),
+            "decoder": stack(changes, positions="learned", norm_order="pre", activation="gelu", max_len=128),
             "image": gf.ImageConfig(size=12, patch=3, channels=3),
             "tie_embeddings": True,
         },
@@ -93,6 +93,8 @@ def config_of(kind: str, size: int, tokenizer: Tokenizer | None, **changes: Any)
 
 def make(folder: Path, kind: str, **changes: Any) -> Path:
     """A model of this kind; `changes` are fields of its stacks."""
+    if kind == "match":
+        return make_pair(folder)
     torch.manual_seed(1)
     tokenizer = None if kind in ("image", "series", "judge") else tokenizer_of(kind)
     config = config_of(kind, 0 if tokenizer is None else len(tokenizer), tokenizer, **changes)
@@ -109,6 +111,28 @@ def make(folder: Path, kind: str, **changes: Any) -> Path:
     gf.save(model.eval(), folder, tokenizer=tokenizer, preparation=preparation)
     if kind == "ask":  # the same model, trained for something else
         write_json(folder / RUN, {"task": "ask", "settings": {}})
+    return folder
+
+
+def make_pair(folder: Path) -> Path:
+    """A pair of tiny models, one of texts and one of pictures, in one space."""
+    torch.manual_seed(1)
+    tokenizer = gf.train_tokenizer(CAPTIONS * 3, 120, "bpe", around="both")
+    fields = {"positions": "learned", "norm_order": "pre", "activation": "quick_gelu"}
+    text = gf.TransformerConfig(
+        decoder=stack(fields, max_len=64), vocab_size=len(tokenizer), head="pool", pooling="first_end", pooled_dim=16,
+        head_bias=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    image = gf.TransformerConfig(
+        encoder=stack(fields, final_norm=False), head_norm=True, image=gf.ImageConfig(size=12, patch=3, patch_bias=False, embed_norm=True), head="pool",
+        pooling="first", pooled_dim=16, head_bias=False,
+    )  # fmt: skip
+    pair = gf.Pair(gf.PairConfig(text=text, image=image))
+    with torch.no_grad():
+        for parameter in pair.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    preparation = Preparation((12, 12), 2, None, 1 / 255, mean=(0.3,) * 3, deviation=(0.4,) * 3)
+    gf.save(pair.eval(), folder, tokenizer=tokenizer, preparation=preparation)
     return folder
 
 

@@ -88,6 +88,6 @@ def test_what_is_refused(folder_of: FolderOf, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="continued holds 9999"):
         caption.prepare(picture(), continued=[9999])
     with pytest.raises(InputError, match="question with its answer has"):
-        ask.prepare(picture(), QUESTION, continued=[5] * 48)
+        ask.prepare(picture(), QUESTION, continued=[5] * 128)
     with pytest.raises(InputError, match="input 0 is 3: expected the path of an image"):
         gf.pipeline(folder_of("caption"))([3])

@@ -114,6 +114,13 @@ def vector_of(asked: Answered) -> dict[str, Any]:
     return {"values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
 
 
+def match_of(asked: Answered) -> dict[str, Any]:
+    """The vector by which an image or a text of a pair is compared, of length 1."""
+    pooled = asked.output.pooled
+    assert pooled is not None
+    return {"values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
+
+
 def forecast_of(asked: Answered) -> dict[str, Any]:
     """The curve has it."""
     return {}
@@ -124,11 +131,12 @@ VIEWS: dict[str, Callable[[Answered], dict[str, Any]]] = {
     "forecast": forecast_of,
     "labels": labels_of,
     "masks": masks_of,
+    "match": match_of,
     "next": next_of,
     "span": span_of,
     "vector": vector_of,
 }
-VIEW_OF = {"tokens": "labels", "answer": "span", "embed": "vector", "caption": "next", "ask": "next"} | {
+VIEW_OF = {"tokens": "labels", "answer": "span", "embed": "vector"} | {
     ability: row.view for row in TASKS.values() for ability in row.abilities
 }
 

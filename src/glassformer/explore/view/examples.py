@@ -119,7 +119,7 @@ def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str,
     """A digit of each kind, or drawn shapes of the model's size."""
     image = config.image
     assert image is not None
-    if config.decoder is not None and image.channels == 3:
+    if (config.decoder is not None or config.head == "pool") and image.channels == 3:
         language: Language = "ko" if speaks_korean(folder) else "en"
         return [(caption_of(scene, language), pixels) for pixels, scene in held_out_scenes()]
     if built_in_data(folder) == "digits" and (image.size, image.channels) == (8, 1):

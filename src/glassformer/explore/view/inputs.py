@@ -6,6 +6,7 @@
     {"image": "data:image/png;base64,..."}         a model of images
     {"example": 3, "text": "What colour ...?"}     one that answers questions about them
     {"example": 3, "target": "a red circle"}       a caption that is given, not written
+    {"tower": "image", "example": 2}               a pair of models: `pair.py` says more
     {"csv": "date,load\\n...", "channel": 0}        a model of series
     {"example": 3}                                 any model
     {..., "without": ["decoder.blocks.0.attn.2"]}  any of these, with heads left out (`watch/ablate.py`)
@@ -34,6 +35,7 @@ KEYS = {
     "text": ("text", "continued", "target", "without"),
     "image": ("image", "example", "without"),
     "caption": ("image", "example", "continued", "target", "without"),
+    "match": ("tower", "example", "text", "image", "without"),
     "ask": ("image", "example", "text", "continued", "target", "without"),
     "series": ("csv", "example", "channel", "without"),
 }

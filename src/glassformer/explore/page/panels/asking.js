@@ -1,7 +1,7 @@
 // The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
 
 import { button, make, refill } from "../drawing/dom.js";
-import { contents, inputOfState, isCaptioner, isLive, showInput } from "../state/load.js";
+import { contents, hasTowers, inputOfState, isCaptioner, isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { during } from "../state/settled.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
@@ -43,7 +43,7 @@ function asking(note, foot) {
   const heading = make("h2", { text: say("input") });
   if (!isLive()) return [heading, frozenInput(), note, foot];
   const { model } = state;
-  const own = isCaptioner() ? captionInput() : model.image ? pictureInput() : model.series ? tableInput() : textInput();
+  const own = hasTowers() ? pairInput() : isCaptioner() ? captionInput() : model.image ? pictureInput() : model.series ? tableInput() : textInput();
   return [heading, own, note, foot, examples()].filter(Boolean);
 }
 
@@ -102,6 +102,21 @@ function captionInput() {
   return make("div", { class: "asking-picture" }, file, formOf(submit, "", area, target));
 }
 
+// The columns of a pair's table, a text on each line; and a picture of one's own, as a row before the others.
+function pairInput() {
+  const area = textArea(say("textsPlaceholder"), say("texts"), (event) => submit(event));
+  area.rows = 6;
+  area.value = state.text ?? state.model.texts.join("\n");
+  const own = () => (area.value.trim() === state.model.texts.join("\n") ? {} : { text: area.value });
+  const submit = (event) => {
+    event.preventDefault();
+    showInput({ tower: "image", example: 0, ...(state.image === null ? {} : { image: state.image }), ...own() });
+  };
+  const wrap = (image) => ({ tower: "image", example: 0, image, ...own() });
+  const file = fileInput(say("pictureFile"), "image/*", (one) => readAs(one, "readAsDataURL", wrap));
+  return make("div", { class: "asking-picture" }, file, formOf(submit, say("textsHint"), area));
+}
+
 function textArea(placeholder, label, submit) {
   const area = make("textarea", {
     name: "text", rows: 2, placeholder, "aria-label": label, dir: "auto", spellcheck: "false",
@@ -123,7 +138,8 @@ function formOf(submit, hints, ...fields) {
 function markDraft(form) {
   const isRun = (name) => {
     const field = form.querySelector(`[name=${name}]`);
-    return field === null || field.value.trim() === (state[name] ?? "").trim();
+    const written = state[name] ?? (name === "text" ? state.model.texts?.join("\n") : null) ?? "";
+    return field === null || field.value.trim() === written.trim();
   };
   const isDraft = Boolean(state.view) && !(isRun("text") && isRun("target"));
   form.classList.toggle("draft", isDraft);
@@ -153,7 +169,7 @@ function fill(root, changed) {
 // The fields say what the view shows, so that nothing of an earlier input is sent with the next.
 function fillText(root) {
   const [area, target] = [root.querySelector("textarea"), root.querySelector("[name=target]")];
-  if (area && document.activeElement !== area) area.value = state.text ?? "";
+  if (area && document.activeElement !== area) area.value = state.text ?? state.model?.texts?.join("\n") ?? "";
   if (!target || document.activeElement === target) return;
   target.value = state.target ?? "";
   target.parentElement.open = state.target !== null;
@@ -207,7 +223,7 @@ function readAs(file, way, wrap) {
 
 function examples() {
   const all = state.model.examples;
-  if (all.length === 0) return null;
+  if (all.length === 0 || hasTowers()) return null; // a pair's stand in its table
   const choose = (example) => {
     showInput(example.input);
   };

@@ -27,7 +27,7 @@ export function showOutput(root) {
 
 function output() {
   const heading = make("h2", { text: say("output") });
-  const ways = { classes, masks, vector, labels, span, forecast, next: written };
+  const ways = { classes, masks, vector, match, labels, span, forecast, next: written };
   const { answer } = state.view;
   const parts = answer && ways[answer.kind] ? ways[answer.kind](answer) : [];
   return [heading, ...parts.filter(Boolean)];
@@ -59,6 +59,24 @@ function noMask() {
     showInput({ text: (state.text ?? "").trimEnd().replace(/[.!?。]*$/, (end) => ` ${mask}${end}`) });
   };
   return [hint(say("noMask", { mask })), isLive() && mask ? button(say("putMask", { mask }), put) : null];
+}
+
+// What fits best: of a picture the texts, of a text the pictures, as shares of all that are in the table.
+function match(answer) {
+  const { tower, chosen, pictures, texts, similarity, scale } = state.view.pair;
+  const isPicture = tower === "image";
+  const names = isPicture ? texts : pictures.map((one) => one.label);
+  const fits = isPicture ? similarity[chosen] : similarity.map((row) => row[chosen]);
+  const top = Math.max(...fits);
+  const powers = fits.map((fit) => Math.exp(scale * (fit - top)));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  const ranked = names.map((name, i) => ({ name, share: powers[i] / total })).sort((a, b) => b.share - a.share);
+  return [
+    make("h3", { text: say(isPicture ? "fittingTexts" : "fittingPictures") }),
+    ...ranked.slice(0, MOST_BARS).map(({ name, share }, i) =>
+      barRow(name, share, { title: name, ...(i === 0 ? { class: "choice first" } : {}) })),
+    vectorStrip(say("vector"), answer.values, "head.pooled"),
+  ];
 }
 
 function vector(answer) {

@@ -157,7 +157,9 @@ function patchRow() {
 
 function paintPictures({ plain, over, image, picture, prefix }, { patch, isPatchRow, weights, top }) {
   const [rows, columns] = picture.grid;
-  const size = { width: SIDE, height: Math.round((SIDE * rows) / columns) };
+  const room = over.closest(".caption")?.clientWidth || Infinity; // on a narrow screen both stand side by side
+  const side = room < 2 * SIDE + 60 ? Math.min(SIDE, Math.floor((room - 10) / 2)) : SIDE;
+  const size = { width: side, height: Math.round((side * rows) / columns) };
   for (const canvas of [plain, over]) {
     const context = sizeCanvas(canvas, size.width, size.height);
     const cell = paintPatches(context, image, picture, size, canvas === over ? weights : null, top);
