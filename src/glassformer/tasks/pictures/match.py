@@ -4,6 +4,7 @@ In a batch every image has to find its caption among all captions, and every cap
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -159,8 +160,8 @@ class Match(PictureTask):
     # --- scores -----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def similarities(self, part: Pictures, looked: Sequence[Looked]) -> list[Tensor]:
-        """The logits of all images with all captions (n, n), group by group."""
+    def logits(self, part: Pictures, looked: Sequence[Looked]) -> Tensor:
+        """How well each image fits each caption, (n, n)."""
         images, texts = [], []
         for start in self.follow(range(0, len(looked), JUDGED)):
             some = looked[start : start + JUDGED]
@@ -170,24 +171,24 @@ class Match(PictureTask):
             images.append(output.image_embeds.float().cpu())
             texts.append(output.text_embeds.float().cpu())
         scale = self.model.logit_scale.detach().float().cpu().exp()
-        return [
-            scale * image @ text.t()
-            for image, text in zip(in_groups(torch.cat(images)), in_groups(torch.cat(texts)), strict=True)
-        ]
+        return scale * torch.cat(images) @ torch.cat(texts).t()
 
     def validate(self, most: int | None = None) -> dict[str, float]:
+        """Quickly, by 64 neighbours at a time: of captions that say the same, any is right."""
         looked = self.chosen(self.valid, most)
-        groups = self.similarities(self.valid, looked)
-        captions = in_groups([one.text for _, one in looked])
+        logits, captions = self.logits(self.valid, looked), [one.text for _, one in looked]
+        groups = [rows for rows in in_groups(list(range(len(looked))))]
         losses = [
-            float(contrastive_loss(logits, torch.tensor([zlib.crc32(text.encode()) for text in texts])))
-            for logits, texts in zip(groups, captions, strict=True)
+            float(
+                contrastive_loss(logits[rows][:, rows], torch.tensor([zlib.crc32(captions[i].encode()) for i in rows]))
+            )
+            for rows in groups
         ]
-        return {"loss": sum(losses) / len(losses), **recalls(groups, captions)}
+        return {"loss": sum(losses) / len(losses), **recalls(logits, captions, groups)}
 
-    def measure_part(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, float], list[Tensor]]:
-        groups = self.similarities(part, looked)
-        return recalls(groups, in_groups([one.text for _, one in looked])), groups
+    def measure_part(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, float], Tensor]:
+        logits, captions = self.logits(part, looked), [one.text for _, one in looked]
+        return recalls(logits, captions, different_groups(captions)), logits
 
     def work(self) -> Work:
         assert self.looker.image is not None
@@ -199,11 +200,13 @@ class Match(PictureTask):
 
     def evaluate(self, most: int | None = None) -> Scores:
         part, looked = self.judged, self.chosen(self.judged, most)
-        metrics, groups = self.measure_part(part, looked)
+        metrics, logits = self.measure_part(part, looked)
         baselines, notes = self.baselines(part, looked)
-        among = len(groups[0])
+        captions = [one.text for _, one in looked]
+        groups = different_groups(captions)
         notes = [
-            f"each image finds its caption among {among}, and each caption its image; recall is their mean",
+            f"each image finds its caption among {len(groups[0])} different ones, and each caption its image; recall is "
+            f"the mean of both, over {len(groups)} such groups",
             *notes,
         ]
         if self.pairs is not None and self.split == "test":
@@ -211,10 +214,9 @@ class Match(PictureTask):
             found, _ = self.measure_part(self.pairs, others)
             metrics["recall_on_held_out_pairs"] = found["recall"]
             notes.append(f"held-out pairs: {len(others):,} images with a shape whose colour never had this kind")
-        captions = [one.text for _, one in looked[:among]]
+        shown = groups[0][:SHOWN]
         rows = [
-            {"expected": captions[number], "answer": captions[int(row.argmax())]}
-            for number, row in enumerate(groups[0][:SHOWN])
+            {"expected": captions[i], "answer": captions[groups[0][int(logits[i, groups[0]].argmax())]]} for i in shown
         ]
         said = self.notes() if self.settings.is_judged else [self.shared] if self.shared else []
         return Scores(
@@ -224,25 +226,25 @@ class Match(PictureTask):
             notes=[*said, *notes],
             baselines=baselines,
             examples=rows,
-            pictures=[as_shown(image) for image in part.take([number for number, _ in looked[: len(rows)]])],
+            pictures=[as_shown(image) for image in part.take([looked[i][0] for i in shown])],
             sample=self.sample_of(len(part.looked), len(looked)),
         )
 
     def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
         """A guess; and the colours of an image against the words of a caption, with no look at any shape."""
-        captions = in_groups([one.text for _, one in looked])
-        chance = sum(map(chance_of, captions)) / len(captions)
-        guess = {"a guess": dict.fromkeys(("recall", "image_to_text", "text_to_image"), chance)}
+        captions = [one.text for _, one in looked]
+        groups = different_groups(captions)
+        guess = {"a guess": dict.fromkeys(("recall", "image_to_text", "text_to_image"), 1 / len(groups[0]))}
         if not len(self.train):
             return guess, [NO_TRAINING]
         known = self.known()
 
         def by_colours() -> dict[str, float]:
-            scores = colours_against_words(
+            images, texts = colours_against_words(
                 self.train.take([number for number, _ in known]), [one.text for _, one in known],
-                part.take([number for number, _ in looked]), [one.text for _, one in looked],
+                part.take([number for number, _ in looked]), captions,
             )  # fmt: skip
-            return recalls([image @ text.t() for image, text in zip(*map(in_groups, scores), strict=True)], captions)
+            return recalls(images @ texts.t(), captions, groups)
 
         found, notes = self.compared({"colour histogram against words": by_colours})
         return {**guess, **found}, notes
@@ -259,24 +261,36 @@ class Match(PictureTask):
         return [[*command, "--labels", *labels]]
 
 
-def in_groups(rows: Any) -> list[Any]:
-    """Groups of 64 rows; what is left over makes no group of its own, unless there is no other."""
+def in_groups(rows: list[int]) -> list[list[int]]:
+    """64 neighbours each; what is left over makes no group of its own, unless there is no other."""
     return [rows[start : start + GROUP] for start in range(0, max(1, len(rows) - GROUP + 1), GROUP)]
 
 
-def recalls(groups: Sequence[Tensor], captions: Sequence[Sequence[str]]) -> dict[str, float]:
-    """How often the caption that fits an image best is its own, or says the same; and the same for captions."""
+def different_groups(captions: Sequence[str]) -> list[list[int]]:
+    """Groups of 64 rows whose captions all differ, or of as many different captions as there are."""
+    size = min(GROUP, len(set(captions)))
+    groups: list[list[int]] = []
+    seen: Counter[str] = Counter()  # the groups before this one have the caption, or are full
+    for row, caption in enumerate(captions):
+        place = seen[caption]
+        while place < len(groups) and len(groups[place]) == size:
+            place += 1
+        if place == len(groups):
+            groups.append([])
+        groups[place].append(row)
+        seen[caption] = place + 1
+    return [group for group in groups if len(group) == size]
+
+
+def recalls(logits: Tensor, captions: Sequence[str], groups: Sequence[Sequence[int]]) -> dict[str, float]:
+    """In each group, how often the caption that fits an image best is its own or says the same; and for captions."""
     right = [0, 0]
-    for logits, texts in zip(groups, captions, strict=True):
-        for way, found in enumerate((logits.argmax(dim=1).tolist(), logits.argmax(dim=0).tolist())):
-            right[way] += sum(texts[best] == own for best, own in zip(found, texts, strict=True))
-    there, back = (count / sum(map(len, captions)) for count in right)
+    for rows in groups:
+        own = logits[list(rows)][:, list(rows)]
+        for way, found in enumerate((own.argmax(dim=1).tolist(), own.argmax(dim=0).tolist())):
+            right[way] += sum(captions[rows[best]] == captions[row] for best, row in zip(found, rows, strict=True))
+    there, back = (count / sum(map(len, groups)) for count in right)
     return {"recall": (there + back) / 2, "image_to_text": there, "text_to_image": back}
-
-
-def chance_of(texts: Sequence[str]) -> float:
-    """How often a guess among these captions is right."""
-    return sum(list(texts).count(text) for text in texts) / len(texts) ** 2
 
 
 def colours_against_words(
