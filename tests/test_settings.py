@@ -56,7 +56,7 @@ def test_tasks_differ_in_their_defaults_and_in_nothing_else_of_a_training() -> N
     optimizers = {row.name: row.settings(rate=1e-3).optimizer for row in ROWS}
     assert optimizers == {
         "translate": "adam", "classify": "muon", "lm": "muon", "mlm": "muon", "images": "adamw", "caption": "muon",
-        "ask": "muon", "forecast": "adamw",
+        "ask": "muon", "match": "muon", "forecast": "adamw",
     }  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """A text about a picture has the tokens that transformers writes: greedy and by beams, with a prompt and without."""
 
+import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -134,3 +136,19 @@ def test_videos_are_refused_by_name() -> None:
     values = {"model_type": "git", "architectures": ["GitForCausalLM"], **values, "num_image_with_embedding": 6}
     with pytest.raises(InputError, match="num_image_with_embedding is 6"):
         layout_of(values, name="config.json")
+
+
+@pytest.mark.parametrize(
+    "name", ["vision-encoder-decoder-gpt2", "vision-encoder-decoder-trocr", "blip-plain", "git-plain"]
+)
+def test_no_value_of_any_key_gives_another_error(name: str, checkpoint: Checkpoints) -> None:
+    """Neither of the whole nor of a part."""
+    sample = next(sample for sample in SAMPLES if str(sample) == name)
+    whole = json.loads((checkpoint(sample, "language").path / "config.json").read_text())
+    for place in (None, *(key for key, value in whole.items() if isinstance(value, dict))):
+        values = whole if place is None else whole[place]
+        for key in values:
+            for value in ("abc", -3, 0, 1.5, True, None, [], [1], [[1]], {}, {"a": 1}, float("nan")):
+                changed = {**values, key: value}
+                with suppress(InputError):
+                    layout_of(changed if place is None else {**whole, place: changed}, {}, name="config.json")

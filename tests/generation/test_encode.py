@@ -148,6 +148,21 @@ def test_ids_of_any_whole_kind() -> None:
     assert answer(model, [], token_type_ids=[]) == []
 
 
+def test_no_code_is_compiled_for_each_shape() -> None:
+    """oneDNN would, and keep it; a caller's own setting comes back, also after an error."""
+    model, texts, found = make(head="none", **SHAPES["encoder"]), make_texts(), []
+
+    def run(batch: Batch) -> list[None]:
+        found.append(torch.backends.mkldnn.enabled)
+        return [None] * len(batch.numbers)
+
+    map_texts(model, texts, run)
+    with pytest.raises(ZeroDivisionError):
+        map_texts(model, texts, lambda batch: [1 // 0])
+    assert set(found) == {False}
+    assert torch.backends.mkldnn.enabled
+
+
 GOOD = torch.tensor([1, 2, 3])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from glassformer.tasks.match import Match
+from glassformer.tasks.pictures.match import Match
 from glassformer.tasks.settings import MatchSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training.checkpoint import Checkpoints

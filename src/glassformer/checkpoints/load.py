@@ -366,6 +366,9 @@ def stored_dtype(values: dict[str, Any], name: str) -> torch.dtype | None:
 def with_image_size(values: dict[str, Any], size: int) -> dict[str, Any]:
     if isinstance(values.get("image"), dict):  # our own files
         return {**values, "image": {**values["image"], "size": size}}
+    for part in ("encoder", "vision_config"):  # of a picture and a text
+        if isinstance(values.get(part), dict):
+            return {**values, part: {**values[part], "image_size": size}}
     return {**values, "image_size": size}
 
 

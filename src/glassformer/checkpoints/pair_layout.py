@@ -46,7 +46,8 @@ class PairLayout:
 
 def is_pair(values: Mapping[str, Any]) -> bool:
     """Whether a `config.json` is of two models."""
-    return values.get("model_type") in PAIRS
+    model_type = values.get("model_type")
+    return isinstance(model_type, str) and model_type in PAIRS
 
 
 def pair_layout_of(values: Mapping[str, Any], *, name: str) -> PairLayout:

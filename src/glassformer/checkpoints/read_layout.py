@@ -53,7 +53,7 @@ def layout_of(
 def family_of(values: Mapping[str, Any], name: str) -> Family:
     """The family of a `config.json`, if its weights can be read."""
     model_type = values.get("model_type")
-    if model_type in PAIRS:
+    if isinstance(model_type, str) and model_type in PAIRS:
         raise InputError(
             f"{name}: model_type is {model_type!r}, a text and an image model together, and here a single model is "
             "needed: gf.load(path).text and gf.load(path).image are its two"

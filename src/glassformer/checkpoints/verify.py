@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -326,7 +327,7 @@ def their_answers(subject: Subject, architecture: str, inputs: dict[str, Tensor]
     lacking = report["missing_keys"] if subject.config.head != "none" else ()
     if lacking:
         raise RefusedError(f"it finds no {min(lacking)} in the file")
-    output = model.eval()(**inputs)
+    output = model.eval()(**in_their_words(inputs, model))
     names = {name: name for name in subject.answers} | {"pooled": "pooler_output"}
     if subject.config.pooled_dim and not isinstance(subject.model, Pair):
         names["pooled"] = "image_embeds" if subject.config.image else "text_embeds"
@@ -335,7 +336,17 @@ def their_answers(subject: Subject, architecture: str, inputs: dict[str, Tensor]
         raise NothingToCompareError("could not be compared: it answers with none of the same")
     if isinstance(subject.model, Pair):
         return found
+    if subject.config.prefix:  # the picture has logits there, too
+        length = inputs["decoder_input_ids"].shape[1]
+        found = {name: value[:, -length:] for name, value in found.items()}
     return {name: kept(value, inputs) if is_per_token(name, subject.config) else value for name, value in found.items()}
+
+
+def in_their_words(inputs: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
+    """Some that write about a picture call the decoder's tokens input_ids."""
+    if "decoder_input_ids" in signature(model.forward).parameters:
+        return dict(inputs)
+    return {name.removeprefix("decoder_"): value for name, value in inputs.items()}
 
 
 @contextmanager

@@ -50,12 +50,12 @@ def config(hf: Keys) -> TransformerConfig:
 
 def part_type(hf: Keys, part: str, known: Any) -> str:
     name = hf.take(part, {}).get("model_type")
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InputError(
             f"{hf.name}, {part}: model_type is {name!r}, and as the {part} of a vision-encoder-decoder model only "
             f"{', '.join(known)} can be run here"
         )
-    return str(name)
+    return name
 
 
 def trocr(hf: Keys) -> TransformerConfig:

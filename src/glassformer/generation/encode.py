@@ -5,7 +5,8 @@ a batch to padding; sorted by length, they leave little. `group` decides which t
 `map_texts` call a function on each batch, and put its results back in order. `encode` and `answer` use them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -99,10 +100,25 @@ def map_texts(
         check_types(texts, token_type_ids)
     given = {"input_ids": texts} | ({} if token_type_ids is None else {"token_type_ids": token_type_ids})
     lengths = [len(text) for text in texts]
-    with torch.no_grad(), evaluating(model):
+    with torch.no_grad(), evaluating(model), any_shape(model):
         return map_batches(
             lengths, lambda numbers: run(make_batch(model, numbers, given)), batch_tokens, batch_size=batch_size
         )
+
+
+@contextmanager
+def any_shape(model: Transformer) -> Iterator[None]:
+    """Keeps oneDNN out of float32 calls on a CPU. It compiles code for every new shape and holds on to 1,024 pieces of
+    it, which leaves holes in the heap: a million texts took three times the memory, and a fifth more time."""
+    before = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
+    if model.device.type != "cpu" or model.dtype != torch.float32 or not before:
+        yield
+        return
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # a property of the module
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = True  # type: ignore[assignment]
 
 
 def encode(

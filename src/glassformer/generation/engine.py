@@ -25,6 +25,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from glassformer.core.context import watch_for
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.core.positions import Learned, Sinusoidal
 from glassformer.errors import InputError
 from glassformer.generation.compiled import CompiledStep, OneStep, is_compiled
@@ -61,6 +62,8 @@ class Engine:
     def __init__(self, model: Transformer, *, weights: Weights = "float32", backend: Backend = "inductor") -> None:
         if weights not in get_args(Weights):
             raise InputError(f"weights is {weights!r}: expected 'float32' or 'int8'")
+        if isinstance(model, Pair):
+            raise InputError("gf.engine runs a single model, and this is a pair: give it pair.text or pair.image")
         if backend not in get_args(Backend):
             raise InputError(f"backend is {backend!r}: expected 'inductor' or 'eager'")
         self.model, self.weights, self.backend = model, weights, backend

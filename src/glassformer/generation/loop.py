@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from glassformer.core.cache import Cache
 from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.generation.beam import advance, begin, best_ended, in_order
 from glassformer.generation.filters import narrowed, penalised
@@ -63,6 +64,8 @@ def generate(
     `num_return_sequences`, those of one input stand below each other, the best first. A row is continued as it would
     be alone.
     """
+    if isinstance(model, Pair):
+        raise InputError("a pair of models compares images with texts, and writes none: gf.generate needs one model")
     return run(Reader(model), input_ids, return_log_probs=return_log_probs, **keywords)
 
 

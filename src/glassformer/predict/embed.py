@@ -115,11 +115,16 @@ def embed(
         return tokenizer.encode([recipe.written(text) for text in some], max_length=most)
 
     def run(batch: Batch) -> list[Tensor]:
-        pooled = pool(hidden_state(model, batch).float(), batch.keep, recipe.ways)
+        if model.config.pooled_dim:  # the model says itself how
+            pooled = model(**batch.arguments).pooled.float()
+        else:
+            pooled = pool(hidden_state(model, batch).float(), batch.keep, recipe.ways)
         return list((F.normalize(pooled, dim=1) if normalise else pooled).cpu())
 
     vectors = in_batches(model, texts, encode, run, batch_tokens, batch_size, limit)
-    return torch.stack(vectors) if vectors else torch.empty(0, reads.d_model * len(recipe.ways))
+    return (
+        torch.stack(vectors) if vectors else torch.empty(0, model.config.pooled_dim or reads.d_model * len(recipe.ways))
+    )
 
 
 def pool(hidden: Tensor, keep: Tensor, ways: Sequence[str]) -> Tensor:

@@ -241,7 +241,8 @@ def pipeline(
     settled = {}
     if task == "embed":
         settled = {"recipe": preparer.recipe}
-        note = "" if recipe else f"{folder} does not say how to pool: the vectors are means over the tokens"
+        says = recipe or model.config.pooled_dim
+        note = "" if says else f"{folder} does not say how to pool: the vectors are means over the tokens"
     return Pipeline(task, model, preparer.tokenizer, preparer.tokenizer, folder, preparer, choice, settled, note)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.load import load
+from glassformer.checkpoints.load import load_folder
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.compiled import is_compiled
@@ -77,7 +77,7 @@ class Figure(NamedTuple):
 
 def load_plain(folder: Path) -> Transformer:
     """In float32, which the engine needs and a CPU computes fastest in."""
-    return load(folder, dtype="float32")
+    return load_folder(folder, dtype=torch.float32)
 
 
 def kind_of(model: Transformer) -> Kind:

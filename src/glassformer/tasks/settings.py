@@ -489,8 +489,13 @@ class MatchSettings(PictureSettings):
 
     caption_column: str = "caption"
     """The column of the caption."""
+    patch: int | None = None
+    """Pixels to a side of a patch; a quarter of a small image and about an eighth of a larger one, if not given."""
+    rate: float | None = OPEN
+    """The highest learning rate; 0.003 if not given, and for a model that has learned already (--init) 0.0002."""
 
     def __post_init__(self) -> None:
+        self._settle(rate=3e-3 if self.init is None else 2e-4)
         super().__post_init__()
         for name in ("label_smoothing", "r_drop"):
             if getattr(self, name):

@@ -182,8 +182,7 @@ def test_answers_of_a_scene() -> None:
     assert answers["how many squares are there?"] == "two"
     assert answers["how many yellow shapes are there?"] == "zero"
     assert answers["on which side of the blue square is the red circle?"] == "left"
-    assert answers["is the red circle right of the blue square?"] == "no"
-    assert answers["is the blue square right of the red circle?"] == "yes"
+    assert answers["on which side of the red circle is the blue square?"] == "right"
     assert towards(scene.shapes[0], scene.shapes[2]) == "left"
     korean = {question.text: question.answer for question in questions_of(scene, "ko")}
     assert korean["사각형은 몇 개인가요?"] == "2개"

@@ -5,7 +5,7 @@ from itertools import permutations
 from typing import Literal, NamedTuple, get_args
 
 from glassformer.data.scenes.make import HELD_OUT
-from glassformer.data.scenes.scene import CLEAR, COLOURS, KINDS, RELATIONS, Relation, Scene, Shape, opposite, towards
+from glassformer.data.scenes.scene import CLEAR, COLOURS, KINDS, Relation, Scene, Shape, towards
 from glassformer.data.scenes.words import WORDS, Language, name_of
 
 Topic = Literal["colour", "shape", "count", "relation"]
@@ -30,14 +30,10 @@ class Phrases(NamedTuple):
     of_colour: str
     of_kind: str
     where: str
-    whether: str
     plurals: dict[str, str]
     colours: dict[str, str]
     counts: tuple[str, ...]
     sides: dict[Relation, str]
-    beside: dict[Relation, str]
-    yes: str
-    no: str
 
 
 PHRASES: dict[Language, Phrases] = {
@@ -48,14 +44,10 @@ PHRASES: dict[Language, Phrases] = {
         of_colour="how many {colour} shapes are there?",
         of_kind="how many {kind} are there?",
         where="on which side of the {b} is the {a}?",
-        whether="is the {a} {relation} the {b}?",
         plurals={"circle": "circles", "square": "squares", "triangle": "triangles"},
         colours={"red": "red", "green": "green", "blue": "blue", "yellow": "yellow"},
         counts=("zero", "one", "two", "three"),
         sides={"left": "left", "right": "right", "above": "above", "below": "below"},
-        beside={"left": "left of", "right": "right of", "above": "above", "below": "below"},
-        yes="yes",
-        no="no",
     ),
     "ko": Phrases(
         colour="{kind}은 무슨 색인가요?",
@@ -64,14 +56,10 @@ PHRASES: dict[Language, Phrases] = {
         of_colour="{colour} 도형은 몇 개인가요?",
         of_kind="{kind}은 몇 개인가요?",
         where="{a}은 {b}의 어느 쪽에 있나요?",
-        whether="{a}은 {b} {relation} 있나요?",
         plurals={"circle": "원", "square": "사각형", "triangle": "삼각형"},
         colours={"red": "빨간색", "green": "초록색", "blue": "파란색", "yellow": "노란색"},
         counts=("0개", "1개", "2개", "3개"),
         sides={"left": "왼쪽", "right": "오른쪽", "above": "위쪽", "below": "아래쪽"},
-        beside={"left": "왼쪽에", "right": "오른쪽에", "above": "위에", "below": "아래에"},
-        yes="네",
-        no="아니요",
     ),
 }
 
@@ -118,7 +106,7 @@ def counts(scene: Scene, language: Language) -> Iterator[Question]:
 
 
 def relations(scene: Scene, language: Language) -> Iterator[Question]:
-    """On which side each shape is of each other one, where that is clear; and whether it is on this side or that."""
+    """On which side each shape is of each other one, where that is clear."""
     phrases = PHRASES[language]
     for a, b in permutations(scene.shapes, 2):
         if not is_clear(a, b):
@@ -126,10 +114,6 @@ def relations(scene: Scene, language: Language) -> Iterator[Question]:
         side = towards(a, b)
         names = {"a": name_of(a, language), "b": name_of(b, language)}
         yield make("relation", phrases.where.format(**names), phrases.sides[side], a, b)
-        for asked in RELATIONS:
-            text = phrases.whether.format(**names, relation=phrases.beside[asked])
-            if asked == side or asked == opposite(side):
-                yield make("relation", text, phrases.yes if asked == side else phrases.no, a, b)
 
 
 def is_clear(a: Shape, b: Shape) -> bool:

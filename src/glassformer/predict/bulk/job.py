@@ -6,11 +6,10 @@ was, and ends with the same bytes: a chunk always has the same rows, is cut into
 the same engine with as many threads (`journal.py`, `facts.py`).
 """
 
-import ctypes
 import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -32,11 +31,8 @@ from glassformer.predict.pipeline import Pipeline
 from glassformer.text.unknown import Tally
 from glassformer.threads import Load, held, threads_of_training
 
-CHUNK = 1024, 16_384  # rows at the least, for a large model, and at the most, for a small one
+CHUNK = 1024, 8192  # rows at the least, for a large model, and at the most, for a small one
 CHUNK_WORK = 1 << 34  # parameters times rows: chunks of some seconds, so that little is lost, and batches are full
-GIVE_BACK = (
-    8  # chunks after which freed memory goes back to the system; after each, that would take a tenth of the time
-)
 CHUNK_TO_WRITE = 256  # rows for a model that writes, which takes longer for each
 CHARACTERS = 1 << 23  # of a chunk, whatever its rows: a file of long texts must not fill the memory
 SHORT = 8  # tokens of a short text: enough of those are in a chunk to fill a batch
@@ -139,13 +135,6 @@ def sparing_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
-def give_memory_back() -> None:
-    """What was freed goes back to the system. glibc keeps it between blocks that are in use, and in a job of many
-    batches, each of another size, that adds up. Another library of C may have no such call, and no such need."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def wake_tokenizer(run: Pipeline) -> None:
     """Starts the tokenizer's threads, which keep to the cores of the thread that starts them: while those are all."""
     if run.tokenizer is not None:
@@ -218,7 +207,7 @@ class Job:
         self.teller.at(done, total)
         if done == total:
             return
-        for number, chunk in enumerate(self.chunks(islice(self.source.rows(), done, None)), start=1):
+        for chunk in self.chunks(islice(self.source.rows(), done, None)):
             answers = self.answer([row.input for row in chunk], done)
             self.check_answers(chunk, answers, is_first=not done)
             for row, answer in zip(chunk, answers, strict=True):
@@ -229,8 +218,6 @@ class Job:
             self.outcome.spaced = self.format.spaced
             self.journal.add(data, rows=done, **self.outcome.to_dict())
             self.teller.at(done, total)
-            if number % GIVE_BACK == 0:
-                give_memory_back()
 
     def chunks(self, rows: Iterable[Given]) -> Iterator[list[Given]]:
         """Rows that are answered together: which ones depends on the input alone."""

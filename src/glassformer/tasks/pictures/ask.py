@@ -13,7 +13,7 @@ from glassformer.data.scenes.make import Part
 from glassformer.data.scenes.questions import Question, questions_of
 from glassformer.data.scenes.scene import Scene
 from glassformer.tasks.baselines import NO_TRAINING
-from glassformer.tasks.pictures import Looked, Pictures, PictureTask, Told
+from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import AskSettings
 

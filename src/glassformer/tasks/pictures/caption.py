@@ -8,7 +8,7 @@ from glassformer.data.scenes.scene import Scene
 from glassformer.data.scenes.words import caption_of, share_of_facts
 from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.metrics import translation_metrics
-from glassformer.tasks.pictures import Looked, Pictures, PictureTask, Told, nearest_pictures
+from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told, nearest_pictures
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import CaptionSettings
 

@@ -19,11 +19,11 @@ from glassformer.data.scenes.make import make_scenes
 from glassformer.data.scenes.questions import questions_of
 from glassformer.data.scenes.words import caption_of
 from glassformer.errors import InputError
-from glassformer.tasks import pictures
-from glassformer.tasks.ask import Ask
-from glassformer.tasks.caption import Caption
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.pictures import nearest_pictures
+from glassformer.tasks.pictures import task as pictures
+from glassformer.tasks.pictures.ask import Ask
+from glassformer.tasks.pictures.caption import Caption
+from glassformer.tasks.pictures.task import nearest_pictures
 from glassformer.tasks.settings import AskSettings, CaptionSettings
 
 SMALL: dict[str, Any] = {"d_model": 16, "num_layers": 1, "num_heads": 2, "examples": 60, "batch_size": 8}
@@ -222,10 +222,26 @@ def test_a_run_is_scored_again_as_it_was(name: str, runs: dict[str, Path]) -> No
     assert scores.baselines
 
 
+def test_a_run_is_scored_on_other_files(
+    runs: dict[str, Path], own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f'{own}/pictures/{number}.png,"a red circle"' for number in range(3)]
+    table = write(tmp_path / "other.csv", "file,said", *rows)
+    flags = ["--image-column", "file", "--caption-column", "said", "--engine", "off", "--json"]
+    told = json.loads(printed(capsys, "eval", runs["caption scenes"], "--data", table, *flags))
+    assert told["count"] == 3
+    assert {"exact_match", "bleu", "chrf"} <= set(told["metrics"])
+    assert any("no baseline" in note for note in told["notes"])
+    told = json.loads(printed(capsys, "eval", runs["ask files"], "--data", own / "questions.jsonl", "--json"))
+    assert (told["count"], set(told["metrics"])) == (36, {"accuracy"})
+    assert run("eval", runs["ask files"], "--data", own / "captions.csv") == 2
+    assert "question" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("task", ["caption", "ask"])
 def test_the_report_shows_pictures_and_where_words_look(task: str, runs: dict[str, Path]) -> None:
     page = (runs[f"{task} scenes"] / "report.html").read_text(encoding="utf-8")
-    assert page.count('<img class="seen" src="data:image/png;base64,') == 20 or page.count('class="seen"') >= 10
+    assert page.count('<img class="seen" src="data:image/png;base64,') == (12 if task == "caption" else 20)
     assert 'class="looked words"' in page
 
 
@@ -373,18 +389,12 @@ def test_what_does_not_fit_is_refused(make: Callable[..., Any], changes: dict[st
 
 def test_a_model_that_does_not_write_about_pictures_is_no_start(tmp_path: Path) -> None:
     stack = gf.StackConfig(d_model=16, num_layers=1, num_heads=2)
-    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    ids: dict[str, Any] = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     model = gf.Transformer(gf.TransformerConfig(encoder=stack, decoder=stack, vocab_size=70, **ids))
     tokenizer = gf.train_tokenizer(["a red circle", "a blue square"] * 4, 70)
     gf.save(model, tmp_path / "text", tokenizer=tokenizer)
     with pytest.raises(InputError, match="needs a model that reads images and writes text"):
-        caption(
-            init=str(tmp_path / "text"),
-            **{
-                name: CaptionSettings.__dataclass_fields__[name].default
-                for name in ("d_model", "num_layers", "num_heads")
-            },
-        )
+        Caption(CaptionSettings(init=str(tmp_path / "text")))
 
 
 def test_a_picture_for_a_model_of_texts_and_the_reverse(
