@@ -179,3 +179,24 @@ def test_a_picture_where_none_is_read_and_none_where_one_is_needed():
     translator = gf.Transformer(gf.TransformerConfig(encoder=DECODER, decoder=DECODER, vocab_size=17))
     with pytest.raises(InputError, match="give just that, and not pixel_values"):
         translator(pixel_values=pixels, decoder_input_ids=ids)
+
+
+@pytest.mark.parametrize("project", ["none", "linear"])
+@torch.no_grad()
+def test_several_texts_about_a_picture_in_one_row_do_not_see_each_other(project):
+    """Each has the logits that it has alone, from position 0 on."""
+    model = captioner("cross", project)
+    pixels, ids = inputs()
+    documents = torch.tensor([[0, 0, 1, 1, 1, 1], [0, 1, 1, 2, 2, 3]])
+    together = model(pixel_values=pixels, decoder_input_ids=ids, documents=documents).logits
+    for row, numbers in enumerate(documents):
+        for number in numbers.unique():
+            own = numbers == number
+            alone = model(pixel_values=pixels[row : row + 1], decoder_input_ids=ids[row : row + 1, own]).logits
+            torch.testing.assert_close(together[row, own], alone[0])
+
+
+def test_a_prefix_belongs_to_one_text():
+    pixels, ids = inputs()
+    with pytest.raises(InputError, match="a stack that has a prefix"):
+        captioner()(pixel_values=pixels, decoder_input_ids=ids, documents=torch.zeros_like(ids))

@@ -100,9 +100,10 @@ def test_a_caption_is_written_behind_the_start_token_up_to_its_end() -> None:
 
 
 def test_questions_are_read_and_answers_written() -> None:
-    task = ask(questions=1)
-    batch = task.collate([0, 1, 2, 3], 0)
-    scenes = make_scenes(range(4), seed=0).scenes
+    task = ask(questions=2)
+    scenes = make_scenes(range(4), seed=0, part="test").scenes
+    part = task.scenes("test", range(4))
+    batch = task.as_batch(part.pixels, [told[:1] for told in part.told])
     assert "documents" not in batch, "one text in a row needs none"
     start = task.model.config.decoder_start_token_id
     for ids, labels, scene in zip(batch["decoder_input_ids"].tolist(), batch["labels"].tolist(), scenes, strict=True):
@@ -137,7 +138,9 @@ def test_questions_in_one_row_do_not_see_each_other() -> None:
 def test_questions_are_of_all_topics_and_about_held_out_shapes_where_these_are_scored() -> None:
     task = ask(questions=3)
     told = [one for number in range(60) for one in task.scenes("train", [number]).told[0]]
-    assert {one.topic for one in told} == {"colour", "shape", "count", "relation"}
+    assert {one.topic for one in told} == {"colour", "shape", "count", "relation", "whole"}
+    assert {some[0].topic for some in task.train.told} == {"whole"}
+    assert "whole" not in {one.topic for _, one in task.valid.looked}
     assert task.pairs is not None
     for number, some in enumerate(task.pairs.told):
         scene = make_scenes([number], seed=0, part="pairs").scenes[0]

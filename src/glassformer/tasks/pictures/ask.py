@@ -12,12 +12,16 @@ from typing import ClassVar
 from glassformer.data.scenes.make import Part
 from glassformer.data.scenes.questions import Question, questions_of
 from glassformer.data.scenes.scene import Scene
+from glassformer.data.scenes.words import Language, caption_of
 from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import AskSettings
 
 SCORED = 2  # questions to each built-in picture that is scored
+# In training, the first question about a scene asks for all of it: to answer, the model must find every shape and see
+# how they stand.
+WHOLE: dict[Language, str] = {"en": "what does the picture show?", "ko": "그림에 무엇이 있나요?"}
 
 
 class Ask(PictureTask):
@@ -54,7 +58,10 @@ class Ask(PictureTask):
             chosen.append(topics[topic].pop(rng.randrange(len(topics[topic]))))
             if not topics[topic]:
                 del topics[topic]
-        return [Told(question.text, question.answer, question.topic) for question in chosen]
+        told = [Told(question.text, question.answer, question.topic) for question in chosen]
+        if part == "train":
+            told[0] = Told(WHOLE[self.settings.language], caption_of(scene, self.settings.language), "whole")
+        return told
 
     def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
         right: dict[str, list[bool]] = defaultdict(list)
