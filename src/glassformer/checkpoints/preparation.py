@@ -62,8 +62,8 @@ def found_values(folder: Path) -> tuple[Path, dict[str, Any]]:
     """What a folder says of its images: in a file of their own, or beside its tokenizer's settings in one of both."""
     for name in (PREPARATION, PROCESSOR):
         if (folder / name).is_file():
-            values = read_json(folder / name)
-            values = values.get("image_processor") if name == PROCESSOR else values
+            found = read_json(folder / name)
+            values = found.get("image_processor") if name == PROCESSOR else found
             if isinstance(values, dict):
                 return folder / name, values
     raise InputError(
