@@ -1,14 +1,19 @@
 """A text about a picture has the tokens that transformers writes: greedy and by beams, with a prompt and without."""
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
+import transformers
 from helpers.reference import Checkpoint, to_left
 from helpers.samples import CAPTIONERS, SAMPLES, Sample
+from safetensors.torch import load_file
 from torch import Tensor
 
 import glassformer as gf
@@ -152,3 +157,108 @@ def test_no_value_of_any_key_gives_another_error(name: str, checkpoint: Checkpoi
                 changed = {**values, key: value}
                 with suppress(InputError):
                     layout_of(changed if place is None else {**whole, place: changed}, {}, name="config.json")
+
+
+# What transformers 4 wrote into every config, those of parts included.
+OLD_DEFAULTS: dict[str, Any] = {
+    "_name_or_path": "", "architectures": None, "bad_words_ids": None, "begin_suppress_tokens": None,
+    "chunk_size_feed_forward": 0, "diversity_penalty": 0.0, "do_sample": False, "early_stopping": False,
+    "encoder_no_repeat_ngram_size": 0, "exponential_decay_length_penalty": None, "finetuning_task": None,
+    "forced_bos_token_id": None, "forced_eos_token_id": None, "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+    "is_encoder_decoder": False, "label2id": {"LABEL_0": 0, "LABEL_1": 1}, "length_penalty": 1.0, "max_length": 20,
+    "min_length": 0, "no_repeat_ngram_size": 0, "num_beam_groups": 1, "num_beams": 1, "num_return_sequences": 1,
+    "output_attentions": False, "output_hidden_states": False, "output_scores": False, "prefix": None,
+    "problem_type": None, "pruned_heads": {}, "remove_invalid_values": False, "repetition_penalty": 1.0,
+    "return_dict": True, "return_dict_in_generate": False, "suppress_tokens": None, "task_specific_params": None,
+    "temperature": 1.0, "tf_legacy_loss": False, "tie_encoder_decoder": False, "tokenizer_class": None, "top_k": 50,
+    "top_p": 1.0, "torch_dtype": None, "torchscript": False, "transformers_version": "4.27.0", "typical_p": 1.0,
+    "use_bfloat16": False,
+}  # fmt: skip
+OLD_KEYS: dict[str, dict[str, Any]] = {
+    "gpt2": {"n_ctx": 1024, "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}},
+    "bert": {"position_embedding_type": "absolute", "cross_attention_hidden_size": None},
+    "blip": {"text_config_dict": None, "vision_config_dict": None, "initializer_factor": 1.0},
+    "blip_text_model": {"label_smoothing": 0.0, "projection_dim": 768, "add_cross_attention": False},
+    "blip_vision_model": {"dropout": 0.0, "initializer_factor": 1.0, "num_channels": 3, "projection_dim": 512},
+    "git": {"vision_config_dict": None, "position_embedding_type": "absolute", "classifier_dropout": None},
+    "git_vision_model": {"dropout": 0.0, "initializer_factor": 1.0, "projection_dim": 512},
+    "vision-encoder-decoder": {"vocab_size": 99, "processor_class": "TrOCRProcessor"},
+}
+OLD_BUFFERS = {
+    "decoder.transformer.wte.weight": (
+        "decoder.transformer.h.0.attn.bias", "decoder.transformer.h.1.crossattention.masked_bias",
+        "decoder.transformer.h.1.attn.masked_bias", "decoder.transformer.h.0.crossattention.bias",
+    ),
+    "decoder.bert.embeddings.word_embeddings.weight": ("decoder.bert.embeddings.position_ids",),
+    "text_decoder.cls.predictions.bias": ("text_decoder.bert.embeddings.position_ids",),
+    "git.embeddings.word_embeddings.weight": (
+        "git.embeddings.position_ids", "git.image_encoder.vision_model.embeddings.position_ids",
+    ),
+}  # fmt: skip
+
+
+@every_captioner
+def test_files_of_transformers_4(sample: Sample, checkpoint: Checkpoints, loaded: Loaded, tmp_path: Path) -> None:
+    """A part's config says everything, tensors are pickled, masks are stored, and there may be no unused pooler."""
+    made = checkpoint(sample, "language")
+
+    def old(values: dict[str, Any]) -> dict[str, Any]:
+        parts = {key: old(value) for key, value in values.items() if isinstance(value, dict) and "model_type" in value}
+        return {**OLD_DEFAULTS, **values, **parts, **OLD_KEYS.get(values["model_type"], {})}
+
+    config = old(json.loads((made.path / "config.json").read_text()))
+    tensors = load_file(made.path / "model.safetensors")
+    tensors = {name: value for name, value in tensors.items() if "pooler" not in name}
+    for name, buffers in OLD_BUFFERS.items():
+        tensors |= dict.fromkeys(buffers, torch.zeros(1)) if name in tensors else {}
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = gf.load(tmp_path)
+    with torch.no_grad():
+        assert torch.equal(model(**made.call).logits, loaded(sample, "language")(**made.call).logits)
+    tokens = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+    new = loaded(sample, "language").config
+    assert [getattr(model.config, name) for name in tokens] == [getattr(new, name) for name in tokens]
+
+
+def test_another_image_size(checkpoint: Checkpoints) -> None:
+    for name in ("vision-encoder-decoder-gpt2", "blip-plain", "git-plain"):
+        sample = next(sample for sample in SAMPLES if str(sample) == name)
+        path = checkpoint(sample, "language").path
+        assert gf.load(path, image_size=20).config.image.size == 20
+        pixels = torch.randn(2, 3, 20, 20)
+        assert gf.generate(gf.load(path, image_size=20), pixel_values=pixels, max_new_tokens=3).shape[0] == 2
+
+
+PROCESSORS = {
+    "vision-encoder-decoder-gpt2": ("TrOCRProcessor", "ViTImageProcessorPil", {"size": {"height": 12, "width": 12}}),
+    "blip-plain": ("BlipProcessor", "BlipImageProcessorPil", {"size": {"height": 12, "width": 12}}),
+    "git-plain": (
+        "GitProcessor",
+        "CLIPImageProcessorPil",
+        {"size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_a_folder_of_transformers_captions_a_picture_file(name: str, checkpoint: Checkpoints, tmp_path: Path) -> None:
+    """With the processor's files beside the weights, `gf.pipeline` needs nothing else."""
+    image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
+    made = checkpoint(next(sample for sample in SAMPLES if str(sample) == name), "language")
+    folder = Path(shutil.copytree(made.path, tmp_path / "model"))
+    whole, images, sizes = PROCESSORS[name]
+    words = {"[PAD]": 0, "[CLS]": 1, "[SEP]": 2, "[UNK]": 3} | {f"w{number}": number for number in range(4, 99)}
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+    reader = getattr(transformers, images)(**sizes)
+    getattr(transformers, whole)(reader, tokenizer).save_pretrained(folder)
+    pixels = torch.randint(0, 255, (20, 30, 3), generator=torch.Generator().manual_seed(1)).byte().numpy()
+    image_module.fromarray(pixels).save(tmp_path / "picture.png")
+    with image_module.open(tmp_path / "picture.png") as image:
+        read = reader(image, return_tensors="pt")["pixel_values"]
+    expected = made.model.generate(pixel_values=read, max_new_tokens=7, num_beams=1, do_sample=False)
+    ours = gf.pipeline(folder)([str(tmp_path / "picture.png")], max_new_tokens=7)
+    assert ours == tokenizer.batch_decode(expected, skip_special_tokens=True)

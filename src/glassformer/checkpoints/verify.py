@@ -309,6 +309,8 @@ def theirs_and_ours(subject: Subject) -> float:
             expected = their_answers(subject, described["architectures"][0], inputs)
     except (NothingToCompareError, RefusedError):
         raise
+    except NotImplementedError as error:
+        raise NothingToCompareError(f"this version of it cannot run such a model: {error}") from None
     except Exception as error:
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise RefusedError(f"it refuses this folder: {type(error).__name__}: {reason}") from None

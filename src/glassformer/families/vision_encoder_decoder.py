@@ -15,7 +15,12 @@ from glassformer.families.page import Head
 from glassformer.families.table import Table, within, zeros
 
 model_types = ("vision-encoder-decoder",)
-ignored = ("encoder.pooler.dense.*", "decoder.bert.pooler.dense.*", "decoder.cls.predictions.decoder.bias")
+ignored = (
+    "encoder.pooler.dense.*", "decoder.bert.pooler.dense.*", "decoder.cls.predictions.decoder.bias",
+    "decoder.bert.embeddings.position_ids", "decoder.transformer.h.*attn.masked_bias",
+    "decoder.transformer.h.*.attn.bias", "decoder.transformer.h.*attention.masked_bias",
+    "decoder.transformer.h.*.crossattention.bias", "decoder.model.decoder.embed_positions._float_tensor",
+)  # fmt: skip
 EYES = {"vit": vit, "deit": deit}
 JOIN = ("is_decoder", "add_cross_attention", "cross_attention_hidden_size")  # said of the decoder, and judged here
 
