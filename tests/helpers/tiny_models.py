@@ -86,9 +86,9 @@ def config_of(kind: str, size: int, tokenizer: Tokenizer | None, **changes: Any)
         ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
         start = {"decoder_start_token_id": tokenizer.bos_token_id} if "decoder" in whole and "encoder" in whole else {}
         whole |= {"vocab_size": size, **{key: value for key, value in ids.items() if value is not None}, **start}
-        if kind in ("encoder-decoder", "caption", "ask"):
+        if kind in ("encoder-decoder", "caption", "ask", "prefix"):
             whole["generation"] = gf.GenerationConfig(max_new_tokens=12)
-    return gf.TransformerConfig(**whole)
+    return gf.TransformerConfig(**whole, **({"memory": "prefix"} if kind == "prefix" else {}))
 
 
 def make(folder: Path, kind: str, **changes: Any) -> Path:
@@ -124,7 +124,8 @@ def make_pair(folder: Path) -> Path:
         head_bias=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     image = gf.TransformerConfig(
-        encoder=stack(fields, final_norm=False), head_norm=True, image=gf.ImageConfig(size=12, patch=3, patch_bias=False, embed_norm=True), head="pool",
+        encoder=stack(fields, final_norm=False), head_norm=True, head="pool",
+        image=gf.ImageConfig(size=12, patch=3, patch_bias=False, embed_norm=True),
         pooling="first", pooled_dim=16, head_bias=False,
     )  # fmt: skip
     pair = gf.Pair(gf.PairConfig(text=text, image=image))
@@ -137,7 +138,7 @@ def make_pair(folder: Path) -> Path:
 
 
 def shape_of(kind: str) -> str:
-    return "caption" if kind == "ask" else kind
+    return "caption" if kind in ("ask", "prefix") else kind
 
 
 def make_of_languages(folder: Path, codes: list[str]) -> Path:

@@ -116,10 +116,18 @@ def reads_text_alone(config: TransformerConfig) -> bool:
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:
+    return {
+        **described(config),
+        "type_vocab_size": max(1, config.num_segments),  # its first row is always added
+        "classifier_dropout": config.head_dropout,
+    }
+
+
+def described(config: TransformerConfig) -> dict[str, Any]:
+    """What those that are built alike say in the same words."""
     stack = config.last_stack
     return {
         "vocab_size": config.vocab_size,
-        "type_vocab_size": max(1, config.num_segments),  # its first row is always added
         "hidden_size": stack.d_model,
         "num_hidden_layers": stack.num_layers,
         "num_attention_heads": stack.num_heads,
@@ -129,5 +137,4 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "layer_norm_eps": stack.norm_eps,
         "hidden_dropout_prob": stack.dropout,
         "attention_probs_dropout_prob": stack.attention_dropout,
-        "classifier_dropout": config.head_dropout,
     }

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from glassformer.config import ImageConfig, StackConfig, TransformerConfig
+from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.families import bert
-from glassformer.families.clip_text import blocks
-from glassformer.families.keys import Keys, name_of, token_ids
+from glassformer.families.clip_text import blocks, described, stack
+from glassformer.families.keys import TOKENS, Keys, token_ids
 from glassformer.families.page import Head
 from glassformer.families.table import Table, leading, split, within
 
@@ -19,7 +19,7 @@ PROJECTIONS = ("projection_dim", "logit_scale_init_value", "image_text_hidden_si
 
 
 def config(hf: Keys) -> TransformerConfig:
-    hf.ignore(*PROJECTIONS, "tie_word_embeddings", *TOKENS_OF_WHOLE)
+    hf.ignore(*PROJECTIONS, "tie_word_embeddings", *TOKENS)
     image = hf.part("vision_config")
     text = hf.part("text_config", head=hf.head, choices=bert.heads["language"].choices, without=("is_decoder",))
     for part in (image, text):
@@ -37,24 +37,12 @@ def config(hf: Keys) -> TransformerConfig:
             patch=image.square("patch_size", 16),
             channels=image.take("num_channels", 3),
         ),
-        encoder=StackConfig(
-            d_model=image.take("hidden_size", 768),
-            num_layers=image.take("num_hidden_layers", 12),
-            num_heads=image.take("num_attention_heads", 12),
-            d_ff=image.take("intermediate_size", 3072),
-            positions="learned",
-            norm_eps=image.take("layer_norm_eps", 1e-5),
-            activation=image.activation("hidden_act", "gelu"),
-            attention_dropout=image.take("attention_dropout", 0.0),
-        ),
+        encoder=stack(image, width=768, layers=12, heads=12, activation="gelu"),
         decoder=bert.stack(text, activation=activation),
     )
     for part in (image, text):
         part.finish()
     return whole
-
-
-TOKENS_OF_WHOLE = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 
 
 def weights(config: TransformerConfig) -> Table:
@@ -84,35 +72,24 @@ def resembles(config: TransformerConfig) -> bool:
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:
-    text = {
-        key: value
-        for key, value in bert.describe(config).items()
-        if key not in ("type_vocab_size", "classifier_dropout")
-    }
     tokens = {"bos_token_id": config.decoder_start_token_id, "sep_token_id": config.eos_token_id}
-    image, stack = config.image, config.encoder
+    image, encoder = config.image, config.encoder
     assert image is not None
-    assert stack is not None
+    assert encoder is not None
     return {
         "text_config": {
             "model_type": "blip_text_model",
-            **text,
+            **bert.described(config),
             **tokens,
             "pad_token_id": config.pad_token_id,
-            "encoder_hidden_size": stack.d_model,
+            "encoder_hidden_size": encoder.d_model,
             "tie_word_embeddings": config.tie_embeddings,
             "is_decoder": True,
         },
         "vision_config": {
             "model_type": "blip_vision_model",
-            "hidden_size": stack.d_model,
-            "num_hidden_layers": stack.num_layers,
-            "num_attention_heads": stack.num_heads,
-            "intermediate_size": stack.d_ff,
+            **described(TransformerConfig(image=image, encoder=encoder, head="none")),
             "image_size": image.size,
             "patch_size": image.patch,
-            "hidden_act": name_of(stack.activation),
-            "layer_norm_eps": stack.norm_eps,
-            "attention_dropout": stack.attention_dropout,
         },
     }

@@ -28,7 +28,9 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-def stack(hf: Keys, *, width: int, layers: int, heads: int, **other: Any) -> StackConfig:
+def stack(
+    hf: Keys, *, width: int, layers: int, heads: int, activation: str = "quick_gelu", **other: Any
+) -> StackConfig:
     """The blocks of either side. A side's part of a pair's config.json may leave out what is as in the first CLIP."""
     return StackConfig(
         d_model=hf.take("hidden_size", width),
@@ -37,7 +39,7 @@ def stack(hf: Keys, *, width: int, layers: int, heads: int, **other: Any) -> Sta
         d_ff=hf.take("intermediate_size", 4 * width),
         positions="learned",
         norm_eps=hf.take("layer_norm_eps", 1e-5),
-        activation=hf.activation("hidden_act", "quick_gelu"),
+        activation=hf.activation("hidden_act", activation),
         attention_dropout=hf.take("attention_dropout", 0.0),
         **other,
     )

@@ -57,14 +57,9 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
     image, encoder = config.image, config.encoder
     assert image is not None
     assert encoder is not None
-    text = {
-        key: value
-        for key, value in bert.describe(config).items()
-        if key not in ("type_vocab_size", "classifier_dropout")
-    }
     seen = described(TransformerConfig(image=image, encoder=encoder, head="none"))
     return {
-        **text,
+        **bert.described(config),
         "vision_config": {
             "model_type": "git_vision_model",
             **{key: value for key, value in seen.items() if key != "projection_dim"},

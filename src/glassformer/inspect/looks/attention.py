@@ -16,8 +16,8 @@ from glassformer.inspect.looks.choice import Part, check_choice, chosen_heads, l
 from glassformer.inspect.looks.examples import picture_or_example, prepare_patches
 from glassformer.inspect.looks.patches import picture_image, picture_series, picture_words
 from glassformer.predict.captions import CaptionPreparer, check_question
-from glassformer.predict.images import ImagePreparer
-from glassformer.predict.prepare import prepare_words, preparer_of, text_preparer
+from glassformer.predict.images import ImagePreparer, Picture
+from glassformer.predict.prepare import Preparer, prepare_words, preparer_of, text_preparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer
@@ -62,7 +62,9 @@ def named(weights: Tensor, prepared: Prepared, part: Part, title: str, columns: 
     rows = prepared.lines["encoder" if part == "encoder" else "decoder"]
     keys = prepared.lines["decoder" if part == "decoder" else "encoder"]
     said = "from" if rows.writes is None else "written"
-    return Maps(weights, rows.written, keys.names, title, (said, columns))
+    before = weights.shape[-1] - len(keys.names)  # of a source that stands before the tokens
+    source = prepared.lines["encoder"].names[:before] if before else []
+    return Maps(weights, [*source, *rows.written], [*source, *keys.names], title, (said, columns))
 
 
 def picture_attention(
@@ -103,7 +105,7 @@ def draw_maps(maps: Maps, path: Path, head: int | None, average: bool) -> None:
 def picture_input(
     model: Transformer,
     folder: Path,
-    given: str,
+    given: str | Picture,
     path: Path,
     *,
     part: Part | None = None,
@@ -111,29 +113,30 @@ def picture_input(
     head: int | None = None,
     average: bool = False,
     question: str | None = None,
+    preparer: Preparer | None = None,
 ) -> None:
     """The attention of the model in `folder` to whatever it reads: a text, the path of an image or of a CSV file.
 
     For a picture or a series, `example` stands for one that the run held out, or a built-in one. A `question` is for a
     model that answers them.
     """
-    preparer = preparer_of(model, folder)
+    preparer = preparer_of(model, folder) if preparer is None else preparer
     part = part or part_of(model)
     stack = stack_of(model, part)
     check_choice(stack, head, average)
     layer = layer_or_last(stack, layer)
     if isinstance(preparer, CaptionPreparer):
-        prepared = prepare_words(preparer, picture_or_example(preparer, folder, given), question=question)
+        prepared = prepare_words(preparer, picture_or_example(preparer, folder, str(given)), question=question)
         if part == "encoder":
             picture_image(model, prepared, path, layer=layer, head=head, average=average)
-        elif part == "decoder":
+        elif part == "decoder" and not model.config.prefix:
             draw_maps(maps_of(model, prepared, part, layer), path, head, average)
         else:
             picture_words(model, prepared, path, layer=layer, head=head, average=average)
         return
     check_question(question)
     if isinstance(preparer, TextPreparer):
-        picture_text(preparer, given, path, part=part, layer=layer, head=head, average=average)
+        picture_text(preparer, str(given), path, part=part, layer=layer, head=head, average=average)
         return
     prepared = prepare_patches(preparer, folder, given)
     picture = picture_image if isinstance(preparer, ImagePreparer) else picture_series

@@ -16,7 +16,9 @@ def part_of(model: Transformer) -> Part:
     """Whose attention to draw where nobody says."""
     if model.encoder is None:
         return "decoder"
-    return "encoder" if model.decoder is None else "cross"
+    if model.decoder is None:
+        return "encoder"
+    return "cross" if model.decoder.cross else "decoder"
 
 
 def stack_of(model: Transformer, part: Part) -> Stack:
@@ -24,6 +26,8 @@ def stack_of(model: Transformer, part: Part) -> Stack:
     stack = model.encoder if part == "encoder" else model.decoder
     if stack is None or (part == "cross" and not stack.cross):
         has = "an encoder alone" if model.decoder is None else "a decoder alone"
+        if model.config.prefix:
+            has = "a decoder that reads the encoder's vectors before its tokens"
         raise InputError(f"this model has no {SAID[part].split()[-1]}: it is {has}. Leave --part {part} out")
     return stack
 

@@ -44,8 +44,11 @@ def example_scene() -> Picture:
     return Picture(f"held out: {caption_of(scene)}", pixels.transpose(1, 2, 0).copy())
 
 
-def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, given: str) -> Prepared:
+def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, given: str | Picture) -> Prepared:
     """The path of an image or of a CSV file, the numbers of a series to classify, or `example` for one of those."""
+    if isinstance(given, Picture):
+        assert isinstance(preparer, ImagePreparer)
+        return preparer.prepare(given)
     if not given.strip():
         kind = "an image" if isinstance(preparer, ImagePreparer) else "a CSV file"
         raise InputError(f"the input is empty: give the path of {kind}")

@@ -55,11 +55,14 @@ def logit_lens(
     name = "decoder" if model.decoder is not None else "encoder"
     places = lens_places(stack, name)
     tokens, probabilities = [], []
+    is_prefix = model.config.prefix and decoder_input_ids is not None  # a source before the tokens says no word
+    tokens_read = decoder_input_ids.shape[1] if is_prefix and decoder_input_ids is not None else None
     with evaluating(model):
         with record(model, attention=False, activations=places) as seen:
             model(input_ids, attention_mask, pixel_values=pixel_values, decoder_input_ids=decoder_input_ids)
         for place in places:
-            logits = head(stack.norm(seen[place]))  # (B, T, V)
+            stream = seen[place] if tokens_read is None else seen[place][:, -tokens_read:]  # (B, T, D)
+            logits = head(stack.norm(stream))  # (B, T, V)
             best = logits.float().softmax(dim=-1).topk(top, dim=-1)  # (B, T, top)
             tokens.append(best.indices)
             probabilities.append(best.values)

@@ -78,19 +78,20 @@ def picture_words(
     model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
     """The picture, and for each word that was written what it looked at: a row for each head, one of them, or their
-    average."""
-    name = f"decoder.blocks.{layer}.cross"
+    average. Where the picture stands before the words, that is a part of the decoder's own attention."""
+    is_prefix = model.config.prefix
+    name = f"decoder.blocks.{layer}.{'attn' if is_prefix else 'cross'}"
     with evaluating(model), torch.no_grad(), record(model, attention=name) as seen:
         prepared.run(model)
-    line = prepared.lines["decoder"]
+    line, patches = prepared.lines["decoder"], len(prepared.lines["encoder"].tokens)
     first = line.begins
-    weights = seen[name][0, :, first:].float().cpu()  # (H, words, S)
+    rows = first + (patches if is_prefix else 0)
+    weights = seen[name][0, :, rows:, :patches].float().cpu()  # (H, words, S)
     maps = chosen_heads(grid_of(model, weights), head, average)
     asked = "".join(token["text"] for token in line.tokens[:first] if not token["special"]).strip()
     said = f"{asked} {prepared.text}".strip()
-    draw_words_over_image(
-        colours_of(prepared), maps, line.written[first:], f"{said}: cross-attention, layer {layer}", path
-    )
+    kind = "decoder self-attention" if is_prefix else "cross-attention"
+    draw_words_over_image(colours_of(prepared), maps, line.written[first:], f"{said}: {kind}, layer {layer}", path)
 
 
 def grid_of(model: Transformer, weights: Tensor) -> Tensor:

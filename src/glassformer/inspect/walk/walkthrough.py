@@ -51,6 +51,11 @@ def walk(
     that of the only stack, or the decoder's own.
     """
     model = preparer.model
+    if model.config.prefix:
+        raise InputError(
+            "step follows one token, and this model reads the encoder's vectors before its tokens (memory='prefix'): "
+            "look at it with glassformer inspect attention"
+        )
     part = part or ("encoder" if model.decoder is None else "decoder")
     stack = stack_of(model, part)
     check_index("layer", layer, stack.config.num_layers)

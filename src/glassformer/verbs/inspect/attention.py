@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, Text
+from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, Text, tower_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,18 +24,24 @@ class AttentionSettings(QuestionSettings, PictureSettings):
 
 
 def main(settings: AttentionSettings) -> None:
-    from glassformer.checkpoints.load import load_folder
+    from glassformer.checkpoints.load import load_model
+    from glassformer.core.pair import Pair
     from glassformer.hub import find_folder
     from glassformer.inspect.looks.attention import picture_input
     from glassformer.inspect.looks.choice import part_of
+    from glassformer.predict.images import Picture
 
     folder = find_folder(settings.run)
-    model = load_folder(folder, finite=True)
+    model, preparer = load_model(folder, finite=True), None
+    given: str | Picture = settings.text
+    if isinstance(model, Pair):
+        preparer, given = tower_for(model, folder, settings.text)
+        model = preparer.model
     part = settings.part or part_of(model)
     path = settings.path(picture_name(settings, part))
     picture_input(
-        model, folder, settings.text, path, part=part, layer=settings.layer, head=settings.head,
-        average=settings.average, question=settings.question,
+        model, folder, given, path, part=part, layer=settings.layer, head=settings.head,
+        average=settings.average, question=settings.question, preparer=preparer,
     )  # fmt: skip
     settings.tell("attention", path)
 

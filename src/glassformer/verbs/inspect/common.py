@@ -11,8 +11,9 @@ from glassformer.errors import InputError
 from glassformer.settings import Settings
 
 if TYPE_CHECKING:
+    from glassformer.core.pair import Pair
     from glassformer.predict.captions import CaptionPreparer
-    from glassformer.predict.images import Picture
+    from glassformer.predict.images import ImagePreparer, Picture
     from glassformer.predict.prepare import Preparer
     from glassformer.predict.texts import TextPreparer
 
@@ -84,6 +85,18 @@ def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | Caption
     if not isinstance(preparer, TextPreparer | CaptionPreparer):
         refuse(preparer, run, look)
     return preparer, picture_or_example(preparer, find_folder(run), given)
+
+
+def tower_for(pair: "Pair", folder: Path, given: str) -> "tuple[TextPreparer | ImagePreparer, str | Picture]":
+    """Of a pair the model that reads this: the one of images, for a file of one or `example`, or the one of texts."""
+    from glassformer.inspect.looks.examples import EXAMPLE, example_scene
+    from glassformer.predict.match import is_picture
+    from glassformer.predict.prepare import pair_preparer_of
+
+    preparer = pair_preparer_of(pair, folder)
+    if given == EXAMPLE:
+        return preparer.pictures, example_scene()
+    return (preparer.pictures if is_picture(given) else preparer.words), given
 
 
 def load_preparer(run: str) -> "Preparer":
