@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, decoders
+from tokenizers import AddedToken, Regex, decoders
 
 from glassformer.errors import InputError, nearest
 from glassformer.hub import find_folder
@@ -29,7 +29,9 @@ WITHOUT_JSON = ("M2M100Tokenizer", "MarianTokenizer")
 TYPED = ("BertTokenizer", "AlbertTokenizer")  # their models tell two segments apart
 LEFT_PADDED = ("LlamaTokenizer", "GemmaTokenizer")
 CLIP = "CLIPTokenizer"  # marks where words end: red</w>
-END_OF_WORD = decoders.Sequence([decoders.ByteLevel(), decoders.Replace("</w>", " "), decoders.Strip(" ", 0, 1)])
+END_OF_WORD = decoders.Sequence(
+    [decoders.ByteLevel(), decoders.Replace("</w>", " "), decoders.Replace(Regex(" $"), "")]
+)
 EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
 

@@ -138,7 +138,7 @@ class Match(PictureTask):
     def as_batch(self, pixels: Pixels, told: Sequence[Sequence[Told]]) -> Batch:
         """Images with a caption each. Equal captions have equal labels: each belongs to the image of the other, too."""
         texts = [some[0] for some in told]
-        labels = torch.tensor([zlib.crc32(one.text.encode()) for one in texts])
+        labels = torch.tensor([label_of(one.text) for one in texts])
         return {"pixel_values": self.as_input(pixels), **self.as_ids(texts), "labels": labels}
 
     def as_ids(self, texts: Sequence[Told]) -> Batch:
@@ -177,13 +177,8 @@ class Match(PictureTask):
         """Quickly, by 64 neighbours at a time: of captions that say the same, any is right."""
         looked = self.chosen(self.valid, most)
         logits, captions = self.logits(self.valid, looked), [one.text for _, one in looked]
-        groups = [rows for rows in in_groups(list(range(len(looked))))]
-        losses = [
-            float(
-                contrastive_loss(logits[rows][:, rows], torch.tensor([zlib.crc32(captions[i].encode()) for i in rows]))
-            )
-            for rows in groups
-        ]
+        groups, labels = in_groups(list(range(len(looked)))), torch.tensor(list(map(label_of, captions)))
+        losses = [float(contrastive_loss(logits[rows][:, rows], labels[rows])) for rows in groups]
         return {"loss": sum(losses) / len(losses), **recalls(logits, captions, groups)}
 
     def measure_part(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, float], Tensor]:
@@ -205,8 +200,8 @@ class Match(PictureTask):
         captions = [one.text for _, one in looked]
         groups = different_groups(captions)
         notes = [
-            f"each image finds its caption among {len(groups[0])} different ones, and each caption its image; recall is "
-            f"the mean of both, over {len(groups)} such groups",
+            f"each image finds its caption among {len(groups[0])} different ones, and each caption its image; recall "
+            f"is the mean of both, over {len(groups)} such groups",
             *notes,
         ]
         if self.pairs is not None and self.split == "test":
@@ -259,6 +254,11 @@ class Match(PictureTask):
         (command,) = super().try_next(out)
         labels = list(dict.fromkeys(one.text for _, one in self.judged.looked[: 2 * LABELS]))[:LABELS]
         return [[*command, "--labels", *labels]]
+
+
+def label_of(caption: str) -> int:
+    """The same number for the same caption, in every process."""
+    return zlib.crc32(caption.encode())
 
 
 def in_groups(rows: list[int]) -> list[list[int]]:
