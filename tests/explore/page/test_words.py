@@ -16,9 +16,16 @@ WORDS = {key: (english, korean) for key, english, korean in PAIR.findall((PAGE /
 SCRIPTS = {file.relative_to(PAGE).as_posix(): file.read_text("utf-8") for file in PAGE.rglob("*.js")}
 MODULES = {name: text for name, text in SCRIPTS.items() if name != "words.js"}
 IMPORT = re.compile(r'import \{([^}]*)\} from "([\w./-]+)"')
-LAYERS = ("words.js", "state", "drawing", "panels", "main.js")  # a folder imports from those before it, and from itself
+LAYERS = (
+    "words.js",
+    "state",
+    "drawing",
+    "views",
+    "panels",
+    "main.js",
+)  # a folder imports from those before it, and from itself
 # Keys that are put together or come as data: kinds of models, parts of an export, languages of a switch.
-COMPOSED = {"encoder-decoder", "encoder", "decoder", "image", "series", "self", "cross", "light", "dark"}
+COMPOSED = {"encoder-decoder", "encoder", "decoder", "image", "image-text", "series", "self", "cross", "light", "dark"}
 
 
 def test_every_line_of_the_table_is_read() -> None:

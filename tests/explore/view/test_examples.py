@@ -24,6 +24,7 @@ KINDS = [
     "judge",
     "caption",
     "ask",
+    "match",
 ]  # a model of every task
 
 

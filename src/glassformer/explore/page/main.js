@@ -66,7 +66,8 @@ function emptiness() {
     make("p", { text: state.error ? refusal(state.error) : "" }),
   ];
   if (state.busy) return [make("h2", { text: `${say("working")}…` })];
-  const text = { image: "emptyImage", "image-text": "emptyImage", series: "emptySeries" }[state.model.kind] ?? "emptyText";
+  const { image, series } = state.model;
+  const text = image ? "emptyImage" : series ? "emptySeries" : "emptyText";
   return [make("h2", { text: say("emptyTitle") }), make("p", { text: say(text) })];
 }
 

@@ -43,9 +43,11 @@ function asking(note, foot) {
   const heading = make("h2", { text: say("input") });
   if (!isLive()) return [heading, frozenInput(), note, foot];
   const { model } = state;
-  const own = hasTowers() ? pairInput() : isCaptioner() ? captionInput() : model.image ? pictureInput() : model.series ? tableInput() : textInput();
+  const own = hasTowers() ? pairInput() : isCaptioner() ? captionInput() : ownInput(model);
   return [heading, own, note, foot, examples()].filter(Boolean);
 }
+
+const ownInput = ({ image, series }) => (image ? pictureInput() : series ? tableInput() : textInput());
 
 function frozenInput() {
   const text = state.view?.input?.text ?? "";

@@ -22,7 +22,8 @@ function identity() {
   const { model } = state;
   const all = Object.values(model.stacks);
   const facts = [
-    model.tower ? `${say("pairKind")}: ${say(`${model.tower}Tower`)}` : say(model.kind), say("layers", { n: all.map((stack) => stack.num_layers).join(" + ") }),
+    model.tower ? towerOf(model) : say(model.kind),
+    say("layers", { n: all.map((stack) => stack.num_layers).join(" + ") }),
     `D=${all[0].d_model}`, `H=${all[0].num_heads}`, say("parameters", { n: short(model.parameters) }),
     isLive() ? null : say("frozen"),
   ].filter(Boolean);
@@ -32,6 +33,10 @@ function identity() {
     make("h1", { text: model.name }),
     ...facts.map((fact) => make("span", { text: fact }))
   );
+}
+
+function towerOf({ tower }) {
+  return `${say("pairKind")}: ${say(tower === "image" ? "imageTower" : "textTower")}`;
 }
 
 function tools() {

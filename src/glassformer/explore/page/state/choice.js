@@ -61,7 +61,7 @@ export function chosenHead() {
 export const lineOf = (name) => state.view.lines[name];
 export const tokensOf = (name) => lineOf(name)?.tokens ?? [];
 
-// A translation's rows are named by the word they write; everywhere else, and in a question, a row is the token it reads.
+// A translation's rows are named by the word they write; everywhere else, and in a question, by the token they read.
 export function rowTokens(name) {
   const line = lineOf(name);
   const writes = name === "decoder" && stacks().includes("encoder") && line.writes;

@@ -41,6 +41,7 @@ export const hasTowers = () => Boolean(state.model?.tower);
 
 function pairOfState() {
   const { tower, example, text, image } = state;
+  if ([tower, example, text, image].every((value) => value === null)) return null;
   const named = Object.entries({ tower: tower ?? "image", example: example ?? 0, text, image });
   return Object.fromEntries(named.filter(([, value]) => value !== null));
 }

@@ -192,7 +192,8 @@ function lightWords({ chips }, { row, words, wordTop, shift }) {
   const shown = shownSteps();
   chips.forEach((chip, index) => {
     chip.hidden = index >= shown;
-    const weight = words ? words[index + (index >= firstRow() ? shift : 0)] : undefined; // written, then read a row later
+    const read = index + (index >= firstRow() ? shift : 0); // a word is written, then read a row later
+    const weight = words ? words[read] : undefined;
     const isLit = weight !== undefined && weight > 0.004 * wordTop;
     chip.style.backgroundColor = isLit ? weightColour(weight, wordTop) : "";
     chip.style.color = isLit ? inkOn(weight, wordTop) : "";

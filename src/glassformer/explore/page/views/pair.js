@@ -47,8 +47,9 @@ function opener(tower, index, pair, shown, title) {
 }
 
 function cell(value, top, row, column) {
+  const rounded = Math.round(100 * value) / 100 + 0; // no −0
   const one = make("td", {
-    class: "pair-cell number", "data-row": row, "data-column": column, text: (Math.round(100 * value) / 100 + 0).toFixed(2).replace("-", "−"),
+    class: "pair-cell number", "data-row": row, "data-column": column, text: rounded.toFixed(2).replace("-", "−"),
     on: { pointerenter: () => set({ fit: { row, column } }) },
   });
   Object.assign(one.style, { backgroundColor: signedColour(value, top), color: signedInk(value, top) });
