@@ -450,10 +450,10 @@ class PictureSettings(TokenSettings):
     batch_size: int = 64
     """Images in a batch."""
     rate: float | None = OPEN
-    """The highest learning rate; 0.002 if not given, and for a model that has learned already (--init) 0.0002."""
+    """The highest learning rate; 0.003 if not given, and for a model that has learned already (--init) 0.0002."""
 
     def __post_init__(self) -> None:
-        self._settle(rate=2e-3 if self.init is None else 2e-4)
+        self._settle(rate=3e-3 if self.init is None else 2e-4)
         super().__post_init__()
         self._check_fraction("valid_fraction")
         self._check_seed()
@@ -491,11 +491,8 @@ class MatchSettings(PictureSettings):
     """The column of the caption."""
     patch: int | None = None
     """Pixels to a side of a patch; a quarter of a small image and about an eighth of a larger one, if not given."""
-    rate: float | None = OPEN
-    """The highest learning rate; 0.003 if not given, and for a model that has learned already (--init) 0.0002."""
 
     def __post_init__(self) -> None:
-        self._settle(rate=3e-3 if self.init is None else 2e-4)
         super().__post_init__()
         for name in ("label_smoothing", "r_drop"):
             if getattr(self, name):
@@ -515,7 +512,7 @@ class AskSettings(PictureSettings):
     """The column of the question."""
     answer_column: str = "answer"
     """The column of the answer."""
-    questions: int = 6
+    questions: int = 8
     """How many questions are asked at once about a picture of a batch."""
 
     def __post_init__(self) -> None:

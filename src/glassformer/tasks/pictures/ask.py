@@ -19,6 +19,7 @@ from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import AskSettings
 
 SCORED = 2  # questions to each built-in picture that is scored
+RELATION = 4  # how much more often training asks for a relation than for another topic: it is learned last
 # In training, the first question about a scene asks for all of it: to answer, the model must find every shape and see
 # how they stand.
 WHOLE: dict[Language, str] = {"en": "what does the picture show?", "ko": "그림에 무엇이 있나요?"}
@@ -42,8 +43,8 @@ class Ask(PictureTask):
         return self.settings.questions
 
     def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
-        """Questions of random topics, a function of (seed, part, index). Of pictures with held-out pairs, those that
-        are about them."""
+        """Questions of random topics, a function of (seed, part, index): in training mostly of relations, else of each
+        topic as often. Of pictures with held-out pairs, those that are about them."""
         count = self.settings.questions if part == "train" else SCORED
         asked = questions_of(scene, self.settings.language)
         if part == "pairs":
@@ -54,7 +55,8 @@ class Ask(PictureTask):
         rng = random.Random(f"questions {self.settings.seed} {part} {index}")
         chosen: list[Question] = []
         while len(chosen) < count and topics:
-            topic = rng.choice(list(topics))
+            weights = [RELATION if part == "train" and topic == "relation" else 1 for topic in topics]
+            topic = rng.choices(list(topics), weights)[0]
             chosen.append(topics[topic].pop(rng.randrange(len(topics[topic]))))
             if not topics[topic]:
                 del topics[topic]
