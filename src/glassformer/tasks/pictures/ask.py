@@ -34,7 +34,7 @@ class Ask(PictureTask):
     rate_of_right: ClassVar[str] = "accuracy"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
     metric: ClassVar[str] = TASKS[name].metric
-    steps: ClassVar[int] = 1600
+    steps: ClassVar[int] = 1000
 
     settings: AskSettings
 

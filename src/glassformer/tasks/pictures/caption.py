@@ -22,7 +22,7 @@ class Caption(PictureTask):
     rate_of_right: ClassVar[str] = "exact_match"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "exact_match")
     metric: ClassVar[str] = TASKS[name].metric
-    steps: ClassVar[int] = 1600
+    steps: ClassVar[int] = 1400
 
     settings: CaptionSettings
 
