@@ -51,7 +51,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/run.py --write
 	$(BIN)/python docs/house.py --write
 
-# Measures, and writes the figures into the README.
+# Measures, and writes the figures into docs/measured.md and the README.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/all.py
 
