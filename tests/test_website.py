@@ -109,12 +109,14 @@ def test_the_website_opens_without_a_network(tmp_path: Path, visit: Callable[...
     page.locator("a[href*='measured.html?h=alignment']").first.wait_for()
 
     page.goto((site / "walk.html").as_uri())
-    page.click("text=한국어 >> nth=0")
+    assert page.locator(".md-select__link[hreflang=ko]").get_attribute("href") == "ko/walk.html"
+    page.locator("article a", has_text="한국어").click()
     assert page.url.endswith("/ko/walk.html")
     assert page.locator("html").get_attribute("lang") == "ko"
 
     page.goto((site / "ko" / "explorers.html").as_uri())
     for name in ("dates", "forecast"):
+        page.locator(f"iframe[src*='{name}']").scroll_into_view_if_needed()  # it is loaded when it is seen
         frame = page.frame_locator(f"iframe[src*='{name}']")
         frame.locator("main[aria-busy=false]").wait_for(state="attached")
         assert frame.locator("html").get_attribute("lang") == "ko"
