@@ -22,6 +22,7 @@ from playwright.sync_api import sync_playwright
 from readme import ROOT, write_table
 
 import glassformer as gf
+from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.session import Session
 from glassformer.serve.server import Server
 from glassformer.verbs.demo import SHOWN
@@ -57,7 +58,7 @@ def make_model(folder: Path) -> Path:
     return folder
 
 
-def text_of(session: Session, length: int) -> str:
+def text_of(session: Session | PairSession, length: int) -> str:
     tokenizer = session.preparer.tokenizer  # type: ignore[union-attr]
     return str(tokenizer.decode(tokenizer.encode([TEXT * length]).input_ids[0, :length].tolist()))
 

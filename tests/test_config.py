@@ -170,6 +170,16 @@ def test_head_dim_frees_the_heads_from_d_model() -> None:
         ({"decoder": stack(), "vocab_size": 9, "eos_token_id": [2, 9]}, r"eos_token_id is \(2, 9\): expected an id"),
         ({"decoder": stack(), "vocab_size": 9, "head": "forecast"}, "head is 'forecast'"),
         ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "end"}, "the end is found by its token"),
+        ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "first_end"}, "the end is found by its"),
+        ({"decoder": stack(), "vocab_size": 9, "pooled_dim": 4}, "only head 'pool' has a pooled vector"),
+        (
+            {"encoder": stack(), "head": "pool", "pooling": "highest_id", "image": ImageConfig(size=8, patch=4)},
+            "chooses among token ids",
+        ),
+        (
+            {"encoder": stack(), "head": "pool", "embed_norm": True, "image": ImageConfig(size=8, patch=4)},
+            "set image.embed_norm",
+        ),
         ({"encoder": stack(), "vocab_size": 9, "head": "class"}, "num_classes is None"),
         ({"encoder": stack(), "vocab_size": 9, "num_classes": 2}, "num_classes is 2: only heads 'class' and 'token'"),
         ({"encoder": stack(), "vocab_size": 9, "head": "forecast"}, "a forecast is made from a series"),

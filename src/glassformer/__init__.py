@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from glassformer.config import GenerationConfig as GenerationConfig
     from glassformer.config import ImageConfig as ImageConfig
     from glassformer.config import LayerKind as LayerKind
+    from glassformer.config import PairConfig as PairConfig
     from glassformer.config import RotaryScaling as RotaryScaling
     from glassformer.config import SeriesConfig as SeriesConfig
     from glassformer.config import StackConfig as StackConfig
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from glassformer.core.cache import Cache as Cache
     from glassformer.core.model import Output as Output
     from glassformer.core.model import Transformer as Transformer
+    from glassformer.core.pair import Pair as Pair
     from glassformer.core.stack import Stack as Stack
     from glassformer.errors import InputError as InputError
     from glassformer.generation import generate as generate
@@ -50,6 +52,7 @@ _HOME = {
         "GenerationConfig",
         "ImageConfig",
         "LayerKind",
+        "PairConfig",
         "RotaryScaling",
         "SeriesConfig",
         "StackConfig",
@@ -57,6 +60,7 @@ _HOME = {
     ),
     "glassformer.core.cache": ("Cache",),
     "glassformer.core.model": ("Output", "Transformer"),
+    "glassformer.core.pair": ("Pair",),
     "glassformer.core.stack": ("Stack",),
     "glassformer.errors": ("InputError",),
     "glassformer.generation": ("generate",),

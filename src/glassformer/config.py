@@ -13,9 +13,9 @@ from typing import Any, Literal, Self
 from glassformer.errors import InputError, listed, nearest
 from glassformer.schema import OPEN, Config
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared", "tanh"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "relu_squared", "tanh"]
 Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
-Pooling = Literal["first", "last", "end", "mean", "max", "attention"]
+Pooling = Literal["first", "last", "end", "first_end", "highest_id", "mean", "max", "attention"]
 Head = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
 
 LARGEST, MOST_LAYERS = 2**31 - 1, 1024  # sizes beyond these are mistakes, and a model is not even begun
@@ -209,6 +209,8 @@ class ImageConfig(Config):
     channels: int = 3
     class_token: bool = True
     distillation_token: bool = False  # a second token before the patches, which a teacher's answers train
+    patch_bias: bool = True
+    embed_norm: bool = False  # after the positions
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -377,6 +379,8 @@ class TransformerConfig(Config):
     target_vocab_size: int | None = None  # None: one shared vocabulary, with one table of vectors
     image: ImageConfig | None = None
     series: SeriesConfig | None = None
+    memory: Literal["cross", "prefix"] = "cross"  # the decoder attends to the encoder's vectors, or has them before it
+    memory_project: Literal["none", "linear", "linear_norm"] = "none"  # what brings them to the decoder's width
 
     scale_embeddings: bool = False  # multiply token vectors by sqrt(d_model), as the paper does
     embed_dim: int | None = None  # None: d_model; vectors of a width of their own are projected to it
@@ -394,6 +398,7 @@ class TransformerConfig(Config):
     logit_cap: float | None = None  # logits are bent to stay within +-cap
     num_classes: int | None = None
     pooling: Pooling = "mean"
+    pooled_dim: int | None = None  # head 'pool': a last layer brings the pooled vector to this width
     two_classifiers: bool = False  # a second one reads the distillation token; their logits are averaged
     label_shift: Literal["start", "last"] = "start"  # what comes before the labels: a start token, or their last token
 
@@ -415,7 +420,7 @@ class TransformerConfig(Config):
             raise InputError("TransformerConfig.image and .series feed the encoder: give one, encoder=StackConfig(...)")
         if self.reads_tokens and self.vocab_size is None:
             raise self._refuse("vocab_size", "a model that reads tokens needs the number of its tokens")
-        self._check_sizes("vocab_size", "target_vocab_size", "embed_dim", "num_classes", most=LARGEST)
+        self._check_sizes("vocab_size", "target_vocab_size", "embed_dim", "num_classes", "pooled_dim", most=LARGEST)
         if not 0 <= self.num_segments <= LARGEST:
             raise self._refuse("num_segments", "expected 0 for none, or how many are told apart")
         if self.target_vocab_size is not None and not (self.encoder and self.decoder and not self.patches):
@@ -435,17 +440,37 @@ class TransformerConfig(Config):
         if self.patches:
             for name in ("embed_dim", "embed_norm", "num_segments", "scale_embeddings"):
                 if getattr(self, name) and not self.decoder:
-                    raise self._refuse(name, "belongs to token embeddings, and this model reads patches")
-        if self.encoder and self.decoder:
-            if self.decoder.block != "serial":
+                    hint = "; set image.embed_norm" if name == "embed_norm" and self.image else ""
+                    raise self._refuse(name, f"belongs to token embeddings, and this model reads patches{hint}")
+        if not self.encoder or not self.decoder:
+            for name, usual in (("memory", "cross"), ("memory_project", "none")):
+                if getattr(self, name) != usual:
+                    raise self._refuse(name, "it joins an encoder and a decoder, and this model has one stack")
+            return
+        if self.cross and self.decoder.block != "serial":
+            raise InputError(
+                f"TransformerConfig.decoder.block is {self.decoder.block!r}: it has no place for cross-attention"
+            )
+        widths = f"encoder.d_model is {self.encoder.d_model} and decoder.d_model is {self.decoder.d_model}"
+        if self.encoder.d_model != self.decoder.d_model:
+            if not self.patches and self.target_vocab_size is None and self.embed_dim is None:
                 raise InputError(
-                    f"TransformerConfig.decoder.block is {self.decoder.block!r}: it has no place for cross-attention"
+                    f"TransformerConfig.{widths}: source and target share one table of vectors, so set both to the "
+                    f"same, or target_vocab_size for two tables"
                 )
-            if self.encoder.d_model != self.decoder.d_model:
-                raise InputError(
-                    f"TransformerConfig.encoder.d_model is {self.encoder.d_model} and decoder.d_model is "
-                    f"{self.decoder.d_model}: cross-attention reads vectors of one width, so set both to the same"
-                )
+            if self.prefix and self.memory_project == "none":
+                raise self._refuse("memory", f"{widths}; set memory_project='linear' to bring one to the other's")
+        if self.prefix:
+            self._check_prefix(self.decoder)
+
+    def _check_prefix(self, stack: StackConfig) -> None:
+        """A source before the tokens has places of its own: only schemes that number tokens alone leave them."""
+        if stack.positions not in ("learned", "sinusoidal", "none"):
+            raise self._refuse(
+                "memory", f"decoder.positions is {stack.positions!r}; choose 'learned', 'sinusoidal' or 'none'"
+            )
+        if any(kind.window is not None for kind in stack.layer_kinds):
+            raise self._refuse("memory", "a layer with a window would lose sight of the source; use window=None")
 
     def _check_head(self) -> None:
         if self.head == "language" and not self.reads_tokens:
@@ -460,8 +485,12 @@ class TransformerConfig(Config):
             raise self._refuse("head", "is made for an encoder; this model has a decoder")
         if self.head == "class" and self.pooling == "first" and self.image and not self.image.class_token:
             raise self._refuse("pooling", "the first of the patches is no summary; set image.class_token or 'mean'")
-        if self.head in ("class", "pool") and self.pooling == "end" and self.eos_token_id is None:
+        if self.head in ("class", "pool") and self.pooling in ("end", "first_end") and self.eos_token_id is None:
             raise self._refuse("pooling", "the end is found by its token; give eos_token_id")
+        if self.head in ("class", "pool") and self.pooling in ("end", "first_end", "highest_id") and self.patches:
+            raise self._refuse("pooling", "chooses among token ids, and this model reads patches")
+        if self.head != "pool" and self.pooled_dim is not None:
+            raise self._refuse("pooled_dim", f"only head 'pool' has a pooled vector to project; head is {self.head!r}")
         if self.two_classifiers and not (self.image and self.image.distillation_token and self.head == "class"):
             raise self._refuse("two_classifiers", "needs head='class' and image.distillation_token")
         if not 0 <= self.head_dropout < 1:
@@ -473,6 +502,23 @@ class TransformerConfig(Config):
     @property
     def patches(self) -> ImageConfig | SeriesConfig | None:
         return self.image or self.series
+
+    @property
+    def cross(self) -> bool:
+        """Whether the decoder attends to the encoder's vectors."""
+        return self.encoder is not None and self.decoder is not None and self.memory == "cross"
+
+    @property
+    def prefix(self) -> bool:
+        """Whether the encoder's vectors stand before the decoder's tokens."""
+        return self.encoder is not None and self.decoder is not None and self.memory == "prefix"
+
+    @property
+    def memory_width(self) -> int | None:
+        """The width of the vectors that the decoder is given; None where it is given none."""
+        if self.encoder is None or self.decoder is None:
+            return None
+        return (self.encoder if self.memory_project == "none" else self.decoder).d_model
 
     @property
     def reads_tokens(self) -> bool:
@@ -499,6 +545,11 @@ class TransformerConfig(Config):
         return self.decoder or self.encoder  # type: ignore[return-value]  # validated: there is one
 
     @property
+    def pooled_width(self) -> int:
+        """The width of a pooled vector."""
+        return self.pooled_dim or self.last_stack.d_model
+
+    @property
     def room(self) -> int | None:
         """The longest sequence that every stack can place; None where there is no end."""
         rooms = [stack.room for stack in (self.encoder, self.decoder) if stack is not None]
@@ -510,6 +561,38 @@ class TransformerConfig(Config):
         if name not in NAMED:
             raise InputError(f"no config is named {name!r}{nearest(name, NAMED)}")
         return cls.from_dict({**NAMED[name], **changes})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairConfig(Config):
+    """Two models that meet in one space: a text and an image become vectors of one width (`core/pair.py`)."""
+
+    text: TransformerConfig
+    image: TransformerConfig
+    logit_scale: float = math.log(1 / 0.07)  # where training starts; similarities are multiplied by its exponential
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, config in (("text", self.text), ("image", self.image)):
+            if config.head != "pool":
+                raise InputError(f"PairConfig.{name}.head is {config.head!r}: expected 'pool', one vector for an input")
+        if self.image.image is None or self.text.patches:
+            wrong = "image" if self.image.image is None else "text"
+            raise InputError(f"PairConfig.{wrong} does not read {wrong}s: give image=ImageConfig(...) to 'image' alone")
+        if self.text.pooled_width != self.image.pooled_width:
+            raise InputError(
+                f"PairConfig.text gives vectors of {self.text.pooled_width} and PairConfig.image of "
+                f"{self.image.pooled_width}: set pooled_dim of both to the same"
+            )
+
+    @property
+    def last_stack(self) -> StackConfig:
+        """The stack whose width a learning rate may depend on."""
+        return self.image.last_stack
+
+    @property
+    def reads_tokens(self) -> bool:
+        return True
 
 
 def _paper(d_model: int, d_ff: int, num_heads: int, dropout: float) -> dict[str, Any]:

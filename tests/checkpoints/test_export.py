@@ -4,6 +4,7 @@ A config is written as a user would write it; transformers opens the folder, and
 """
 
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,13 @@ def names_and_shapes(file: Path) -> dict[str, list[int]]:
 
 @torch.no_grad()
 def answer(model: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
-    output = model(**inputs)
+    words = signature(model.forward).parameters
+    theirs = inputs if "decoder_input_ids" in words else {n.removeprefix("decoder_"): x for n, x in inputs.items()}
+    output = model(**theirs)
     logits: Tensor = getattr(output, "prediction_outputs", None)
     logits = output.logits if logits is None else logits
     keep = inputs.get("decoder_attention_mask", inputs.get("attention_mask"))
-    return logits[keep.bool()] if keep is not None and logits.ndim == 3 else logits
+    return logits[:, -keep.shape[1] :][keep.bool()] if keep is not None and logits.ndim == 3 else logits
 
 
 @pytest.mark.parametrize("name", EXPORTED)

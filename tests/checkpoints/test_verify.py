@@ -31,6 +31,10 @@ THEIRS = {
     "bart class": ("bart-plain", "class"),
     "t5": ("t5-relu", "language"),
     "vit": ("vit-plain", "class"),
+    "vit-gpt2": ("vision-encoder-decoder-gpt2_projected", "language"),
+    "trocr": ("vision-encoder-decoder-trocr", "language"),
+    "blip": ("blip-wide", "language"),
+    "git": ("git-plain", "language"),
 }
 STACK = gf.StackConfig(d_model=12, num_layers=2, num_heads=3)
 

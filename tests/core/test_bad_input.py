@@ -176,9 +176,6 @@ def test_documents_where_a_row_is_one_text() -> None:
         model()(ids, documents=DOCUMENTS, cache=Cache())
     with pytest.raises(InputError, match="a model of two stacks"):
         model(encoder=STACK, decoder_start_token_id=1)(ids, documents=DOCUMENTS, labels=ids)
-    both = model(encoder=STACK, decoder_start_token_id=1)
-    with pytest.raises(InputError, match="a stack that cross-attends"):
-        both.decode(ids, encoder_last_hidden_state=both.encode(ids), documents=DOCUMENTS)
     with pytest.raises(InputError, match="head='class', which gives one answer for a row"):
         model(head="class", num_classes=3)(ids, documents=DOCUMENTS)
     series = model(

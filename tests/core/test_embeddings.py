@@ -63,3 +63,16 @@ def test_a_series_is_cut_so_that_its_newest_value_is_in_the_last_patch(length, p
             cut = torch.stack([values[row, start : start + patch, channel] for start in starts])
             expected = F.linear(cut, embed.patches.weight, embed.patches.bias)
             assert_same(x[row * 3 + channel], expected)
+
+
+def test_patches_without_bias_are_normed_after_their_positions():
+    image = gf.ImageConfig(size=4, patch=2, channels=1, patch_bias=False, embed_norm=True)
+    embed = randomised(PatchEmbedding(stack_config(positions="learned"), image))
+    pixels, places = torch.randn(2, 1, 4, 4), torch.arange(5)[None]
+
+    placed = embed.place(embed(pixels), places, 5)
+
+    assert embed.patches.bias is None
+    patches = F.conv2d(pixels, embed.patches.weight, stride=2).flatten(2).transpose(1, 2)
+    before = torch.cat([embed.class_token.expand(2, -1, -1), patches], dim=1) + embed.positions.weight
+    assert_same(placed, F.layer_norm(before, before.shape[-1:], embed.norm.weight, embed.norm.bias))

@@ -12,6 +12,7 @@ ACTIVATIONS = {
     "gelu": nn.GELU(),
     "gelu_tanh": nn.GELU(approximate="tanh"),
     "silu": nn.SiLU(),
+    "quick_gelu": lambda x: x / (1 + (-1.702 * x).exp()),
     "relu_squared": lambda x: x.clamp(min=0) ** 2,
 }
 

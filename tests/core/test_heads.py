@@ -51,6 +51,31 @@ def test_pooling_a_sequence_of_padding_alone_stays_finite(pooling):
     assert all(parameter.grad.isfinite().all() for parameter in head.parameters())
 
 
+@pytest.mark.parametrize(("pooling", "places"), [("end", [4, 3]), ("first_end", [2, 3]), ("highest_id", [1, 2])])
+def test_a_text_is_pooled_where_its_ids_say(pooling, places):
+    config = gf.TransformerConfig(decoder=stack_config(), vocab_size=9, head="pool", pooling=pooling, eos_token_id=5)
+    model = randomised(gf.Transformer(config))
+    ids, keep = torch.tensor([[1, 8, 5, 2, 5], [3, 4, 7, 5, 5]]), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
+
+    output = model(ids, keep)
+
+    assert_same(output.pooled, output.last_hidden_state[torch.arange(2), torch.tensor(places)])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_pooled_vector_is_normed_and_brought_to_a_width_of_its_own(bias):
+    config = gf.TransformerConfig(
+        encoder=stack_config(), vocab_size=7, head="pool", pooling="mean", pooled_dim=3, head_norm=True, head_bias=bias
+    )
+    head, x = randomised(ClassHead(config)), torch.randn(2, 4, D)
+
+    logits, pooled = head(x)
+
+    assert logits is None
+    assert (head.out.bias is not None) == bias
+    assert_same(pooled, F.linear(head.norm(x.mean(1)), head.out.weight, head.out.bias))
+
+
 def test_class_dropout_is_before_the_scores():
     head = randomised(class_head("mean", dropout=0.5))
     x = torch.randn(2, 4, D)

@@ -71,7 +71,7 @@ def test_double_precision_is_double_throughout(norm: str, positions: str) -> Non
     assert change > 0
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu", "relu_squared"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "relu_squared"])
 def test_a_model_can_be_copied_and_pickled(activation: str) -> None:
     model = writer(activation=activation)
     for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):

@@ -14,13 +14,23 @@ from helpers.shape_comments import Checker, read_legend
 from torch import Tensor, nn
 
 from glassformer import core
-from glassformer.config import ImageConfig, LayerKind, RotaryScaling, SeriesConfig, StackConfig, TransformerConfig
+from glassformer.config import (
+    ImageConfig,
+    LayerKind,
+    PairConfig,
+    RotaryScaling,
+    SeriesConfig,
+    StackConfig,
+    TransformerConfig,
+)
 from glassformer.core import context
 from glassformer.core.attention import attend, attend_in_tiles, attention_weights, join_heads
 from glassformer.core.cache import Cache
 from glassformer.core.embeddings import Embedding
+from glassformer.core.heads import ClassHead
 from glassformer.core.model import Transformer
 from glassformer.core.norms import make_norm
+from glassformer.core.pair import Pair, contrastive_loss, unit
 from glassformer.core.positions import sinusoids
 
 LEGEND = read_legend(core.__doc__ or "")
@@ -129,7 +139,7 @@ def order_the_norms(check: Checker) -> None:
 
 
 def classify_text(check: Checker) -> None:
-    poolings = ("first", "last", "end", "mean", "max", "attention")
+    poolings = ("first", "last", "end", "first_end", "highest_id", "mean", "max", "attention")
     for pooling, mask in itertools.product(poolings, (None, padded(5))):
         with check.watching(**TEXT, C=13, T=5):
             choices = {"head": "class", "num_classes": 13, "pooling": pooling, "eos_token_id": 2}
@@ -181,6 +191,19 @@ def read_series(check: Checker) -> None:
             model(past_values=torch.randn(B, 36, 9))
 
 
+def pair_images_with_texts(check: Checker) -> None:
+    """Both sides, in a space of 37 dimensions; then two images beside four texts."""
+    image = ImageConfig(size=8, patch=2, channels=5, embed_norm=True)
+    text = TransformerConfig(decoder=make_stack(), vocab_size=V, head="pool", pooling="last", pooled_dim=37)
+    side = TransformerConfig(encoder=make_stack(), image=image, head="pool", pooling="first", pooled_dim=37)
+    pair = Pair(PairConfig(text=text, image=side))
+    with check.watching(**STACK, V=V, N=16):
+        pair(ids(5)), pair(pixel_values=torch.randn(B, 5, 8, 8))
+    with check.watching(**STACK, A=4, W=37):
+        pair.logits(unit(torch.randn(B, 37)), torch.randn(4, 37))
+        contrastive_loss(torch.randn(B, B))
+
+
 def use_parts(check: Checker) -> None:
     """Parts by themselves, where a model would not call them, or would give two letters one size."""
     q, k = torch.randn(B, H, 12, K), torch.randn(B, G, 17, K)
@@ -195,9 +218,34 @@ def use_parts(check: Checker) -> None:
         join_heads(attend_in_tiles(q, k, k, context.Mask(12, 17), dropout=0.0))
         attend_in_tiles(q, k, k, context.Mask(12, 17, documents=torch.zeros(B, 17).long()))
         Embedding(make_stack(positions="none"), E)(torch.randn(B, 12, E))
+        ClassHead(TransformerConfig(encoder=make_stack(), vocab_size=V, head="pool", pooled_dim=37))(
+            q[:, 0, :, :1].expand(B, 12, D)
+        )
+
+
+def caption_images(check: Checker) -> None:
+    """17 vectors of a picture before 5 tokens, which are padded on either side, then 12 more; or beside them.
+
+    The encoder is 15 wide: D is that, or the decoder's.
+    """
+    image = ImageConfig(size=8, patch=2, channels=5)
+    wide = make_stack(positions="learned").replace(d_model=15)
+    joins = (("cross", "none"), ("cross", "linear"), ("prefix", "linear"), ("prefix", "linear_norm"))
+    for (memory, project), mask in itertools.product(joins, (None, padded(5), padded(5).flip(1))):
+        choices = {"memory": memory, "memory_project": project, "num_segments": 0, "embed_dim": None}
+        rows = {5, 12, 17, 22} if memory == "prefix" else {5, 12, 17}
+        with check.watching(**STACK | {"D": {D, 15}}, V=V, N=16, T=rows, S={*rows, 34}):
+            model = make_model(image=image, encoder=wide, decoder=make_stack(positions="learned"), **choices)
+            pixels = torch.randn(B, 5, 8, 8)
+            asked = {"pixel_values": pixels, "decoder_input_ids": ids(5), "decoder_attention_mask": mask}
+            model(**asked, labels=ids(5)).loss.backward()
+            vectors, cache = model.encode(pixel_values=pixels), Cache()
+            model.decode(ids(5), mask, encoder_last_hidden_state=vectors, cache=cache)
+            model.decode(ids(12), cache=cache)
 
 
 SCENARIOS = (
+    caption_images,
     translate,
     generate,
     pass_by_the_blocks,
@@ -209,6 +257,7 @@ SCENARIOS = (
     turn_further,
     classify_images,
     read_series,
+    pair_images_with_texts,
     use_parts,
 )
 

@@ -6,8 +6,19 @@ from typing import Any
 import pytest
 import torch
 from helpers.reference import Checkpoint, to_left
-from helpers.samples import ARCHITECTURES, DECODERS, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
+from helpers.samples import (
+    ARCHITECTURES,
+    CAPTIONERS,
+    DECODERS,
+    POOLED_DECODERS,
+    SAMPLES,
+    SEQ2SEQ,
+    SERIES,
+    VISION,
+    Sample,
+)
 from torch import Tensor
+from torch.nn import functional
 
 import glassformer as gf
 from glassformer.families import FAMILIES
@@ -28,6 +39,8 @@ FIELDS = {
     "last_hidden_state": "last_hidden_state",
     "encoder_last_hidden_state": "encoder_last_hidden_state",
     "pooler_output": "pooled",
+    "text_embeds": "pooled",
+    "image_embeds": "pooled",
     "start_logits": "start_logits",
     "end_logits": "end_logits",
 }
@@ -45,12 +58,12 @@ def test_the_registry_and_the_samples_name_the_same_families_and_heads(model_typ
 @pytest.mark.parametrize(("sample", "kind"), CASES)
 def test_outputs(sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loaded) -> None:
     made = checkpoint(sample, kind)
-    ours = called(loaded(sample, kind), made.inputs)
+    ours = called(loaded(sample, kind), made.call)
     fields = {theirs: mine for theirs, mine in FIELDS.items() if made.output.get(theirs) is not None}
     assert fields, "transformers gave nothing to compare"
     for theirs, mine in fields.items():
         expected = made.output[theirs]
-        assert_close(mine, getattr(ours, mine), expected, kept(expected, made.inputs, theirs))
+        assert_close(mine, getattr(ours, mine), expected, kept(expected, made.call, theirs))
 
 
 @pytest.mark.parametrize(("sample", "kind"), CASES)
@@ -64,10 +77,10 @@ def test_hidden_states(sample: Sample, kind: str, checkpoint: Checkpoints, loade
         if getattr(model, stack) is not None
         for block in getattr(model, stack).blocks
     ]
-    ours = called(model, made.inputs)
+    ours = called(model, made.call)
     for hook in hooks:
         hook.remove()
-    single = "decoder" if sample.model_type in DECODERS else "encoder"
+    single = "decoder" if sample.model_type in (*DECODERS, *POOLED_DECODERS) else "encoder"
     for stack, states in seen.items():
         expected = made.output.get(f"{stack}_hidden_states")
         if expected is None and stack == single:
@@ -75,15 +88,21 @@ def test_hidden_states(sample: Sample, kind: str, checkpoint: Checkpoints, loade
         if expected is None:
             assert not states, f"we ran a {stack}, transformers did not"
             continue
-        if sample.model_type not in VISION:  # there the last state comes before the final norm
+        is_vision = sample.model_type in VISION or (sample.model_type in CAPTIONERS and stack == "encoder")
+        has_prefix = stack == "decoder" and model.config.prefix
+        if not is_vision and sample.model_type not in POOLED_DECODERS and not has_prefix:
+            # With a prefix, the last state has its rows too; in the others it comes before the final norm.
             last = ours.encoder_last_hidden_state if stack == "encoder" else None
             states[-1] = ours.last_hidden_state if last is None else last
         if sample.model_type in SERIES:  # there the last state is no hidden one
             states.pop()
         assert len(states) == len(expected)
-        mask = "decoder_attention_mask" if stack == "decoder" and sample.model_type in SEQ2SEQ else "attention_mask"
+        of_target = stack == "decoder" and sample.model_type in (*SEQ2SEQ, *CAPTIONERS)
+        mask = made.call.get("decoder_attention_mask" if of_target else "attention_mask")
+        if has_prefix and mask is not None:
+            mask = functional.pad(mask, (expected[0].shape[1] - mask.shape[1], 0), value=1)
         for layer, (state, reference) in enumerate(zip(states, expected, strict=True)):
-            assert_close(f"{stack} after {layer} blocks", state, reference, made.inputs.get(mask))
+            assert_close(f"{stack} after {layer} blocks", state, reference, mask)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +148,7 @@ def remember(states: list[Tensor]) -> Callable[..., None]:
 def kept(output: Tensor, inputs: dict[str, Tensor], name: str) -> Tensor | None:
     """The mask of the positions that this output has, if it has one for each."""
     target = inputs.get("decoder_attention_mask", inputs.get("attention_mask"))
-    mask = inputs["attention_mask"] if name.startswith("encoder") else target
+    mask = inputs.get("attention_mask") if name.startswith("encoder") else target
     return mask if mask is not None and output.shape[:2] == mask.shape else None
 
 

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 import torch
 from helpers.oracle import Oracle, bart, gpt2, ragged, translator, writer
+from helpers.reference import save_sample
+from helpers.samples import ARCHITECTURES, SAMPLES
 
 import glassformer as gf
 
@@ -124,3 +126,29 @@ def test_padding_of_zero_differs_in_what_fills_alone() -> None:
     assert differs.any()
     assert (ours[differs] == 0).all()
     assert (theirs[differs] == ENDS[0]).all()
+
+
+@pytest.fixture(scope="module", params=["vision-encoder-decoder-gpt2_projected", "git-plain"])
+def captioner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[gf.Transformer, Any]:
+    sample = next(sample for sample in SAMPLES if str(sample) == request.param)
+    made = save_sample(sample, ARCHITECTURES[sample.model_type]["language"], tmp_path_factory.mktemp("captioner"))
+    return gf.load(made.path), made.model
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_tokens_about_a_picture_are_those_of_hugging_face(captioner: tuple[gf.Transformer, Any], case: str) -> None:
+    """Every option, with a prompt and without."""
+    model, theirs = captioner
+    image = model.config.image
+    pixels = torch.randn(3, image.channels, image.size, image.size, generator=torch.Generator().manual_seed(2))
+    prompt = torch.tensor([[1, 40, 17], [1, 9, 33], [1, 60, 60]])
+    choices = {"pad_token_id": PAD, "eos_token_id": ENDS, **CASES[case]}
+    if "max_length" not in choices:
+        choices["max_new_tokens"] = 14
+    for given in (None, prompt):
+        torch.manual_seed(11)
+        ours = gf.generate(model, given, pixel_values=pixels, **choices)
+        torch.manual_seed(11)
+        name = "decoder_input_ids" if model.config.cross else "input_ids"
+        expected = theirs.generate(pixel_values=pixels, **({} if given is None else {name: given}), **choices)
+        assert torch.equal(ours, expected)

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.explore.view.pair import open_session
 from glassformer.explore.view.routes import Routes
-from glassformer.explore.view.session import Session
 from glassformer.serve.server import Server
 from helpers.browsing import PATIENCE, settled
 from helpers.tiny_models import make
@@ -34,7 +34,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 def routes_of(folder_of: Callable[[str], Path]) -> Callable[[str], Routes]:
     @cache
     def routes_of(kind: str) -> Routes:
-        return Routes(Session(folder_of(kind)))
+        return Routes(open_session(folder_of(kind)))
 
     return routes_of
 
@@ -59,7 +59,7 @@ def open_server(folder_of: Callable[[str], Path]) -> Iterator[Callable[[str], Se
 
     def open_server(kind: str) -> Server:
         if kind not in servers:
-            servers[kind] = Server(Session(folder_of(kind)), 0)
+            servers[kind] = Server(open_session(folder_of(kind)), 0)
             threading.Thread(target=servers[kind].serve_forever, args=(0.02,), daemon=True).start()
         return servers[kind]
 

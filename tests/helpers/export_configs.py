@@ -42,12 +42,38 @@ def forecast(choices: dict[str, Any] | None = None, **series: Any) -> gf.Transfo
     return gf.TransformerConfig(encoder=stack(PATCHTST, **choices or {}), series=window, head="forecast")
 
 
+def captioner(
+    decoder: dict[str, Any], *, width: int | None = None, image: dict[str, Any] | None = None, **choices: Any
+) -> gf.TransformerConfig:
+    encoder = stack(VIT | {"final_norm": True}, **{"d_model": width} if width else {})
+    pixels = gf.ImageConfig(**{"size": 12, "patch": 4} | (image or {}))
+    return text(encoder=encoder, decoder=stack(decoder), image=pixels, **{"decoder_start_token_id": 1} | choices)
+
+
 CLASSES = {"head": "class", "num_classes": 5}
 EXPORTED = {
     "LlamaForCausalLM": text(decoder=stack(LLAMA), tie_embeddings=False),
     "LlamaForCausalLM tied": text(decoder=stack(LLAMA, head_dim=10, layer_kinds=(FAR,)), eos_token_id=(2, 3)),
     "LlamaForCausalLM biased": text(decoder=stack(LLAMA, qkv_bias=True, out_bias=True, ffn_bias=True)),
     "Qwen3ForCausalLM": text(decoder=stack(LLAMA, qk_norm=True)),
+    "VisionEncoderDecoderModel": captioner(GPT2),
+    "VisionEncoderDecoderModel projected": captioner(GPT2, width=32, memory_project="linear", tie_embeddings=False),
+    "VisionEncoderDecoderModel bert": captioner(BERT, num_segments=2, **MASKED),
+    "VisionEncoderDecoderModel trocr": captioner(
+        BERT | {"position_offset": 2}, width=32, embed_norm=True, image={"distillation_token": True}
+    ),
+    "BlipForConditionalGeneration": captioner(BERT, width=32, bos_token_id=1, **MASKED),
+    "GitForCausalLM": captioner(
+        BERT,
+        width=32,
+        memory="prefix",
+        memory_project="linear_norm",
+        embed_norm=True,
+        head_bias=True,
+        image={"patch_bias": False, "embed_norm": True},
+        tie_embeddings=False,
+        decoder_start_token_id=None,
+    ),
     "GPT2LMHeadModel": text(decoder=stack(GPT2)),
     "GPT2LMHeadModel untied": text(decoder=stack(GPT2, activation="relu"), tie_embeddings=False, pad_token_id=None),
     "BertForMaskedLM": text(encoder=stack(BERT), num_segments=2, **MASKED),

@@ -1,6 +1,6 @@
 """One update of a small model in float64, by the loop: its loss and its gradients, written to a file.
 
-python one_update.py OUT 1,0,8 2,0,8            or with torchrun, on several processes
+python one_update.py OUT 1,0,8 2,0,8 match,2,8           or with torchrun, on several processes
 """
 
 import os
@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from glassformer.tasks.pictures.match import Match
+from glassformer.tasks.settings import MatchSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.loop import Trainer
@@ -31,7 +33,26 @@ class Told(Report):
 def update(folder: Path, ranks: Ranks, accumulate: int, shard: bool, count: int) -> dict[str, Any]:
     settings = tiny(folder / "run", accumulate=accumulate, shard=shard, clip=0)
     task = Translate(settings)
+    lengths = {len(target) for _, target in task.examples[:count]}
+    assert count < 3 or len(lengths) > 2, "the batch must be ragged"
+    return updated(task, settings, ranks, count)
+
+
+def update_match(folder: Path, ranks: Ranks, accumulate: int, count: int) -> dict[str, Any]:
+    """The same of a task whose loss compares all examples of the batch."""
+    small = {"examples": 60, "d_model": 16, "num_layers": 1, "num_heads": 2, "patch": 8, "optimizer": "adam"}
+    settings = MatchSettings.from_dict({"out": str(folder / "run"), **small, "accumulate": accumulate, "clip": 0})
+    task = Match(settings)
+    assert len({one.text for _, one in task.train.looked[:count]}) > 1, "the captions must differ"
+    return updated(task, settings, ranks, count)
+
+
+def updated(task: Any, settings: Any, ranks: Ranks, count: int) -> dict[str, Any]:
     task.model.double()
+    make = task.collate
+    task.collate = lambda examples, epoch: {
+        name: value.double() if value.is_floating_point() else value for name, value in make(examples, epoch).items()
+    }
     report = Told(Path("/dev/null"), Console(quiet=True), unit="tokens", steps=1)
     trainer = Trainer(task, settings, ranks, Checkpoints(settings.out, ranks, 1), report)
     gradients: dict[str, torch.Tensor] = {}
@@ -42,21 +63,21 @@ def update(folder: Path, ranks: Ranks, accumulate: int, shard: bool, count: int)
             gradients[name] = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient.clone()
 
     trainer.optimizers[0].register_step_pre_hook(keep)
-    lengths = {len(target) for _, target in task.examples[:count]}
-    assert count < 3 or len(lengths) > 2, "the batch must be ragged"
     trainer.update(range(count))
     return {"loss": report.loss, "gradients": gradients}
 
 
 def main() -> None:
-    """Each way is accumulate,shard,examples, such as 2,0,8."""
+    """Each way is accumulate,shard,examples, such as 2,0,8; or match,accumulate,examples."""
     out, *ways = sys.argv[1:]
     ranks = Ranks()
-    chosen = {way: tuple(map(int, way.split(","))) for way in ways}
-    found = {
-        way: update(Path(out).parent, ranks, accumulate, bool(shard), count)
-        for way, (accumulate, shard, count) in chosen.items()
-    }
+    found = {}
+    for way in ways:
+        first, second, count = way.split(",")
+        if first == "match":
+            found[way] = update_match(Path(out).parent, ranks, int(second), int(count))
+        else:
+            found[way] = update(Path(out).parent, ranks, int(first), bool(int(second)), int(count))
     if ranks.is_first:
         torch.save(found, out)
     ranks.close()

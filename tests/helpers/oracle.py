@@ -23,7 +23,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 import glassformer as gf
 from glassformer.generation.loop import Reader
-from glassformer.generation.plan import Plan
+from glassformer.generation.plan import Call
 
 VOCAB = 40
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -219,9 +219,9 @@ class Counting(Reader):
         super().__init__(model)
         self.rows: list[int] = []
 
-    def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
-        self.rows.append(len(prompt))
-        return super().prefill(input_ids, mask, prompt, plan)
+    def prefill(self, call: Call) -> Tensor:
+        self.rows.append(len(call.prompt))
+        return super().prefill(call)
 
     def step(self, token: Tensor) -> Tensor:
         self.rows.append(len(token))

@@ -12,7 +12,19 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.checkpoints.read_layout import layout_of
-from helpers.samples import ARCHITECTURES, ENCODER_ONLY, GENERATION, OWN_HEAD, SAMPLES, SEQ2SEQ, SERIES, VISION, Sample
+from helpers.samples import (
+    ARCHITECTURES,
+    CAPTIONERS,
+    ENCODER_ONLY,
+    GENERATION,
+    OWN_HEAD,
+    POOLED_DECODERS,
+    SAMPLES,
+    SEQ2SEQ,
+    SERIES,
+    VISION,
+    Sample,
+)
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -33,21 +45,59 @@ class Checkpoint:
     def model(self) -> Any:
         """What transformers reads back from the file; written-out attention, the plainest reference."""
         model_class = getattr(transformers, self.architecture)
-        return model_class.from_pretrained(self.path, attn_implementation="eager").eval()
+        model = model_class.from_pretrained(self.path, attn_implementation="eager").eval()
+        for module in model.modules():
+            if type(module).__name__ == "TrOCRSinusoidalPositionalEmbedding":  # transformers 5.22 leaves it empty
+                module.weights = module.get_embedding(len(module.weights), module.embedding_dim, module.padding_idx)
+        return model
 
     @cached_property
     def inputs(self) -> dict[str, Tensor]:
         return make_inputs(self)
 
+    @property
+    def call(self) -> dict[str, Tensor]:
+        """The inputs by the names of our call: beside a picture, a text is always the decoder's."""
+        if self.sample.model_type not in CAPTIONERS:
+            return self.inputs
+        ours = {"input_ids": "decoder_input_ids", "attention_mask": "decoder_attention_mask"}
+        return {ours.get(name, name): value for name, value in self.inputs.items()}
+
     @cached_property
     def output(self) -> Any:
         with torch.no_grad():
             output = self.model(**self.inputs, output_hidden_states=True)
+            if self.sample.model_type in ("blip", "git"):
+                return two_sided(self, output)
         if self.sample.model_type in SERIES:  # (B, channels, ...): here a channel is a row of the batch
             output.hidden_states = [state.flatten(0, 1) for state in output.hidden_states]
             if "last_hidden_state" in output:
                 output.last_hidden_state = output.last_hidden_state.flatten(0, 1)
         return output
+
+
+def two_sided(made: Checkpoint, output: Any) -> Any:
+    """What a captioner answers, by the names of a model of two stacks; of GIT's sequence, the tokens."""
+    pixels, ids, keep = (made.inputs[name] for name in ("pixel_values", "input_ids", "attention_mask"))
+    if made.sample.model_type == "blip":
+        seen = made.model.vision_model(pixels, output_hidden_states=True)
+        text = made.model.text_decoder(
+            ids, attention_mask=keep, encoder_hidden_states=seen.last_hidden_state, output_hidden_states=True
+        )
+    else:
+        base = made.model.git if made.architecture == "GitForCausalLM" else made.model
+        seen, text = base.image_encoder(pixels, output_hidden_states=True), output
+    answer = {
+        name: output[name][:, -ids.shape[1] :]
+        for name in ("logits", "last_hidden_state")
+        if output.get(name) is not None and not (name == "last_hidden_state" and made.sample.model_type == "blip")
+    }
+    return transformers.utils.ModelOutput(
+        **answer,
+        encoder_last_hidden_state=seen.last_hidden_state,
+        encoder_hidden_states=seen.hidden_states,
+        decoder_hidden_states=text.hidden_states,
+    )
 
 
 def save_sample(sample: Sample, architecture: str, path: Path) -> Checkpoint:
@@ -78,7 +128,7 @@ def randomise(model: nn.Module) -> None:
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue  # Marian's sinusoids, which are no weights
-        if parameter.dim() == 1:
+        if parameter.dim() <= 1:
             parameter += 0.3 * torch.randn_like(parameter)
         else:
             fan_in = parameter[0].numel()
@@ -100,6 +150,8 @@ def make_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
     config, sample = checkpoint.model.config, checkpoint.sample
     if sample.model_type in VISION:
         return {"pixel_values": torch.randn(2, config.num_channels, *[config.image_size] * 2, generator=generator)}
+    if sample.model_type in CAPTIONERS:
+        return make_caption(checkpoint, generator)
     if sample.model_type in SERIES:
         window = torch.randn(2, config.context_length, config.num_input_channels, generator=generator)
         return {"past_values": 3 * window + 5}
@@ -107,11 +159,23 @@ def make_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
     inputs = {"input_ids": source, "attention_mask": keep}
     if getattr(config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = torch.randint(config.type_vocab_size, source.shape, generator=generator)
-    if sample.model_type in SEQ2SEQ:
+    if sample.model_type in (*SEQ2SEQ, *POOLED_DECODERS):
         source[torch.arange(len(source)), keep.sum(1) - 1] = config.eos_token_id
-        if checkpoint.architecture not in ENCODER_ONLY:
+        if sample.model_type in SEQ2SEQ and checkpoint.architecture not in ENCODER_ONLY:
             inputs |= make_target(checkpoint, source, keep, generator)
     return inputs
+
+
+def make_caption(checkpoint: Checkpoint, generator: torch.Generator) -> dict[str, Tensor]:
+    """Three pictures, and a text about each."""
+    config, sample = checkpoint.model.config, checkpoint.sample
+    image = config.encoder if sample.model_type == "vision-encoder-decoder" else config.vision_config
+    channels = getattr(image, "num_channels", 3)
+    pixels = torch.randn(len(ROWS), channels, image.image_size, image.image_size, generator=generator)
+    ids, keep = ragged(sample.length, 0, generator)
+    ids[:, 0] = 1  # what each of them begins with
+    prefix = "decoder_" if sample.model_type == "vision-encoder-decoder" else ""
+    return {"pixel_values": pixels, f"{prefix}input_ids": ids, f"{prefix}attention_mask": keep}
 
 
 def make_target(checkpoint: Checkpoint, source: Tensor, keep: Tensor, generator: torch.Generator) -> dict[str, Tensor]:

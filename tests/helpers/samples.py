@@ -37,12 +37,17 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
     "albert": heads("Albert", "pool"),
     "electra": heads("Electra"),
     "modernbert": heads("ModernBert"),
+    "clip_text_model": {"pool": "CLIPTextModel", "pool_projected": "CLIPTextModelWithProjection"},
+    "clip_vision_model": {"pool": "CLIPVisionModel", "pool_projected": "CLIPVisionModelWithProjection"},
     "vit": {"pool": "ViTModel", "class": "ViTForImageClassification"},
     "deit": {
         "pool": "DeiTModel",
         "class": "DeiTForImageClassification",
         "class_distilled": "DeiTForImageClassificationWithTeacher",
     },
+    "vision-encoder-decoder": {"language": "VisionEncoderDecoderModel"},
+    "blip": {"language": "BlipForConditionalGeneration"},
+    "git": {"none": "GitModel", "language": "GitForCausalLM"},
     "patchtst": {"none": "PatchTSTModel", "forecast": "PatchTSTForPrediction"},
     "gpt2": heads("GPT2", language="GPT2LMHeadModel"),
     "gpt_neox": decoder_heads("GPTNeoX"),
@@ -68,7 +73,9 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
 }
 
 ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "modernbert")
-VISION = ("vit", "deit")
+VISION = ("vit", "deit", "clip_vision_model")
+POOLED_DECODERS = ("clip_text_model",)  # causal, and read for one vector
+CAPTIONERS = ("vision-encoder-decoder", "blip", "git")  # a picture, and a text about it
 SERIES = ("patchtst",)
 DECODERS = (
     "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "falcon", "phi3",
@@ -123,8 +130,13 @@ COMMON: dict[str, dict[str, Any]] = {
     "mbart": {"dropout": 0.0, "decoder_start_token_id": 2},
     "marian": {"dropout": 0.0, "eos_token_id": 0},
     "m2m_100": {"dropout": 0.0, "attention_dropout": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0},
+    "clip_text_model": {"bos_token_id": 1, "eos_token_id": 5, "pad_token_id": 3},
+    "clip_vision_model": {},
     "vit": {},
     "deit": {},
+    "vision-encoder-decoder": {"decoder_start_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+    "blip": {},
+    "git": {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
     "patchtst": {"norm_type": "layernorm", "pooling_type": None},
 }  # fmt: skip
 
@@ -180,7 +192,77 @@ def longrope(half: int, original: int) -> dict[str, Any]:
     }
 
 
+def joined(encoder: str, decoder: str, image: dict[str, Any], text: dict[str, Any]) -> dict[str, Any]:
+    tokens = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    return {
+        "encoder": {"model_type": encoder, **image},
+        "decoder": {"model_type": decoder, "is_decoder": True, "add_cross_attention": True} | tokens | text,
+    }
+
+
+def gpt2(vocab: int, width: int, layers: int, heads: int, positions: int, **other: Any) -> dict[str, Any]:
+    return {"vocab_size": vocab, "n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": positions, **other}
+
+
+def trocr(vocab: int, width: int, layers: int, heads: int, ffn: int, positions: int, **other: Any) -> dict[str, Any]:
+    sizes = {"vocab_size": vocab, "d_model": width, "decoder_layers": layers, "decoder_attention_heads": heads}
+    return sizes | {"decoder_ffn_dim": ffn, "max_position_embeddings": positions} | other
+
+
+def blip(vision: dict[str, Any], text: dict[str, Any]) -> dict[str, Any]:
+    tokens = {"bos_token_id": 1, "eos_token_id": 3, "sep_token_id": 2, "pad_token_id": 0}
+    return {"vision_config": vision, "text_config": {"encoder_hidden_size": vision["hidden_size"]} | tokens | text}
+
+
 CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
+    "vision-encoder-decoder": {
+        "gpt2": joined("vit", "gpt2", image(12, 4, 32, 3, 4, 37), gpt2(99, 32, 2, 4, 41)),
+        "gpt2_projected": joined(
+            "vit", "gpt2", image(15, 5, 24, 2, 3, 53, num_channels=1, hidden_act="relu", qkv_bias=False),
+            gpt2(97, 30, 3, 5, 43, n_inner=41, activation_function="relu", layer_norm_epsilon=1e-3),
+        ),
+        "deit_gpt2_untied": joined(
+            "deit", "gpt2", image(14, 2, 24, 4, 2, 41, layer_norm_eps=1e-3),
+            gpt2(101, 24, 2, 6, 47, scale_attn_weights=False, tie_word_embeddings=False),
+        ),
+        "bert": joined("vit", "bert", image(12, 4, 32, 3, 4, 37), bert(99, 32, 2, 4, 43, 41)),
+        "bert_projected": joined(
+            "vit", "bert", image(15, 5, 24, 2, 3, 53, num_channels=1),
+            bert(97, 30, 3, 5, 41, 43, hidden_act="relu", type_vocab_size=3, layer_norm_eps=1e-3),
+        ),
+        "deit_bert_untied": joined(
+            "deit", "bert", image(14, 2, 24, 4, 2, 41, pooler_act="relu"),
+            bert(101, 28, 2, 7, 59, 47, hidden_act="gelu_new", tie_word_embeddings=False),
+        ),
+        "trocr": joined("deit", "trocr", image(12, 4, 32, 3, 4, 37), trocr(99, 32, 2, 4, 43, 41)),
+        "trocr_wide": joined(
+            "vit", "trocr", image(15, 5, 24, 2, 3, 53), trocr(
+                97, 30, 3, 5, 41, 43, cross_attention_hidden_size=24, use_learned_position_embeddings=False,
+                layernorm_embedding=False, scale_embedding=True, activation_function="relu",
+            ),
+        ),
+        "trocr_projected_untied": joined(
+            "vit", "trocr", image(14, 2, 24, 4, 2, 41),
+            trocr(101, 28, 2, 7, 59, 47, tie_word_embeddings=False, scale_embedding=True),
+        ),
+    },
+    "blip": {
+        "plain": blip(image(12, 4, 32, 3, 4, 37), bert(99, 32, 2, 4, 43, 41)),
+        "wide": blip(
+            image(15, 5, 24, 2, 3, 53, hidden_act="quick_gelu", layer_norm_eps=1e-2),
+            bert(97, 30, 3, 5, 41, 43, hidden_act="relu", layer_norm_eps=1e-3),
+        ),
+        "untied": blip(image(14, 2, 36, 4, 2, 41), bert(101, 28, 2, 7, 59, 47, tie_word_embeddings=False))
+        | {"tie_word_embeddings": False},
+    },
+    "git": {
+        "plain": bert(99, 32, 2, 4, 43, 41, vision_config=image(12, 4, 24, 3, 4, 37)),
+        "grey": bert(
+            97, 30, 3, 5, 41, 43, hidden_act="relu", layer_norm_eps=1e-3,
+            vision_config=image(15, 5, 36, 2, 3, 53, num_channels=1, hidden_act="gelu", layer_norm_eps=1e-2),
+        ),
+        "tied": bert(101, 28, 2, 7, 59, 47, tie_word_embeddings=True, vision_config=image(14, 2, 28, 4, 2, 41)),
+    },
     "bert": {
         "plain": bert(99, 32, 3, 4, 37, 41),
         "relu_types": bert(97, 30, 2, 5, 53, 29, hidden_act="relu", type_vocab_size=3, layer_norm_eps=1e-2),
@@ -369,6 +451,16 @@ CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
             101, 24, 7, 6, 3, 41, head_dim=10, sliding_window=3, tie_word_embeddings=False, num_labels=5,
             final_logit_softcapping=5.0,
         ),
+    },
+    "clip_text_model": {
+        "plain": bert(99, 32, 3, 4, 37, 24, projection_dim=19),
+        "ends_pad": bert(97, 30, 2, 5, 53, 24, projection_dim=23, pad_token_id=5, hidden_act="gelu"),
+        "old_end": bert(101, 24, 4, 3, 41, 24, projection_dim=17, eos_token_id=2, layer_norm_eps=1e-2),
+    },
+    "clip_vision_model": {
+        "plain": image(12, 4, 32, 3, 4, 37, projection_dim=19),
+        "grey": image(15, 3, 30, 2, 5, 53, projection_dim=23, num_channels=1, hidden_act="gelu"),
+        "eps": image(8, 2, 24, 4, 3, 41, projection_dim=17, layer_norm_eps=1e-2),
     },
     "falcon": {
         "7b": falcon(99, 32, 3, 4, multi_query=True, parallel_attn=True),

@@ -37,6 +37,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "tokens": {"encoder": stack(), "vocab_size": 17, "head": "token", "num_classes": 4},
     "span": {"encoder": stack(), "vocab_size": 17, "head": "span"},
     "image": {"encoder": stack(positions="learned"), "image": IMAGE, "head": "class", "num_classes": 4},
+    "caption": {"encoder": stack(positions="learned", d_model=18), "decoder": stack(positions="learned"),
+                "image": IMAGE, "vocab_size": 17},
+    "joined": {"encoder": stack(positions="learned", d_model=18), "decoder": stack(positions="learned"),
+               "image": IMAGE, "vocab_size": 17, "memory_project": "linear"},
+    "prefix": {"encoder": stack(positions="learned", d_model=18), "decoder": stack(positions="learned"),
+               "image": IMAGE, "vocab_size": 17, "memory": "prefix", "memory_project": "linear_norm"},
     "series": {"encoder": stack(positions="learned"), "series": SERIES, "head": "forecast"},
 }  # fmt: skip
 

@@ -13,6 +13,8 @@ import torch
 import glassformer as gf
 from glassformer.checkpoints.labels import name_classes
 from glassformer.checkpoints.preparation import Preparation
+from glassformer.checkpoints.run import RUN
+from glassformer.io import write_json
 from glassformer.text import Tokenizer
 
 LINES = [
@@ -21,12 +23,16 @@ LINES = [
     "옛날 옛적에 작은 모델이 살았습니다.",
     "Sun, Nov 15 2026 <b>bold</b> & more",
 ]
+CAPTIONS = ["a red circle left of a blue square .", "What colour is the circle ?", "빨간 원 왼쪽에 파란 사각형"]
+QUESTION = "What colour is the circle ?"
 TEXT = "The quick fox 🦊 says 안녕"
 
 
 def tokenizer_of(kind: str) -> Tokenizer:
     if kind == "decoder":
         return gf.train_tokenizer(LINES * 3, 300, "bytes")
+    if shape_of(kind) == "caption":
+        return gf.train_tokenizer(CAPTIONS * 3, 120, "bpe", around="end")
     around = {"encoder-decoder": "end"}.get(kind, "segments")
     return gf.train_tokenizer(LINES * 3, 120, "wordpiece" if kind == "fill" else "bpe", around=around)  # type: ignore[arg-type]
 
@@ -51,6 +57,12 @@ def config_of(kind: str, size: int, tokenizer: Tokenizer | None, **changes: Any)
             "num_classes": 10,
             "pooling": "first",
         },
+        "caption": {
+            "encoder": stack(changes, positions="learned", norm_order="pre", activation="gelu"),
+            "decoder": stack(changes, positions="learned", norm_order="pre", activation="gelu", max_len=128),
+            "image": gf.ImageConfig(size=12, patch=3, channels=3),
+            "tie_embeddings": True,
+        },
         "twice": {
             "encoder": stack(changes),
             "decoder": stack(changes),
@@ -69,18 +81,20 @@ def config_of(kind: str, size: int, tokenizer: Tokenizer | None, **changes: Any)
             "series": gf.SeriesConfig(length=48, patch=8, stride=4, horizon=12, instance_norm=True),
             "head": "forecast",
         },
-    }[kind]
+    }[shape_of(kind)]
     if tokenizer is not None:
         ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
         start = {"decoder_start_token_id": tokenizer.bos_token_id} if "decoder" in whole and "encoder" in whole else {}
         whole |= {"vocab_size": size, **{key: value for key, value in ids.items() if value is not None}, **start}
-        if kind == "encoder-decoder":
+        if kind in ("encoder-decoder", "caption", "ask"):
             whole["generation"] = gf.GenerationConfig(max_new_tokens=12)
     return gf.TransformerConfig(**whole)
 
 
 def make(folder: Path, kind: str, **changes: Any) -> Path:
     """A model of this kind; `changes` are fields of its stacks."""
+    if kind == "match":
+        return make_pair(folder)
     torch.manual_seed(1)
     tokenizer = None if kind in ("image", "series", "judge") else tokenizer_of(kind)
     config = config_of(kind, 0 if tokenizer is None else len(tokenizer), tokenizer, **changes)
@@ -91,10 +105,39 @@ def make(folder: Path, kind: str, **changes: Any) -> Path:
     if config.num_classes == 3:
         name_classes(model, ["calm", "glad", "<b>sad</b>"])
     preparation = None
-    if kind == "image":
-        preparation = Preparation(resize=(8, 8), resample=2, crop=None, scale=1 / 255, mean=(0.3,), deviation=(0.4,))
+    if config.image is not None:
+        side, channels = config.image.size, config.image.channels
+        preparation = Preparation((side, side), 2, None, 1 / 255, mean=(0.3,) * channels, deviation=(0.4,) * channels)
     gf.save(model.eval(), folder, tokenizer=tokenizer, preparation=preparation)
+    if kind == "ask":  # the same model, trained for something else
+        write_json(folder / RUN, {"task": "ask", "settings": {}})
     return folder
+
+
+def make_pair(folder: Path) -> Path:
+    """A pair of tiny models, one of texts and one of pictures, in one space."""
+    torch.manual_seed(1)
+    tokenizer = gf.train_tokenizer(CAPTIONS * 3, 120, "bpe", around="both")
+    fields = {"positions": "learned", "norm_order": "pre", "activation": "quick_gelu"}
+    text = gf.TransformerConfig(
+        decoder=stack(fields, max_len=64), vocab_size=len(tokenizer), head="pool", pooling="first_end", pooled_dim=16,
+        head_bias=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    image = gf.TransformerConfig(
+        encoder=stack(fields, final_norm=False), head_norm=True, image=gf.ImageConfig(size=12, patch=3, patch_bias=False, embed_norm=True), head="pool",
+        pooling="first", pooled_dim=16, head_bias=False,
+    )  # fmt: skip
+    pair = gf.Pair(gf.PairConfig(text=text, image=image))
+    with torch.no_grad():
+        for parameter in pair.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    preparation = Preparation((12, 12), 2, None, 1 / 255, mean=(0.3,) * 3, deviation=(0.4,) * 3)
+    gf.save(pair.eval(), folder, tokenizer=tokenizer, preparation=preparation)
+    return folder
+
+
+def shape_of(kind: str) -> str:
+    return "caption" if kind == "ask" else kind
 
 
 def make_of_languages(folder: Path, codes: list[str]) -> Path:

@@ -65,12 +65,12 @@ def test_bad_input_in_python(tmp_path: Path) -> None:
     for size in (0, -1, "2"):
         with pytest.raises(InputError, match=f"batch_size is {size!r}: expected a whole number of at least 1"):
             predict(["hello"], batch_size=size)
-    with pytest.raises(InputError, match="one answer to each text"):
+    with pytest.raises(InputError, match="one answer to each input"):
         gf.pipeline(llama(tmp_path))(["hello"], do_sample=True, num_return_sequences=2)
 
 
 def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) -> None:
     config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8)
     transformers.ViTModel(config).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, or images to"):
+    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, images to"):
         gf.pipeline(tmp_path)

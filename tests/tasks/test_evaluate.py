@@ -179,7 +179,7 @@ def test_a_model_of_another_library(files: Path, tmp_path: Path, capsys: pytest.
     scored = scores_of(capsys, folder, "--task", "translate", "--data", files / "test.tsv")
     assert scored["count"] == 10
     assert run("eval", folder, "--task", "lm", "--data", files / "test.tsv", "--num-beams=2") == 2
-    assert "--num-beams is for a model that translates; this one is for lm" in capsys.readouterr().err
+    assert "--num-beams is for a model that writes; this one is for lm" in capsys.readouterr().err
 
 
 def bad_calls(trained: Path, files: Path) -> dict[str, tuple[list[str | Path], str]]:

@@ -27,8 +27,8 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], d
     """Loss and gradients by the number of processes and the way: accumulate, shard, examples."""
     found = {}
     for processes, ways in (
-        (1, ["1,0,8", "2,0,8", "3,0,8", "1,0,1"]),
-        (2, ["1,0,8", "2,0,8", "1,1,8", "2,1,8", "1,0,1"]),
+        (1, ["1,0,8", "2,0,8", "3,0,8", "1,0,1", "match,1,8", "match,4,8", "match,3,8", "match,1,3"]),
+        (2, ["1,0,8", "2,0,8", "1,1,8", "2,1,8", "1,0,1", "match,1,8", "match,2,8", "match,3,8", "match,2,3"]),
     ):
         out = tmp_path_factory.mktemp("updates") / "update.pt"
         run([str(TESTS / "helpers" / "one_update.py"), str(out), *ways], processes)
@@ -52,6 +52,20 @@ def test_batch_parts_and_processes_give_one_update(
     processes: int, way: str, updates: dict[tuple[int, str], dict[str, Any]]
 ) -> None:
     check_same(updates[processes, way], updates[1, "1,0,8"])
+
+
+@pytest.mark.parametrize(
+    ("processes", "way"), [(1, "match,4,8"), (1, "match,3,8"), (2, "match,1,8"), (2, "match,2,8"), (2, "match,3,8")]
+)
+def test_a_loss_over_the_whole_batch_gives_one_update_too(
+    processes: int, way: str, updates: dict[tuple[int, str], dict[str, Any]]
+) -> None:
+    """Each image is compared with the texts of all parts, and of all processes."""
+    check_same(updates[processes, way], updates[1, "match,1,8"])
+
+
+def test_parts_without_an_example_change_nothing(updates: dict[tuple[int, str], dict[str, Any]]) -> None:
+    check_same(updates[2, "match,2,3"], updates[1, "match,1,3"])
 
 
 def test_a_batch_of_fewer_examples_than_processes_counts_each_once(

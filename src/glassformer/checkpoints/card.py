@@ -7,8 +7,10 @@ from pathlib import Path
 
 from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.own_format import OWN
+from glassformer.checkpoints.pair_layout import PairLayout
 from glassformer.config import StackConfig
 from glassformer.core.model import Transformer, count
+from glassformer.core.pair import Pair
 
 CARD = "README.md"
 MARK = "---\n# Written by glassformer, and again by its next save; take this line out to keep what you write below.\n"
@@ -27,11 +29,11 @@ def is_ours(file: Path) -> bool:
     return file.name == CARD and file.is_file() and file.read_bytes().startswith(MARK.encode())
 
 
-def write_card(model: Transformer, layout: Layout, folder: Path) -> None:
+def write_card(model: Transformer | Pair, layout: Layout | PairLayout, folder: Path) -> None:
     (folder / CARD).write_text(card(model, layout, folder), encoding="utf-8")
 
 
-def card(model: Transformer, layout: Layout, folder: Path) -> str:
+def card(model: Transformer | Pair, layout: Layout | PairLayout, folder: Path) -> str:
     kind = OWN if layout.family is None else str(layout.values["model_type"])
     return "\n".join(
         [
@@ -46,14 +48,16 @@ def card(model: Transformer, layout: Layout, folder: Path) -> str:
     )
 
 
-def front_matter(kind: str, layout: Layout) -> str:
+def front_matter(kind: str, layout: Layout | PairLayout) -> str:
     lines = [f"library_name: {OWN if layout.family is None else 'transformers'}"]
     lines += [f"pipeline_tag: {pipeline_tag(layout)}", "tags:"]
     return "\n".join([*lines, *(f"- {tag}" for tag in dict.fromkeys([OWN, kind])), "---"])
 
 
-def pipeline_tag(layout: Layout) -> str:
+def pipeline_tag(layout: Layout | PairLayout) -> str:
     """The hub's name for what a model does, by its head and what it reads."""
+    if isinstance(layout, PairLayout):
+        return "zero-shot-image-classification"
     config = layout.config
     if config.image:
         return "image-classification" if config.head == "class" else "image-feature-extraction"
@@ -66,7 +70,10 @@ def pipeline_tag(layout: Layout) -> str:
     return "translation" if layout.family is not None and layout.family.translates else "text2text-generation"
 
 
-def sizes(model: Transformer) -> list[str]:
+def sizes(model: Transformer | Pair) -> list[str]:
+    if isinstance(model, Pair):
+        sides = (("text", model.text), ("image", model.image))
+        return [line.replace("- ", f"- {name} model, ", 1) for name, side in sides for line in sizes(side)]
     config = model.config
     dtype = str(model.dtype).removeprefix("torch.")
     stacks = [stack_line(name, stack) for name, stack in (("encoder", config.encoder), ("decoder", config.decoder))]
@@ -88,12 +95,12 @@ def stack_line(name: str, stack: StackConfig | None) -> str:
     return f"- {name}: {stack.num_layers} layers, {stack.num_heads} heads, {inside}"
 
 
-def loading(layout: Layout, *, has_tokenizer: bool) -> list[str]:
+def loading(layout: Layout | PairLayout, *, has_tokenizer: bool) -> list[str]:
     """How to load it, here and with transformers; or why it does not open there."""
     ours = ["import glassformer as gf", "", 'model = gf.load("path/to/this/folder")']
     ours += ['tokenizer = gf.load_tokenizer("path/to/this/folder")'] * has_tokenizer
     lines = ["## Loading it", "", "```python", *ours, "```", ""]
-    if layout.family is None:
+    if isinstance(layout, Layout) and layout.family is None:
         return [*lines, f"It opens with Glassformer only: {layout.reason}.", ""] if layout.reason else lines
     name = layout.values["architectures"][0]
     theirs = [f"from transformers import {name}", "", f'model = {name}.from_pretrained("path/to/this/folder")']

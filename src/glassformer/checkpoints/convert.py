@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoints.choose_layout import layout_for
-from glassformer.checkpoints.folder import BESIDE, OLD_TOKENIZERS, whole_model_folder
-from glassformer.checkpoints.load import load_folder
+from glassformer.checkpoints.folder import BESIDE, CONFIG, OLD_TOKENIZERS, read_settings_file, whole_model_folder
+from glassformer.checkpoints.load import load_model
 from glassformer.checkpoints.run import RUN
 from glassformer.checkpoints.save import write_model
 from glassformer.checkpoints.tensors import SHARD, as_dtype, parse_size
 from glassformer.core.model import count
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
 from glassformer.text import Tokenizer, read_tokenizer
@@ -62,7 +62,7 @@ def convert(
     shard, wanted = parse_size(max_shard_size), as_dtype(dtype)
     folder, goal = find_folder(source, revision=revision, token=token), Path(target)
     check_free(folder, goal, overwrite)
-    model = load_folder(folder, dtype=wanted, as_stored=True, finite=True)
+    model = load_model(folder, dtype=wanted, as_stored=True, finite=True)
     tokenizer, carried = tokenizer_of(folder)
     old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
     with whole_model_folder(goal, replaces=(*old, *PREPARED)) as written:
@@ -77,8 +77,8 @@ def convert(
     return Converted(
         source=str(source),
         target=str(target),
-        model_type=str(layout_for(model).values["model_type"]),
-        head=model.config.head,
+        model_type=str(read_settings_file(goal / CONFIG)["model_type"]),
+        head="pair" if isinstance(model, Pair) else model.config.head,
         dtype=str(model.dtype).removeprefix("torch."),
         parameters=count(model),
         tokenizer=tokenizer is not None,

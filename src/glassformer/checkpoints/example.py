@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from glassformer.config import StackConfig, TransformerConfig, as_ids
+from glassformer.config import PairConfig, StackConfig, TransformerConfig, as_ids
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.text.padding import pad
 
 LENGTHS, TARGET_LENGTHS = (12, 7), (6, 11)  # the longer source has the shorter target
@@ -24,8 +25,10 @@ MASKS = {
 CHANNELS = 2  # of a series that may have any number
 
 
-def make_example(config: TransformerConfig) -> dict[str, Tensor]:
+def make_example(config: TransformerConfig | PairConfig) -> dict[str, Tensor]:
     """The keywords of a call of this model."""
+    if isinstance(config, PairConfig):
+        return make_example(config.text) | make_example(config.image)
     if config.image:
         side = config.image.size
         inputs = {"pixel_values": wave((2, config.image.channels, side, side))}
@@ -61,7 +64,7 @@ def text_rows(config: TransformerConfig, vocab_size: int, lengths: tuple[int, in
     count = iter(range(1, sum(lengths) + 1))
     rows = [[ordinary[int(next(count) * golden_ratio % 1 * len(ordinary))] for _ in range(n)] for n in lengths]
     end = [token for token in config.eos_token_ids[:1] if token < vocab_size]
-    ends = bool(end) and ((config.encoder and config.decoder) or config.pooling == "end")
+    ends = bool(end) and ((config.encoder and config.decoder) or config.pooling in ("end", "first_end"))
     return [[*row[:-1], *end] for row in rows] if ends else rows
 
 
@@ -102,12 +105,15 @@ def to_left(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def answers(model: Transformer, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def answers(model: Transformer | Pair, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What the head says of the tokens that are kept; and the vectors before it, unless it is a language head.
 
-    What stands before a language head depends on how the file lays out its sinusoids; its logits do not.
+    What stands before a language head depends on how the file lays out its sinusoids; its logits do not. A pair says
+    how well each image fits each text, and gives the vectors of both.
     """
     output = model(**inputs)
+    if isinstance(model, Pair):
+        return {name: getattr(output, name) for name in ("logits_per_image", "text_embeds", "image_embeds")}
     found = {name: getattr(output, name) for name in ("logits", "pooled", "start_logits", "end_logits")}
     if model.config.head != "language":
         found["last_hidden_state"] = output.last_hidden_state

@@ -14,10 +14,12 @@ from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
 PREPARATION = "preprocessor_config.json"
+PROCESSOR = "processor_config.json"  # of pictures and texts together
 # What other libraries keep beside the weights: how vectors are pooled, how images are prepared.
 BESIDE = (
     *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json"),
     PREPARATION,
+    PROCESSOR,
 )
 OLD_TOKENIZERS = (
     *("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model"),

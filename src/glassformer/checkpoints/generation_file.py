@@ -21,9 +21,15 @@ UNKNOWN_GENERATION: dict[str, tuple[Any, ...]] = {
 
 
 def with_generation(
-    config: TransformerConfig, values: Mapping[str, Any], generation: Mapping[str, Any] | None, name: str
+    config: TransformerConfig,
+    values: Mapping[str, Any],
+    generation: Mapping[str, Any] | None,
+    name: str,
+    *,
+    fixed: tuple[str, ...] = (),
 ) -> TransformerConfig:
-    """A config that generates as its files say; what they say of special tokens there goes before `config.json`."""
+    """A config that generates as its files say; what they say of special tokens there goes before `config.json`, but
+    for those that are fixed."""
     if generation is not None:
         name = name.replace("config.json", "generation_config.json")
     given = values if generation is None else generation
@@ -34,7 +40,7 @@ def with_generation(
         entry.name: given[entry.name] for entry in fields(GenerationConfig) if given.get(entry.name) is not None
     }
     tokens = {key: token_ids(given.get(key), values) for key in TOKENS}
-    tokens = {key: value for key, value in tokens.items() if value is not None}
+    tokens = {key: value for key, value in tokens.items() if value is not None and key not in fixed}
     try:
         return config.replace(generation=GenerationConfig.from_dict(settings), **tokens)
     except InputError as error:
@@ -44,7 +50,8 @@ def with_generation(
 def generation_values(layout: Layout) -> dict[str, Any]:
     """What stands in `generation_config.json`: what it had, with the model's own settings."""
     default, config = GenerationConfig(), layout.config
-    tokens = {key: getattr(config, key) for key in TOKENS if getattr(config, key) is not None}
+    fixed = () if layout.family is None else layout.family.fixed_tokens
+    tokens = {key: getattr(config, key) for key in TOKENS if key not in fixed and getattr(config, key) is not None}
     settings = {
         key: value
         for key, value in config.generation.to_dict().items()

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.example import CHANNELS, answers, make_example, wave
-from glassformer.config import TransformerConfig
+from glassformer.config import PairConfig, TransformerConfig
 from glassformer.core.model import Transformer, count
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.families.table import assign
 from glassformer.io import parse_json
@@ -31,7 +32,7 @@ MOST_INPUT = 1 << 26  # values of an input that is read
 MOST_PARAMETERS, MOST_WORK = 5 * 10**8, 10**11  # work: parameters times tokens
 
 
-def write_golden(model: Transformer, folder: Path) -> None:
+def write_golden(model: Transformer | Pair, folder: Path) -> None:
     """Writes the golden values, if they can be had at little cost. They are an extra: a save never fails for them."""
     try:
         with torch.device("cpu"), torch.autocast("cpu", enabled=False):
@@ -42,7 +43,7 @@ def write_golden(model: Transformer, folder: Path) -> None:
         (folder / GOLDEN).write_text(json.dumps(values) + "\n", encoding="utf-8")
 
 
-def golden_values(model: Transformer) -> dict[str, Any] | None:
+def golden_values(model: Transformer | Pair) -> dict[str, Any] | None:
     """What the model answers to the example of its config; None if that would be long in coming, or is not finite."""
     inputs = make_example(model.config)
     parameters = count(model)
@@ -63,19 +64,21 @@ def golden_values(model: Transformer) -> dict[str, Any] | None:
     }
 
 
-def num_tokens(config: TransformerConfig, inputs: dict[str, Tensor]) -> int:
+def num_tokens(config: TransformerConfig | PairConfig, inputs: dict[str, Tensor]) -> int:
+    if isinstance(config, PairConfig):
+        return num_tokens(config.text, inputs) + num_tokens(config.image, {})
     texts = sum(value.numel() for name, value in inputs.items() if name.endswith("input_ids"))
     rows = 2 * (config.series.channels or CHANNELS if config.series else 1)
     return texts + (rows * config.patches.num_tokens if config.patches else 0)
 
 
-def twin(model: Transformer) -> Transformer:
+def twin(model: Transformer | Pair) -> Transformer | Pair:
     """The same weights in a model of its own, in float32 on the CPU, to run: training, hooks and watchers see nothing.
 
     Weights that are float32 on the CPU already are not copied.
     """
     with torch.device("meta"):
-        other = Transformer(model.config)
+        other = Pair(model.config) if isinstance(model, Pair) else Transformer(model.config)
     assign(other, {name: parameter.detach().cpu() for name, parameter in model.named_parameters()})
     return other.float().eval()
 

@@ -64,7 +64,10 @@ class Layout:
         """Whether this is a base model that pools, and the file is of one that does not."""
         if self.family is None:
             return False  # our own files hold what they say
-        pooler = known(_prefixed(self.family.head("pool").table(self.config), self._prefix(file_names)))
+        own = self.family.head("pool").table(self.config)
+        if not own:
+            return False  # to pool takes no weights
+        pooler = known(_prefixed(own, self._prefix(file_names)))
         return not any(pooler.fullmatch(name) for name in file_names)
 
     def ignored(self, file_names: Iterable[str]) -> set[str]:

@@ -20,10 +20,12 @@ from torch import Tensor, nn
 from glassformer.checkpoints.folder import CONFIG, GENERATION, read_settings_file
 from glassformer.checkpoints.labels import labels_in
 from glassformer.checkpoints.layout import LAST_LAYER, Layout
+from glassformer.checkpoints.pair_layout import is_pair, pair_layout_of
 from glassformer.checkpoints.read_layout import layout_of
 from glassformer.checkpoints.tensors import DTYPES, Tensors, as_dtype, can_compute, open_tensors
 from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.core.model import About, Transformer, initialise
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.families.table import Rule, assign, check
 from glassformer.hub import find_folder
@@ -43,8 +45,9 @@ def load(
     device: torch.device | str | None = None,
     revision: str | None = None,
     token: str | None = None,
-) -> Transformer:
-    """The model of a run, a Hugging Face folder or a hub id, ready to run (in evaluation mode).
+) -> Any:  # a Transformer, and of a folder with two models a Pair
+    """The model of a run, a Hugging Face folder or a hub id, ready to run (in evaluation mode); a `Pair` of two where
+    the folder holds a text and an image model.
 
     `head` and `num_classes` ask for another head than the file has; what the file lacks of it is made anew, and said
     so. `image_size` stretches the positions of a model of images to another size. `dtype` is torch.bfloat16 or
@@ -55,7 +58,8 @@ def load(
         if number is not None and (type(number) is not int or number < 1):
             raise InputError(f"{name} is {number!r}: expected a whole number of at least 1")
     wanted, folder = as_dtype(dtype), find_folder(path, revision=revision, token=token)
-    return load_folder(folder, head=head, num_classes=num_classes, image_size=image_size, dtype=wanted, device=device)
+    asked = {"head": head, "num_classes": num_classes, "image_size": image_size}
+    return load_model(folder, dtype=wanted, device=device, **asked)
 
 
 @contextmanager
@@ -119,6 +123,48 @@ def load_folder(
     fill(model, rules, tensors, dtype, folder, finite)
     make_lacking(model, lacking_reason(layout, folder), place)
     return model.eval().to(place if device is None else device)
+
+
+def load_model(
+    folder: Path, *, dtype: torch.dtype | None = None, device: Any = None, **asked: Any
+) -> Transformer | Pair:
+    """`load_folder`, or where the folder holds a pair, both of its models."""
+    values, _ = read_configs(folder / CONFIG)
+    if not is_pair(values):
+        return load_folder(folder, dtype=dtype, device=device, **asked)
+    for name in ("head", "num_classes", "image_size"):
+        if asked.pop(name, None) is not None:
+            raise InputError(f"{name} was given, and {folder} holds a text and an image model: leave it out")
+    return load_pair(folder, values, dtype=dtype, device=device, **asked)
+
+
+@without_collecting()
+def load_pair(
+    folder: Path,
+    values: dict[str, Any],
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    as_stored: bool = False,
+    finite: bool = False,
+) -> Pair:
+    place, name = usable_device(device), str(folder / CONFIG)
+    layout = pair_layout_of(values, name=name)
+    tensors = open_tensors(folder, place).renamed(modern_name)
+    for side in (layout.text, layout.image):
+        check_depth(side.config, tensors, name)
+    with torch.device("meta"):
+        pair = Pair(layout.config)
+    pair.about = About(settings=layout.values)
+    pair.text.about, pair.image.about = About(settings=layout.text.values), About(settings=layout.image.values)
+    rules = layout.rules(pair, tensors.shapes)
+    needless = layout.ignored(tensors.shapes) - {rule.file for rule in rules}
+    shapes = {name: shape for name, shape in tensors.shapes.items() if name not in needless}
+    check(rules, shapes, may_lack=set(), origin=str(folder))
+    if dtype is None and not as_stored:
+        dtype = stored_dtype(values, name)
+    fill(pair, rules, tensors, dtype, folder, finite)
+    return pair.eval().to(place if device is None else device)
 
 
 def read_configs(file: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -191,8 +237,8 @@ def has_own_matrix(layout: Layout, rules: list[Rule], tensors: Tensors) -> bool:
     name = layout.matrix_name
     if name not in tensors.shapes:
         return False
-    last = "decoder" if layout.config.target_vocab_size else rules[0].names[0].partition(".")[0]
-    table = next(rule.file for rule in rules if rule.names == (f"{last}.embed.tokens.weight",))
+    tables = {rule.names[0]: rule.file for rule in rules if rule.names[0].endswith(".embed.tokens.weight")}
+    table = tables.get("decoder.embed.tokens.weight") or tables["encoder.embed.tokens.weight"]
     if table not in tensors.shapes or tensors.shapes[table] != tensors.shapes[name]:
         return False
     return not torch.equal(tensors.read(name), tensors.read(table))
@@ -216,7 +262,7 @@ def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transf
 
 
 def fill(
-    model: Transformer, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None, folder: Path, finite: bool
+    model: nn.Module, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None, folder: Path, finite: bool
 ) -> None:
     """Reads each tensor into its place; where the layout is the same, the parameter is the file itself, mapped."""
     values: dict[str, Tensor] = {}
@@ -320,6 +366,9 @@ def stored_dtype(values: dict[str, Any], name: str) -> torch.dtype | None:
 def with_image_size(values: dict[str, Any], size: int) -> dict[str, Any]:
     if isinstance(values.get("image"), dict):  # our own files
         return {**values, "image": {**values["image"], "size": size}}
+    for part in ("encoder", "vision_config"):  # of a picture and a text
+        if isinstance(values.get(part), dict):
+            return {**values, part: {**values[part], "image_size": size}}
     return {**values, "image_size": size}
 
 

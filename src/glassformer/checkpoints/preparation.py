@@ -1,6 +1,7 @@
 """How images are prepared for a model, as `preprocessor_config.json` says it: read and written.
 
-It is the file of transformers' `ViTImageProcessor`, which does the same with the same images.
+It is the file of transformers' `ViTImageProcessor`, or of a pair of models `CLIPImageProcessor`, which do the same with
+the same images.
 """
 
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoints.folder import PREPARATION
+from glassformer.checkpoints.folder import PREPARATION, PROCESSOR
 from glassformer.checkpoints.run import is_run
 from glassformer.config import TransformerConfig
 from glassformer.errors import InputError
@@ -16,6 +17,15 @@ from glassformer.io import read_json, write_json
 
 BILINEAR = 2  # as pillow numbers its filters
 SIDES = ("height", "width")
+# What transformers' `CLIPImageProcessor` does where its file is silent; another processor does otherwise.
+CLIP: dict[str, Any] = {
+    "size": {"shortest_edge": 224},
+    "resample": 3,  # bicubic
+    "do_center_crop": True,
+    "crop_size": 224,
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
 
 
 @dataclass(frozen=True)
@@ -38,12 +48,10 @@ class Preparation:
 
 def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
     assert config.image is not None
-    file, side, channels = folder / PREPARATION, config.image.size, config.image.channels
-    if not file.is_file():
-        raise InputError(
-            f"{folder} has no {PREPARATION}, which says how its images are prepared: fetch it from where the model is"
-        )
-    values = read_json(file)
+    side, channels = config.image.size, config.image.channels
+    file, values = found_values(folder)
+    if "CLIP" in str(values.get("image_processor_type") or values.get("feature_extractor_type")):
+        values = {**CLIP, **values}
     mean, deviation = (tuple(values.get(key) or [0.5] * channels) for key in ("image_mean", "image_std"))
     if not values.get("do_normalize", True):
         mean, deviation = (0.0,) * channels, (1.0,) * channels
@@ -62,11 +70,24 @@ def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
     return prepared
 
 
+def found_values(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """What a folder says of its images: in a file of their own, or beside its tokenizer's settings in one of both."""
+    for name in (PREPARATION, PROCESSOR):
+        if (folder / name).is_file():
+            values = read_json(folder / name)
+            found = values.get("image_processor") if name == PROCESSOR else values
+            if isinstance(found, dict):
+                return folder / name, found
+    raise InputError(
+        f"{folder} has no {PREPARATION}, which says how its images are prepared: fetch it from where the model is"
+    )
+
+
 def write_preparation(preparation: Preparation, folder: Path, config: TransformerConfig) -> None:
     check_size(preparation, config, "the preparation")
     size = preparation.resize
     values: dict[str, Any] = {
-        "image_processor_type": "ViTImageProcessor",
+        "image_processor_type": "CLIPImageProcessor" if is_pooled(config) else "ViTImageProcessor",
         "do_resize": size is not None,
         "resample": preparation.resample,
         "do_center_crop": preparation.crop is not None,
@@ -83,6 +104,11 @@ def write_preparation(preparation: Preparation, folder: Path, config: Transforme
     if preparation.crop is not None:
         values["crop_size"] = dict(zip(SIDES, preparation.crop, strict=True))
     write_json(folder / PREPARATION, values)
+
+
+def is_pooled(config: TransformerConfig) -> bool:
+    """Whether a model makes one vector of an image, in a space that it shares with texts."""
+    return config.image is not None and config.pooled_dim is not None
 
 
 def check_size(preparation: Preparation, config: TransformerConfig, name: str) -> None:
@@ -102,6 +128,9 @@ def check_size(preparation: Preparation, config: TransformerConfig, name: str) -
 
 def size_of(values: Mapping[str, Any], key: str, default: int) -> tuple[int, int] | int:
     size = values.get(key, default)
+    kind = str(values.get("image_processor_type") or values.get("feature_extractor_type"))
+    if key == "size" and isinstance(size, int) and kind.startswith("CLIP"):
+        return size  # older files of CLIP say the shorter side so
     if isinstance(size, Mapping):
         if "shortest_edge" in size:
             return int(size["shortest_edge"])

@@ -9,7 +9,7 @@ from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.own_format import OWN, own_layout
 from glassformer.config import TransformerConfig
 from glassformer.errors import InputError, nearest
-from glassformer.families import FAMILIES, Family
+from glassformer.families import FAMILIES, PAIRS, REFUSED, Family
 from glassformer.families.keys import Keys
 
 
@@ -43,7 +43,7 @@ def layout_of(
     if num_classes is not None and config.num_classes != num_classes:
         raise InputError(f"num_classes is {num_classes}, and a {wanted!r} head has no classes; ask for head='class'")
     if config.head == "language" and config.decoder is not None:
-        config = with_generation(config, values, generation, name)
+        config = with_generation(config, values, generation, name, fixed=family.fixed_tokens)
     return Layout(
         chosen, config, dict(generation or {}), family, wanted, is_new_head,
         file_head=file_head if written else None, file_classes=file_classes,
@@ -53,10 +53,17 @@ def layout_of(
 def family_of(values: Mapping[str, Any], name: str) -> Family:
     """The family of a `config.json`, if its weights can be read."""
     model_type = values.get("model_type")
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
+    if isinstance(model_type, str) and model_type in PAIRS:
         raise InputError(
-            f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), [*FAMILIES, OWN])}"
+            f"{name}: model_type is {model_type!r}, a text and an image model together, and here a single model is "
+            "needed: gf.load(path).text and gf.load(path).image are its two"
         )
+    for key, value in (("model_type", model_type), ("architectures", architecture_in(values, name))):
+        if isinstance(value, str) and value in REFUSED:
+            raise InputError(f"{name}: {key} is {value!r}, which cannot be run here: {REFUSED[value]}")
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        known = [*FAMILIES, *PAIRS, OWN]
+        raise InputError(f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), known)}")
     if values.get("quantization_config"):
         raise InputError(f"{name}: these weights are quantised (quantization_config); load the full ones")
     return FAMILIES[model_type]

@@ -15,15 +15,17 @@ from glassformer.checkpoints.generation_file import generation_values
 from glassformer.checkpoints.golden import write_golden
 from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.load import make_empty
+from glassformer.checkpoints.pair_layout import PairLayout, pair_layout_for
 from glassformer.checkpoints.preparation import Preparation, write_preparation
 from glassformer.checkpoints.tensors import SHARD, parse_size, write_tensors
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.io import write_json
 from glassformer.text.tokenizer import Tokenizer, check_vocabulary
 
 
 def save(
-    model: Transformer,
+    model: Transformer | Pair,
     path: str | Path,
     *,
     tokenizer: Tokenizer | None = None,
@@ -40,33 +42,42 @@ def save(
 
 
 def write_model(
-    model: Transformer,
+    model: Transformer | Pair,
     folder: Path,
     tokenizer: Tokenizer | None,
     preparation: Preparation | None = None,
     *,
     max_shard_size: int = SHARD,
 ) -> None:
+    text, image = (model.text, model.image) if isinstance(model, Pair) else (model, model)
     if preparation is not None:
-        write_preparation(preparation, folder, model.config)
+        write_preparation(preparation, folder, image.config)
     if tokenizer is not None:
-        check_vocabulary(tokenizer, model.config.vocab_size or 0)
+        check_vocabulary(tokenizer, text.config.vocab_size or 0)
         tokenizer.save(folder)
-    layout = layout_for(model)
+    layout = pair_layout_for(model) if isinstance(model, Pair) else layout_for(model)
     values = {key: value for key, value in layout.values.items() if key != "torch_dtype"}
     if layout.family is not None:
         values["dtype"] = str(model.dtype).removeprefix("torch.")
     write_json(folder / CONFIG, values)
-    if layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None:
+    if isinstance(layout, Layout) and writes_text(layout):
         write_json(folder / GENERATION, generation_values(layout))
     write_card(model, layout, folder)
     write_tensors(folder, stored_tensors(model, layout), max_shard_size)
     write_golden(model, folder)
 
 
-def stored_tensors(model: Transformer, layout: Layout) -> dict[str, Tensor]:
+def writes_text(layout: Layout) -> bool:
+    return layout.family is not None and layout.config.head == "language" and layout.config.decoder is not None
+
+
+def stored_tensors(model: Transformer | Pair, layout: Layout | PairLayout) -> dict[str, Tensor]:
     """The tensors of the file by their names there; of another form of the model, where the family's files have one."""
     stored = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    if isinstance(layout, PairLayout):
+        assert isinstance(model, Pair)
+        return {rule.file: rule.write([stored[name] for name in rule.names]) for rule in layout.rules(model)}
+    assert isinstance(model, Transformer)
     empty = model
     if layout.family is not None and layout.config != model.config:
         empty, stored = make_empty(layout), layout.family.saved_weights(model.config, stored)

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,10 +35,12 @@ from torch import Tensor
 from glassformer.checkpoints.example import alone, answers, is_per_token, kept, make_example, to_left
 from glassformer.checkpoints.folder import CONFIG, read_settings_file
 from glassformer.checkpoints.golden import GOLDEN, read_golden, sample
-from glassformer.checkpoints.load import load_folder
+from glassformer.checkpoints.load import load_model
 from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensors import weight_files
 from glassformer.core.cache import Cache
+from glassformer.core.pair import Pair
+from glassformer.core.stack import Stack
 from glassformer.hub import find_folder
 from glassformer.io import checksum
 from glassformer.version import __version__
@@ -108,7 +111,7 @@ def verify(path: str | Path, *, revision: str | None = None, token: str | None =
     return Certificate(
         path=str(path),
         model_type=str(subject.values.get("model_type")),
-        head=subject.model.config.head,
+        head="pair" if isinstance(subject.model, Pair) else subject.model.config.head,
         dtype=str(subject.dtype).removeprefix("torch."),
         versions={
             "glassformer": __version__,
@@ -131,13 +134,14 @@ class Subject:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.values = folder, read_settings_file(folder / CONFIG)
-        self.model = load_folder(folder)
+        self.model = load_model(folder)
         self.dtype = self.model.dtype
         self.is_half = torch.finfo(self.dtype).bits < 32
         if self.is_half:
             self.model.float()
-        self.config = self.model.config
-        self.inputs = make_example(self.config)
+        self.reader = self.model.text if isinstance(self.model, Pair) else self.model  # whoever reads texts, if anybody
+        self.config = self.reader.config
+        self.inputs = make_example(self.model.config)
 
     @cached_property
     def answers(self) -> dict[str, Tensor]:
@@ -189,35 +193,35 @@ def apart(ours: Tensor, expected: Tensor, scale: float) -> float:
 @torch.no_grad()
 def cache_and_none(subject: Subject) -> float:
     """Padded on the left, as batches are that go on; half of it at once, then token by token."""
-    if subject.model.decoder is None:
+    if subject.reader.decoder is None:
         raise NothingToCompareError("an encoder reads its input once")
     subject.refuse_stretched()
     ids, keep, memory = decoder_call(subject, to_left(subject.inputs))
-    whole = subject.model.decode(ids, keep, **memory)
+    whole = subject.reader.decode(ids, keep, **memory)
     cache, first = Cache(), max(1, ids.shape[1] // 2)
-    pieces = [subject.model.decode(ids[:, :first], keep[:, :first], **memory, cache=cache)]
-    pieces += [subject.model.decode(ids[:, i : i + 1], cache=cache) for i in range(first, ids.shape[1])]
+    pieces = [subject.reader.decode(ids[:, :first], keep[:, :first], **memory, cache=cache)]
+    pieces += [subject.reader.decode(ids[:, i : i + 1], cache=cache) for i in range(first, ids.shape[1])]
     return distance({"": torch.cat(pieces, dim=1)[keep.bool()]}, {"": whole[keep.bool()]})
 
 
 @torch.no_grad()
 def cut_and_whole(subject: Subject) -> float:
-    if subject.model.decoder is None:
+    if subject.reader.decoder is None:
         raise NothingToCompareError("an encoder sees the whole input")
     subject.refuse_stretched()
     ids, keep, memory = decoder_call(subject, subject.inputs)
     half = max(1, ids.shape[1] // 2)
-    whole = subject.model.decode(ids, keep, **memory)[:, :half]
-    cut = subject.model.decode(ids[:, :half], keep[:, :half], **memory)
+    whole = subject.reader.decode(ids, keep, **memory)[:, :half]
+    cut = subject.reader.decode(ids[:, :half], keep[:, :half], **memory)
     return distance({"": cut[keep[:, :half].bool()]}, {"": whole[keep[:, :half].bool()]})
 
 
 def decoder_call(subject: Subject, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Any]]:
     """The decoder's token ids and their mask, and what it is given of the source."""
-    if subject.model.encoder is None:
+    if subject.reader.encoder is None:
         return inputs["input_ids"], inputs["attention_mask"], {}
     source = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
-    memory = {"encoder_last_hidden_state": subject.model.encode(**source)}
+    memory = {"encoder_last_hidden_state": subject.reader.encode(**source)}
     if "attention_mask" in source:
         memory["attention_mask"] = source["attention_mask"]
     return inputs["decoder_input_ids"], inputs["decoder_attention_mask"], memory
@@ -227,7 +231,8 @@ def batch_and_single(subject: Subject) -> float:
     if not subject.config.patches:
         subject.refuse_stretched()
     single = [answers(subject.model, alone(subject.inputs, row)) for row in range(2)]
-    return distance({name: torch.cat([row[name] for row in single]) for name in single[0]}, subject.answers)
+    each = {name: value for name, value in subject.answers.items() if name != "logits_per_image"}  # of all with all
+    return distance({name: torch.cat([row[name] for row in single]) for name in each}, each)
 
 
 def left_and_right(subject: Subject) -> float:
@@ -240,7 +245,8 @@ def left_and_right(subject: Subject) -> float:
 def watched_and_not(subject: Subject) -> float:
     with record(subject.model) as seen:
         watched = answers(subject.model, subject.inputs)
-    layers = sum(stack.num_layers for stack in (subject.config.encoder, subject.config.decoder) if stack)
+    configs = (part.config for part in subject.model.modules() if isinstance(part, Stack))
+    layers = sum(config.num_layers for config in configs)
     if len(seen) < layers:
         raise ValueError(f"{len(seen)} maps were recorded of {layers} layers")
     return distance(watched, subject.answers)
@@ -248,13 +254,13 @@ def watched_and_not(subject: Subject) -> float:
 
 def saved_and_loaded(subject: Subject) -> float:
     """Through a folder of its own, in the dtype of the file."""
-    stored = load_folder(subject.folder)
+    stored = load_model(subject.folder)
     with tempfile.TemporaryDirectory() as folder:
         try:
             save(stored, folder)
         except OSError as error:
             raise NothingToCompareError(f"a copy could not be written: {error}") from None
-        again = load_folder(Path(folder))
+        again = load_model(Path(folder))
         if again.config != stored.config:
             raise ValueError("the config that came back is another")
         weights = dict(again.named_parameters())
@@ -268,7 +274,7 @@ def half_and_full(subject: Subject) -> float:
     if not subject.is_half:
         raise NothingToCompareError("its weights are not of half precision")
     inputs = {n: v.to(subject.dtype) if v.is_floating_point() else v for n, v in subject.inputs.items()}
-    return distance(answers(load_folder(subject.folder), inputs), subject.answers)
+    return distance(answers(load_model(subject.folder), inputs), subject.answers)
 
 
 def golden_and_now(subject: Subject) -> float:
@@ -303,6 +309,8 @@ def theirs_and_ours(subject: Subject) -> float:
             expected = their_answers(subject, described["architectures"][0], inputs)
     except (NothingToCompareError, RefusedError):
         raise
+    except NotImplementedError as error:
+        raise NothingToCompareError(f"this version of it cannot run such a model: {error}") from None
     except Exception as error:
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise RefusedError(f"it refuses this folder: {type(error).__name__}: {reason}") from None
@@ -321,12 +329,26 @@ def their_answers(subject: Subject, architecture: str, inputs: dict[str, Tensor]
     lacking = report["missing_keys"] if subject.config.head != "none" else ()
     if lacking:
         raise RefusedError(f"it finds no {min(lacking)} in the file")
-    output = model.eval()(**inputs)
+    output = model.eval()(**in_their_words(inputs, model))
     names = {name: name for name in subject.answers} | {"pooled": "pooler_output"}
+    if subject.config.pooled_dim and not isinstance(subject.model, Pair):
+        names["pooled"] = "image_embeds" if subject.config.image else "text_embeds"
     found = {name: output[names[name]] for name in subject.answers if output.get(names[name]) is not None}
     if not found:
         raise NothingToCompareError("could not be compared: it answers with none of the same")
+    if isinstance(subject.model, Pair):
+        return found
+    if subject.config.prefix:  # the picture has logits there, too
+        length = inputs["decoder_input_ids"].shape[1]
+        found = {name: value[:, -length:] for name, value in found.items()}
     return {name: kept(value, inputs) if is_per_token(name, subject.config) else value for name, value in found.items()}
+
+
+def in_their_words(inputs: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
+    """Some that write about a picture call the decoder's tokens input_ids."""
+    if "decoder_input_ids" in signature(model.forward).parameters:
+        return dict(inputs)
+    return {name.removeprefix("decoder_"): value for name, value in inputs.items()}
 
 
 @contextmanager

@@ -11,7 +11,8 @@ The letters of every shape comment, which a test checks against the real tensors
     S  key length                K  head_dim                   P  values in a patch
     D  d_model                   R  turning dims of a head     L  length of a series or table
     E  embedding width           F  d_ff                       C  channels, or classes
-    W  width of whatever a norm is given                       Z  horizon of a forecast
+    W  width of what a norm or a pooling head gives            Z  horizon of a forecast
+    A  texts beside a batch of images
 
 A trailing `# (B, T, D)` is the shape of what the line makes; `...` stands for any axes. B may be 1 where all rows are
 alike, as the positions of a batch without padding are.

@@ -118,13 +118,13 @@ class Attending(NamedTuple):
 class Attention(nn.Module):
     """out(concat over heads of attend(x W_q, y W_k, y W_v)): y is x itself, or the encoder's output (cross)."""
 
-    def __init__(self, config: StackConfig, cross: bool = False) -> None:
+    def __init__(self, config: StackConfig, cross: bool = False, *, memory_width: int | None = None) -> None:
         super().__init__()
-        self.is_cross = cross
+        self.is_cross, read_width = cross, memory_width or config.d_model
         self.num_heads, self.num_kv_heads, self.head_dim = config.num_heads, config.num_kv_heads, config.head_dim
         self.q = Linear(config.d_model, config.num_heads * config.head_dim, bias=config.qkv_bias)
-        self.k = Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
-        self.v = Linear(config.d_model, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
+        self.k = Linear(read_width, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
+        self.v = Linear(read_width, config.num_kv_heads * config.head_dim, bias=config.qkv_bias)
         self.out = Linear(config.num_heads * config.head_dim, config.d_model, bias=config.out_bias)
         self.q_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()
         self.k_norm = make_norm(config, config.head_dim) if config.qk_norm else nn.Identity()

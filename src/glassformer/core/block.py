@@ -20,7 +20,9 @@ from glassformer.errors import InputError
 class Block(nn.Module):
     """x + attn(x), then + cross(x, memory), then + ffn(x); or in parallel: x + attn(x) + ffn(x)."""
 
-    def __init__(self, config: StackConfig, cross: bool = False, *, first: bool = False) -> None:
+    def __init__(
+        self, config: StackConfig, cross: bool = False, *, first: bool = False, memory_width: int | None = None
+    ) -> None:
         super().__init__()
         if cross and config.block != "serial":
             raise InputError(f"StackConfig.block is {config.block!r}: it has no place for cross-attention")
@@ -30,7 +32,7 @@ class Block(nn.Module):
         if first and not config.first_norm:
             self.attn_norm = nn.Identity()
         if cross:
-            self.cross = Attention(config, cross=True)
+            self.cross = Attention(config, cross=True, memory_width=memory_width)
             self.cross_norm, self.cross_post_norm = make_norms(config)
         self.ffn = FeedForward(config)
         if config.block != "parallel":

@@ -19,6 +19,7 @@ class Cache:
     """What was seen so far: for each position whether it is kept and its number, for each layer its keys and values."""
 
     length: int = 0
+    prefix: int = 0  # how many of these are vectors of a source that stand before the tokens
     keep: Tensor | None = None  # (B, S), True = a token; None while no padding was seen
     positions: Tensor | None = None  # (B, S), or (1, S) where all rows count alike
     memory_keep: Tensor | None = None  # (B, S) of the source
@@ -29,12 +30,12 @@ class Cache:
     def kept(self, keep: Tensor | None, batch: int, length: int) -> Tensor | None:
         """Which tokens are kept, past and present; None while no padding was seen."""
         if keep is None and self.keep is not None:
-            return torch.cat([self.keep, self.keep.new_ones(batch, length)], dim=1)  # (B, S)
+            return torch.cat([self.keep[:, self.prefix :], self.keep.new_ones(batch, length)], dim=1)  # (B, S)
         return keep
 
     def numbered(self, keep: Tensor | None, length: int, device: torch.device) -> tuple[Tensor, int]:
         """The positions of the tokens at hand, which come after all that was seen; and what these are below."""
-        return count_positions(keep, self.length, length, device), self.length + length
+        return count_positions(keep, self.tokens, length, device), self.tokens + length
 
     def extend(self, keep: Tensor | None, positions: Tensor) -> None:
         """Announces the tokens of a call, before the layers append what they make of them."""
@@ -47,6 +48,11 @@ class Cache:
         """What the layers of a kind have keys of: which are kept, their positions, and the window still to apply."""
         assert self.positions is not None  # tokens were announced
         return self.keep, self.positions, kind.window
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens each sequence has so far, padding included."""
+        return self.length - self.prefix
 
     @property
     def batch(self) -> int | None:
@@ -75,9 +81,11 @@ class Cache:
 
     def crop(self, length: int) -> None:
         """Forgets everything after the first `length` positions."""
-        if not 0 <= length <= self.length:
-            raise InputError(f"cannot crop a cache of {self.length} positions to {length}")
-        self.length = length
+        if not (0 <= length <= self.length and length in (0, max(length, self.prefix))):
+            raise InputError(
+                f"cannot crop a cache of {self.length} positions to {length}, of a prefix of {self.prefix}"
+            )
+        self.length, self.prefix = length, min(length, self.prefix)
         self.keep = None if self.keep is None else self.keep[:, :length]
         self.positions = None if self.positions is None else self.positions[:, :length]
 

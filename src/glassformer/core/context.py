@@ -30,6 +30,7 @@ class Mask:
 
     allowed[i, j] = keep[j]  and  (j <= i if causal)  and  (|i - j| within the window)  and  document[i] = document[j]
 
+    Where the first P keys are a source's, a prefix, these see each other: j <= max(i, P - 1) if causal.
     Queries are the last T of the S keys when causal, so `i` counts from S - T: aligned bottom-right.
     """
 
@@ -42,6 +43,7 @@ class Mask:
     positions: Tensor | None = None  # (B, S): what a bias counts keys with
     asking: Tensor | None = None  # (B, T): and queries; the last of the keys, unless given
     documents: Tensor | None = None  # (B, S): which text each token is of, in a row that holds several
+    prefix: int = 0
     _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once it was asked for
     _window_has_holes: bool = False
 
@@ -60,7 +62,7 @@ class Mask:
     @property
     def is_plain_causal(self) -> bool:
         """Causal and nothing else: what the fused kernel does by itself."""
-        only = self.keep is None and self.documents is None and not self.bias and not self.window
+        only = self.keep is None and self.documents is None and not (self.bias or self.window or self.prefix)
         return self.causal and only and self.queries == self.keys
 
     def tiles(self, scores_per_row: int, materialises: bool) -> Iterator[tuple[slice, slice]]:
@@ -106,7 +108,7 @@ class Mask:
         i = torch.arange(rows.start, rows.stop, device=device)[:, None] + first  # (T, 1)
         j = torch.arange(keys.start, keys.stop, device=device)  # (S)
         back, ahead = self._reach()
-        nearby = ((j >= i - back) & (j <= i + ahead))[None]  # (1, T, S)
+        nearby = ((j >= i - back) & (j <= (i + ahead).clamp(min=self.prefix - 1)))[None]  # (1, T, S)
         if self._window_has_holes and self.keep is not None:
             place = self.keep.cumsum(dim=1)  # (B, S)
             back, ahead = self._window_reach()
@@ -129,11 +131,12 @@ class Mask:
     def _visible(self, start: int, stop: int) -> slice:
         """The keys that any query of these rows may see."""
         offset, (back, ahead) = self.keys - self.queries, self._reach()
-        return slice(max(0, start + offset - back), min(self.keys, stop + offset + ahead))
+        return slice(max(0, start + offset - back), min(self.keys, max(stop + offset + ahead, self.prefix)))
 
     def _sees_all(self, rows: slice, keys: slice) -> bool:
         offset, (back, ahead) = self.keys - self.queries, self._reach()
-        covers = rows.stop - 1 + offset - back <= keys.start and keys.stop - 1 <= rows.start + offset + ahead
+        last = max(rows.start + offset + ahead, self.prefix - 1)
+        covers = rows.stop - 1 + offset - back <= keys.start and keys.stop - 1 <= last
         return covers and not self._window_has_holes
 
     def _is_same_for_all_rows(self) -> bool:

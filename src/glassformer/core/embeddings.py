@@ -81,9 +81,11 @@ class PatchEmbedding(Embedding):
     """An image cut into squares, each flattened and projected: x_n = W patch_n, after the tokens that sum it up."""
 
     def __init__(self, config: StackConfig, image: ImageConfig) -> None:
-        super().__init__(config, config.d_model, max_len=image.num_tokens)
+        super().__init__(config, config.d_model, max_len=image.num_tokens, norm=image.embed_norm)
         self.image = image
-        self.patches = Convolution(image.channels, config.d_model, kernel_size=image.patch, stride=image.patch)
+        self.patches = Convolution(
+            image.channels, config.d_model, kernel_size=image.patch, stride=image.patch, bias=image.patch_bias
+        )
         self.class_token, self.distillation_token = (
             nn.Parameter(torch.zeros(1, 1, config.d_model)) if wanted else None
             for wanted in (image.class_token, image.distillation_token)
@@ -124,6 +126,18 @@ class SeriesEmbedding(Embedding):
         skipped = (self.series.length - self.series.patch) % self.series.stride  # the oldest, if they fill no patch
         patches = rows[:, skipped:].unfold(1, self.series.patch, self.series.stride)  # (B*C, N, P)
         return self.patches(patches)  # (B*C, N, D)
+
+
+class Memory(nn.Module):
+    """norm(W x): the encoder's vectors, at the width of the decoder that reads them."""
+
+    def __init__(self, encoder: StackConfig, decoder: StackConfig, *, norm: bool) -> None:
+        super().__init__()
+        self.project = Linear(encoder.d_model, decoder.d_model)
+        self.norm = make_norm(encoder, decoder.d_model) if norm else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.project(x))  # (B, S, D)
 
 
 def level_of(values: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,10 +19,15 @@ def relu_squared(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
+def quick_gelu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "quick_gelu": quick_gelu,
     "silu": F.silu,
     "relu_squared": relu_squared,
     "tanh": torch.tanh,

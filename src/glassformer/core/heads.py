@@ -63,10 +63,13 @@ class SpanHead(Head):
 
 
 class ClassHead(Head):
-    """logits = W pool(x) + b: one vector for the whole sequence, then a score for each class, if there are any."""
+    """logits = W pool(x) + b: one vector for the whole sequence, then a score for each class, if there are any.
+
+    Without classes, W may bring the pooled vector to a width of its own.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config, config.num_classes)
+        super().__init__(config, config.num_classes or config.pooled_dim)
         d_model = config.last_stack.d_model
         self.pooling, self.num_classes = config.pooling, config.num_classes
         self.query = Linear(d_model, 1) if config.pooling == "attention" else None
@@ -75,7 +78,7 @@ class ClassHead(Head):
     def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor | None, Tensor]:
         pooled = self.transform(self.pool(x, keep))  # (B, D)
         if not self.num_classes:
-            return None, pooled  # None, (B, D)
+            return None, self.out(pooled)  # None, (B, W)
         logits = self.out(self.dropout(pooled))  # (B, C)
         if self.second is not None:
             logits = (logits + self.second(self.dropout(x[:, 1]))) / 2  # (B, C)
@@ -84,13 +87,14 @@ class ClassHead(Head):
     def pool(self, x: Tensor, keep: Tensor | None) -> Tensor:
         """The first or last token, the mean, the maximum, or a learned weighting of the tokens that are not padding.
 
-        The end token is the last of those that `keep` is given for. Where all is padding, the others give 0.
+        The end token is the last, or the first, of those that `keep` is given for. Where all is padding, the others
+        give 0.
         """
         keep = x.new_ones(x.shape[:2], dtype=torch.bool) if keep is None else keep  # (B, T)
         if self.pooling in ("last", "end"):
             last = (keep * torch.arange(x.shape[1], device=x.device)).argmax(dim=1)  # (B)
             return x[torch.arange(len(x), device=x.device), last]  # (B, D)
-        if self.pooling == "first":
+        if self.pooling in ("first", "first_end", "highest_id"):
             first = keep.int().argmax(dim=1)  # (B); with padding on the left, the first token is not at 0
             return x[torch.arange(len(x), device=x.device), first]  # (B, D)
         nothing = ~keep.any(dim=1, keepdim=True)  # (B, 1)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.cache import Cache, starts_of
 from glassformer.core.context import as_keep
-from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding, level_of
+from glassformer.core.embeddings import Embedding, Memory, PatchEmbedding, SeriesEmbedding, TokenEmbedding, level_of
 from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead, SpanHead, TokenHead
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, RelativeBias
@@ -56,13 +56,18 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.about = About()
-        self.encoder = self.decoder = None
+        self.encoder = self.decoder = self.memory = None
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
         if config.decoder:
-            segments = 0 if config.encoder else config.num_segments  # they tell parts of the source apart
+            segments = 0 if config.encoder and not config.patches else config.num_segments  # of the source's text
             target = token_embedding(config, config.decoder, config.output_vocab_size, segments)
-            self.decoder = Stack(config.decoder, causal=True, cross=config.encoder is not None, embed=target)
+            self.decoder = Stack(
+                config.decoder, causal=True, cross=config.cross, prefix=config.prefix, embed=target,
+                memory_width=config.memory_width,
+            )  # fmt: skip
+        if config.encoder and config.decoder and config.memory_project != "none":
+            self.memory = Memory(config.encoder, config.decoder, norm=config.memory_project == "linear_norm")
         self.head = make_head(config)
         if self.device.type != "meta":  # without memory there is nothing to fill
             initialise(self)
@@ -104,9 +109,14 @@ class Transformer(nn.Module):
         given = {"pixel_values": pixel_values} if self.config.image else {"past_values": past_values}
         if not self.config.patches:
             given = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
-        everything = (input_ids, inputs_embeds, pixel_values, past_values)
-        if sum(x is not None for x in given.values()) != 1 or sum(x is not None for x in everything) != 1:
-            raise InputError(f"this model's encoder reads {' or '.join(given)}: give just that")
+        everything = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
+        everything |= {"pixel_values": pixel_values, "past_values": past_values}
+        got = [name for name, value in everything.items() if value is not None]
+        if len(got) != 1 or got[0] not in given:
+            instead = [name for name in got if name not in given]
+            aside = f", and not {' and '.join(instead)}" if instead else ""
+            aside += ". A text goes to decoder_input_ids" if self.decoder is not None and self.config.patches else ""
+            raise InputError(f"this model's encoder reads {' or '.join(given)}: give just that{aside}")
         if documents is not None and self.config.patches:
             raise InputError("documents were given to a model that reads patches: they tell the texts of a row apart")
         source = next((x for x in (input_ids, pixel_values, past_values) if x is not None), None)
@@ -133,11 +143,16 @@ class Transformer(nn.Module):
             raise InputError("this model has no decoder: call encode(), or the model itself")
         if (decoder_input_ids is None) == (inputs_embeds is None):
             raise InputError("the decoder reads token ids or inputs_embeds: give one of the two")
-        return self.decoder(
+        memory = encoder_last_hidden_state
+        if memory is not None and self.memory is not None:
+            memory = self.memory(memory)  # (B, S, D)
+        hidden = self.decoder(
             decoder_input_ids, embeds=inputs_embeds, keep=decoder_attention_mask, segments=token_type_ids,
-            positions=position_ids, memory=encoder_last_hidden_state, memory_keep=attention_mask, documents=documents,
-            cache=cache,
-        )  # (B, T, D)  # fmt: skip
+            positions=position_ids, memory=memory, memory_keep=attention_mask, documents=documents, cache=cache,
+        )  # (B, ..., D)  # fmt: skip
+        given = decoder_input_ids if inputs_embeds is None else inputs_embeds
+        assert given is not None
+        return hidden[:, -given.shape[1] :] if self.decoder.prefix else hidden  # (B, T, D)
 
     def forward(
         self,
@@ -162,7 +177,7 @@ class Transformer(nn.Module):
         A model of both stacks that judges a text (heads 'class' and 'span') reads it twice: the decoder's input is
         the source shifted right, unless it is given. The labels of a span are where it begins and ends, (B, 2).
         `documents` (B, T) numbers the texts that a row is packed with: none sees another, and no loss is taken for
-        guessing how the next one begins.
+        guessing how the next one begins. Where the source is an image, they are texts about it, of the decoder's input.
         """
         memory = None
         if documents is not None:
@@ -176,15 +191,16 @@ class Transformer(nn.Module):
         if self.encoder is not None:
             memory = hidden = self.encode(
                 input_ids, attention_mask, token_type_ids=token_type_ids, position_ids=position_ids,
-                inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values, documents=documents,
-            )  # (B, S, D)  # fmt: skip
+                inputs_embeds=inputs_embeds, pixel_values=pixel_values, past_values=past_values,
+                documents=documents if self.decoder is None else None,
+            )  # (B, S, ...)  # fmt: skip
             if self.decoder is not None:
                 if decoder_input_ids is None:
                     shifted = input_ids if self.config.head in ("class", "span", "pool") else labels
                     decoder_input_ids = None if shifted is None else self.shift_right(shifted)
                 hidden = self.decode(
                     decoder_input_ids, decoder_attention_mask, encoder_last_hidden_state=memory,
-                    attention_mask=attention_mask, cache=cache,
+                    attention_mask=attention_mask, documents=documents, cache=cache,
                 )  # (B, T, D)  # fmt: skip
         else:
             hidden = self.decode(
@@ -205,13 +221,14 @@ class Transformer(nn.Module):
         """What this shape of model has no use for is an error, never ignored."""
         for name, value in given.items():
             if value is not None:
+                reads = " It reads text: give input_ids" if name in ("pixel_values", "past_values") else ""
                 raise InputError(
-                    f"{name} was given to a model of {'a decoder' if self.decoder else 'an encoder'} alone"
+                    f"{name} was given to a model of {'a decoder' if self.decoder else 'an encoder'} alone.{reads}"
                 )
 
     def check_packing(self) -> None:
         """Several texts in a row need a model that answers for every token by itself."""
-        if self.encoder is not None and self.decoder is not None:
+        if self.encoder is not None and self.decoder is not None and self.config.image is None:
             raise InputError("documents were given to a model of two stacks: each row has one source, for one text")
         if self.config.head in ("class", "pool", "span"):
             raise InputError(
@@ -224,7 +241,9 @@ class Transformer(nn.Module):
         keep = attention_mask
         if not isinstance(self.head, ClassHead) or self.config.patches:
             return None
-        if self.config.pooling == "end" and input_ids is not None:
+        if self.config.pooling == "highest_id" and input_ids is not None:
+            keep = input_ids == input_ids.amax(dim=1, keepdim=True)  # (B, T)
+        elif self.config.pooling in ("end", "first_end") and input_ids is not None:
             ends = torch.isin(input_ids, torch.tensor(self.config.eos_token_id, device=input_ids.device))  # (B, T)
             keep = ends if keep is None else ends & keep.bool()
         return as_keep(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)

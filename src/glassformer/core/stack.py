@@ -3,6 +3,8 @@
 The stack builds the `Context` of a call; nothing of a call stays in the module. Read next: `model.py`.
 """
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import LayerKind, StackConfig
@@ -18,17 +20,27 @@ from glassformer.errors import InputError
 class Stack(nn.Module):
     """norm(block_N(... block_1(embed(input)))).
 
-    Causal if its tokens must not see later ones; cross if it reads a memory. Without an `embed` of its own it takes
-    vectors (B, T, D), and adds the positions of its config.
+    Causal if its tokens must not see later ones; cross if it attends to a memory; prefix if a memory stands before its
+    tokens. Without an `embed` of its own it takes vectors (B, T, D), and adds the positions of its config.
     """
 
     def __init__(
-        self, config: StackConfig, *, causal: bool, cross: bool = False, embed: Embedding | None = None
+        self,
+        config: StackConfig,
+        *,
+        causal: bool,
+        cross: bool = False,
+        prefix: bool = False,
+        memory_width: int | None = None,
+        embed: Embedding | None = None,
     ) -> None:
         super().__init__()
-        self.config, self.causal, self.cross = config, causal, cross
+        self.config, self.causal, self.cross, self.prefix = config, causal, cross, prefix
+        self.memory_width = memory_width or config.d_model
         self.embed = Embedding(config, config.d_model) if embed is None else embed
-        self.blocks = nn.ModuleList(Block(config, cross, first=i == 0) for i in range(config.num_blocks))
+        self.blocks = nn.ModuleList(
+            Block(config, cross, first=i == 0, memory_width=memory_width) for i in range(config.num_blocks)
+        )
         self.norm = make_norm(config, config.d_model) if config.final_norm else nn.Identity()
         self.position_bias = make_bias(config, causal)
         self.kinds = tuple(dict.fromkeys(config.layer_kinds))  # each once
@@ -50,14 +62,23 @@ class Stack(nn.Module):
         """The vectors after the last block. `keep` is True where there is a token; with a cache, it spans the past too.
 
         `embeds` stands in for the token vectors; `positions` for the numbers that the kept tokens are counted by.
-        `documents` tells the texts of a row apart: none sees another, and each is counted from 0.
+        `documents` tells the texts of a row apart: none sees another, and each is counted from 0. A memory that is a
+        prefix comes first among the vectors, with the call that begins a sequence.
         """
         x = self.embed(inputs) if embeds is None else embeds  # (B, T, E)
         if 0 in x.shape[:2]:
             raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one token")
         keep, documents, positions, span = self.counted(x, keep, documents, positions, cache)
         x = self.embed.place(x, positions, span, segments)  # (B, T, D)
-        context = self.context(x, keep, documents, positions, span, memory, memory_keep, cache)
+        prefix = 0
+        if self.prefix:
+            x, keep, positions, prefix = self.prefixed(x, keep, positions, memory, memory_keep, cache)
+            memory = memory_keep = None
+        context = self.context(x, keep, documents, positions, span, memory, memory_keep, cache, prefix)
+        return self.through(x, context)
+
+    def through(self, x: Tensor, context: Context) -> Tensor:
+        """All layers, one after the other."""
         for layer in range(self.config.num_layers):
             x = self.block_of(layer)(x, context, layer)  # (B, T, D)
         return self.norm(x)  # (B, T, D)
@@ -76,7 +97,7 @@ class Stack(nn.Module):
     ) -> tuple[Tensor | None, Tensor | None, Tensor, int]:
         """Which tokens are kept, past and present; of those at hand the texts and positions; what these are below."""
         batch, length = x.shape[:2]
-        past = cache.length if cache is not None else 0
+        past = cache.tokens if cache is not None else 0
         if cache is not None and cache.batch not in (None, batch):
             raise InputError(f"a cache of {cache.batch} sequences got a batch of {batch}: use one cache per batch")
         keep = as_keep(keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask")
@@ -84,10 +105,8 @@ class Stack(nn.Module):
             keep = cache.kept(keep, batch, length)
         if documents is not None and cache is not None:
             raise InputError("documents were given with a cache, which continues one text: leave one of the two out")
-        if documents is not None and self.cross:
-            raise InputError(
-                "documents were given to a stack that cross-attends: each row has one source, for one text"
-            )
+        if documents is not None and self.prefix:
+            raise InputError("documents were given to a stack that has a prefix: each row has one source, for one text")
         documents = as_documents(documents, keep, (batch, length))
         if positions is None and cache is not None:
             return keep, None, *cache.numbered(keep, length, x.device)
@@ -97,6 +116,48 @@ class Stack(nn.Module):
         if tuple(positions.shape) not in ((batch, length), (1, length)):
             raise InputError(f"position_ids have shape {tuple(positions.shape)}: expected {(batch, length)}")
         return keep, documents, positions, int(positions.max()) + 1
+
+    def prefixed(
+        self,
+        x: Tensor,
+        keep: Tensor | None,
+        positions: Tensor,
+        memory: Tensor | None,
+        memory_keep: Tensor | None,
+        cache: Cache | None,
+    ) -> tuple[Tensor, Tensor | None, Tensor, int]:
+        """The memory's vectors before the tokens, which alone are numbered; a cache that has them remembers both."""
+        past, before = cache.length if cache is not None else 0, None
+        if cache is not None and past:
+            if memory is not None and memory.shape[1] != cache.prefix:
+                raise other_source(cache.prefix, memory.shape[1])
+            size, before = cache.prefix, None if cache.keep is None else cache.keep[:, : cache.prefix]
+        else:
+            memory = self.checked(memory, x)
+            size, before = memory.shape[1], as_keep(memory_keep, tuple(memory.shape[:2]), "the source's attention_mask")
+            x = torch.cat([memory, x], dim=1)  # (B, T, D)
+            positions = F.pad(positions, (size, 0))  # (B, T)
+            if cache is not None:
+                cache.prefix = size
+        if keep is not None or before is not None:
+            all_kept = x.new_ones(len(x), max(size, x.shape[1] - size), dtype=torch.bool)
+            before = all_kept[:, :size] if before is None else before
+            keep = torch.cat([before, all_kept[:, : x.shape[1] - size] if keep is None else keep], dim=1)  # (B, S)
+        return x, keep, positions, size
+
+    def checked(self, memory: Tensor | None, x: Tensor) -> Tensor:
+        """A memory that fits these sequences and the stack."""
+        if memory is None:
+            raise InputError("this stack got no memory, which it reads: pass the encoder's output")
+        if memory.ndim != 3 or memory.shape[2] != self.memory_width:
+            raise InputError(
+                f"the memory has shape {tuple(memory.shape)}: expected (batch, length, {self.memory_width})"
+            )
+        if memory.shape[0] != x.shape[0]:
+            raise InputError(
+                f"a memory of {len(memory)} sequences was given to a batch of {len(x)}: they must be as many"
+            )
+        return memory
 
     def context(
         self,
@@ -108,6 +169,7 @@ class Stack(nn.Module):
         memory: Tensor | None,
         memory_keep: Tensor | None,
         cache: Cache | None,
+        prefix: int = 0,
     ) -> Context:
         """Everything that holds for this call, worked out once for all layers."""
         memory_mask = self.memory_mask(x, memory, memory_keep, cache)
@@ -117,7 +179,7 @@ class Stack(nn.Module):
         def mask(kind: LayerKind) -> Mask:
             kept, keys, window = (keep, positions, kind.window) if cache is None else cache.visible(kind)
             bias = self.position_bias
-            return Mask(x.shape[1], keys.shape[1], kept, self.causal, window, bias, keys, positions, documents)
+            return Mask(x.shape[1], keys.shape[1], kept, self.causal, window, bias, keys, positions, documents, prefix)
 
         return Context(
             kinds=self.config.layer_kinds,
@@ -132,15 +194,11 @@ class Stack(nn.Module):
     def memory_mask(self, x: Tensor, memory: Tensor | None, memory_keep: Tensor | None, cache: Cache | None) -> Mask:
         """Which tokens of the source may be seen; a cache that has their keys remembers it."""
         known = cache.cross(0) if cache is not None else None
-        source = memory if known is None else known[0][:, 0]  # (B, S, ...)
-        if source is None:
-            if self.cross:
-                raise InputError("this stack cross-attends and got no memory: pass the encoder's output")
+        if not self.cross and memory is None:
             return Mask(0, 0)
+        source = self.checked(memory, x) if known is None else known[0][:, 0]  # (B, S, ...)
         if memory is not None and memory.shape[1] != source.shape[1]:
-            raise InputError(
-                f"a cache of a source of {source.shape[1]} tokens got another, of {memory.shape[1]}: use one per source"
-            )
+            raise other_source(source.shape[1], memory.shape[1])
         if source.shape[0] != x.shape[0]:
             raise InputError(
                 f"a memory of {len(source)} sequences was given to a batch of {len(x)}: they must be as many"
@@ -150,3 +208,7 @@ class Stack(nn.Module):
         if cache is not None:
             keep = cache.memory_keep = cache.memory_keep if keep is None else keep
         return Mask(x.shape[1], keys, keep)
+
+
+def other_source(known: int, given: int) -> InputError:
+    return InputError(f"a cache of a source of {known} tokens got another, of {given}: use one per source")

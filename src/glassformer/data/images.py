@@ -272,15 +272,8 @@ def open_parts(
         for file, label in listed.examples:
             if label not in names:
                 raise InputError(f"the class {label!r} of {file} is only in {part}: training has {', '.join(names)}")
-    looks: dict[Path, Look] = {}
-    wrong: dict[Path, str] = {file: f"{file} {why}" for listed in parts.values() for file, why in listed.others}
-    for file in dict.fromkeys(file for listed in parts.values() for file, _ in listed.examples):
-        try:
-            looks[file] = look_at(file)
-        except InputError as error:
-            wrong[file] = str(error)
-    if wrong and not skip:
-        raise InputError(f"{in_one_sentence(path, list(wrong.values()), len(looks))}, or {ASK_FOR_SKIP}")
+    all_files = (file for listed in parts.values() for file, _ in listed.examples)
+    looks = look_at_all(path, all_files, [one for listed in parts.values() for one in listed.others], skip=skip)
     for part, listed in parts.items():
         check_kept(part, listed.examples, looks)
     seen = tuple(looks.values())
@@ -294,6 +287,23 @@ def open_parts(
         files = tuple(file for file, _ in kept)
         opened[part] = Images(labels, names, size, mode, files, skipped=skipped, found=found)
     return opened
+
+
+def look_at_all(
+    path: Path, files: Iterable[Path], others: Sequence[tuple[Path, str]] = (), *, skip: bool = False
+) -> dict[Path, Look]:
+    """What each file is like, once it was decoded. Those that cannot be read are one error, or left out with `skip`;
+    `others` cannot be pictures, each with the reason."""
+    looks: dict[Path, Look] = {}
+    wrong = {file: f"{file} {why}" for file, why in others}
+    for file in dict.fromkeys(files):
+        try:
+            looks[file] = look_at(file)
+        except InputError as error:
+            wrong[file] = str(error)
+    if wrong and not skip:
+        raise InputError(f"{in_one_sentence(path, list(wrong.values()), len(looks))}, or {ASK_FOR_SKIP}")
+    return looks
 
 
 def in_one_sentence(path: Path, wrong: Sequence[str], good: int) -> str:

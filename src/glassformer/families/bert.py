@@ -54,20 +54,29 @@ def stack(hf: Keys, **choices: Any) -> StackConfig:
     return StackConfig(**{**common, **choices})
 
 
+def attention(theirs: str, ours: str) -> dict[str, str]:
+    return {
+        f"encoder.layer.{{i}}.{theirs}.self.query.*": f"encoder.blocks.{{i}}.{ours}.q.*",
+        f"encoder.layer.{{i}}.{theirs}.self.key.*": f"encoder.blocks.{{i}}.{ours}.k.*",
+        f"encoder.layer.{{i}}.{theirs}.self.value.*": f"encoder.blocks.{{i}}.{ours}.v.*",
+        f"encoder.layer.{{i}}.{theirs}.output.dense.*": f"encoder.blocks.{{i}}.{ours}.out.*",
+        f"encoder.layer.{{i}}.{theirs}.output.LayerNorm.*": f"encoder.blocks.{{i}}.{ours}_norm.*",
+    }
+
+
 weights = {
     "embeddings.word_embeddings.weight": "encoder.embed.tokens.weight",
     "embeddings.position_embeddings.weight": "encoder.embed.positions.weight",
     "embeddings.token_type_embeddings.weight": "encoder.embed.segments.weight",
     "embeddings.LayerNorm.*": "encoder.embed.norm.*",
-    "encoder.layer.{i}.attention.self.query.*": "encoder.blocks.{i}.attn.q.*",
-    "encoder.layer.{i}.attention.self.key.*": "encoder.blocks.{i}.attn.k.*",
-    "encoder.layer.{i}.attention.self.value.*": "encoder.blocks.{i}.attn.v.*",
-    "encoder.layer.{i}.attention.output.dense.*": "encoder.blocks.{i}.attn.out.*",
-    "encoder.layer.{i}.attention.output.LayerNorm.*": "encoder.blocks.{i}.attn_norm.*",
+    **attention("attention", "attn"),
     "encoder.layer.{i}.intermediate.dense.*": "encoder.blocks.{i}.ffn.up.*",
     "encoder.layer.{i}.output.dense.*": "encoder.blocks.{i}.ffn.down.*",
     "encoder.layer.{i}.output.LayerNorm.*": "encoder.blocks.{i}.ffn_norm.*",
 }
+
+# Where it reads what an encoder made, as in `vision_encoder_decoder.py`.
+cross = attention("crossattention", "cross")
 
 
 def masked_lm(stem: str, *, dense: str = "dense", norm: str = "LayerNorm") -> Callable[[TransformerConfig], Table]:

@@ -5,7 +5,7 @@ from typing import Any
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families.keys import Keys, name_of
 from glassformer.families.page import Head
-from glassformer.families.table import split, transposed
+from glassformer.families.table import Table, split, transposed
 from glassformer.schema import OPEN
 
 model_types = ("gpt2",)
@@ -41,7 +41,7 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-weights = {
+weights: Table = {
     "wte.weight": "decoder.embed.tokens.weight",
     "wpe.weight": "decoder.embed.positions.weight",
     "h.{i}.ln_1.*": "decoder.blocks.{i}.attn_norm.*",
@@ -51,6 +51,13 @@ weights = {
     "h.{i}.mlp.c_fc.*": transposed("decoder.blocks.{i}.ffn.up.*"),
     "h.{i}.mlp.c_proj.*": transposed("decoder.blocks.{i}.ffn.down.*"),
     "ln_f.*": "decoder.norm.*",
+}
+# Where it reads what an encoder made, as in `vision_encoder_decoder.py`.
+cross: Table = {
+    "h.{i}.ln_cross_attn.*": "decoder.blocks.{i}.cross_norm.*",
+    "h.{i}.crossattention.q_attn.*": transposed("decoder.blocks.{i}.cross.q.*"),
+    "h.{i}.crossattention.c_attn.*": split("decoder.blocks.{i}.cross.{k,v}.*", transposed=True),
+    "h.{i}.crossattention.c_proj.*": transposed("decoder.blocks.{i}.cross.out.*"),
 }
 heads = {
     "none": Head("GPT2Model"),
@@ -65,7 +72,8 @@ heads = {
 
 def resembles(config: TransformerConfig) -> bool:
     stack = config.decoder
-    return config.encoder is None and stack is not None and stack.positions != "rotary" and stack.norm == "layer"
+    plain = stack is not None and stack.positions != "rotary" and stack.norm == "layer"
+    return plain and config.encoder is None and config.head != "pool"
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:

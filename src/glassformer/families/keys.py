@@ -18,8 +18,8 @@ REQUIRED: Any = object()
 # How this library calls an activation that others call so.
 ACTIVATION: dict[str, Activation] = {
     "relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh", "silu": "silu", "swish": "silu",
-    "relu2": "relu_squared", "tanh": "tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh", "quick_gelu": "quick_gelu", "silu": "silu",
+    "swish": "silu", "relu2": "relu_squared", "tanh": "tanh",
 }  # fmt: skip
 
 
@@ -62,13 +62,15 @@ GENERATION = (
 )  # fmt: skip
 
 
+TEXTS = ("decoder", "text_config")  # what a config.json of several parts calls the one of its text model
 TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 
 def token_ids(given: Any, values: Mapping[str, Any]) -> Any:
     """Special tokens as a file gives them: one id or several. One that the vocabulary does not have, -1 for instance,
     is none, because it cannot occur."""
-    sizes = [values.get(key) for key in ("vocab_size", "decoder_vocab_size")]
+    parts = [values, *(part for part in map(values.get, TEXTS) if isinstance(part, Mapping))]
+    sizes = [part.get(key) for part in parts for key in ("vocab_size", "decoder_vocab_size")]
     size = max((size for size in sizes if isinstance(size, int)), default=0)
     if isinstance(given, list):
         return tuple(token for token in given if not isinstance(token, int) or 0 <= token < size) or None
@@ -112,17 +114,26 @@ class Keys:
             raise InputError(f"{self.name}: {key} is {shown(value)}: expected at most {most:,}")
         return float(value) if type(like) is float else value
 
+    def part(self, key: str, *, head: str = "none", choices: Any = None, without: tuple[str, ...] = ()) -> "Keys":
+        """The config.json of a part, which stands inside this one; `without` keys that are the whole's to judge."""
+        values = {name: value for name, value in self.take(key, {}).items() if name not in without}
+        part = Keys(values, name=f"{self.name}, {key}", head=head, choices=choices)
+        for name in ("is_decoder", "add_cross_attention"):
+            part.expect(name, False)
+        part.expect("pruned_heads", {})
+        return part
+
     def nullable(self, key: str, default: float) -> float | None:
         """A value that a null turns off; without the key, it is the default."""
         return self.take(key, None) if key in self.values else default
 
-    def square(self, key: str) -> int:
+    def square(self, key: str, default: Any = REQUIRED) -> int:
         """A size of images, which may be given for both sides."""
         value = self.values.get(key)
         if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
             self.read.add(key)
             return int(value[0])
-        return int(self.take(key))
+        return int(self.take(key, default))
 
     def expect(self, key: str, *allowed: Any) -> None:
         """Refuses a setting that the core has no place for; a key that is not there is fine."""

@@ -45,7 +45,7 @@ heads = {
 
 
 def resembles(config: TransformerConfig) -> bool:
-    return config.encoder is not None and config.decoder is not None
+    return config.encoder is not None and config.decoder is not None and config.patches is None
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:

@@ -25,6 +25,26 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Sides:
+    """The `config.json` of either side of a pair, and where its scale started."""
+
+    text: dict[str, Any]
+    image: dict[str, Any]
+    scale: float
+
+
+@dataclass(frozen=True)
+class PairFamily:
+    """The page of a pair, as the engine uses it; each side has a page of its own."""
+
+    model_type: str
+    architecture: str
+    scale: str  # what the files call the scale
+    sides: Callable[[Keys], Sides]
+    describe: Callable[[Sides], dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class Family:
     """One page, as the engine uses it."""
 
@@ -36,6 +56,7 @@ class Family:
     ignored: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
     translates: bool = False
+    fixed_tokens: tuple[str, ...] = ()
     resembles: Callable[[TransformerConfig], bool] = lambda config: False
     describe: Callable[[TransformerConfig], dict[str, Any]] | None = None
     saved_form: Callable[[TransformerConfig], TransformerConfig] = lambda config: config
@@ -54,7 +75,7 @@ class Family:
 
     def head(self, kind: str) -> Head:
         """A head by its kind; every model can go without one."""
-        return self.heads.get(kind) or Head(self.heads[self.base].architecture)
+        return self.heads.get(kind) or Head((self.heads.get(self.base) or next(iter(self.heads.values()))).architecture)
 
     @property
     def kinds(self) -> tuple[str, ...]:

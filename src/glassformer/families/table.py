@@ -13,7 +13,7 @@ exactly one entry. Read next: any page of `families/`.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -30,8 +30,10 @@ class Place:
     transposed: bool = False  # stored (in, out) instead of (out, in)
     by_group: bool = False  # the rows of each group of heads together: q.. k v q.. k v, instead of all q, all k, all v
     leading: bool = False  # stored with an axis of size 1 in front
+    squeezed: bool = False  # stored without the axes of size 1
     zero_if_absent: bool = False
     fixed: bool = False  # written for others and never read: what is computed, or stored under another name too
+    zeros: bool = False  # fixed, and zeros of the shape of the parameter that is named: nobody computes with it
 
 
 def split(names: str, *, transposed: bool = False, by_group: bool = False) -> Place:
@@ -47,11 +49,34 @@ def leading(name: str, *, zero_if_absent: bool = False) -> Place:
     return Place(name, leading=True, zero_if_absent=zero_if_absent)
 
 
+def squeezed(name: str) -> Place:
+    return Place(name, squeezed=True)
+
+
 def fixed(name: str) -> Place:
     return Place(name, fixed=True)
 
 
+def zeros(like: str) -> Place:
+    return Place(like, fixed=True, zeros=True)
+
+
 Table = Mapping[str, str | Place]
+
+
+def within(prefix: str, table: Table, *, stack: str | None = None) -> Table:
+    """The table of a model that is a part of another: a prefix before its names in files. `stack` is what its one
+    stack is here, where it is another than alone."""
+
+    def moved(names: str) -> str:
+        return names if stack is None else re.sub("^(encoder|decoder)[.]", f"{stack}.", names)
+
+    return {
+        prefix + name.removeprefix("^"): (
+            moved(place) if isinstance(place, str) else replace(place, names=moved(place.names))
+        )
+        for name, place in table.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -67,9 +92,13 @@ class Rule:
     @property
     def file_shape(self) -> tuple[int, ...]:
         """The shape the file's tensor must have."""
-        shape = (sum(rows for rows, *_ in self.shapes), *self.shapes[0][1:])
+        shape = self.shapes[0]
+        if len(self.shapes) > 1:
+            shape = (sum(rows for rows, *_ in self.shapes), *shape[1:])
         if self.place.transposed:
             shape = shape[::-1]
+        if self.place.squeezed:
+            return tuple(size for size in shape if size != 1)
         return (1, *shape) if self.place.leading else shape
 
     def read(self, tensor: Tensor) -> list[Tensor]:
@@ -78,7 +107,7 @@ class Rule:
         if self.place.transposed and tensor.ndim == 2:
             tensor = tensor.t()
         if len(self.names) == 1:
-            return [tensor]
+            return [tensor.reshape(self.shapes[0]) if self.place.squeezed else tensor]
         if not self.place.by_group:
             return list(tensor.split([shape[0] for shape in self.shapes]))
         grouped = tensor.unflatten(0, (self.groups, -1))
@@ -94,7 +123,10 @@ class Rule:
             tensor = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
         if self.place.transposed and tensor.ndim == 2:
             tensor = tensor.t()
+        tensor = tensor.reshape(self.file_shape) if self.place.squeezed else tensor
         tensor = (tensor[None] if self.place.leading else tensor).contiguous()
+        if self.place.zeros:
+            return torch.zeros_like(tensor)
         return tensor.clone() if self.place.fixed else tensor  # two names must not share memory in a file
 
 
@@ -165,7 +197,7 @@ def check(rules: list[Rule], shapes: Mapping[str, tuple[int, ...]], *, may_lack:
         )
 
 
-def assign(model: Transformer, values: Mapping[str, Tensor]) -> None:
+def assign(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Puts tensors in the place of parameters; of a shared one, wherever it stands."""
     places: dict[int, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():

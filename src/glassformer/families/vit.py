@@ -60,7 +60,7 @@ heads = {
 
 
 def resembles(config: TransformerConfig) -> bool:
-    return config.image is not None and config.decoder is None
+    return config.image is not None and config.decoder is None and not config.image.embed_norm
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:

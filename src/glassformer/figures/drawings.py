@@ -17,6 +17,7 @@ from glassformer.figures.plots import canvas, short
 
 CHANNELS = 8  # curves in one picture
 CELL = 8  # letters of a word in a cell
+WORDS, ACROSS = 48, 12  # words whose maps are drawn over an image, and how many side by side
 COVER = (0.6, 0.9)  # how much of an image its map covers, where it is 0 and where it is largest
 
 
@@ -32,8 +33,6 @@ def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], tit
     shown = pixels if pixels.shape[2] == 3 else pixels[:, :, 0]
     grey = pixels.mean(axis=2, keepdims=True)  # (Y, X, 1)
     with canvas(2.6 * across + 1.0, 2.9 * down + 0.5, path) as picture:
-        from matplotlib.cm import ScalarMappable
-
         picture.suptitle(title)
         grid = picture.subplots(down, across, squeeze=False)
         for axis in grid.flat:
@@ -41,15 +40,54 @@ def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], tit
         grid.flat[0].imshow(shown, cmap="gray", vmin=0, vmax=1)
         grid.flat[0].set_title("what the model sees", fontsize=9)
         for axis, (name, weights) in zip(grid.flat[1:], maps.items(), strict=False):
-            most = float(weights.max())
-            size = len(pixels) // len(weights)  # pixels to a patch
-            upsampled = np.kron(weights.numpy() / (most or 1.0), np.ones((size, size)))  # (Y, X)
-            cover = (COVER[0] + (COVER[1] - COVER[0]) * upsampled)[:, :, None]  # (Y, X, 1)
-            axis.imshow(cover * scale_of("glow")(upsampled)[:, :, :3] + (1 - cover) * grey)
-            axis.set_title(f"{name}\nlargest {most:.1%}, all patches {float(weights.sum()):.0%}", fontsize=9)
-        scale = ScalarMappable(cmap=scale_of("glow"))
-        bar = picture.colorbar(scale, ax=grid, fraction=0.03, pad=0.01, label="attention, of each map's largest")
-        bar.ax.set_yticks([0, 0.5, 1], ["0", "half", "largest"])
+            axis.imshow(laid_over(grey, weights))
+            most, total = float(weights.max()), float(weights.sum())
+            axis.set_title(f"{name}\nlargest {most:.1%}, all patches {total:.0%}", fontsize=9)
+        show_scale(picture, grid)
+
+
+def draw_words_over_image(
+    pixels: NDArray[np.float32], maps: Mapping[str, Tensor], words: Sequence[str], title: str, path: Path
+) -> None:
+    """The image (Y, X, channels), and for each head a line of its maps (words, rows, columns of patches), one for each
+    word: coloured as in `draw_over_image`, with the largest share that a patch gets."""
+    shown = list(words[:WORDS])
+    if len(shown) < len(words):
+        title = f"{title} (the first {WORDS} of {len(words)} words)"
+    across = min(len(shown), ACROSS if len(maps) > 1 else ACROSS // 2)
+    lines = ceil(len(shown) / across)
+    grey = pixels.mean(axis=2, keepdims=True)  # (Y, X, 1)
+    with canvas(1.15 * (across + 1) + 1.0, max(2.8, 1.45 * lines * len(maps) + 0.7), path) as picture:
+        picture.suptitle(title)
+        grid = picture.subplots(lines * len(maps), across + 1, squeeze=False)
+        for axis in grid.flat:
+            axis.set_axis_off()
+        for number, (name, weights) in enumerate(maps.items()):
+            first = grid[number * lines, 0]
+            first.imshow(pixels if pixels.shape[2] == 3 else pixels[:, :, 0], cmap="gray", vmin=0, vmax=1)
+            first.set_title(name, fontsize=9)
+            for at, word in enumerate(shown):
+                axis = grid[number * lines + at // across, 1 + at % across]
+                axis.imshow(laid_over(grey, weights[at]))
+                axis.set_title(f"{short(word)}\n{float(weights[at].max()):.0%}", fontsize=8)
+        show_scale(picture, grid)
+
+
+def laid_over(grey: NDArray[np.float32], weights: Tensor) -> NDArray[np.float32]:
+    """A map (rows, columns of patches) over a grey image (Y, X, 1), coloured up to its largest value: (Y, X, 3)."""
+    size = len(grey) // len(weights)  # pixels to a patch
+    upsampled = np.kron(weights.numpy() / (float(weights.max()) or 1.0), np.ones((size, size)))  # (Y, X)
+    cover = (COVER[0] + (COVER[1] - COVER[0]) * upsampled)[:, :, None]  # (Y, X, 1)
+    over: NDArray[np.float32] = cover * scale_of("glow")(upsampled)[:, :, :3] + (1 - cover) * grey
+    return over
+
+
+def show_scale(picture: Any, grid: Any) -> None:
+    from matplotlib.cm import ScalarMappable
+
+    scale = ScalarMappable(cmap=scale_of("glow"))
+    bar = picture.colorbar(scale, ax=grid, fraction=0.03, pad=0.01, label="attention, of each map's largest")
+    bar.ax.set_yticks([0, 0.5, 1], ["0", "half", "largest"])
 
 
 def draw_over_series(

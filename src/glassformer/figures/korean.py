@@ -36,6 +36,16 @@ SENTENCES = {
     "macro f1": "매크로 F1",
     "micro f1": "마이크로 F1",
     "exact match": "완전 일치",
+    "facts": "맞은 사실",
+    "exact match on held out pairs": "완전 일치(학습에 없던 색·모양)",
+    "facts on held out pairs": "맞은 사실(학습에 없던 색·모양)",
+    "accuracy on held out pairs": "정확도(학습에 없던 색·모양)",
+    "accuracy of colour": "정확도(색)",
+    "accuracy of shape": "정확도(모양)",
+    "accuracy of count": "정확도(개수)",
+    "accuracy of relation": "정확도(위치 관계)",
+    "question": "질문",
+    "caption": "캡션",
     "perplexity": "퍼플렉시티",
     "bits per byte": "바이트당 비트",
     "loss": "손실",
@@ -69,6 +79,10 @@ SENTENCES = {
     "the target of the most alike source": "가장 비슷한 학습 문장의 번역",
     "translation of the most similar training sentence": "가장 비슷한 학습 문장의 번역",
     "linear": "선형 모델",
+    "caption of the nearest training image": "가장 가까운 학습 이미지의 캡션",
+    "the question alone": "질문만 보고 고른 가장 흔한 답",
+    "commonest answer of the topic": "질문 유형에서 가장 흔한 답",
+    "always the commonest answer": "늘 가장 흔한 답",
     # sentences of the report
     "A row is a true class, a column the answer; bold counts are right.": (
         "행은 실제 클래스, 열은 모델의 답입니다. 굵은 수가 맞힌 개수입니다."
@@ -96,7 +110,7 @@ SENTENCES = {
 N = r"(\d[\d,.]*)"
 UNITS = {
     "masked tokens": "가린 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
-    "tokens": "토큰", "windows": "창",
+    "tokens": "토큰", "windows": "창", "captions": "캡션", "questions": "질문",
 }  # fmt: skip
 UNIT = "(" + "|".join(UNITS) + ")"
 PARTS = [
@@ -127,6 +141,15 @@ PARTS = [
     (r", with (\S+) of the (whole words|tokens) to be guessed", ", 그중 {0}를 가리고 맞힘"),
     (r"\(no --data was given\)", "(--data를 주지 않음)"),
     (r"^Python's documentation", "파이썬 문서"),
+    (r"^built-in scenes", "내장 도형 그림"),
+    (rf"{N} pictures an epoch", "에폭마다 그림 {0}장"),
+    (r"on images of (\d+x\d+) pixels", "이미지 {0}픽셀"),
+    (
+        rf"^held-out pairs: {N} {UNIT} on shapes whose colour never had this kind",
+        "학습에 없던 색과 모양의 짝: {1} {0}개로 채점",
+    ),
+    (rf"^the nearest image is among {N} training images", "가장 가까운 이미지는 학습 이미지 {0}장 중에서 찾음"),
+    (rf"{N} rows with an empty text are left out \(--skip-empty\)", "텍스트가 비어 뺀 행 {0}개 (--skip-empty)"),
     (r"^the built-in dates, English to Korean", "내장 날짜 데이터, 영어에서 한국어로"),
     (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 맞히기"),
     (r"^a simulated town's utilities, hour by hour", "가상 도시의 시간별 사용량"),

@@ -65,6 +65,8 @@ tbody th { font-weight: 400; }
 .scale i { display: inline-block; width: 0.6rem; height: 0.7rem; }
 .looked { display: flex; flex-wrap: wrap; gap: 1rem; }
 .looked svg { width: 13rem; image-rendering: pixelated; } .looked svg.curve { width: 100%; }
+.looked.words figure { margin: 0; text-align: center; } .looked.words svg { width: 6rem; }
+img.seen { width: 4rem; image-rendering: pixelated; }
 pre {
   margin: 0.5rem 0; padding: 0.75rem 1rem; background: var(--page); border-radius: 3px; overflow-x: auto;
   font: 0.8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;

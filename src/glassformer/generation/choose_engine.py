@@ -104,7 +104,9 @@ class EngineChoice:
     def __init__(self, model: Transformer, use: Use = "auto") -> None:
         if use not in get_args(Use):
             raise InputError(f"engine is {use!r}: expected 'auto', 'on' or 'off'")
-        self.model, self.use = model, use
+        if use == "on" and not isinstance(model, Transformer):
+            raise InputError("--engine on: the engine runs a single model, and this is a pair of two. Leave it out")
+        self.model, self.use = model, use if isinstance(model, Transformer) else "off"
         self.engine: Engine | None = None
         self.used: str | None = None  # how the engine ran, if it did
         self.steps = True  # whether steps compile, as far as is known

@@ -158,7 +158,7 @@ def example_of(step: OneStep) -> tuple[tuple[Tensor, ...], Any]:
         kind = kind_of(stack, layer)
         length, size = rooms[kind if kind.window is not None else None]
         add((6, stack.num_kv_heads, length, stack.head_dim), {0: batch, 2: size}, torch.float, torch.float)
-    if step.model.encoder is not None:
+    if step.model.config.cross:
         sources, memory = Dim("sources", min=2, max=2**20), Dim("memory", min=2, max=2**24)
         tensors.append(torch.tensor([0, 0, 1, 1, 2, 2]))
         sizes.append({0: batch})

@@ -16,13 +16,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
-from glassformer.core.context import as_keep, watch_for
+from glassformer.core.context import watch_for
 from glassformer.core.model import Transformer
 from glassformer.core.positions import Learned, Sinusoidal
 from glassformer.errors import InputError
@@ -33,7 +34,7 @@ from glassformer.generation.kernels import NoKernels
 from glassformer.generation.loop import Reader, next_logits, run, stream
 from glassformer.generation.pace import paced
 from glassformer.generation.packing import Weights, packed
-from glassformer.generation.plan import Plan
+from glassformer.generation.plan import Call
 from glassformer.generation.shelf import say_once
 from glassformer.terminal import make_console
 
@@ -69,11 +70,11 @@ class Engine:
         self._steps_fail = False
         self._lock = threading.RLock()
 
-    def generate(self, input_ids: Tensor, **keywords: Any) -> Tensor:
+    def generate(self, input_ids: Tensor | None = None, **keywords: Any) -> Tensor:
         """As `gf.generate`, with its keywords: the same tokens."""
         return run(self.reader(), input_ids, **keywords)
 
-    def stream(self, input_ids: Tensor, **keywords: Any) -> Iterator[Tensor]:
+    def stream(self, input_ids: Tensor | None = None, **keywords: Any) -> Iterator[Tensor]:
         """The new tokens as they are chosen, one (B) tensor of ids a step. The iterator may be left at any time."""
         return stream(self.reader(), input_ids, **keywords)
 
@@ -191,17 +192,17 @@ class EngineReader(Reader):
         assert model.decoder is not None
         self.engine, self.stack = engine, model.decoder.config
 
-    def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
-        self.max_length = plan.max_length
+    def prefill(self, call: Call) -> Tensor:
+        self.max_length = call.plan.max_length
+        if call.keep is not None:  # padding to the left: none stands between the prompt and what follows
+            order = call.keep.int().argsort(dim=1, stable=True)  # (B, T)
+            call = replace(call, prompt=call.prompt.gather(1, order), keep=call.keep.gather(1, order))
         if self.model.encoder is not None:
-            logits = super().prefill(input_ids, mask, prompt, plan)  # (B, V)
+            logits = super().prefill(call)  # (B, V)
+            self.max_length += self.cache.prefix
             self.take_over()
             return logits
-        keep = as_keep(mask, tuple(prompt.shape), "attention_mask")
-        if keep is not None:  # padding to the left: none stands between the prompt and what follows
-            order = keep.int().argsort(dim=1, stable=True)  # (B, T)
-            prompt, keep = prompt.gather(1, order), keep.gather(1, order)
-        return self.read(prompt, keep)
+        return self.read(call.prompt, call.keep)
 
     def read(self, ids: Tensor, keep: Tensor | None) -> Tensor:
         """A prompt from its beginning: the same numbers as at once, with the activations of a chunk in memory."""
@@ -219,13 +220,13 @@ class EngineReader(Reader):
 
     def take_over(self) -> None:
         """From the growing cache to one that the compiled step writes to."""
-        span = self.engine.span_at(self.cache.length)
+        span = self.engine.span_at(self.cache.tokens)
         self.fixed = None if span is None else FixedCache.taken_over(self.cache, self.stack, span, self.max_length)
 
     def step(self, token: Tensor) -> Tensor:
         fixed, length = self.fixed, self.cache.length
-        if fixed is not None and length >= fixed.span:  # the angles change, or the table ends
-            self.cache = fixed.give_back()
+        if fixed is not None and self.cache.tokens >= fixed.span:  # the angles change, or the table ends
+            self.cache = fixed.give_back(self.cache.prefix)
             self.take_over()
             fixed = self.fixed
         if fixed is None:

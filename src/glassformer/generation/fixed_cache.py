@@ -115,7 +115,7 @@ class FixedCache(Cache):
         )  # (B, S)
         positions = cache.positions.expand(batch, -1)  # (B, S)
         rows = torch.arange(batch, device=device)  # (B)
-        tensors = [torch.tensor([length], device=device), keep.sum(dim=1, keepdim=True)]
+        tensors = [torch.tensor([length], device=device), keep[:, cache.prefix :].sum(dim=1, keepdim=True)]
         for kind in (None, *windows_of(config)):
             size = room if kind is None or kind.window is None else min(kind.window, max_length)
             tensors += [placed(keep, 1, length, size), placed(positions, 1, length, size), own_rows(rows, size)]
@@ -138,10 +138,10 @@ class FixedCache(Cache):
     def room(self) -> int:
         return self.marks[None].keep.shape[1]
 
-    def give_back(self) -> Cache:
+    def give_back(self, prefix: int = 0) -> Cache:
         """A growing cache that holds the same; what has left a window is not there, and nobody looks at it."""
         written, (keep, positions, _) = int(self.at), self.marks[None]
-        cache = Cache(length=written, keep=keep[:, :written], positions=positions[:, :written])
+        cache = Cache(length=written, prefix=prefix, keep=keep[:, :written], positions=positions[:, :written])
         for layer, pair in self._self.items():
             rows = self.marks_of(layer).rows
             cache._self[layer] = tuple(unplaced(arranged(x, rows), written) for x in pair)  # type: ignore[assignment]

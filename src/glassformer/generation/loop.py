@@ -32,14 +32,14 @@ class Generated:
 
 @overload
 def generate(
-    model: Transformer, input_ids: Tensor, *, return_log_probs: Literal[True], **keywords: Any
+    model: Transformer, input_ids: Tensor | None = None, *, return_log_probs: Literal[True], **keywords: Any
 ) -> Generated: ...
 @overload
 def generate(
-    model: Transformer, input_ids: Tensor, *, return_log_probs: Literal[False] = False, **keywords: Any
+    model: Transformer, input_ids: Tensor | None = None, *, return_log_probs: Literal[False] = False, **keywords: Any
 ) -> Tensor: ...
 def generate(
-    model: Transformer, input_ids: Tensor, *, return_log_probs: bool = False, **keywords: Any
+    model: Transformer, input_ids: Tensor | None = None, *, return_log_probs: bool = False, **keywords: Any
 ) -> Tensor | Generated:
     """Writes token by token until every row has ended or is as long as allowed. Keywords and result as in Hugging Face.
 
@@ -47,6 +47,8 @@ def generate(
     The keywords are
 
         attention_mask          (B, S), 0 or False for padding, on either side; padding is never guessed from ids
+        pixel_values            (B, C, height, width), pictures to write about; `input_ids` is then the prompt, and
+                                without it the decoder begins with its start token
         decoder_input_ids       (B, T), with an encoder: the beginning of the target
         decoder_start_token_id  with an encoder: what a target begins with
         eos_token_id            one or several ids that end a text
@@ -65,7 +67,7 @@ def generate(
 
 
 @torch.no_grad()
-def run(reader: "Reader", input_ids: Tensor, *, return_log_probs: bool = False, **keywords: Any) -> Any:
+def run(reader: "Reader", input_ids: Tensor | None = None, *, return_log_probs: bool = False, **keywords: Any) -> Any:
     """`generate`, whoever reads."""
     call = make_call(reader.model, input_ids, **keywords)
     settings = call.plan.settings
@@ -76,7 +78,7 @@ def run(reader: "Reader", input_ids: Tensor, *, return_log_probs: bool = False, 
     return Generated(ids, written.log_probs) if return_log_probs else ids
 
 
-def stream(reader: "Reader", input_ids: Tensor, **keywords: Any) -> Iterator[Tensor]:
+def stream(reader: "Reader", input_ids: Tensor | None = None, **keywords: Any) -> Iterator[Tensor]:
     """The new tokens of `generate` as they are chosen: one (B) tensor of ids a step, the pad id for rows that ended.
 
     The iterator may be left at any time. Between two steps, gradients and dropout are as the caller has them.
@@ -110,18 +112,15 @@ class Reader:
     def __init__(self, model: Transformer) -> None:
         self.model, self.cache, self.pace = model, Cache(), Pace(model)
 
-    def prefill(self, input_ids: Tensor, mask: Tensor | None, prompt: Tensor, plan: Plan) -> Tensor:
+    def prefill(self, call: Call) -> Tensor:
         """Reads the source, if there is one, and the prompt; returns the logits of the token that follows."""
-        model = self.model
-        if model.encoder is None:
-            hidden = model.decode(prompt, mask, cache=self.cache)  # (B, T, D)
-            last = last_kept(mask, prompt)  # (B)
-            return next_logits(model, hidden[torch.arange(len(last), device=last.device), last])
-        memory = model.encode(input_ids, mask)  # (B, S, D)
+        model, prompt, keep = self.model, call.prompt, call.keep
+        memory = model.encode(**call.source) if call.source else None  # (B, S, D)
         hidden = model.decode(
-            prompt, encoder_last_hidden_state=memory, attention_mask=mask, cache=self.cache
+            prompt, keep, encoder_last_hidden_state=memory, attention_mask=call.source_mask, cache=self.cache
         )  # (B, T, D)
-        return next_logits(model, hidden[:, -1])
+        last = last_kept(keep, prompt)  # (B)
+        return next_logits(model, hidden[torch.arange(len(last), device=last.device), last])
 
     def read_on(self, history: Tensor) -> Tensor:
         """The logits that follow these texts, of which only the last token is new.
@@ -223,8 +222,8 @@ def search(reader: Reader, call: Call) -> Generated:
 
 def prefilled(reader: Reader, call: Call, copies: int) -> Tensor:
     """Reads each input once, for all of its copies, which stand below each other; returns the logits that follow."""
-    reader.pace.set(call.input_ids.numel())
-    logits = reader.prefill(call.input_ids, call.attention_mask, call.prompt, call.plan)  # (B, V)
+    reader.pace.set(call.reads(reader.model.config))
+    logits = reader.prefill(call)  # (B, V)
     if copies == 1:
         return logits
     rows = torch.arange(len(logits), device=logits.device).repeat_interleave(copies)  # (B copies)

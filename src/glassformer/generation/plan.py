@@ -3,7 +3,7 @@
 Everything that can be refused before the model runs is refused here. Read next: `loop.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,18 +54,29 @@ class Plan:
 class Call:
     """What one call of `generate` gives the model to read, checked, and its plan."""
 
-    input_ids: Tensor  # (B, S), the source, or the prompt
-    attention_mask: Tensor | None  # (B, S)
+    source: Mapping[str, Tensor]  # what the encoder reads, by the names of `encode`; nothing where there is none
     prompt: Tensor  # (B, T), what the decoder reads first
+    keep: Tensor | None  # (B, T), which tokens of the prompt are no padding
     history: Tensor  # (B, T), the prompt as the filters count it: padding stands before it, as an id that no token has
     plan: Plan
     generator: torch.Generator | None
 
+    @property
+    def source_mask(self) -> Tensor | None:
+        return self.source.get("attention_mask")
+
+    def reads(self, config: TransformerConfig) -> int:
+        """How many tokens and patches are read before the first token is written."""
+        if config.image is not None:
+            return len(self.prompt) * (config.image.num_tokens + self.prompt.shape[1])
+        return self.source.get("input_ids", self.prompt).numel()
+
 
 def make_call(
     model: Transformer,
-    input_ids: Tensor,
+    input_ids: Tensor | None = None,
     *,
+    pixel_values: Tensor | None = None,
     attention_mask: Tensor | None = None,
     decoder_input_ids: Tensor | None = None,
     eos_token_id: int | Sequence[int] | None = None,
@@ -78,19 +89,41 @@ def make_call(
     """The keywords of `generate`, which says what they mean."""
     config = model.config
     settings = settled(config, choices)
-    if input_ids.ndim != 2 or not input_ids.numel():
-        raise InputError(f"input_ids have shape {tuple(input_ids.shape)}: expected (batch, length)")
     if model.decoder is None:
         raise InputError("only a model with a decoder generates; this one is an encoder alone")
+    if config.image is None and pixel_values is not None:
+        raise InputError("pixel_values were given to a model that reads text: give input_ids")
+    if config.image is not None and pixel_values is None:
+        raise InputError("this model writes about a picture: give it as pixel_values")
+    if pixel_values is not None and pixel_values.ndim != 4:
+        raise InputError(
+            f"pixel_values have shape {tuple(pixel_values.shape)}: expected (batch, channels, height, width)"
+        )
+    if input_ids is None and pixel_values is None:
+        raise InputError("there is nothing to go on from: give input_ids")
+    if input_ids is not None and (input_ids.ndim != 2 or not input_ids.numel()):
+        raise InputError(f"input_ids have shape {tuple(input_ids.shape)}: expected (batch, length)")
     if settings.stop_strings and tokenizer is None:
         raise InputError(
             f"stop_strings is {settings.stop_strings!r}, and finding them needs the model's tokenizer. Give it with "
             f"tokenizer=gf.load_tokenizer(...), or set stop_strings=()"
         )
-    if model.encoder is not None:
-        prompt = start_of_target(config, input_ids, decoder_input_ids, decoder_start_token_id)  # (B, T)
-        keep = None
+    source: dict[str, Tensor] = {}
+    if pixel_values is not None:
+        prompt, keep = prompt_of_picture(
+            config, pixel_values, input_ids, attention_mask, decoder_input_ids, decoder_start_token_id
+        )  # (B, T), (B, T)
+        source = {"pixel_values": pixel_values}
+    elif model.encoder is not None:
+        assert input_ids is not None
+        prompt, keep = start_of_target(
+            config, len(input_ids), input_ids.device, decoder_input_ids, decoder_start_token_id
+        )  # (B, T), None
+        source = {"input_ids": input_ids}
+        if attention_mask is not None:
+            source["attention_mask"] = attention_mask
     else:
+        assert input_ids is not None
         model.refuse({"decoder_input_ids": decoder_input_ids, "decoder_start_token_id": decoder_start_token_id})
         prompt, keep = input_ids, as_keep(attention_mask, tuple(input_ids.shape), "attention_mask")
     history = prompt if keep is None else without_padding(prompt, keep, config.output_vocab_size)
@@ -101,14 +134,7 @@ def make_call(
         check_room(config.last_stack.room, tokens, plan.max_length - plan.prompt_length)
     if model.device.type == "cpu":
         check_memory(config, plan, len(prompt), model.dtype.itemsize)
-    return Call(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        prompt=prompt,
-        history=history,
-        plan=plan,
-        generator=generator,
-    )
+    return Call(source=source, prompt=prompt, keep=keep, history=history, plan=plan, generator=generator)
 
 
 def check_room(room: int | None, tokens: int, new_tokens: int) -> None:
@@ -132,6 +158,7 @@ def check_memory(config: TransformerConfig, plan: Plan, rows: int, itemsize: int
     copies = getattr(settings, name)
 
     def needed(length: int) -> int:
+        length += config.image.num_tokens if config.image and config.prefix else 0  # they have keys and values too
         lengths = (length if kind.window is None else min(kind.window, length) for kind in stack.every_kind)
         cached = 2 * stack.num_kv_heads * stack.head_dim * itemsize * sum(lengths)
         return rows * copies * (cached + 4 * config.output_vocab_size)
@@ -266,26 +293,63 @@ def check_ids(name: str, ids: tuple[int, ...], vocab_size: int) -> None:
             raise InputError(f"{name} holds {value!r}: expected an id from 0 to {vocab_size - 1}")
 
 
+def prompt_of_picture(
+    config: TransformerConfig,
+    pixel_values: Tensor,
+    input_ids: Tensor | None,
+    attention_mask: Tensor | None,
+    decoder_input_ids: Tensor | None,
+    start: int | None,
+) -> tuple[Tensor, Tensor | None]:
+    """What the decoder reads first beside a picture, and which of it is no padding.
+
+    A prompt is given the start token, if the model has one of its own for its target and the prompt does not begin
+    with it. Padding may then stand behind the start token: it is not read.
+    """
+    if input_ids is not None and decoder_input_ids is not None:
+        raise InputError("input_ids and decoder_input_ids were given: beside a picture both are the prompt. Give one")
+    given = decoder_input_ids if input_ids is None else input_ids
+    if given is None and attention_mask is not None:
+        raise InputError("attention_mask was given without input_ids: it says which tokens of a prompt are padding")
+    keep = None if given is None else as_keep(attention_mask, tuple(given.shape), "attention_mask")
+    if given is not None and start is None and config.decoder_start_token_id is None:
+        check_beginnings("input_ids", given, len(pixel_values))
+        return given, keep
+    return start_of_target(config, len(pixel_values), pixel_values.device, given, start, keep)
+
+
 def start_of_target(
-    config: TransformerConfig, input_ids: Tensor, decoder_input_ids: Tensor | None, start: int | None
-) -> Tensor:
+    config: TransformerConfig,
+    batch: int,
+    device: torch.device,
+    given: Tensor | None,
+    start: int | None,
+    keep: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
     """What the decoder of two stacks reads first: its start token, then the beginning that was given, if one was."""
     for known in (config.decoder_start_token_id, config.bos_token_id):
         start = known if start is None else start
     if start is None:
         raise InputError("the config has no decoder_start_token_id: set the id that a translation begins with")
     check_ids("decoder_start_token_id", (start,), config.output_vocab_size)
-    first = input_ids.new_full((len(input_ids), 1), start)  # (B, 1)
-    if decoder_input_ids is None:
-        return first
-    if decoder_input_ids.ndim != 2 or len(decoder_input_ids) != len(input_ids):
-        raise InputError(
-            f"decoder_input_ids have shape {tuple(decoder_input_ids.shape)}: expected ({len(input_ids)}, length), a "
-            f"beginning for each source"
-        )
-    begins = decoder_input_ids[:, :1] == first  # (B, 1); of no columns where the beginning is empty
+    first = torch.full((batch, 1), start, device=device)  # (B, 1)
+    if given is None:
+        return first, None
+    name = "input_ids" if config.image else "decoder_input_ids"
+    check_beginnings(name, given, batch)
+    begins = given[:, :1] == first  # (B, 1); of no columns where the beginning is empty
+    if keep is not None and keep.shape[1]:
+        begins = given.gather(1, keep.int().argmax(dim=1, keepdim=True)) == first  # (B, 1)
     if begins.numel() and begins.all():
-        return decoder_input_ids
+        return given, keep
     if begins.any():
-        raise InputError(f"some rows of decoder_input_ids begin with the start token {start}: expected all or none")
-    return torch.cat([first, decoder_input_ids], dim=1)  # (B, T)
+        raise InputError(f"some rows of {name} begin with the start token {start}: expected all or none")
+    kept = None if keep is None else torch.cat([keep.new_ones(batch, 1), keep], dim=1)  # (B, T)
+    return torch.cat([first, given], dim=1), kept  # (B, T), (B, T)
+
+
+def check_beginnings(name: str, given: Tensor, batch: int) -> None:
+    if given.ndim != 2 or len(given) != batch:
+        raise InputError(
+            f"{name} have shape {tuple(given.shape)}: expected ({batch}, length), a beginning for each source"
+        )

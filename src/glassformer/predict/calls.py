@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
+from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.encode import Batch, map_texts
@@ -128,6 +129,14 @@ def in_batches(
     return map_texts(
         model, ids, run, token_type_ids=types or None, batch_tokens=batch_tokens, batch_size=batch_size
     )  # fmt: skip
+
+
+def start_id(config: TransformerConfig) -> int:
+    """The id that a decoder's text begins with."""
+    first = next((i for i in (config.decoder_start_token_id, config.bos_token_id) if i is not None), None)
+    if first is None:
+        raise InputError("the config has no decoder_start_token_id: set the id that a text begins with")
+    return first
 
 
 def as_tensors(rows: Sequence[Sequence[int]]) -> list[Tensor]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+PICTURES = ("images", "caption", "ask", "match")  # abilities that read a picture
+
+
 @dataclass(frozen=True)
 class Picture:
     """An image that is no file of its own: grey (height, width), or with channels behind."""

@@ -4,6 +4,7 @@ pictures. Nothing is read before it is needed, so that a file may be larger than
     text                 a line, or a cell of the column --text-columns
     text<TAB>second      two texts to be judged together, for a model that names classes; or two columns
     1.5, 2, -0.25        a series to be classified
+    picture.png<TAB>what colour is it?     a question about a picture; or two columns
     digits/              a folder of pictures, an idx file (MNIST's format), or lines with the path of one each
 """
 
@@ -38,7 +39,7 @@ from glassformer.data.labeled_series import as_number, numbered_rows
 from glassformer.data.texts import choose_text_columns, reads_texts
 from glassformer.errors import InputError, listed
 from glassformer.predict.calls import check_characters, split_pair
-from glassformer.predict.images import Picture
+from glassformer.predict.images import PICTURES, Picture
 
 IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
@@ -65,6 +66,7 @@ def remembered(folder: Path, options: TableOptions) -> Memory:
     source = settings.get("source_column") or next(iter(record.get("columns", ())), None) or settings.get("text_column")
     source = source or settings.get("image_column")
     columns = settings.get("text_columns") or ([source] if source else [])
+    columns = [*columns, *filter(None, [settings.get("question_column")])]
     label = settings.get("label_column")
     return Memory(as_trained(options, settings), tuple(columns), label if isinstance(label, str) else "label")
 
@@ -100,14 +102,15 @@ def stream_inputs(
     elif file is None:
         for number, text in lines_of(STDIN, options):
             yield as_input(task, text, f"{STDIN}, line {number}", rules)
-    elif task == "images" and (file.is_dir() or "idx3-ubyte" in file.name):
+    elif task in PICTURES and (file.is_dir() or "idx3-ubyte" in file.name):
         yield from pictures_in(file)
     elif task == "series" and (is_table(file) or has_tabs(file, memory)):
         yield from (values for _, values in series_in(file, memory, tell))
     elif text_columns or (task != "series" and (is_table(file) or has_columns(file, memory, task))):
         for row, given in rows_in(file, text_columns, task, memory, tell=tell):
-            if task not in ("lm", "images"):
-                for text in given if isinstance(given, tuple) else (given,):
+            if task != "lm":
+                texts = given if isinstance(given, tuple) else (given,)
+                for text in texts[1:] if task in PICTURES else texts:
                     check_not_empty(text, place_of(file, row.line))
             yield given
     else:
@@ -156,11 +159,16 @@ def reads_tabs(memory: Memory) -> Reads:
 
 def as_input(task: str, text: str, place: str, rules: TextRules = NO_RULES) -> Any:
     """A line as what a model of this task reads. A decoder may go on from nothing; others need a text."""
-    if task != "images":  # a path may be of any bytes
+    if task == "ask" and "\t" in text:
+        path, question = text.split("\t", 1)
+        check_characters(question, place)
+        check_not_empty(question, place)
+        return path, question
+    if task not in PICTURES:  # a path may be of any bytes
         check_characters(text, place)
     if task == "series":
         return as_numbers(text, place)
-    if task not in ("lm", "images"):
+    if task not in ("lm", *PICTURES):
         check_not_empty(text, place)
     if task != "classify":
         return text
@@ -214,7 +222,7 @@ def rows_in(
             found = chosen(table, columns, memory, task)
             names = tuple(find_column(file, name, table.names, rows.form, "--text-columns") for name in found)
             tell_form(file, rows.form, tell, f", texts from {' and '.join(map(repr, names))}")
-            if len(names) == 2 and task != "classify":
+            if len(names) == 2 and task not in ("classify", "ask"):
                 raise InputError(
                     f"{file} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
                     f"{names[0]}"
@@ -223,8 +231,8 @@ def rows_in(
         for place, (name, cell) in enumerate(zip(names, cells, strict=True)):
             if not (nulls and cell is None):
                 cells[place] = as_text(file, row.line, name, cell)
-        if task == "images" and cells[0] is not None:
-            cells = [path_from(file, cells[0])]
+        if task in PICTURES and cells[0] is not None:
+            cells[0] = path_from(file, cells[0])
         yield row, cells[0] if len(cells) == 1 else tuple(cells)
     if rows.skipped.count:
         tell(f"{file}: {rows.skipped.count:,} blank rows were skipped")
@@ -232,14 +240,15 @@ def rows_in(
 
 def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
     """Which columns are the texts: those that were named, those of the training, or the usual ones."""
-    if not columns and task == "images":
-        usual = next((name for name in (*memory.columns, *IMAGE_COLUMNS) if name in table.names), None)
+    if not columns and task in PICTURES:
+        usual = next((name for name in (*memory.columns[:1], *IMAGE_COLUMNS) if name in table.names), None)
         if usual is None:
             raise InputError(
                 f"{table.path} has the columns {listed(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
                 "Name the column of the image files: --text-columns NAME"
             )
-        return (usual,)
+        asks = task == "ask" and next((name for name in (*memory.columns[1:], "question") if name in table.names), None)
+        return (usual, asks) if asks else (usual,)
     if not columns and memory.columns and set(memory.columns) <= set(table.names):
         return memory.columns
     if not columns and task == "translate" and table.names == ("1", "2"):

@@ -13,25 +13,28 @@ from typing import Any, NamedTuple
 
 import torch
 
-from glassformer.checkpoints.load import load_folder, usable_device
+from glassformer.checkpoints.load import load_model, usable_device
 from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.config import GenerationOptions
-from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.generation.encode import check_size
 from glassformer.hub import find_folder
-from glassformer.predict import judging, writing
+from glassformer.predict import captions, judging, writing
 from glassformer.predict.calls import check_characters, check_parts, limit_of
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.embed import embed, read_recipe
-from glassformer.predict.images import ImagePreparer, Picture, classify_images
-from glassformer.predict.prepare import Preparer, ability_of, preparer_of
+from glassformer.predict.images import PICTURES, ImagePreparer, Picture, classify_images
+from glassformer.predict.match import PairPreparer, match
+from glassformer.predict.prepare import Preparer, ability_of, pair_preparer_of, preparer_of
 from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
 from glassformer.predict.texts import TextPreparer
 from glassformer.predict.work import work_of
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Tally, Unknown
 
+PAIRS = ("classify", "ask")  # abilities that read two things together
 BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
@@ -67,6 +70,26 @@ ABILITIES = {
     "images": Ability(
         "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
     ),
+    "caption": Ability(
+        "writes a caption for an image",
+        captions.write_about,
+        GENERATION,
+        reads=("the path of an image as text", "image files"),
+        writes=True,
+    ),
+    "ask": Ability(
+        "answers a question about an image",
+        captions.write_about,
+        ("question", *GENERATION),
+        reads=("the path of an image as text, or a pair of image and question", "image files, or of pairs"),
+        writes=True,
+    ),
+    "match": Ability(
+        "finds the text that fits an image, and makes vectors of images and texts",
+        match,
+        ("labels", "truncate"),
+        reads=("the path of an image, or a text", "image files and texts"),
+    ),
     "forecast": Ability("says how a series goes on", forecast, ("fill", "date_format", "decimal"), reads=None),
     "series": Ability("names the class of a series", classify_series, reads=None),
 }
@@ -78,16 +101,17 @@ class Pipeline:
     from one text alone to its answer.
 
     Texts for a model that writes, a `Label`, `Labels`, `Answer`, or lists of `Guess` and `TokenLabel` for one that
-    judges (`answers.py`), and a tensor (texts, width) for one that embeds. One that forecasts takes a single series
-    (a file, a `Series`, or values) and gives an array (horizon, channels).
+    judges (`answers.py`), and a tensor (texts, width) for one that embeds. A pair of models gives a `Label` among the
+    `labels` of the call for each image, or without labels a tensor of vectors, of images and texts alike. One that
+    forecasts takes a single series (a file, a `Series`, or values) and gives an array (horizon, channels).
     """
 
     task: str
-    model: Transformer
+    model: Any  # a Transformer; of the ability `match` a Pair
     tokenizer: Tokenizer | None
     beside: Any  # what the ability needs beside the model: a tokenizer, the preparation of images, a series' scale
     folder: Path
-    preparer: Preparer
+    preparer: Preparer | PairPreparer
     choice: EngineChoice
     settled: Mapping[str, Any] = field(default_factory=dict)  # options that the folder decides
     note: str = ""  # what was assumed, if anything
@@ -99,7 +123,8 @@ class Pipeline:
         Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
         Tokens that the vocabulary lacks are told on standard error.
         """
-        if isinstance(inputs, str | Picture) and self.task not in ("forecast", "series"):
+        is_one = isinstance(inputs, str | Picture) or (self.task == "ask" and isinstance(inputs, tuple))
+        if is_one and self.task not in ("forecast", "series"):
             return self([inputs], generation=generation, **options)[0]
         outputs, unknown = self.answer(inputs, generation=generation, **options)
         if said := Tally(unknown).sentence():
@@ -119,9 +144,14 @@ class Pipeline:
                 options["seen"] = lambda *some: unknown.extend(self.unknown_in(*some))
             else:
                 unknown = self.preparer.unknown(inputs)
+        elif isinstance(self.preparer, PairPreparer):
+            unknown = self.preparer.unknown(inputs, options.get("labels"))
+        elif isinstance(self.preparer, CaptionPreparer) and self.task == "ask":
+            unknown = self.preparer.unknown(inputs, options.get("question"))
         ability = ABILITIES[self.task]
         if "truncate" in ability.takes:
-            options["limit"] = limit_of(self.model, self.rules, truncate=options.pop("truncate", False))
+            reader = self.model.text if isinstance(self.model, Pair) else self.model
+            options["limit"] = limit_of(reader, self.rules, truncate=options.pop("truncate", False))
         with self.choice.running(work_of(self.task, self.model, inputs, options)) as (model, engine):
             options |= {**self.settled, **({"engine": engine} if ability.writes else {})}
             return ability.runs(model, self.beside, inputs, **options), unknown
@@ -196,11 +226,14 @@ def pipeline(
     # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
     # Sentence vectors need no head, whatever the model was made from, and many such files have none.
-    model = load_folder(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
-    task, preparer = ability_of(model, str(folder)), preparer_of(model, folder)
+    model: Any = load_model(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
+    task = ability_of(model, folder)
+    preparer = pair_preparer_of(model, folder) if isinstance(model, Pair) else preparer_of(model, folder)
     choice, note = EngineChoice(model, engine), ""
     if isinstance(preparer, ImagePreparer):
         return Pipeline(task, model, None, preparer.preparation, folder, preparer, choice)
+    if isinstance(preparer, CaptionPreparer | PairPreparer):
+        return Pipeline(task, model, preparer.tokenizer, preparer, folder, preparer, choice)
     if isinstance(preparer, SeriesPreparer):
         is_raw = preparer.scale is None and model.config.series is not None and not model.config.series.instance_norm
         note = f"{folder} has no {SCALE}: the model reads the values as they are" if is_raw else ""
@@ -221,12 +254,10 @@ def check_inputs(inputs: Any, task: str) -> None:
     if not isinstance(inputs, Sequence):
         raise InputError(f"the inputs are {inputs!r:.60}: expected a list of {several}")
     for i, given in enumerate(inputs):
-        is_pair = isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)
-        fits = (
-            isinstance(given, str)
-            or (task == "classify" and is_pair)
-            or (task == "images" and isinstance(given, Picture))
-        )
+        is_pair = isinstance(given, tuple) and len(given) == 2
+        parts = given if task in PAIRS and is_pair else (given,)
+        kinds = (str, Picture) if task in PICTURES else str
+        fits = isinstance(parts[0], kinds) and all(isinstance(part, str) for part in parts[1:])
         if not fits:
             raise InputError(f"input {i} is {given!r:.60}: expected {one}")
 

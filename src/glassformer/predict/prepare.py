@@ -8,21 +8,31 @@ prepared.run(model), prepared.lines["encoder"].names
 from pathlib import Path
 
 from glassformer.checkpoints.preparation import read_preparation
-from glassformer.checkpoints.run import read_text_rules
+from glassformer.checkpoints.run import is_run, read_record, read_text_rules
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.errors import InputError
+from glassformer.predict.captions import CaptionPreparer, check_question
 from glassformer.predict.embed import MEAN, read_recipe
-from glassformer.predict.images import ImagePreparer
+from glassformer.predict.images import ImagePreparer, Picture
+from glassformer.predict.match import PairPreparer
+from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import SeriesPreparer, read_scale
 from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer, check_vocabulary, read_tokenizer
 
-Preparer = TextPreparer | ImagePreparer | SeriesPreparer
+Preparer = TextPreparer | ImagePreparer | CaptionPreparer | SeriesPreparer
 
 
-def ability_of(model: Transformer, name: str = "this") -> str:
-    """What a model does, by its stacks and its head."""
+def ability_of(model: Transformer | Pair, folder: Path | None = None) -> str:
+    """What a model does, by its stacks and its head; of one that writes about images, also by what it was trained for,
+    as its folder says."""
+    if isinstance(model, Pair):
+        return "match"
     head, config = model.config.head, model.config
+    if config.image is not None and head == "language" and model.decoder is not None:
+        is_ask = folder is not None and is_run(folder) and read_record(folder)["task"] == "ask"
+        return "ask" if is_ask else "caption"
     if config.image is not None and head == "class":
         return "images"
     if config.series is not None and head in ("forecast", "class"):
@@ -30,8 +40,8 @@ def ability_of(model: Transformer, name: str = "this") -> str:
     if config.patches is not None:
         kind = "images" if config.image else "series"
         raise InputError(
-            f"{name} is a model of {kind} with head {head!r}: a pipeline reads texts, or images to classify, or "
-            "series to forecast or classify. Load it with gf.load and call it with tensors"
+            f"{folder or 'this'} is a model of {kind} with head {head!r}: a pipeline reads texts, images to classify "
+            "or to write about, or series to forecast or classify. Load it with gf.load and call it with tensors"
         )
     if head == "language":
         if model.decoder is None:
@@ -40,18 +50,46 @@ def ability_of(model: Transformer, name: str = "this") -> str:
     return {"class": "classify", "token": "tokens", "span": "answer"}.get(head, "embed")
 
 
+def pair_preparer_of(pair: Pair, folder: Path) -> PairPreparer:
+    """Whoever prepares images and texts for the pair of models of a folder."""
+    return PairPreparer(pair, read_preparation(folder, pair.image.config), tokenizer_of(pair.text, folder))
+
+
 def preparer_of(model: Transformer, folder: Path) -> Preparer:
     """Whoever prepares inputs for the model of a folder, as its files say."""
+    ability = ability_of(model, folder)
+    if ability in ("caption", "ask"):
+        return CaptionPreparer(model, read_preparation(folder, model.config), tokenizer_of(model, folder), ability)
     if model.config.image is not None:
         return ImagePreparer(model, read_preparation(folder, model.config))
     if model.config.series is not None:
         return SeriesPreparer(model, read_scale(folder))
-    tokenizer = read_tokenizer(folder)
-    check_vocabulary(tokenizer, model.config.vocab_size or 0)
     return TextPreparer(
-        model, tokenizer, ability_of(model, str(folder)), recipe=read_recipe(folder) or MEAN,
+        model, tokenizer_of(model, folder), ability, recipe=read_recipe(folder) or MEAN,
         rules=read_text_rules(folder),
     )  # fmt: skip
+
+
+def tokenizer_of(model: Transformer, folder: Path) -> Tokenizer:
+    tokenizer = read_tokenizer(folder)
+    check_vocabulary(tokenizer, model.config.vocab_size or 0)
+    return tokenizer
+
+
+def prepare_words(
+    preparer: TextPreparer | CaptionPreparer,
+    given: str | Picture,
+    *,
+    question: str | None = None,
+    target: str | None = None,
+    new_tokens: int = 0,
+) -> Prepared:
+    """The call of a model of words for a text, or for a picture (and a question), read by the whole model."""
+    if isinstance(preparer, CaptionPreparer):
+        return preparer.prepare(given, question, target=target)
+    check_question(question)
+    assert isinstance(given, str)
+    return preparer.prepare(given, target=target, new_tokens=new_tokens, whole=True)
 
 
 def text_preparer(model: Transformer, tokenizer: Tokenizer) -> TextPreparer:

@@ -25,6 +25,7 @@ class Line:
     tokens: list[Token]
     writes: list[Token] | None = None  # behind each token, of a stack that writes
     prompt: int = 0  # tokens that were given, not written by the model
+    begins: int = 0  # the place that writes the first word of an answer: before it stands the question
 
     @property
     def names(self) -> list[str]:
@@ -33,7 +34,9 @@ class Line:
     @property
     def written(self) -> list[str]:
         """The name of what is written at each place; of what is read there, where nothing is written."""
-        return self.names if self.writes is None else [name_of(token) for token in self.writes]
+        if self.writes is None:
+            return self.names
+        return [name_of(token) for token in (*self.tokens[: self.begins], *self.writes[self.begins :])]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -16,13 +16,15 @@ LABEL_WIDTH = 40
 
 def as_json(given: Any) -> Any:
     """An input as JSON has it: a text, a pair, numbers, or the name of an image."""
+    if isinstance(given, tuple):
+        return tuple(as_json(part) for part in given)
     return given.name if isinstance(given, Picture) else given
 
 
 def as_text(given: Any) -> str:
     """An input as a person sees it beside its answer."""
     if isinstance(given, tuple):
-        return " | ".join(given)
+        return " | ".join(as_json(given))
     if isinstance(given, list):
         return ", ".join(f"{value:g}" for value in given)
     return str(as_json(given))
@@ -30,7 +32,7 @@ def as_text(given: Any) -> str:
 
 def as_values(task: str, output: Any) -> dict[str, Any]:
     """One answer as JSON has it."""
-    if task == "embed":
+    if isinstance(output, Tensor):
         return {"vector": output.tolist()}
     if task == "mlm":
         return {"masks": [[asdict(guess) for guess in guesses] for guesses in output]}
@@ -101,6 +103,18 @@ def show_vectors(inputs: Sequence[str], vectors: Tensor) -> None:
         print(f"{name:{width}}", *(f"{value:6.3f}" for value in row))
 
 
+def show_matches(inputs: Sequence[str], outputs: Sequence[Label] | Tensor) -> None:
+    """The label of each image; of one alone the scores of all. Without labels, vectors."""
+    if isinstance(outputs, Tensor):
+        show_vectors(inputs, outputs)
+    elif len(outputs) > 1:
+        show_labels(inputs, outputs)
+    else:
+        width = max(map(len, outputs[0].scores))
+        for label, score in sorted(outputs[0].scores.items(), key=lambda entry: -entry[1]):
+            print(f"{label:{width}}  {score:.3f}")
+
+
 def shortened(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LABEL_WIDTH else text[: LABEL_WIDTH - 3] + "..."
@@ -115,5 +129,8 @@ SHOW: dict[str, Callable[[Any, Any], None]] = {
     "answer": show_answers,
     "embed": show_vectors,
     "images": show_labels,
+    "caption": show_texts,
+    "ask": show_texts,
+    "match": show_matches,
     "series": show_labels,
 }

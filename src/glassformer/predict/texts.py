@@ -13,7 +13,15 @@ from glassformer.config import GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import generate
-from glassformer.predict.calls import arguments_of, check_characters, check_length, least, limit_of, split_pair
+from glassformer.predict.calls import (
+    arguments_of,
+    check_characters,
+    check_length,
+    least,
+    limit_of,
+    split_pair,
+    start_id,
+)
 from glassformer.predict.embed import MEAN, Recipe
 from glassformer.predict.prepared import Line, Prepared
 from glassformer.predict.writing import NEW_TOKENS, begin_in, make_generator, write
@@ -51,6 +59,11 @@ class TextPreparer:
         self.target_texts = TokenTexts(tokenizer.target or tokenizer.backend)
         self.limit = least(self.trained.tokens, recipe.max_length, limit)  # tokens of a text
         self.room = least(model.config.last_stack.room, limit)  # tokens of what a decoder reads
+
+    @property
+    def words(self) -> "TextPreparer":
+        """Who names the tokens that the model writes: as `CaptionPreparer` has it."""
+        return self
 
     def limited(self, limit: int, **languages: str | None) -> "TextPreparer":
         """The same for a caller who takes texts of at most so many tokens, in these languages, and shows the notes."""
@@ -212,7 +225,7 @@ class TextPreparer:
             read, wrote = self.forced(target)
         elif continued is not None:
             self.check_ids(continued)
-            read, wrote = [self.start(), *continued], list(continued)
+            read, wrote = [start_id(self.model.config), *continued], list(continued)
         else:
             ids = self.translated(encoded)
             read, wrote = ids[:-1], ids[1:]
@@ -224,13 +237,6 @@ class TextPreparer:
         }
         arguments = {**self.arguments(encoded), "decoder_input_ids": self.tensor(read)}
         return Prepared(arguments, lines, text=self.tokenizer.decode(wrote), written=read)
-
-    def start(self) -> int:
-        config = self.model.config
-        first = next((i for i in (config.decoder_start_token_id, config.bos_token_id) if i is not None), None)
-        if first is None:
-            raise InputError("the config has no decoder_start_token_id: set the id that a translation begins with")
-        return first
 
     def forced(self, target: str) -> tuple[list[int], list[int]]:
         """What the decoder reads and writes for a given translation."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from glassformer.config import GenerationConfig, GenerationOptions
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.generation.choose_engine import Work
 from glassformer.predict.calls import BATCH
 from glassformer.predict.writing import AS_THE_MODEL, NEW_TOKENS
@@ -12,23 +13,26 @@ from glassformer.predict.writing import AS_THE_MODEL, NEW_TOKENS
 BYTES = 4  # of a text that make a token
 
 
-def work_of(task: str, model: Transformer, inputs: Any, options: Mapping[str, Any]) -> Work:
+def work_of(task: str, model: Transformer | Pair, inputs: Any, options: Mapping[str, Any]) -> Work:
     """That of an ability on these inputs."""
+    if isinstance(model, Pair):
+        return Work(reads=0)  # the engine runs single models
     config = model.config
-    if config.image is not None:
-        return Work(reads=len(inputs) * config.image.num_tokens)
     if config.series is not None:
         count = len(inputs) if task == "series" and isinstance(inputs, Sized) else 1
         return Work(reads=count * config.series.num_tokens * (config.series.channels or 1))
-    question = (options["question"],) if options.get("question") else ()
-    lengths = [tokens_in((*question, *((text,) if isinstance(text, str) else text))) for text in inputs]
-    if task not in ("translate", "lm"):
-        return Work(reads=sum(lengths))
     told: GenerationOptions = options.get("generation", AS_THE_MODEL)
-    most = [most_new(told, config.generation, 0 if task == "translate" else length) for length in lengths]
+    rows, beams = min(len(inputs), options.get("batch_size", BATCH)), told.num_beams or config.generation.num_beams
+    if config.image is not None:
+        lengths = [config.image.num_tokens] * len(inputs)
+    else:
+        question = (options["question"],) if options.get("question") else ()
+        lengths = [tokens_in((*question, *((text,) if isinstance(text, str) else text))) for text in inputs]
+    if task not in ("translate", "lm", "caption", "ask"):
+        return Work(reads=sum(lengths))
+    most = [most_new(told, config.generation, length if task == "lm" else 0) for length in lengths]
     if task == "translate":  # about as long as the source
         most = [min(pair) for pair in zip(most, lengths, strict=True)]
-    rows, beams = min(len(lengths), options.get("batch_size", BATCH)), told.num_beams or config.generation.num_beams
     return Work(reads=sum(lengths), writes=beams * sum(most), rows=max(1, beams * rows))
 
 

@@ -139,17 +139,7 @@ def write(
     engine: Engine | None = None,
 ) -> Tensor:
     """The ids that the model generates, for a decoder that begins with `prompt` tokens, or as `begin_in` says."""
-    settings, room = model.config.generation, model.config.last_stack.room
-    if options.num_return_sequences not in (None, 1):
-        raise InputError(
-            f"num_return_sequences is {options.num_return_sequences}: a pipeline gives one answer to each text. "
-            "For several, call gf.generate"
-        )
-    says = (settings.max_length, settings.max_new_tokens, options.max_length, options.max_new_tokens)
-    if all(length is None for length in says):
-        most = NEW_TOKENS if room is None else max(1, min(NEW_TOKENS, room - prompt))
-        options = options.replace(max_new_tokens=most)
-    options = options.replace(num_return_sequences=1, seed=None)  # the generator has the seed
+    options = with_room(model, options, prompt)
     inputs = arguments_of(model, encoded)
     keywords = {
         "attention_mask": inputs["attention_mask"],
@@ -161,6 +151,22 @@ def write(
     if engine is not None:
         return engine.generate(inputs["input_ids"], **keywords).cpu()
     return generate(model, inputs["input_ids"], **keywords).cpu()
+
+
+def with_room(model: Transformer, options: GenerationOptions, prompt: int) -> GenerationOptions:
+    """Options for one answer to each input, no longer than the model has room for behind a prompt; a generator has the
+    seed."""
+    settings, room = model.config.generation, model.config.last_stack.room
+    if options.num_return_sequences not in (None, 1):
+        raise InputError(
+            f"num_return_sequences is {options.num_return_sequences}: a pipeline gives one answer to each input. "
+            "For several, call gf.generate"
+        )
+    says = (settings.max_length, settings.max_new_tokens, options.max_length, options.max_new_tokens)
+    if all(length is None for length in says):
+        most = NEW_TOKENS if room is None else max(1, min(NEW_TOKENS, room - prompt))
+        options = options.replace(max_new_tokens=most)
+    return options.replace(num_return_sequences=1, seed=None)
 
 
 def make_generator(model: Transformer, seed: int | None) -> torch.Generator | None:

@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 from glassformer.errors import InputError
 from glassformer.explore.export.export import PAGE, exported
 from glassformer.explore.view.bounds import BusyError, GoneError, OvertimeError
+from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session
 from glassformer.figures.palette import as_style_sheet
@@ -61,7 +62,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, session: Session, port: int) -> None:
+    def __init__(self, session: Session | PairSession, port: int) -> None:
         self.session, self.routes = session, Routes(session)
         self.places = Semaphore(MOST_CONNECTIONS)
         self.waiting = dict[socket.socket, None]()  # connections that keep us waiting, the longest first

@@ -21,6 +21,7 @@ from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
 from glassformer.training.task import Scores, Task
 from glassformer.training.waiting import Follow
 
+WRITE = ("translate", "caption", "ask")  # tasks whose models search for what to write
 OWN_FILES = ("data", "valid", "test")
 OF_A_FILE = ("delimiter", "quotes", "encoding", "sheet")  # what a flag said about those
 
@@ -133,7 +134,7 @@ def check_own_files(settings: TaskSettings, run: str) -> None:
 
 
 def check_beams(num_beams: int, task: str) -> None:
-    if task != "translate":
-        raise InputError(f"--num-beams is for a model that translates; this one is for {task}: leave it out")
+    if task not in WRITE:
+        raise InputError(f"--num-beams is for a model that writes; this one is for {task}: leave it out")
     if num_beams < 1:
         raise InputError(f"num_beams is {num_beams}: expected at least 1")

@@ -167,17 +167,7 @@ class ImageClasses(ClassTask):
         if settings.init_folder is not None:
             loaded = read_preparation(settings.init_folder, self.model.config)
             return loaded if settings.is_judged else replace(loaded, upright=True, background=WHITE)
-        some = self.train.take(range(0, len(self.train), max(1, len(self.train) // MEANS))) / 255.0  # (N, C, Y, X)
-        deviation = np.maximum(some.std(axis=(0, 2, 3)), 1e-3)
-        return Preparation(
-            resize=image.size,
-            resample=BICUBIC,
-            crop=(image.size, image.size),
-            scale=1 / 255,
-            mean=tuple(round(float(value), 4) for value in some.mean(axis=(0, 2, 3))),
-            deviation=tuple(round(float(value), 4) for value in deviation),
-            background=WHITE,
-        )
+        return fit_preparation(self.train.take(range(0, len(self.train), max(1, len(self.train) // MEANS))))
 
     def batches(self, epoch: int) -> list[list[int]]:
         return in_order(len(self.train), self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
@@ -350,6 +340,21 @@ class ImageClasses(ClassTask):
 
 def sample_of(images: Images, most: int | None) -> Images:
     return images if most is None or most >= len(images) else images.subset(spread(len(images), most))
+
+
+def fit_preparation(pixels: Pixels) -> Preparation:
+    """Brings pictures like these (N, C, Y, X) to mean 0 and deviation 1."""
+    some, side = pixels / 255.0, pixels.shape[-1]
+    deviation = np.maximum(some.std(axis=(0, 2, 3)), 1e-3)
+    return Preparation(
+        resize=side,
+        resample=BICUBIC,
+        crop=(side, side),
+        scale=1 / 255,
+        mean=tuple(round(float(value), 4) for value in some.mean(axis=(0, 2, 3))),
+        deviation=tuple(round(float(value), 4) for value in deviation),
+        background=WHITE,
+    )
 
 
 def choose_patch(size: int) -> int:

@@ -8,14 +8,18 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoints.load import load_folder
-from glassformer.config import StackConfig, TransformerConfig
+from glassformer.checkpoints.load import load_folder, load_model
+from glassformer.config import PairConfig, StackConfig, TransformerConfig
+from glassformer.core.embeddings import PatchEmbedding
 from glassformer.core.model import Transformer, count
+from glassformer.core.pair import Pair
+from glassformer.core.positions import Learned
 from glassformer.errors import InputError
 from glassformer.tasks.settings import TaskSettings
 from glassformer.text import Tokenizer
 from glassformer.threads import memory_of_machine
 
+GRID = 0.1  # the height of these waves, beside patches of about 0.15
 TRAINING_BYTES = 16  # of a parameter: its value, its gradient, and two moments
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "num_layers": 2, "num_heads": 4},
@@ -99,10 +103,48 @@ def make_model(
     return model.train()
 
 
-def check_memory(config: TransformerConfig) -> None:
+@torch.no_grad()
+def place_on_grid(model: Transformer) -> None:
+    """Starts the learned positions of patches as sines of their row and column (as in He et al., 2022).
+
+    From these a model learns in a few hundred steps where things are; from random ones it takes many times as long.
+    """
+    image, embed = model.config.image, model.encoder.embed if model.encoder is not None else None
+    if image is None or not isinstance(embed, PatchEmbedding) or not isinstance(embed.positions, Learned):
+        raise InputError("positions on a grid are for a model of patches with learned positions")
+    table = embed.positions.weight  # (N, D)
+    side, width = image.patches_per_side, table.shape[1] // 4
+    turns = torch.arange(side)[:, None] * 2 / 100 ** (torch.arange(width) / max(1, width))  # (side, D/4)
+    waves = torch.cat([turns.sin(), turns.cos()], dim=1)  # (side, D/2)
+    rows, columns = waves[:, None].expand(-1, side, -1), waves[None].expand(side, -1, -1)  # (side, side, D/2) each
+    grid = torch.cat([rows, columns], dim=-1).flatten(0, 1)  # (N, D)
+    table[image.prefix_tokens :, : grid.shape[1]] = GRID * grid
+
+
+def make_pair(settings: TaskSettings, config: Callable[[], PairConfig]) -> Pair:
+    """The two models of a run: new by this config, or those of `--init`."""
+    torch.manual_seed(settings.seed)
+    if settings.init_folder is None:
+        chosen = config()
+        check_memory(chosen)
+        return Pair(chosen)
+    if settings.head is not None:
+        raise InputError(f"--head {settings.head}: a pair of models has no head to replace. Leave it out")
+    pair = load_model(settings.init_folder, dtype=torch.float32, finite=True)
+    if not isinstance(pair, Pair):
+        raise InputError(
+            f"--init {settings.init}: {settings.task} needs a text and an image model together, such as a CLIP "
+            "checkpoint or a run of train match"
+        )
+    for parameter in pair.parameters():  # what was loaded is the file itself, mapped, and may not be written to
+        parameter.data = parameter.data.clone()
+    return pair.train()
+
+
+def check_memory(config: TransformerConfig | PairConfig) -> None:
     """Refuses a model that no training on this machine can hold, before its first tensor is made."""
     with torch.device("meta"):
-        parameters = count(Transformer(config))
+        parameters = count(Pair(config) if isinstance(config, PairConfig) else Transformer(config))
     needed, there = TRAINING_BYTES * parameters, memory_of_machine()
     if there is not None and needed > there:
         raise InputError(
@@ -112,13 +154,19 @@ def check_memory(config: TransformerConfig) -> None:
         )
 
 
-def describe_model(model: Transformer, settings: TaskSettings) -> str:
+def describe_model(model: Transformer | Pair, settings: TaskSettings) -> str:
     """A line about a model: its stacks, its size, and where it is from."""
+    origin = f", from {settings.init}" if settings.init else f" ({settings.preset})"
+    if isinstance(model, Pair):
+        text, image = model.config.text.last_stack, model.config.image.last_stack
+        return (
+            f"a pair: images by {image.num_layers} layers, d_model {image.d_model}, texts by {text.num_layers}, "
+            f"d_model {text.d_model}; vectors of {model.config.text.pooled_width}, {count(model):,} parameters{origin}"
+        )
     stacks = {"encoder": model.config.encoder, "decoder": model.config.decoder}
     parts = [name for name, stack in stacks.items() if stack is not None]
     layers = "+".join(str(stack.num_layers) for stack in stacks.values() if stack is not None)
     last = model.config.last_stack
-    origin = f", from {settings.init}" if settings.init else f" ({settings.preset})"
     return (
         f"{'-'.join(parts)}, {layers} layers, d_model {last.d_model}, {last.num_heads} heads, "
         f"{count(model):,} parameters{origin}"

@@ -127,8 +127,8 @@ class TableSettings(TaskSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextSettings(TableSettings):
-    """Tokens and batches of a task that reads text."""
+class TokenSettings(TableSettings):
+    """Tokens of a task that reads or writes text."""
 
     tokenizer: Literal["bpe", "unigram", "wordpiece", "characters", "bytes"] = "bpe"
     """How a tokenizer is learned from the training text; bytes is BPE over bytes, which loses nothing."""
@@ -136,19 +136,28 @@ class TextSettings(TableSettings):
     """Use the tokenizer of this folder or hub id instead; that of --init is used in any case."""
     vocab_size: int = 8000
     """Largest size of the vocabulary that is learned."""
-    batch_tokens: int = 4096
-    """Tokens in a batch, padding included, on the longer side."""
     label_smoothing: float = 0.0
     """Part of the truth's probability that is spread over all answers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch_tokens < 1:
-            raise self._refuse("batch_tokens", "expected at least 1")
         if self.vocab_size < 64:
             raise self._refuse("vocab_size", "expected at least 64, room for the characters of the text")
         if not 0 <= self.label_smoothing < 1:
             raise self._refuse("label_smoothing", "expected a fraction from 0 up to, not including, 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSettings(TokenSettings):
+    """Tokens and batches of a task that reads text."""
+
+    batch_tokens: int = 4096
+    """Tokens in a batch, padding included, on the longer side."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_tokens < 1:
+            raise self._refuse("batch_tokens", "expected at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,6 +411,117 @@ class ImagesSettings(TableSettings):
                 raise self._refuse(name, "expected at least 1")
         if not 0 <= self.label_smoothing < 1:
             raise self._refuse("label_smoothing", "expected a fraction from 0 up to, not including, 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+@defaults(optimizer="muon", schedule="linear", final_rate=0.02, beta2=0.98, vocab_size=2000)
+class PictureSettings(TokenSettings):
+    """What the tasks have that write about pictures: a caption, or an answer."""
+
+    data: Path | None = None
+    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with the path of an image and its texts in each row; paths
+    start at the table's own folder. Without one, built-in scenes of coloured shapes."""
+    valid: Path | None = None
+    """Rows to choose the best weights by; without any, those of a fraction of the images."""
+    test: Path | None = None
+    """Rows for the score at the end; without any, the validation rows."""
+    image_column: str = "image"
+    """The column of the image's path."""
+    valid_fraction: float = 0.1
+    """Fraction of your images kept from training, if there is no --valid."""
+    skip_corrupt: bool = False
+    """Leave out files that cannot be read as images, and say which; without it, they are an error."""
+    skip_empty: bool = False
+    """Leave rows with an empty text out, and say how many; without it, they are an error."""
+    size: int | None = None
+    """Pixels to a side that all images are brought to; as they are if all are alike, and else chosen, up to 64."""
+    patch: int | None = None
+    """Pixels to a side of a patch; about an eighth of the image, if not given."""
+    mode: Literal["grey", "rgb"] | None = None
+    """Read all images as grey, or all in colour (rgb); in colour unless all are grey, if not given."""
+    language: Literal["en", "ko"] = "en"
+    """The language of the built-in texts."""
+    examples: int = 40_000
+    """How many built-in pictures make an epoch; the next epoch has others."""
+    max_len: int = 64
+    """The longest text that the decoder takes, in tokens."""
+    truncate: bool = False
+    """Cut longer texts; without it, they are an error."""
+    batch_size: int = 64
+    """Images in a batch."""
+    rate: float | None = OPEN
+    """The highest learning rate; 0.002 if not given, and for a model that has learned already (--init) 0.0002."""
+
+    def __post_init__(self) -> None:
+        self._settle(rate=2e-3 if self.init is None else 2e-4)
+        super().__post_init__()
+        self._check_fraction("valid_fraction")
+        self._check_seed()
+        for name in ("size", "patch", "batch_size", "examples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise self._refuse(name, "expected at least 1")
+        if self.max_len < 4:
+            raise self._refuse("max_len", "expected at least 4 tokens")
+        if self.language != "en" and self.data is not None:
+            raise self._refuse("language", "your own texts (--data) have their language. Leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/caption"))
+class CaptionSettings(PictureSettings):
+    """Train a captioner: an encoder looks at a picture, a decoder writes what it shows. With no data given, on
+    built-in scenes of coloured shapes."""
+
+    task: ClassVar[str] = "caption"
+
+    caption_column: str = "caption"
+    """The column of the caption."""
+
+
+@dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/match"), batch_size=128)
+class MatchSettings(PictureSettings):
+    """Train a pair of models on images and their captions, so that each finds the other (CLIP). With no data given, on
+    built-in scenes of coloured shapes."""
+
+    task: ClassVar[str] = "match"
+
+    caption_column: str = "caption"
+    """The column of the caption."""
+    patch: int | None = None
+    """Pixels to a side of a patch; a quarter of a small image and about an eighth of a larger one, if not given."""
+    rate: float | None = OPEN
+    """The highest learning rate; 0.003 if not given, and for a model that has learned already (--init) 0.0002."""
+
+    def __post_init__(self) -> None:
+        self._settle(rate=3e-3 if self.init is None else 2e-4)
+        super().__post_init__()
+        for name in ("label_smoothing", "r_drop"):
+            if getattr(self, name):
+                raise self._refuse(name, "it is for a loss over classes or tokens, and match compares. Leave it out")
+        if self.batch_size < 2:
+            raise self._refuse("batch_size", "each image is compared with those beside it: expected at least 2")
+
+
+@dataclass(frozen=True, kw_only=True)
+@defaults(out=Path("runs/ask"))
+class AskSettings(PictureSettings):
+    """Train a model to answer questions about a picture. With no data given, on built-in scenes of coloured shapes."""
+
+    task: ClassVar[str] = "ask"
+
+    question_column: str = "question"
+    """The column of the question."""
+    answer_column: str = "answer"
+    """The column of the answer."""
+    questions: int = 6
+    """How many questions are asked at once about a picture of a batch."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.questions < 1:
+            raise self._refuse("questions", "expected at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

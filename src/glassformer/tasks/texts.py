@@ -8,7 +8,7 @@ import torch
 from glassformer.checkpoints.run import read_record
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
-from glassformer.tasks.settings import ExampleSettings, TextSettings
+from glassformer.tasks.settings import ExampleSettings, TokenSettings
 from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer, read_tokenizer, train_tokenizer
 from glassformer.text.regularise import sample_ids
 from glassformer.text.tokenizer import TOKENIZER
@@ -19,7 +19,7 @@ CHUNK = 1000  # texts that are encoded at a time
 KNOWN = 0.9  # of a model's table, what its own tokenizer knows at least: tables are rounded up
 
 
-def make_tokenizer(settings: TextSettings, texts: Iterable[str], *, around: Around) -> Tokenizer:
+def make_tokenizer(settings: TokenSettings, texts: Iterable[str], *, around: Around) -> Tokenizer:
     """The tokenizer of `--init` or `--tokenizer-from`, or one learned from these texts, with this `around` each.
 
     A run that goes on with changed data keeps the one that it began with.
@@ -33,7 +33,7 @@ def make_tokenizer(settings: TextSettings, texts: Iterable[str], *, around: Arou
     return train_tokenizer(texts, settings.vocab_size, settings.tokenizer, around=around)
 
 
-def has_changed_data(settings: TextSettings) -> bool:
+def has_changed_data(settings: TokenSettings) -> bool:
     """Whether a run goes on with other data than it began with, now or before."""
     return settings.accept_changed_data or "changed_data" in read_record(settings.out)
 
@@ -51,7 +51,7 @@ def fit_tokenizer(tokenizer: Tokenizer, model: Transformer) -> None:
         tokenizer.settings["model_input_names"] = [name for name in names if name != "token_type_ids"]
 
 
-def describe_tokenizer(tokenizer: Tokenizer, settings: TextSettings) -> str:
+def describe_tokenizer(tokenizer: Tokenizer, settings: TokenSettings) -> str:
     origin = settings.init or settings.tokenizer_from
     how = f"from {origin}" if origin else f"{settings.tokenizer}, learned from the training text"
     return f"a vocabulary of {len(tokenizer):,}, {how}"

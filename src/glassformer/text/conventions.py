@@ -55,6 +55,10 @@ DEFAULT_SPECIAL: dict[str, dict[str, str]] = {
     "NllbTokenizer": FAIRSEQ,
     "M2M100Tokenizer": {name: token for name, token in FAIRSEQ.items() if name not in ("cls_token", "mask_token")},
     "MarianTokenizer": {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
+    "CLIPTokenizer": {
+        **dict.fromkeys(("eos_token", "pad_token", "unk_token"), END_OF_TEXT),
+        "bos_token": "<|startoftext|>",
+    },
     "LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
     "GemmaTokenizer": {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"},
 }
@@ -73,6 +77,7 @@ MODEL_TYPES = {
     **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "phi"), "GPT2Tokenizer"),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), "Qwen2Tokenizer"),
     **dict.fromkeys(("roberta", "bart", "longformer", "led"), "RobertaTokenizer"),
+    **dict.fromkeys(("clip", "clip_text_model"), "CLIPTokenizer"),
     **dict.fromkeys(("t5", "mt5", "umt5", "switch_transformers"), "T5Tokenizer"),
     **dict.fromkeys(("llama", "mistral", "mixtral", "phi3"), "LlamaTokenizer"),
     **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text"), "GemmaTokenizer"),

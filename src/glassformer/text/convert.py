@@ -156,6 +156,8 @@ def byte_level_family(family: str | None, file: Path) -> str:
                 "tokenizer's class. Add the model's tokenizer.json, or write tokenizer_class to tokenizer_config.json"
             )
         return "RobertaTokenizer" if {"<s>", "</s>"} <= tokens else "GPT2Tokenizer"
+    if family == "CLIPTokenizer":
+        raise NoTokenizerError(f"{file}: a CLIP tokenizer is read from its tokenizer.json: add that file")
     if family not in BYTE_LEVEL:
         raise unknown(family, file)
     return family

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken
+from tokenizers import AddedToken, decoders
 
 from glassformer.errors import InputError, nearest
 from glassformer.hub import find_folder
@@ -28,6 +28,8 @@ LEFT_OUT = ("added_tokens_decoder", "chat_template", "name_or_path", "special_to
 WITHOUT_JSON = ("M2M100Tokenizer", "MarianTokenizer")
 TYPED = ("BertTokenizer", "AlbertTokenizer")  # their models tell two segments apart
 LEFT_PADDED = ("LlamaTokenizer", "GemmaTokenizer")
+CLIP = "CLIPTokenizer"  # marks where words end: red</w>
+END_OF_WORD = decoders.Sequence([decoders.ByteLevel(), decoders.Replace("</w>", " "), decoders.Strip(" ", 0, 1)])
 EXTRA = ("additional_special_tokens", "extra_special_tokens")
 
 
@@ -51,6 +53,8 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     else:
         backend = read_backend(folder / TOKENIZER)
         target = read_backend(folder / TARGET) if (folder / TARGET).is_file() else None
+    if family == CLIP:
+        backend.decoder = END_OF_WORD  # its own leaves the marks in the text
     for side in filter(None, (backend, target)):
         add_tokens(side, folder, settings)
     known = (code for code in LANGUAGES.get(family or "", ()) if backend.token_to_id(code) is not None)

@@ -25,11 +25,13 @@ from glassformer.text.conventions import END_OF_TEXT, segments, template
 from glassformer.text.tokenizer import SPACE, Tokenizer
 
 Kind = Literal["bpe", "bytes", "unigram", "wordpiece", "characters"]
-# What stands beside a text: its end, nothing (a language model's text goes on), or the marks of BERT's segments.
-Around = Literal["end", "nothing", "segments"]
+# What stands beside a text: its end, its start and its end, nothing (a language model's text goes on), or the marks of
+# BERT's segments.
+Around = Literal["end", "both", "nothing", "segments"]
 TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 # A text may well hold "<s>" or "<unk>"; those that lose nothing have special tokens that hardly occur in one.
 LOSSLESS = {"pad_token": "<|padding|>", "bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT}
+START_OF_TEXT = "<|startoftext|>"
 UNKNOWN = {"unk_token": "<|unknown|>"}
 SEGMENTS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 # A word, a number or a punctuation mark is a piece of its own; a space belongs to the word that follows it.
@@ -50,8 +52,8 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learned from these lines, read once: at most `vocab_size` tokens, fewer if the text has fewer.
 
-    `around` is what stands beside a text: "end" by default, and "nothing" for the kinds that lose nothing. "segments"
-    adds the tokens of BERT (`[CLS] text [SEP] pair [SEP]`, and `[MASK]`).
+    `around` is what stands beside a text: "end" by default, and "nothing" for the kinds that lose nothing. "both" is
+    its start and its end, as in CLIP. "segments" adds the tokens of BERT (`[CLS] text [SEP] pair [SEP]`, and `[MASK]`).
     """
     if kind not in TRAIN:
         raise InputError(f"kind {kind!r} of tokenizer is not known{nearest(str(kind), TRAIN)}")
@@ -66,6 +68,10 @@ def train_tokenizer(
         **(UNKNOWN if kind == "characters" else {}),
         **(SEGMENTS if around == "segments" else {}),
     }
+    if around == "both":  # the end before the start: it must not have the id 2, which CLIP's config.json says otherwise
+        start = START_OF_TEXT if lossless else special["bos_token"]
+        first = {"pad_token": special["pad_token"], "eos_token": special["eos_token"], "bos_token": start}
+        special = {**first, **{name: token for name, token in special.items() if name not in first}}
     tokens = list(dict.fromkeys(special.values()))
     least = len(tokens) + (len(pre_tokenizers.ByteLevel.alphabet()) if kind == "bytes" else 1)
     if vocab_size < least:
@@ -76,6 +82,8 @@ def train_tokenizer(
     backend.add_special_tokens(tokens)
     if around == "end":
         backend.post_processor = template(backend, "$A {end}", "$A {end} $B:1 {end}:1", special)
+    elif around == "both":
+        backend.post_processor = template(backend, "{bos} $A {end}", "{bos} $A {end} $B:1 {end}:1", special)
     elif around == "segments":
         backend.post_processor = segments(backend, special)
     typed = ["token_type_ids"] if around == "segments" else []

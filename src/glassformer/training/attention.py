@@ -13,6 +13,7 @@ from torch import Tensor
 
 from glassformer.config import ImageConfig, SeriesConfig
 from glassformer.core.model import Transformer
+from glassformer.core.pair import Pair
 from glassformer.figures.korean import both
 from glassformer.figures.palette import LEVELS, level_of
 from glassformer.figures.png import as_data_url
@@ -28,8 +29,10 @@ WIDE, HIGH, LANE = 640, 150, 14  # of a drawn series, and of the lane below it
 def attention_of_example(task: Task, examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The first example that can be shown; nothing where there is none."""
     seen = task.seen_example()
-    if seen is not None:
-        yield from of_patches(task.model, seen)
+    if seen is not None and "decoder_input_ids" in seen and task.tokenizer is not None:
+        yield from of_words(task.model, task.tokenizer, seen)
+    elif seen is not None:
+        yield from of_patches(task.model.image if isinstance(task.model, Pair) else task.model, seen)
     elif task.tokenizer is not None:
         yield from of_text(task.model, task.tokenizer, examples)
 
@@ -82,22 +85,58 @@ def of_patches(model: Transformer, seen: Batch) -> Iterator[str]:
     yield scale_bar(float(shares.max()))
 
 
+def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[str]:
+    """Where the decoder looks in the picture when it has read each token."""
+    image = model.config.image
+    if image is None:
+        return
+    weights = recorded(model, seen)  # (H, T, N)
+    head, prefix = sharpest(weights), image.prefix_tokens
+    shares = weights[head][:, prefix:]  # (T, N)
+    tokens = TokenTexts(tokenizer.target or tokenizer.backend).describe_all(seen["decoder_input_ids"][0].tolist())
+    most = float(shares.max())
+    yield caption(
+        model,
+        head,
+        f"behind each token, where the model looks to write the next, up to {most:.3f}; hover a patch for its weight.",
+        f"토큰마다 그다음 토큰을 쓰려고 보는 곳이며, 가장 큰 값은 {most:.3f}입니다. 패치에 마우스를 올리면 가중치가 "
+        "보입니다.",
+    )
+    frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
+    parts = [f'<figure><svg {frame} aria-label="image">{picture_of(seen["pixel_values"][0], image)}</svg></figure>']
+    for token, row in list(zip(tokens, shares.tolist(), strict=True))[:MOST_TOKENS]:
+        name = escape(name_of(token))
+        drawn = f'<svg {frame} aria-label="attention">{patches_of(row, image, most)}</svg>'
+        parts.append(f"<figure>{drawn}<figcaption>{name}</figcaption></figure>")
+    yield f'<div class="looked words">{"".join(parts)}</div>'
+    yield scale_bar(most)
+
+
 def over_image(pixels: Tensor, shares: Sequence[float], image: ImageConfig) -> str:
     """The image, and beside it its patches in the colours of their weights."""
+    frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
+    patches = patches_of(shares, image, max(shares, default=0.0) or 1.0)
+    return (
+        f'<div class="looked"><svg {frame} aria-label="image">{picture_of(pixels, image)}</svg>'
+        f'<svg {frame} aria-label="attention">{patches}</svg></div>'
+    )
+
+
+def picture_of(pixels: Tensor, image: ImageConfig) -> str:
+    """Pixels (C, Y, X) of any range, as a picture."""
     low, high = float(pixels.min()), float(pixels.max())
     scaled = (255 * (pixels - low) / max(1e-6, high - low)).round().byte().permute(1, 2, 0).numpy()  # (Y, X, C)
     grey_or_colour = np.ascontiguousarray(scaled[:, :, 0] if scaled.shape[2] != 3 else scaled)
-    most, side, patch = max(shares, default=0.0) or 1.0, image.patches_per_side, image.patch
-    patches = "".join(
+    return f'<image href="{as_data_url(grey_or_colour)}" width="{image.size}" height="{image.size}"/>'
+
+
+def patches_of(shares: Sequence[float], image: ImageConfig, most: float) -> str:
+    """The patches in the colours of their weights, of which `most` is the largest."""
+    side, patch = image.patches_per_side, image.patch
+    return "".join(
         f'<rect class="w{level_of(x / most)}" x="{i % side * patch}" y="{i // side * patch}" width="{patch}" '
         f'height="{patch}"><title>({i // side}, {i % side}): {x:.3f}</title></rect>'
         for i, x in enumerate(shares)
-    )
-    frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
-    picture = f'<image href="{as_data_url(grey_or_colour)}" width="{image.size}" height="{image.size}"/>'
-    return (
-        f'<div class="looked"><svg {frame} aria-label="image">{picture}</svg>'
-        f'<svg {frame} aria-label="attention">{patches}</svg></div>'
     )
 
 

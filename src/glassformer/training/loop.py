@@ -9,7 +9,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -29,6 +31,7 @@ from glassformer.training.schedule import highest_rate, rate_factor
 from glassformer.training.settings import TrainSettings
 from glassformer.training.signals import Signals
 from glassformer.training.task import Batch, Task
+from glassformer.training.whole_batch import whole_batch_backward
 
 CHECKPOINT_SECONDS = 120.0
 ESTIMATE = 5  # steps after which it is told how long it will take; the first ones are slower
@@ -194,13 +197,8 @@ class Trainer:
                 group["lr"] = rate
         torch.manual_seed(hash((self.settings.seed, step, self.ranks.rank)))  # dropout, the same after a kill
         parts = self.parts(examples)
-        weight = self.ranks.total(sum(self.task.weight(batch["labels"]) for batch, counts in parts if counts))
         computed = time.perf_counter()
-        loss = 0.0
-        for number, (batch, counts) in enumerate(parts, start=1):
-            with self.ranks.sending(self.spread, number == len(parts)):
-                loss += self.backward(batch, weight if counts else math.inf)
-        loss = self.ranks.total(loss)
+        loss = self.compared(parts, examples, step) if self.task.compares else self.summed(parts)
         norm = self.clip()
         if not (math.isfinite(loss) and (math.isfinite(norm) or self.scaler.is_enabled())):
             raise self.not_finite(loss, norm, examples)
@@ -212,16 +210,53 @@ class Trainer:
         size = sum(self.task.size(batch) for batch, counts in parts if counts) * self.ranks.size
         return {"loss": loss, "norm": norm, "size": size, "busy": busy}
 
+    def summed(self, parts: Sequence[tuple[Batch, bool]]) -> float:
+        """Adds the gradient of a loss that is the sum over the examples, and returns it."""
+        weight = self.ranks.total(sum(self.task.weight(batch["labels"]) for batch, counts in parts if counts))
+        loss = 0.0
+        for number, (batch, counts) in enumerate(parts, start=1):
+            with self.ranks.sending(self.spread, number == len(parts)):
+                loss += self.backward(batch, weight if counts else math.inf)
+        return self.ranks.total(loss)
+
+    def compared(self, parts: Sequence[tuple[Batch, bool]], examples: Sequence[int], step: int) -> float:
+        """Adds the gradient of a loss that compares all examples of the batch (`whole_batch.py`), and returns it."""
+
+        def vectors(number: int) -> dict[str, Tensor]:
+            torch.manual_seed(hash((self.settings.seed, step, self.ranks.rank, number)))  # dropout, twice the same
+            inputs = {name: value for name, value in parts[number][0].items() if name != "labels"}
+            with self.precision():
+                found = self.task.vectors(self.model(**inputs))
+            wide = {name: value.to(torch.promote_types(value.dtype, torch.float32)) for name, value in found.items()}
+            return {**wide, "labels": parts[number][0]["labels"]}
+
+        def pass_on(number: int, value: Tensor) -> None:
+            with self.ranks.sending(self.spread, number == len(parts) - 1):
+                self.scaler.scale(value).backward()
+
+        return whole_batch_backward(
+            [partial(vectors, number) for number in range(len(parts))],
+            self.places(len(examples)),
+            len(examples),
+            self.task.compare,
+            pass_on,
+            self.ranks,
+        )
+
+    def places(self, total: int) -> list[slice]:
+        """Where this process's parts of a batch of so many examples are in it."""
+        count = self.settings.accumulate * self.ranks.size
+        size, more = divmod(total, count)
+        first = self.ranks.rank * self.settings.accumulate
+        starts = [number * size + min(number, more) for number in range(first, first + self.settings.accumulate + 1)]
+        return [slice(start, stop) for start, stop in pairwise(starts)]
+
     def parts(self, examples: Sequence[int]) -> list[tuple[Batch, bool]]:
         """This process's parts of a batch, and whether they count: where there are fewer examples than parts, a part
         repeats the first one, for all processes to compute the same number of times, and has no weight."""
-        count = self.settings.accumulate * self.ranks.size
-        size, more = divmod(len(examples), count)
         parts = []
-        first = self.ranks.rank * self.settings.accumulate
-        for number in range(first, first + self.settings.accumulate):
-            start = number * size + min(number, more)
-            chosen = examples[start : start + size + (number < more)]
+        for place in self.places(len(examples)):
+            chosen = examples[place]
             batch = self.task.collate(chosen or examples[:1], self.state.epoch)
             parts.append(({name: value.to(self.ranks.device) for name, value in batch.items()}, bool(chosen)))
         return parts
@@ -233,15 +268,18 @@ class Trainer:
         twice = self.settings.r_drop > 0
         if twice:
             inputs = {name: torch.cat([value, value]) for name, value in inputs.items()}
-        narrow = self.settings.precision != "float32"
-        dtype = getattr(torch, self.settings.precision)
-        with torch.autocast(self.ranks.device.type, dtype) if narrow else nullcontext():
+        with self.precision():
             logits = self.model(**inputs).logits
             loss = self.two_losses(logits, labels) if twice else self.task.loss(logits, labels)
         loss = loss / weight
         # Gradients are averaged over the processes, and their losses are meant to be summed.
         self.scaler.scale(loss * self.ranks.size).backward()
         return float(loss.detach())
+
+    def precision(self) -> AbstractContextManager[Any]:
+        narrow = self.settings.precision != "float32"
+        dtype = getattr(torch, self.settings.precision)
+        return torch.autocast(self.ranks.device.type, dtype) if narrow else nullcontext()
 
     def two_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The mean loss of two passes, and how far they are apart: (KL(p, q) + KL(q, p)) / 2, times the weight / 2."""

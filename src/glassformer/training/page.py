@@ -12,10 +12,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glassformer.figures.charts import Line, Point, draw_lines
 from glassformer.figures.korean import beside, both
 from glassformer.figures.page import framed
 from glassformer.figures.palette import level_of
+from glassformer.figures.png import as_data_url
 from glassformer.io import write_whole
 from glassformer.training.attention import attention_of_example
 from glassformer.training.plan import as_sample
@@ -47,7 +51,7 @@ def sections(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Pat
     notes = [*validation_note(record, task), *loss_note(task, metrics)]
     yield from section("Training", [*training_charts(metrics), *notes])
     yield from section("Forecasts", map(forecast_chart, scores.curves), kind="charts")
-    yield from section("Examples", example_table(scores.examples))
+    yield from section("Examples", example_table(scores.examples, scores.pictures))
     yield from section("Attention", attention_of_example(task, scores.examples))
     yield from section("Which class for which", confusion_table(scores.classes, scores.confusion))
     yield from section("How to use it", commands(record, task, Path(record["settings"]["out"])))
@@ -175,15 +179,19 @@ def forecast_chart(curve: Curve) -> str:
     return draw_lines(curve.name, lines, across="time")
 
 
-def example_table(examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Rows as they are. Where one says what was expected and the answer is another, that is marked."""
+def example_table(examples: Sequence[Mapping[str, str]], pictures: Sequence[NDArray[np.uint8]] = ()) -> Iterator[str]:
+    """Rows as they are, each behind its picture if it has one. Where one says what was expected and the answer is
+    another, that is marked."""
     if not examples:
         return
     names = list(examples[0])
     head = "".join(f'<th scope="col">{both(in_words(name))}</th>' for name in names)
+    if pictures:
+        head = f'<th scope="col">{both("image")}</th>{head}'
     rows = []
-    for row in examples:
-        cells = []
+    for number, row in enumerate(examples):
+        shown = pictures[number : number + 1]
+        cells = [f'<td><img class="seen" src="{as_data_url(pixels)}" alt=""></td>' for pixels in shown]
         for name in names:
             wrong = name == names[-1] and "expected" in row and row[name] != row["expected"]
             mark = f' class="differs" title="{beside("differs from what was expected")}"' if wrong else ""

@@ -20,6 +20,7 @@ from torch.utils._pytree import register_dataclass
 
 from glassformer.checkpoints.load import usable_device
 from glassformer.core.model import Output, Transformer
+from glassformer.core.pair import Pair
 from glassformer.errors import FailedElsewhere, InputError
 
 PATIENCE = timedelta(hours=12)
@@ -59,6 +60,11 @@ class Ranks:
     def largest(self, *values: float) -> list[float]:
         return self._reduced(list(values), dist.ReduceOp.MAX)
 
+    def add_up(self, tensor: Tensor) -> None:
+        """The sum of this tensor over all processes, in its place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+
     def _reduced(self, values: list[float], operation: Any) -> list[float]:
         if self.size == 1:
             return values
@@ -88,8 +94,10 @@ class Ranks:
         if first < self.size:
             raise FailedElsewhere
 
-    def spread(self, model: Transformer, *, shard: bool) -> nn.Module:
+    def spread(self, model: Transformer | Pair, *, shard: bool) -> nn.Module:
         """The model as this process trains it. Weights start out as those of the first process."""
+        if shard and isinstance(model, Pair):
+            raise InputError("--shard shares one model among processes, and this is a pair of two: say --no-shard")
         if shard and self.size == 1:
             raise InputError(
                 "--shard shares a model among processes, and there is one: start it with torchrun, or say --no-shard"
@@ -101,6 +109,7 @@ class Ranks:
         if not shard:
             return DistributedDataParallel(model)
         mesh = init_device_mesh(self.device.type, (self.size,))
+        assert isinstance(model, Transformer)
         for stack in (model.encoder, model.decoder):
             for block in stack.blocks if stack is not None else ():
                 fully_shard(block, mesh=mesh)

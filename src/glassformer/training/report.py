@@ -129,9 +129,12 @@ def as_bytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
+SHARES = ("accuracy", "macro_f1", "micro_f1", "exact_match", "facts")  # how metrics begin that are shares
+
+
 def as_number(metric: str, value: float) -> str:
     """Shares as percentages, others with the digits that mean something."""
-    if metric in ("accuracy", "macro_f1", "micro_f1", "exact_match"):
+    if metric.startswith(SHARES):
         return f"{value:.1%}"
     return f"{value:.1f}" if metric in ("bleu", "chrf") else f"{value:.4g}"
 

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.core.model import IGNORE, Transformer
+from glassformer.core.model import IGNORE
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.generation.engine import Engine
@@ -48,6 +49,7 @@ class Scores:
     notes: list[str] = field(default_factory=list)  # what a number needs beside it, such as BLEU's signature
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)  # what simple methods reach
     examples: list[dict[str, str]] = field(default_factory=list)  # rows with the same keys: input, expected, answer
+    pictures: list[NDArray[np.uint8]] = field(default_factory=list)  # of the examples, (Y, X) or (Y, X, 3)
     classes: list[str] = field(default_factory=list)
     confusion: list[list[int]] = field(default_factory=list)  # row: true class, column: the model's answer
     curves: list[Curve] = field(default_factory=list)
@@ -74,11 +76,12 @@ class Task(ABC):
     steps: ClassVar[int]  # a sensible length of training, where nobody says
     validated: ClassVar[int | None] = None  # examples that an evaluation scores, where there are more; None for all
     counts: ClassVar[str | None] = None  # what `count` counts, where that is not the unit
+    compares: ClassVar[bool] = False  # the loss compares all examples of a batch: `vectors` and `compare` say how
 
     settings: TrainSettings
     test: Any = None  # examples for the score at the end, if there are any beside the validation set
     split: Literal["test", "valid"] = "test"  # what `evaluate` scores; the validation set where there is no test set
-    model: Transformer
+    model: Any  # a Transformer; of a task that compares texts with images, a Pair
     engine: Engine | None = None  # generates for `evaluate`; in training there is none: a resumed run repeats each bit
     tokenizer: Tokenizer | None = None
     follow: Follow = Follow()  # counts the loops that a person waits for
@@ -98,6 +101,14 @@ class Task(ABC):
             logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum",
             label_smoothing=self.label_smoothing,
         )  # fmt: skip
+
+    def vectors(self, output: Any) -> dict[str, Tensor]:
+        """Of a task that compares: a row for each example of a part, and numbers that belong to all, by name."""
+        raise NotImplementedError
+
+    def compare(self, vectors: Mapping[str, Tensor]) -> Tensor:
+        """The mean loss of a whole batch, by the vectors of all of its examples and their `labels`."""
+        raise NotImplementedError
 
     def divergence(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
         """How far two answers to the same batch are apart, (KL(p, q) + KL(q, p)) / 2, summed where labels count."""

@@ -48,6 +48,14 @@ class EvalSettings(Settings):
     """The column of the text, of a language model."""
     label_column: str | None = None
     """The column of the label."""
+    image_column: str | None = None
+    """The column of the image's path."""
+    caption_column: str | None = None
+    """The column of the caption."""
+    question_column: str | None = None
+    """The column of the question about an image."""
+    answer_column: str | None = None
+    """The column of its answer."""
     max_len: int | None = None
     """The longest text, in tokens."""
     context: int | None = None
@@ -60,6 +68,8 @@ class EvalSettings(Settings):
     """How the dates of a series are written, such as %d/%m/%Y."""
     decimal: Literal["point", "comma"] | None = None
     """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
+    skip_empty: bool = False
+    """Leave out examples with an empty text, and say how many."""
     skip_corrupt: bool = False
     """Leave out files that cannot be read as images, and say which."""
     header: bool | None = None

@@ -43,13 +43,15 @@ class ExploreSettings(Settings):
 def main(settings: ExploreSettings) -> None:
     from glassformer.explore.export.destination import check_destination
     from glassformer.explore.export.export import write_export
+    from glassformer.explore.view.pair import open_session
     from glassformer.explore.view.routes import Routes
-    from glassformer.explore.view.session import Session
     from glassformer.serve.server import LOOPBACK, Server
 
     if settings.export is not None:
         check_destination(settings.export)  # before a model is loaded for nothing
-    session = Session(settings.run, source_language=settings.source_language, target_language=settings.target_language)
+    session = open_session(
+        settings.run, source_language=settings.source_language, target_language=settings.target_language
+    )
     if settings.export is not None:
         write_export(session, Routes(session), settings.text, settings.export)
         size = settings.export.stat().st_size / 1e6

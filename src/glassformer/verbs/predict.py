@@ -83,7 +83,9 @@ class PredictSettings(Settings):
     target_language: str | None = None
     """The language to translate into, as the model names it."""
     question: str | None = None
-    """The question that a question-answering model finds the answer to, in each text."""
+    """The question that a question-answering model finds the answer to: in each text, or about each image."""
+    labels: tuple[str, ...] = ()
+    """Texts to choose from, of a model that matches images with texts: the one that fits each image best is named."""
     out: Path | None = None
     """Write the rows of --file here with the answers as further columns: .csv, .tsv, .jsonl (or these with .gz) or
     .parquet. If it is killed, the same command goes on where it was. Of a model that forecasts, the forecast as .csv;
@@ -151,6 +153,7 @@ class PredictSettings(Settings):
         )
         values = {
             "chat": self.chat or None,
+            "labels": self.labels or None,
             "truncate": self.truncate or None,
             **{name: getattr(self, name) for name in names},
         }
@@ -182,11 +185,13 @@ def main(settings: PredictSettings) -> None:
     if settings.out is not None:
         from glassformer.verbs.predict_file import predict_file
 
+        if run.task == "match" and not settings.labels:
+            raise InputError("--out writes the label of each image: give the texts to choose from with --labels")
         predict_file(run, file_asked(settings))
         tell_engine(run)
         return
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
-    if run.task == "embed" and not settings.json:
+    if (run.task == "embed" or (run.task == "match" and not settings.labels)) and not settings.json:
         size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
     memory = remembered(run.folder, settings.tables)
     given = stream_inputs(

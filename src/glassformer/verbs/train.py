@@ -122,7 +122,7 @@ class TrainedRun:
         """None for a model that reads no text."""
         from glassformer.text import load_tokenizer
 
-        return None if self.model.config.patches is not None else load_tokenizer(self.folder)
+        return load_tokenizer(self.folder) if self.model.config.reads_tokens else None
 
 
 def main(settings: TaskSettings) -> None:

@@ -3,6 +3,7 @@
     {stack}.embed  .embed.positions  .placed  ...  .norm
     {stack}.blocks.{layer}.attn_norm  .attn.q  .attn.k  .attn.v  .attn.scores  .attn.mixed  .attn.out  .attn_residual
     the same with cross;  .ffn_norm  .ffn.up  .ffn.gate  .ffn.hidden  .ffn.down  .ffn_residual
+    memory.project  memory.norm: the encoder's vectors on their way to the decoder
     head.project  head.norm  head.pooled  logits  loss
 
 Names count layers, not stored blocks: a block that is applied twice is seen twice. Read next: `listen.py`.
@@ -37,13 +38,15 @@ def activation_names(model: nn.Module) -> list[str]:
     """All other steps of this model."""
     names = []
     for prefix, stack in stacks_of(model):
+        if isinstance(model, Transformer) and stack is model.decoder:
+            names += [f"memory.{name}" for name, _ in parts_of(model.memory)]
         names += [prefix + path for path, _ in parts_of_stack(stack) if path != "norm"]
         names += [f"{prefix}placed"]
         for layer in range(stack.config.num_layers):
             names += [f"{prefix}blocks.{layer}.{step}" for step in steps_of_block(stack.block_of(layer))]
         names += [f"{prefix}norm"] if is_real(stack.norm) else []
     if isinstance(model, Transformer):
-        names += [f"head.{name}" for name, _ in parts_of_head(model.head)]
+        names += [f"head.{name}" for name, _ in parts_of(model.head)]
         names += ["head.pooled"] if isinstance(model.head, ClassHead) else []
         names += answers_of(model)
     return names
@@ -98,7 +101,8 @@ def parts_of_block(block: Block) -> Iterator[tuple[str, nn.Module]]:
             yield path, module
 
 
-def parts_of_head(head: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
-    for name, module in head.named_children() if head is not None else ():
+def parts_of(outside: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
+    """Of a head, or of what stands between the stacks."""
+    for name, module in outside.named_children() if outside is not None else ():
         if name in ("project", "norm") and is_real(module):
             yield name, module

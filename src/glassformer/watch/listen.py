@@ -27,7 +27,7 @@ from glassformer.core.context import Context, watched_by
 from glassformer.core.heads import ClassHead, SpanHead
 from glassformer.core.model import Transformer
 from glassformer.core.stack import Stack
-from glassformer.watch.activations import parts_of_block, parts_of_head, parts_of_stack, stacks_of
+from glassformer.watch.activations import parts_of, parts_of_block, parts_of_stack, stacks_of
 
 See = Callable[[str, Tensor, int | None], None]  # name, value, axis: as `Listener.passes`
 
@@ -80,7 +80,7 @@ class Calls:
             handles += hooks_on_stack(stack, prefix, self.seen) if steps else []
             handles.append(stack.register_forward_pre_hook(self.begin))
             handles.append(stack.register_forward_hook(self.end, with_kwargs=True))
-        return handles + (hooks_on_head(model, self.seen) if steps and isinstance(model, Transformer) else [])
+        return handles + (hooks_outside(model, self.seen) if steps and isinstance(model, Transformer) else [])
 
     def begin(self, stack: nn.Module, args: Any) -> None:
         if self.is_ours:
@@ -145,11 +145,11 @@ def hooks_on_stack(stack: Stack, prefix: str, see: See) -> list[Any]:
     return handles
 
 
-def hooks_on_head(model: Transformer, see: See) -> list[Any]:
-    """What comes behind the stacks."""
+def hooks_outside(model: Transformer, see: See) -> list[Any]:
+    """What comes between and behind the stacks."""
 
     def part(name: str, module: nn.Module, args: Any, made: Tensor) -> None:
-        see(f"head.{name}", made, None)
+        see(name, made, None)
 
     def answer(module: nn.Module, args: Any, made: Any) -> None:
         if isinstance(module, SpanHead):
@@ -167,7 +167,11 @@ def hooks_on_head(model: Transformer, see: See) -> list[Any]:
             if getattr(made, name) is not None:
                 see(name, getattr(made, name), None)
 
-    handles = [module.register_forward_hook(partial(part, name)) for name, module in parts_of_head(model.head)]
+    handles = [
+        module.register_forward_hook(partial(part, f"{site}.{name}"))
+        for site, outside in (("memory", model.memory), ("head", model.head))
+        for name, module in parts_of(outside)
+    ]
     if model.head is not None:
         handles.append(model.head.register_forward_hook(answer))
     return [*handles, model.register_forward_hook(whole)]

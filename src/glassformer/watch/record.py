@@ -92,7 +92,7 @@ class Record(Mapping[str, Tensor], Listener):
     def passes(self, name: str, value: Tensor, axis: int | None) -> None:
         if name not in self._activations:
             return
-        if axis is None:  # behind all stacks
+        if axis is None:  # outside the stacks
             self._seen[name] = value.detach()
         else:
             self._call[name] = Piece(value.detach(), axis)
@@ -128,7 +128,8 @@ class Record(Mapping[str, Tensor], Listener):
         start, (value, axis, rows, over_keys) = cache.length - length, piece
         if axis is None:
             return value
-        new = list(range(start, cache.length)) if rows is None else rows
+        # Of a call with a prefix, what is made of the tokens alone has fewer rows.
+        new = list(range(cache.length - value.shape[axis], cache.length)) if rows is None else rows
         known, kept, followed = self._of_cache.get(cache, {}).get(name, (None, [], 0))
         if known is not None:
             for order in cache.reorders[followed:]:

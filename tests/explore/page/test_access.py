@@ -10,7 +10,7 @@ from glassformer.serve.server import Server
 
 pytestmark = pytest.mark.slow
 Open = Callable[[str], Server]
-KINDS = ("encoder-decoder", "decoder", "fill", "image", "series")
+KINDS = ("encoder-decoder", "decoder", "fill", "image", "series", "caption", "ask")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.tiny_models import TEXT
+from helpers.tiny_models import QUESTION, TEXT
 
 import glassformer as gf
 from glassformer.errors import InputError
@@ -16,11 +16,13 @@ RoutesOf = Callable[[str], Routes]
 INPUTS: dict[str, dict[str, Any]] = {
     "image": {"example": 1},
     "series": {"example": 0},
+    "caption": {"example": 1},
+    "ask": {"example": 1, "text": QUESTION},
     "fill": {"text": "The [MASK] fox"},
 }
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill", "image", "series"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill", "image", "series", "caption", "ask"])
 def test_every_head_is_ranked_and_the_best_is_named(kind: str, routes_of: RoutesOf) -> None:
     view = routes_of(kind).session.view(INPUTS.get(kind, {"text": TEXT}))
     telling, lines = view.shown["telling"], view.shown["lines"]
@@ -32,7 +34,7 @@ def test_every_head_is_ranked_and_the_best_is_named(kind: str, routes_of: Routes
         for number, head in enumerate(heads):
             assert 0 <= head["score"] <= 1
             assert head["weight"] == pytest.approx(float(weights[number, head["row"], head["key"]]), abs=1e-3)
-            if kind != "encoder-decoder" or entry["kind"] == "cross":
+            if "decoder" not in lines or "encoder" not in lines or entry["kind"] == "cross":
                 scores[entry["name"], number] = head["score"]
     best = (telling["best"]["name"], telling["best"]["head"])
     assert scores[best] == max(scores.values())
@@ -43,11 +45,11 @@ def test_every_head_is_ranked_and_the_best_is_named(kind: str, routes_of: Routes
         assert shown["row"] == 0  # the class token, which the answer is read from
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "caption"])
 def test_the_worked_sum_is_the_one_of_record(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
-    view = routes.session.view({"text": TEXT})
-    site = "cross" if kind == "encoder-decoder" else "attn"
+    view = routes.session.view(INPUTS.get(kind, {"text": TEXT}))
+    site = "attn" if kind == "decoder" else "cross"
     name = f"decoder.blocks.1.{site}"
     query = {"stack": "decoder", "layer": "1", "site": site, "head": "2", "row": "3"}
     found: Any = routes.get(f"view/{view.id}/worked", query)
@@ -64,21 +66,19 @@ def test_the_worked_sum_is_the_one_of_record(kind: str, routes_of: RoutesOf) -> 
     torch.testing.assert_close(torch.tensor(found["mixed"]), seen[f"{name}.mixed"][0, 2, 3], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill", "caption", "ask"])
 def test_the_lens_is_the_one_that_inspect_draws(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
     view = routes.session.view(INPUTS.get(kind, {"text": TEXT}))
     found: Any = routes.get(f"view/{view.id}/lens", {"first": "0"})
     arguments = view.prepared.arguments
-    lens = logit_lens(
-        routes.session.model, arguments["input_ids"], decoder_input_ids=arguments.get("decoder_input_ids")
-    )
+    lens = logit_lens(routes.session.model, **arguments)
     for row, (ids, likely) in zip(found["layers"], zip(lens.tokens, lens.probabilities, strict=True), strict=True):
         assert [one["id"] for one in row] == ids[0, :32, 0].tolist()
         assert [one["score"] for one in row] == pytest.approx(likely[0, :32, 0].tolist(), rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "encoder", "image", "series"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "encoder", "image", "series", "caption"])
 def test_heads_left_out_are_those_of_ablate(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
     session, given = routes.session, INPUTS.get(kind, {"text": TEXT})

@@ -14,7 +14,17 @@ from glassformer.explore.view.routes import Routes
 from glassformer.predict.pipeline import ABILITIES
 from glassformer.tasks.registry import ROWS, Row
 
-KINDS = ["encoder-decoder", "decoder", "encoder", "fill", "image", "series", "judge"]  # a model of every task
+KINDS = [
+    "encoder-decoder",
+    "decoder",
+    "encoder",
+    "fill",
+    "image",
+    "series",
+    "judge",
+    "caption",
+    "ask",
+]  # a model of every task
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

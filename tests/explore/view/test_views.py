@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.explorer import read_maps
-from helpers.tiny_models import TEXT, make
+from helpers.tiny_models import QUESTION, TEXT, make
 from torch import Tensor
 
 import glassformer as gf
@@ -27,10 +27,12 @@ from glassformer.predict.images import Picture
 from glassformer.watch.record import Record
 
 RoutesOf = Callable[[str], Routes]
-KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series"]
+KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask"]
 INPUTS: dict[str, dict[str, Any]] = {
     "image": {"example": 1},
     "series": {"example": 0, "channel": 0},
+    "caption": {"example": 1},
+    "ask": {"example": 1, "text": QUESTION},
     "fill": {"text": "The [MASK] fox [MASK]"},
     "span": {"text": "Who says?\nThe quick fox says hello."},
 }
@@ -127,7 +129,10 @@ def test_the_flow_has_every_step_with_its_shape_and_cost(kind: str, routes_of: R
     flow = {entry["name"]: tuple(entry["shape"]) for entry in view.shown["flow"]}
     assert flow == {name: tuple(value.shape) for name, value in seen.items()}
     lengths = [len(line["tokens"]) for line in view.shown["lines"].values()]
-    sizes = {} if kind in ("image", "series") else dict(zip(("length", "target_length"), lengths, strict=False))
+    names = ("length", "target_length")
+    sizes = {} if kind in ("image", "series") else dict(zip(names, lengths, strict=False))
+    if kind in ("caption", "ask"):
+        sizes = {"target_length": lengths[1]}
     lines = {line.name: line for line in ledger(routes.session.model, **sizes).lines}
     assert [flow[entry["name"]] for entry in view.shown["maps"]] == [
         tuple(entry["shape"]) for entry in view.shown["maps"]
@@ -343,7 +348,7 @@ def test_rollout_is_the_product_of_the_layers(routes_of: RoutesOf) -> None:
     np.testing.assert_allclose(found["weights"], product[0], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "image"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "image", "caption"])
 def test_rollout_is_the_one_that_inspect_draws(kind: str, routes_of: RoutesOf) -> None:
     """A row, made layer by layer, is a row of the whole matrix."""
     routes = routes_of(kind)

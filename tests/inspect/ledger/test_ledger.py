@@ -114,7 +114,7 @@ def hooked(model: gf.Transformer) -> Iterator[dict[str, tuple[int, ...]]]:
 
 
 def name_is_step(path: str, module: nn.Module) -> bool:
-    ends = ("embed", "positions", ".norm", "_norm", ".out", ".up", ".gate", ".down", "head.project", "embed.project")
+    ends = ("embed", "positions", ".norm", "_norm", ".out", ".up", ".gate", ".down", ".project")
     is_own = path.endswith(("q_norm", "k_norm")) or path in ("head.out", "head")
     return path.endswith(ends) and not is_own and not isinstance(module, nn.Identity)
 

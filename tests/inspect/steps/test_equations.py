@@ -73,6 +73,12 @@ class Env:
 
     @property
     def memory(self) -> Tensor:
+        """What the decoder is given of the encoder."""
+        brought = next((name for name in ("memory.norm", "memory.project") if name in self.seen), None)
+        return self.encoded if brought is None else self.seen[brought]
+
+    @property
+    def encoded(self) -> Tensor:
         return self.seen["encoder.norm"] if "encoder.norm" in self.seen else self.seen["encoder.blocks.1.ffn_residual"]
 
     @property
@@ -80,7 +86,8 @@ class Env:
         """x of a head: the vectors of the last stack."""
         last = "decoder" if self.model.decoder is not None else "encoder"
         steps = [f"{last}.norm", f"{last}.blocks.1.ffn_residual", f"{last}.blocks.1.attn_residual"]
-        return next(self.seen[step] for step in steps if step in self.seen)
+        whole = next(self.seen[step] for step in steps if step in self.seen)
+        return whole[:, -self.inputs["decoder_input_ids"].shape[1] :] if self.model.config.prefix else whole
 
     @property
     def query_keep(self) -> Tensor | None:
@@ -134,6 +141,8 @@ def turned(e: Env, x: Tensor) -> Tensor:
 def normed_input(e: Env) -> tuple[nn.Module, Tensor]:
     """A norm's module, and what it reads."""
     step = e.name.split(".")[-1]
+    if e.name == "memory.norm":
+        return e.model.memory.norm, e.seen["memory.project"]
     if e.layer is None:
         if step == "norm" and ".embed" not in e.name:
             return e.stack.norm, e.last
@@ -168,6 +177,10 @@ def rms_offset(e: Env) -> Tensor:
 def product(e: Env) -> Tensor:
     q, k = e.at(f"{e.site}.q"), e.at(f"{e.site}.k")
     return q @ k.repeat_interleave(q.shape[1] // k.shape[1], dim=1).transpose(2, 3)
+
+
+def scaled(e: Env) -> Tensor:
+    return product(e) / math.sqrt(e.at(f"{e.site}.q").shape[-1])
 
 
 def distance(e: Env) -> Tensor:
@@ -260,6 +273,8 @@ INPUT: dict[str, Callable[[Env], Tensor]] = {
     "PE(pos) = table[pos + 2]": lambda e: e.stack.embed.positions.weight[e.positions() + 2],
     "x = embed": lambda e: e.at("embed"),
     "x = embed + PE": lambda e: e.at("embed") + e.at("embed.positions"),
+    "x = [memory; embed + PE]": lambda e: torch.cat([e.memory, e.at("embed") + e.at("embed.positions")], dim=1),
+    "memory = x W + b": lambda e: linear(e.model.memory.project, e.encoded),
     "x = embed + segment + PE": lambda e: (
         e.at("embed") + e.stack.embed.segments.weight[e.inputs["token_type_ids"]] + e.at("embed.positions")
     ),
@@ -278,14 +293,14 @@ BLOCK: dict[str, Callable[[Env], Tensor]] = {
        for part in "qk"},
     **{f"{part} = norm(x W_{part}), turned by its position": lambda e, part=part: turned(  # type: ignore[misc]
         e, rms(getattr(e.block.attn, f"{part}_norm"), projected(e, part))) for part in "qk"},
-    "scores = q k^T / sqrt(K)": lambda e: product(e) / math.sqrt(4),
+    "scores = q k^T / sqrt(K)": lambda e: scaled(e),
     "scores = 0.7 q k^T": lambda e: product(e) * 0.7,
-    "scores = 5 tanh(q k^T / sqrt(K) / 5)": lambda e: 5 * torch.tanh(product(e) / math.sqrt(4) / 5),
+    "scores = 5 tanh(q k^T / sqrt(K) / 5)": lambda e: 5 * torch.tanh(scaled(e) / 5),
     "scores = q k^T / sqrt(K) - slope |i - j|": lambda e: (
-        product(e) / math.sqrt(4) - torch.tensor([2.0**-4, 2.0**-8, 2.0**-2])[:, None, None] * distance(e).abs()
+        scaled(e) - torch.tensor([2.0**-4, 2.0**-8, 2.0**-2])[:, None, None] * distance(e).abs()
     ),
     "scores = q k^T / sqrt(K) + bias[j - i]": lambda e: (
-        product(e) / math.sqrt(4)
+        scaled(e)
         + e.stack.position_bias.weight[e.stack.position_bias.bucket(distance(e))].permute(2, 0, 1)
     ),
     "weights = softmax(scores)": lambda e: e.at(f"{e.site}.scores").softmax(-1),
@@ -358,7 +373,8 @@ def test_an_equation_gives_the_numbers_of_its_step(name: str) -> None:
         expected = expected.expand_as(recorded) if expected.ndim == recorded.ndim else expected
         visible = recorded.isfinite()
         if step.endswith(".scores") and e.query_keep is not None:  # a row of padding has no place to count from
-            visible = visible & e.query_keep.bool()[:, None, :, None]
+            before = recorded.shape[2] - e.query_keep.shape[1] if model.config.prefix else 0  # of the source
+            visible = visible & F.pad(e.query_keep.bool(), (before, 0), value=True)[:, None, :, None]
         torch.testing.assert_close(
             recorded[visible], expected[visible], rtol=1e-4, atol=1e-5, msg=f"{step}: {equation}"
         )

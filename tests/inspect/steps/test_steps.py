@@ -19,7 +19,11 @@ from glassformer.watch.activations import activation_names, attention_names
 from glassformer.watch.names import StepName
 
 CODE = Path(core.__file__).parent.parent
-INSIDE_A_LINE = {"ffn.gate": "gate", "head.project": "project"}  # made on its line by this module, and not named there
+INSIDE_A_LINE = {
+    "ffn.gate": "gate",
+    "head.project": "project",
+    "memory.project": "project",
+}  # made on its line by this module, and not named there
 
 
 class Follower:
@@ -95,9 +99,10 @@ def test_axes_are_the_sizes_of_the_model(name: str) -> None:
     inputs = make_example(model.config)
     with torch.no_grad(), gf.record(model, activations=["*"]) as seen:
         model(**inputs, labels=labels_for(model, inputs))
-    config = model.config.last_stack
-    known = {"D": 12, "H": 3, "G": config.num_kv_heads, "K": config.head_dim, "F": 20, "V": 17, "Z": 3, "N": 3}
     for step, tensor in seen.items():
+        config = getattr(model.config, StepName.parse(step).stack or "", None) or model.config.last_stack
+        known = {"D": config.d_model, "G": config.num_kv_heads, "K": config.head_dim} | {"H": 3, "F": 20, "V": 17}
+        known |= {"Z": 3, "N": 3}
         for axis, size in zip(step_of(step, model.config).axes, tensor.shape, strict=True):
             assert all(letter in LEGEND for letter in axis.split("*")), axis
             expected = model.config.embed_dim or 12 if axis == "E" else known.get(axis, size)

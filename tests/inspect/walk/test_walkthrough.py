@@ -208,7 +208,7 @@ def test_the_lines_of_a_query_and_a_key_make_what_is_shown(part: str, first: int
     np.testing.assert_allclose(norm.rows[-1].values, made[norm.place.line][0, head, place, :4], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("pooling", ["first", "last", "end", "max", "mean", "attention"])
+@pytest.mark.parametrize("pooling", ["first", "last", "end", "first_end", "highest_id", "max", "mean", "attention"])
 def test_a_pooled_vector_is_shown_with_the_line_that_pools(pooling: str, tokenizer: Tokenizer) -> None:
     stack = gf.StackConfig(**SIZES)
     choices = {"vocab_size": len(WORDS), "head": "class", "num_classes": 3, "pooling": pooling, "eos_token_id": 9}

@@ -35,6 +35,7 @@ from glassformer.explore.export.bundle import bundled
 from glassformer.explore.export.destination import check_destination, write_page
 from glassformer.explore.view.answers import sixes
 from glassformer.explore.view.bounds import turn, within
+from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.query import number_of
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session, View
@@ -98,14 +99,16 @@ class Parts:
         self.add(path, "json", json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
 
 
-def exported(session: Session, routes: Routes, view: View, layer: str | None = None, state: str = "") -> str:
+def exported(
+    session: Session | PairSession, routes: Routes, view: View, layer: str | None = None, state: str = ""
+) -> str:
     """The page with one view inside: all of it, or as much as stays small."""
     with torch.no_grad(), turn(routes.places), within(session.seconds):
         return fitted(session, routes, view, layer, state)
 
 
-def fitted(session: Session, routes: Routes, view: View, layer: str | None, state: str) -> str:
-    layers = max(stack["num_layers"] for stack in session.describe()["stacks"].values())
+def fitted(session: Session | PairSession, routes: Routes, view: View, layer: str | None, state: str) -> str:
+    layers = max(stack["num_layers"] for stack in session.of(view).describe()["stacks"].values())
     shown = number_of({} if layer is None else {"layer": layer}, "layer", layers, default=telling_layer(view, layers))
     page, always, found = whole_page(), always_inside(session, routes, view), ""
     for choice in CHOICES:
@@ -139,17 +142,18 @@ def rough_size(view: View, shown: int, choice: Choice) -> int:
     return size
 
 
-def always_inside(session: Session, routes: Routes, view: View) -> Parts:
+def always_inside(session: Session | PairSession, routes: Routes, view: View) -> Parts:
     parts, at = Parts(), f"view/{view.id}"
-    parts.add_json("model", {**session.describe(), "live": False})
+    model = session.describe(view.shown["pair"]["tower"]) if isinstance(session, PairSession) else session.describe()
+    parts.add_json("model", {**model, "live": False})
     parts.add_json(at, view.shown)
     for file in sorted({step["file"] for step in session.steps.values()}):
         parts.add_json(f"source?file={file}", routes.answer("source", {"file": file}))
     for stack in view.shown["lines"]:
         parts.add_json(f"{at}/rollout?stack={stack}", routes.answer(f"{at}/rollout", {"stack": stack}))
-    if session.describe()["lens"] and lens_length(view) <= MOST_LENS:
+    if model["lens"] and lens_length(view) <= MOST_LENS:
         for first in range(0, lens_length(view), LENS):
-            parts.add_json(f"{at}/lens?first={first}", lens_of(session, view, first))
+            parts.add_json(f"{at}/lens?first={first}", lens_of(session.of(view), view, first))
     for name, layer in view.seen.layers.items():
         parts.add(f"{at}/heads?name={name}", "bytes", heads_bytes(layer))
     return parts
@@ -233,12 +237,15 @@ def as_script(values: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def write_export(session: Session, routes: Routes, text: str | None, file: Path) -> None:
+def write_export(session: Session | PairSession, routes: Routes, text: str | None, file: Path) -> None:
     """Runs the model on a text, or on its first example, and writes the page whole or not at all."""
     check_destination(file)
-    if text is not None and session.preparer.kind != "text":
-        raise InputError(f"--text is for a model of texts, and this one reads {session.preparer.kind}: leave it out")
+    kind = session.preparer.kind
+    if text is not None and kind not in ("text", "ask", "match"):
+        reads = {"series": "series"}.get(kind, "images")
+        raise InputError(f"--text is for a model of texts, and this one reads {reads}: leave it out")
     if text is None and not session.examples:
         raise InputError("this model has no examples: give an input with --text")
-    view = session.view({"text": text} if text is not None else session.examples[0]["input"])
+    given = session.examples[0]["input"] if text is None or kind != "text" else {}
+    view = session.view(given if text is None else {**given, "text": text})
     write_page(file, exported(session, routes, view))

@@ -9,6 +9,7 @@ import { showLens } from "./panels/lens.js";
 import { listenToKeys } from "./state/keys.js";
 import { connect, contents, inputOfState, isLive, openInput, read } from "./state/load.js";
 import { showOutput } from "./panels/output.js";
+import { showPair } from "./views/pair.js";
 import { showReading } from "./panels/reading.js";
 import { showSide } from "./panels/side.js";
 import { showSilenced } from "./panels/silenced.js";
@@ -26,6 +27,7 @@ const part = (parent, id, kind = "panel") => {
 function build() {
   const empty = part("middle", "empty", "panel empty");
   const panels = {
+    pair: part("middle", "pair"),
     silenced: part("middle", "silenced"),
     flow: part("middle", "flow"),
     lens: part("middle", "lens"),
@@ -38,6 +40,7 @@ function build() {
   showAsking(part("left", "asking"));
   const output = part("left", "output");
   showOutput(output);
+  showPair(panels.pair);
   showFlow(panels.flow);
   showLens(panels.lens);
   showSilenced(panels.silenced);
@@ -46,9 +49,9 @@ function build() {
   showSteps(panels.steps);
   showSide(side);
   on(["view", "model", "error", "lang", "busy"], () => {
-    const { lens, silenced, ...always } = panels; // these two know by themselves when they have something to say
+    const { pair, lens, silenced, ...always } = panels; // these know by themselves when they have something to say
     for (const one of [...Object.values(always), side, output]) one.hidden = !state.view;
-    for (const one of state.view ? [] : [lens, silenced]) one.hidden = true;
+    for (const one of state.view ? [] : [pair, lens, silenced]) one.hidden = true;
     empty.hidden = Boolean(state.view);
     empty.replaceChildren(...(state.view ? [] : emptiness()));
   });
@@ -63,7 +66,7 @@ function emptiness() {
     make("p", { text: state.error ? refusal(state.error) : "" }),
   ];
   if (state.busy) return [make("h2", { text: `${say("working")}…` })];
-  const text = { image: "emptyImage", series: "emptySeries" }[state.model.kind] ?? "emptyText";
+  const text = { image: "emptyImage", "image-text": "emptyImage", series: "emptySeries" }[state.model.kind] ?? "emptyText";
   return [make("h2", { text: say("emptyTitle") }), make("p", { text: say(text) })];
 }
 

@@ -14,6 +14,7 @@ from glassformer.core.model import Output, Transformer
 from glassformer.generation.loop import filtered, next_logits
 from glassformer.generation.plan import make_plan, settled
 from glassformer.predict.answers import as_labels, best_span
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.embed import pool
 from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
@@ -47,8 +48,8 @@ class Answered(NamedTuple):
 
     @property
     def reader(self) -> TextPreparer:
-        assert isinstance(self.preparer, TextPreparer)
-        return self.preparer
+        assert isinstance(self.preparer, TextPreparer | CaptionPreparer)
+        return self.preparer.words
 
 
 def classes_of(asked: Answered) -> dict[str, Any]:
@@ -113,6 +114,13 @@ def vector_of(asked: Answered) -> dict[str, Any]:
     return {"values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
 
 
+def match_of(asked: Answered) -> dict[str, Any]:
+    """The vector by which an image or a text of a pair is compared, of length 1."""
+    pooled = asked.output.pooled
+    assert pooled is not None
+    return {"values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
+
+
 def forecast_of(asked: Answered) -> dict[str, Any]:
     """The curve has it."""
     return {}
@@ -123,6 +131,7 @@ VIEWS: dict[str, Callable[[Answered], dict[str, Any]]] = {
     "forecast": forecast_of,
     "labels": labels_of,
     "masks": masks_of,
+    "match": match_of,
     "next": next_of,
     "span": span_of,
     "vector": vector_of,

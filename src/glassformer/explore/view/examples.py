@@ -16,6 +16,10 @@ from glassformer.data.columns.calendar import Frequency
 from glassformer.data.dates import date_pairs
 from glassformer.data.digits import digits
 from glassformer.data.documentation import documentation_examples, documentation_split, sentences, split_paragraphs
+from glassformer.data.scenes.make import make_scenes
+from glassformer.data.scenes.questions import questions_of
+from glassformer.data.scenes.scene import Scene
+from glassformer.data.scenes.words import Language, caption_of
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Series
 from glassformer.errors import InputError
@@ -115,6 +119,9 @@ def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str,
     """A digit of each kind, or drawn shapes of the model's size."""
     image = config.image
     assert image is not None
+    if (config.decoder is not None or config.head == "pool") and image.channels == 3:
+        language: Language = "ko" if speaks_korean(folder) else "en"
+        return [(caption_of(scene, language), pixels) for pixels, scene in held_out_scenes()]
     if built_in_data(folder) == "digits" and (image.size, image.channels) == (8, 1):
         try:
             pixels, labels = digits(held_out=True)
@@ -123,6 +130,30 @@ def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str,
         whole = np.rint(pixels[:, 0] * 255).astype(np.uint8)  # (N, 8, 8)
         return [(f"a {digit}", whole[np.flatnonzero(labels == digit)[2]]) for digit in range(10)]
     return drawn(image.size, image.channels)
+
+
+def asked_examples(folder: Path, config: TransformerConfig) -> list[tuple[str, NDArray[np.uint8]]]:
+    """Questions about scenes, each with its picture: as many kinds of question as there are."""
+    korean = speaks_korean(folder)
+    found, topics = [], set[str]()
+    for number, (pixels, scene) in enumerate(held_out_scenes()):
+        questions = questions_of(scene, "ko" if korean else "en")
+        chosen = next((one for one in questions if one.topic not in topics), questions[number % len(questions)])
+        topics.add(chosen.topic)
+        found.append((chosen.text, pixels))
+    return found
+
+
+def speaks_korean(folder: Path) -> bool:
+    """Whether a run was trained on the Korean words for its scenes."""
+    settings = read_json(folder / RUN).get("settings") if is_run(folder) else None
+    return isinstance(settings, Mapping) and settings.get("language") == "ko"
+
+
+def held_out_scenes() -> list[tuple[NDArray[np.uint8], Scene]]:
+    """Pictures that no training has seen."""
+    pixels, scenes = make_scenes(range(COUNT), seed=0, part="test")
+    return list(zip(pixels.transpose(0, 2, 3, 1), scenes, strict=True))  # (N, Y, X, 3)
 
 
 def drawn(size: int, channels: int) -> list[tuple[str, NDArray[np.uint8]]]:

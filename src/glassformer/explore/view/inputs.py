@@ -4,6 +4,9 @@
     {"text": "Once upon", "continued": [12, 7]}    a decoder goes on from its own tokens
     {"text": "Nov 15 2026", "target": "2026년"}     a translation that is given, not made
     {"image": "data:image/png;base64,..."}         a model of images
+    {"example": 3, "text": "What colour ...?"}     one that answers questions about them
+    {"example": 3, "target": "a red circle"}       a caption that is given, not written
+    {"tower": "image", "example": 2}               a pair of models: `pair.py` says more
     {"csv": "date,load\\n...", "channel": 0}        a model of series
     {"example": 3}                                 any model
     {..., "without": ["decoder.blocks.0.attn.2"]}  any of these, with heads left out (`watch/ablate.py`)
@@ -15,9 +18,11 @@ from collections.abc import Mapping, Sequence
 from glob import escape
 from typing import Any
 
+from glassformer.checkpoints.preparation import Preparation
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError, nearest
 from glassformer.explore.view.uploads import open_image, read_table
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.images import ImagePreparer, Picture
 from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
@@ -29,27 +34,39 @@ MOST_TOKENS = 4096  # that the page shows
 KEYS = {
     "text": ("text", "continued", "target", "without"),
     "image": ("image", "example", "without"),
+    "caption": ("image", "example", "continued", "target", "without"),
+    "match": ("tower", "example", "text", "image", "without"),
+    "ask": ("image", "example", "text", "continued", "target", "without"),
     "series": ("csv", "example", "channel", "without"),
 }
 
 
 def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any] = ()) -> Prepared:
     """The call for what the page sent; pictures and series may be one of the `examples`."""
-    if isinstance(preparer, TextPreparer):
+    if isinstance(preparer, TextPreparer | CaptionPreparer):
         texts = {key: text_in(given, key) for key in ("text", "target") if key in given}
         continued = continued_in(given) if "continued" in given else None
-        return preparer.prepare(texts.get("text", ""), target=texts.get("target"), continued=continued)
+        written: Any = {"target": texts.get("target"), "continued": continued}
+        if isinstance(preparer, TextPreparer):
+            return preparer.prepare(texts.get("text", ""), **written)
+        return preparer.prepare(picture_in(given, preparer.preparation, examples), texts.get("text"), **written)
     if isinstance(preparer, ImagePreparer):
-        if "image" in given and "example" in given:
-            raise InputError("an image and an example were both given: choose one")
-        if "example" in given:
-            return preparer.prepare(Picture("the image", examples[example_in(given, len(examples))]))
-        return preparer.prepare(Picture("the image", open_image(given["image"], preparer.preparation)))
+        return preparer.prepare(picture_in(given, preparer.preparation, examples))
     if ("csv" in given) == ("example" in given):
         raise InputError("expected a csv or the number of an example: give one of the two")
     if "example" in given:
         return preparer.prepare(examples[example_in(given, len(examples))])
     return preparer.prepare(read_table(given["csv"], preparer.scale))
+
+
+def picture_in(given: Mapping[str, Any], preparation: Preparation, examples: Sequence[Any]) -> Picture:
+    if "image" in given and "example" in given:
+        raise InputError("an image and an example were both given: choose one")
+    if "example" in given:
+        return Picture("the image", examples[example_in(given, len(examples))])
+    if "image" not in given:
+        raise InputError("no image was given: choose one, or an example")
+    return Picture("the image", open_image(given["image"], preparation))
 
 
 def text_in(given: Mapping[str, Any], key: str) -> str:

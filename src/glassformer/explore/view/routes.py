@@ -4,7 +4,7 @@ The page reads all of it by GET, so that an exported file can hold the same answ
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from threading import Semaphore
 from typing import Any, Literal
 
@@ -14,12 +14,14 @@ from torch import Tensor
 from glassformer.errors import InputError, nearest
 from glassformer.explore.view.answers import sampled, six, sixes
 from glassformer.explore.view.bounds import GoneError, turn, within
+from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.query import Query, number_of, real_of, text_of
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer, heads_bytes, map_bytes, whole_map
 from glassformer.explore.view.values import lens_length, lens_of, values_of
 from glassformer.explore.view.worked import worked
 from glassformer.inspect.looks.rollout import traced_back
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.version import PACKAGE
 
@@ -29,7 +31,7 @@ PLACES = 4  # answers that are computed at a time
 class Routes:
     """The answers of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | PairSession) -> None:
         self.session = session
         self.places = Semaphore(PLACES)
         self.slices = lru_cache(maxsize=32)(self.slice)
@@ -41,7 +43,7 @@ class Routes:
     def answer(self, path: str, query: Query) -> dict[str, Any] | bytes:
         parts = path.split("/")
         if path == "model":
-            return self.session.describe()
+            return self.session.describe(**({"tower": query["tower"]} if "tower" in query else {}))
         if path == "source":
             return source(self.session, query)
         if parts[0] == "view" and len(parts) == 3:
@@ -50,7 +52,7 @@ class Routes:
                 "heads": self.heads,
                 "row": self.row,
                 "vectors": self.vectors,
-                "values": partial(values_of, self.session),
+                "values": self.values,
                 "worked": self.worked,
                 "lens": self.lens,
                 "next": self.next,
@@ -106,6 +108,10 @@ class Routes:
             },
         }
 
+    def values(self, view: View, query: Query) -> dict[str, Any]:
+        """The numbers of any step (`values.py`)."""
+        return values_of(self.session.of(view), view, query)
+
     def worked(self, view: View, query: Query) -> dict[str, Any]:
         _, layer = attention_of(view, query)
         head = number_of(query, "head", layer.num_heads, default=0)
@@ -113,11 +119,12 @@ class Routes:
 
     def lens(self, view: View, query: Query) -> dict[str, Any]:
         """What the head would say after each layer, of some tokens from `first` on (`inspect/looks/lens.py`)."""
-        return lens_of(self.session, view, number_of(query, "first", lens_length(view), default=0))
+        return lens_of(self.session.of(view), view, number_of(query, "first", lens_length(view), default=0))
 
     def next(self, view: View, query: Query) -> dict[str, Any]:
-        reader = self.session.preparer
-        if view.hidden is None or not isinstance(reader, TextPreparer):
+        session = self.session.of(view)
+        reader = session.preparer
+        if view.hidden is None or not isinstance(reader, TextPreparer | CaptionPreparer):
             raise InputError("this model writes no next token: it has no language head on a decoder")
         row = number_of(query, "row", view.hidden.shape[1])
         choices = {
@@ -127,7 +134,7 @@ class Routes:
         }
         seed = number_of(query, "seed", 2**63, default=0)
         history = torch.tensor([view.prepared.written[: row + 1]])
-        return sampled(self.session.model, reader, history, view.hidden[:, row], choices, seed)
+        return sampled(session.model, reader.words, history, view.hidden[:, row], choices, seed)
 
     def rollout(self, view: View, query: Query) -> dict[str, Any]:
         """How much of each input token reaches the token that is read (rollout: Abnar and Zuidema, 2020)."""
@@ -169,7 +176,7 @@ def head_of(query: Query, layer: Layer) -> int | None:
     return None if query.get("head") == "mean" else number_of(query, "head", layer.num_heads)
 
 
-def source(session: Session, query: Query) -> dict[str, Any]:
+def source(session: Session | PairSession, query: Query) -> dict[str, Any]:
     """A file of the package that a step's line is in, and no other."""
     file, known = text_of(query, "file"), {step["file"] for step in session.steps.values()}
     if file not in known:

@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.checkpoints.labels import class_names
 from glassformer.core.context import watched_by
 from glassformer.core.heads import LanguageHead
-from glassformer.core.model import Output, count
+from glassformer.core.model import Output, Transformer, count
 from glassformer.errors import InputError
 from glassformer.explore.view import answers, examples
 from glassformer.explore.view.bounds import GoneError, check_time, turn, within
@@ -36,7 +36,9 @@ from glassformer.explore.view.shown import (
 from glassformer.explore.view.telling import changes_of, meant_rows, telling_of
 from glassformer.figures.png import as_data_url
 from glassformer.inspect.steps.step import LEGEND
-from glassformer.predict.pipeline import pipeline
+from glassformer.predict.captions import CaptionPreparer
+from glassformer.predict.match import PairPreparer
+from glassformer.predict.pipeline import Pipeline, pipeline
 from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import SeriesPreparer, future_of
@@ -79,7 +81,7 @@ class Session:
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path | Pipeline,
         *,
         source_language: str | None = None,
         target_language: str | None = None,
@@ -87,7 +89,10 @@ class Session:
     ) -> None:
         self.seconds = seconds
         self.languages = {"source_language": source_language, "target_language": target_language}
-        loaded = pipeline(path, device="cpu")
+        loaded = path if isinstance(path, Pipeline) else pipeline(path, device="cpu")
+        if isinstance(loaded.preparer, PairPreparer):
+            raise InputError(f"{path} holds a text and an image model, and a session shows one: use open_session")
+        check_seen(loaded.model)
         self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
         self.model.eval()
         self.steps, self.costs = steps_of(self.model), Costs(self.model)
@@ -95,6 +100,8 @@ class Session:
         self.preparer: Preparer = loaded.preparer
         if isinstance(self.preparer, TextPreparer):
             self.preparer = self.preparer.limited(MOST_TOKENS, **self.languages)
+        elif isinstance(self.preparer, CaptionPreparer):
+            self.preparer = self.preparer.limited(MOST_TOKENS)
         self.examples, self.given = self.list_examples()
         self.views: OrderedDict[str, View] = OrderedDict()
         self.calls = Semaphore(1)  # one of the model at a time
@@ -109,13 +116,21 @@ class Session:
             series = examples.series_examples(self.folder, config, preparer.scale)
             named = [listed(name, {"example": i}) for i, (name, _) in enumerate(series)]
             return named, [values for _, values in series]
+        if self.task == "ask":
+            asked = examples.asked_examples(self.folder, config)
+            named = [listed(q, {"example": i, "text": q}, as_data_url(x)) for i, (q, x) in enumerate(asked)]
+            return named, [pixels for _, pixels in asked]
         pictures = examples.picture_examples(self.folder, config)
         named = [listed(name, {"example": i}, as_data_url(x)) for i, (name, x) in enumerate(pictures)]
         return named, [pixels for _, pixels in pictures]
 
+    def of(self, view: "View") -> "Session":
+        """Whose model a view is of."""
+        return self
+
     def describe(self) -> dict[str, Any]:
         """What the page knows of the model before any input."""
-        reader = self.preparer if isinstance(self.preparer, TextPreparer) else None
+        reader = self.preparer.words if isinstance(self.preparer, TextPreparer | CaptionPreparer) else None
         return {
             "name": self.folder.resolve().name,
             "kind": kind_of(self.model.config),
@@ -124,7 +139,7 @@ class Session:
             "version": __version__,
             "live": True,
             **describe_sizes(self.model.config),
-            "limit": reader.limit if reader else None,
+            "limit": self.preparer.limit if isinstance(self.preparer, TextPreparer) else None,
             "classes": class_names(self.model) if self.model.config.num_classes else None,
             "examples": self.examples,
             "mask_token": reader.tokenizer.special.get("mask_token") if reader else None,
@@ -210,6 +225,15 @@ class Session:
             assert output.logits is not None
             future = [answers.six(float(value)) for value in future_of(prepared, output.logits)[:, row]]
         return curve_of(prepared.window, row, future)
+
+
+def check_seen(model: Transformer) -> None:
+    """A model whose maps the page cannot draw yet is refused."""
+    if model.config.prefix:
+        raise InputError(
+            "this model reads the encoder's vectors before its tokens (memory='prefix'), and the explorer draws "
+            "cross-attention. Look at it with glassformer inspect attention"
+        )
 
 
 def check_languages(task: str, tokenizer: Tokenizer | None, languages: dict[str, str | None]) -> None:

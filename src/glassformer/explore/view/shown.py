@@ -12,6 +12,8 @@ from glassformer.watch.names import StepName
 
 def kind_of(config: TransformerConfig) -> str:
     """The shape of a model, which decides what the page looks like."""
+    if config.image is not None and config.decoder is not None:
+        return "image-text"
     if config.patches is not None:
         return "image" if config.image is not None else "series"
     if config.encoder is not None and config.decoder is not None:

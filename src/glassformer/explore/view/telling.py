@@ -31,7 +31,8 @@ def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: 
     queries, keys = lines[entry["rows"]], lines[entry["columns"]]["tokens"]
     is_self = entry["kind"] == "self"
     named = queries["writes"] if not is_self and queries["writes"] else queries["tokens"]
-    plain = [at for at, token in enumerate(named) if not token["special"] or at in meant] or [0]
+    first = queries["begins"] if len(queries["tokens"]) > queries["begins"] else 0  # a question is not written
+    plain = [at for at, token in enumerate(named) if at >= first and (not token["special"] or at in meant)] or [first]
     sinks = torch.tensor([bool(token["special"]) for token in keys])
     if entry["stack"] == "decoder" and is_self and len(keys) > 1:
         sinks[0] = True
@@ -74,7 +75,7 @@ def meant_rows(answer: dict[str, Any], lines: dict[str, Any], prefix: int) -> li
     """The rows that the answer is read from: blanks, class tokens, the last row of a decoder by itself."""
     if answer["kind"] == "masks":
         return [mask["position"] for mask in answer["masks"]]
-    if prefix:
+    if prefix and "decoder" not in lines:
         return list(range(prefix))
     return [len(lines["decoder"]["tokens"]) - 1] if answer["kind"] == "next" and "encoder" not in lines else []
 

@@ -19,6 +19,7 @@ from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.slices import Layer
 from glassformer.inspect.looks.lens import check_head, lens_places
 from glassformer.inspect.steps.step import step_of
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.names import StepName
 from glassformer.watch.record import record
@@ -103,7 +104,7 @@ def read_off(session: Session, view: View, rows: slice) -> dict[str, Any]:
     model, reader = session.model, session.preparer
     head, stack = check_head(model), model.decoder or model.encoder
     assert stack is not None
-    assert isinstance(reader, TextPreparer)
+    assert isinstance(reader, TextPreparer | CaptionPreparer)
     name = "decoder" if model.decoder is not None else "encoder"
     layers = []
     with turn(session.calls), watched_by(check_time), session.silenced(view.without):
@@ -113,7 +114,7 @@ def read_off(session: Session, view: View, rows: slice) -> dict[str, Any]:
             logits = head(stack.norm(seen[place][:1, rows]))[0]  # (rows, V)
             best = logits.float().softmax(dim=-1).max(dim=-1)
             found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            layers.append([{**reader.target_texts.describe(i), "score": six(score)} for i, score in found])
+            layers.append([{**reader.words.target_texts.describe(i), "score": six(score)} for i, score in found])
     return {"stack": name, "first": rows.start, "layers": layers}
 
 

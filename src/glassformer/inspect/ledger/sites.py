@@ -23,13 +23,14 @@ WITHIN = {
     "head.out": "logits",
     "head.second": "logits",
 }
+ANSWERS = {"span": "start_logits", "pool": "head.pooled"}  # what the last layer of these heads makes
 
 
 def step_of_module(path: str, head: str) -> str:
     """encoder.embed.tokens -> encoder.embed: the step that a module, or a parameter outside of one, computes."""
     for end, step in WITHIN.items():
         if path == end or path.endswith(f".{end}"):
-            return path.removesuffix(end) + ("start_logits" if (step, head) == ("logits", "span") else step)
+            return path.removesuffix(end) + (ANSWERS.get(head, step) if step == "logits" else step)
     return path
 
 

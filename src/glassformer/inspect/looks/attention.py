@@ -13,10 +13,11 @@ from glassformer.core.model import Transformer
 from glassformer.figures.plots import draw_attention
 from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.choice import Part, check_choice, chosen_heads, layer_or_last, part_of, stack_of
-from glassformer.inspect.looks.examples import prepare_patches
-from glassformer.inspect.looks.patches import picture_image, picture_series
+from glassformer.inspect.looks.examples import picture_or_example, prepare_patches
+from glassformer.inspect.looks.patches import picture_image, picture_series, picture_words
+from glassformer.predict.captions import CaptionPreparer, check_question
 from glassformer.predict.images import ImagePreparer
-from glassformer.predict.prepare import preparer_of, text_preparer
+from glassformer.predict.prepare import prepare_words, preparer_of, text_preparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer
@@ -37,15 +38,18 @@ class Maps:
 
 
 def attention_maps(preparer: TextPreparer, text: str, *, part: Part | None = None, layer: int | None = None) -> Maps:
-    """The maps of a layer (the last, if none is named) while the model reads `text` and writes what it makes of it.
+    """The maps of a layer (the last, if none is named) while the model reads `text` and writes what it makes of it."""
+    prepared = prepare_words(preparer, text, new_tokens=CONTINUED)
+    return maps_of(preparer.model, prepared, part or part_of(preparer.model), layer)
+
+
+def maps_of(model: Transformer, prepared: Prepared, part: Part, layer: int | None) -> Maps:
+    """The same of an input that is prepared.
 
     A row of the target is named by the token that was being written there: the one that the map helped to choose.
     """
-    model = preparer.model
-    part = part or part_of(model)
     layer = layer_or_last(stack_of(model, part), layer)
     path = f"{part}.blocks.{layer}.attn" if part != "cross" else f"decoder.blocks.{layer}.cross"
-    prepared = preparer.prepare(text, new_tokens=CONTINUED, whole=True)
     with evaluating(model), torch.no_grad(), record(model, attention=path) as seen:
         prepared.run(model)
     weights = seen[path][0].float().cpu()  # (H, T, S)
@@ -88,7 +92,10 @@ def picture_text(
 ) -> None:
     """The maps of a text: each head beside the others, one of them, or their average."""
     check_choice(stack_of(preparer.model, part or part_of(preparer.model)), head, average)
-    maps = attention_maps(preparer, text, part=part, layer=layer)
+    draw_maps(attention_maps(preparer, text, part=part, layer=layer), path, head, average)
+
+
+def draw_maps(maps: Maps, path: Path, head: int | None, average: bool) -> None:
     shown = chosen_heads(maps.weights, head, average)
     draw_attention(shown, maps.rows, maps.columns, maps.title, path, read_as=maps.read_as, label="attention weight")
 
@@ -103,18 +110,31 @@ def picture_input(
     layer: int | None = None,
     head: int | None = None,
     average: bool = False,
+    question: str | None = None,
 ) -> None:
     """The attention of the model in `folder` to whatever it reads: a text, the path of an image or of a CSV file.
 
-    For a picture or a series, `example` stands for one that the run held out, or a built-in one.
+    For a picture or a series, `example` stands for one that the run held out, or a built-in one. A `question` is for a
+    model that answers them.
     """
     preparer = preparer_of(model, folder)
+    part = part or part_of(model)
+    stack = stack_of(model, part)
+    check_choice(stack, head, average)
+    layer = layer_or_last(stack, layer)
+    if isinstance(preparer, CaptionPreparer):
+        prepared = prepare_words(preparer, picture_or_example(preparer, folder, given), question=question)
+        if part == "encoder":
+            picture_image(model, prepared, path, layer=layer, head=head, average=average)
+        elif part == "decoder":
+            draw_maps(maps_of(model, prepared, part, layer), path, head, average)
+        else:
+            picture_words(model, prepared, path, layer=layer, head=head, average=average)
+        return
+    check_question(question)
     if isinstance(preparer, TextPreparer):
         picture_text(preparer, given, path, part=part, layer=layer, head=head, average=average)
         return
-    stack = stack_of(model, part or "encoder")
-    check_choice(stack, head, average)
-    layer = layer_or_last(stack, layer)
     prepared = prepare_patches(preparer, folder, given)
     picture = picture_image if isinstance(preparer, ImagePreparer) else picture_series
     picture(model, prepared, path, layer=layer, head=head, average=average)

@@ -10,11 +10,15 @@ import numpy as np
 
 from glassformer.checkpoints.run import is_run
 from glassformer.data.digits import digits
+from glassformer.data.scenes.make import make_scene
+from glassformer.data.scenes.words import caption_of
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Series
 from glassformer.errors import InputError
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.images import ImagePreparer, Picture
 from glassformer.predict.inputs import as_numbers
+from glassformer.predict.prepare import Preparer
 from glassformer.predict.prepared import Prepared
 from glassformer.predict.series import SeriesPreparer, of_training
 from glassformer.tasks.classify import Classify
@@ -23,6 +27,21 @@ from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.images import ImageClasses
 
 EXAMPLE = "example"  # the word for it
+
+
+def picture_or_example(preparer: Preparer, folder: Path, given: str) -> str | Picture:
+    """What was given; for a model that writes about pictures, one that `example` stands for."""
+    if not isinstance(preparer, CaptionPreparer):
+        return given
+    if not given.strip():
+        raise InputError("the input is empty: give the path of an image")
+    return example_scene() if given == EXAMPLE else given
+
+
+def example_scene() -> Picture:
+    """A built-in picture of shapes that no training has seen."""
+    pixels, scene = make_scene(0, 0, "test")  # (3, Y, X)
+    return Picture(f"held out: {caption_of(scene)}", pixels.transpose(1, 2, 0).copy())
 
 
 def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, given: str) -> Prepared:

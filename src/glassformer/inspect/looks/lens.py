@@ -17,6 +17,9 @@ from glassformer.errors import InputError
 from glassformer.figures.drawings import draw_lens
 from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.attention import CONTINUED
+from glassformer.predict.captions import CaptionPreparer
+from glassformer.predict.images import Picture
+from glassformer.predict.prepare import prepare_words
 from glassformer.predict.prepared import Line
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.record import record
@@ -37,9 +40,10 @@ class Lens:
 @torch.no_grad()
 def logit_lens(
     model: Transformer,
-    input_ids: Tensor,
+    input_ids: Tensor | None = None,
     attention_mask: Tensor | None = None,
     *,
+    pixel_values: Tensor | None = None,
     decoder_input_ids: Tensor | None = None,
     top: int = TOP,
 ) -> Lens:
@@ -53,7 +57,7 @@ def logit_lens(
     tokens, probabilities = [], []
     with evaluating(model):
         with record(model, attention=False, activations=places) as seen:
-            model(input_ids, attention_mask, decoder_input_ids=decoder_input_ids)
+            model(input_ids, attention_mask, pixel_values=pixel_values, decoder_input_ids=decoder_input_ids)
         for place in places:
             logits = head(stack.norm(seen[place]))  # (B, T, V)
             best = logits.float().softmax(dim=-1).topk(top, dim=-1)  # (B, T, top)
@@ -68,28 +72,34 @@ def lens_places(stack: Stack, name: str) -> list[str]:
     return [f"{name}.placed", *(f"{name}.blocks.{layer}.{end}" for layer in range(stack.config.num_layers))]
 
 
-def lens_of_text(preparer: TextPreparer, text: str) -> tuple[Lens, Line]:
-    """The lens over a text and what the model writes for it, and the tokens that its columns belong to."""
+def lens_of_text(
+    preparer: TextPreparer | CaptionPreparer, given: str | Picture, question: str | None = None
+) -> tuple[Lens, Line]:
+    """The lens over a text, or a picture, and what the model writes for it; and the tokens of its columns."""
     check_head(preparer.model)
-    prepared = preparer.prepare(text, new_tokens=CONTINUED, whole=True)
-    arguments = prepared.arguments
+    prepared = prepare_words(preparer, given, question=question, new_tokens=CONTINUED)
+    given_to = prepared.arguments.get
     lens = logit_lens(
-        preparer.model, arguments["input_ids"], decoder_input_ids=arguments.get("decoder_input_ids")
+        preparer.model, given_to("input_ids"), pixel_values=given_to("pixel_values"),
+        decoder_input_ids=given_to("decoder_input_ids"),
     )  # fmt: skip
     return lens, prepared.lines.get("decoder", prepared.lines.get("encoder", Line([])))
 
 
-def picture_lens(preparer: TextPreparer, text: str, path: Path) -> None:
-    """The lens over a text: a row for each layer, a column for each token, and in each cell the likeliest word."""
+def picture_lens(
+    preparer: TextPreparer | CaptionPreparer, given: str | Picture, path: Path, question: str | None = None
+) -> None:
+    """The lens over a text, or what is written about a picture: a row for each layer, a column for each token, and in
+    each cell the likeliest word."""
     model, tokenizer = preparer.model, preparer.tokenizer
-    lens, line = lens_of_text(preparer, text)
+    lens, line = lens_of_text(preparer, given, question)
     columns = line.names
     first = max(0, len(columns) - SHOWN)
     mask = tokenizer.special.get("mask_token")
     if mask in columns:  # what is asked for is seen in any case
         first = min(first, columns.index(mask))
     shown = slice(first, first + SHOWN)
-    words = [preparer.names(row[0, shown, 0]) for row in lens.tokens.cpu()]
+    words = [preparer.words.names(row[0, shown, 0]) for row in lens.tokens.cpu()]
     layers = ["the input", *(f"layer {layer}" for layer in range(len(words) - 1))]
     said = "which word comes next" if model.decoder is not None else "which word stands here"
     part = "" if len(columns) <= SHOWN else f" (tokens {first} to {first + SHOWN - 1} of {len(columns)})"

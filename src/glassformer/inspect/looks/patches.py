@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
-from glassformer.figures.drawings import draw_over_image, draw_over_series
+from glassformer.figures.drawings import draw_over_image, draw_over_series, draw_words_over_image
 from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.choice import chosen_heads
 from glassformer.inspect.looks.rollout import rollout_of
@@ -41,8 +42,7 @@ def over_patches(model: Transformer, weights: Tensor) -> Tensor:
     image = model.config.image
     assert image is not None
     asked = weights[0, :, 0] if image.class_token else weights[0].mean(dim=1)  # (H, T)
-    side = image.patches_per_side
-    return asked[:, image.prefix_tokens :].unflatten(1, (side, side))  # (H, Y, X)
+    return grid_of(model, asked)  # (H, Y, X)
 
 
 def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
@@ -74,6 +74,40 @@ def picture_image_rollout(model: Transformer, prepared: Prepared, path: Path) ->
     draw_image(model, prepared, rolled_out(model, prepared), "through all layers", path)
 
 
+def picture_words(
+    model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
+) -> None:
+    """The picture, and for each word that was written what it looked at: a row for each head, one of them, or their
+    average."""
+    name = f"decoder.blocks.{layer}.cross"
+    with evaluating(model), torch.no_grad(), record(model, attention=name) as seen:
+        prepared.run(model)
+    line = prepared.lines["decoder"]
+    first = line.begins
+    weights = seen[name][0, :, first:].float().cpu()  # (H, words, S)
+    maps = chosen_heads(grid_of(model, weights), head, average)
+    asked = "".join(token["text"] for token in line.tokens[:first] if not token["special"]).strip()
+    said = f"{asked} {prepared.text}".strip()
+    draw_words_over_image(
+        colours_of(prepared), maps, line.written[first:], f"{said}: cross-attention, layer {layer}", path
+    )
+
+
+def grid_of(model: Transformer, weights: Tensor) -> Tensor:
+    """Weights on the encoder's tokens (..., T), by rows and columns of patches: (..., Y, X)."""
+    image = model.config.image
+    assert image is not None
+    side = image.patches_per_side
+    return weights[..., image.prefix_tokens :].unflatten(-1, (side, side))  # (..., Y, X)
+
+
+def colours_of(prepared: Prepared) -> NDArray[np.float32]:
+    """The picture as the model sees it, (Y, X, C) from 0 to 1."""
+    assert prepared.pixels is not None
+    height, width = prepared.pixels.shape[:2]
+    return (prepared.pixels / 255).astype(np.float32).reshape(height, width, -1)  # (Y, X, C)
+
+
 def rolled_out(model: Transformer, prepared: Prepared) -> dict[str, Tensor]:
     return {"rollout, all layers": over_patches(model, look(model, prepared, None))[0]}  # (Y, X)
 
@@ -81,10 +115,8 @@ def rolled_out(model: Transformer, prepared: Prepared) -> dict[str, Tensor]:
 def draw_image(model: Transformer, prepared: Prepared, maps: dict[str, Tensor], which: str, path: Path) -> None:
     image = model.config.image
     assert image is not None
-    assert prepared.pixels is not None
-    colours = (prepared.pixels / 255).astype(np.float32).reshape(image.size, image.size, -1)  # (Y, X, C)
     asks = "the class token looks at" if image.class_token else "patches look at, on average"
-    draw_over_image(colours, maps, f"{prepared.name}: what {asks}, {which}", path)
+    draw_over_image(colours_of(prepared), maps, f"{prepared.name}: what {asks}, {which}", path)
 
 
 def picture_series(

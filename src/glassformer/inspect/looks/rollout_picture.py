@@ -8,11 +8,13 @@ from glassformer.figures.plots import draw_attention
 from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.attention import CONTINUED, Maps, named
 from glassformer.inspect.looks.choice import Part, stack_of
-from glassformer.inspect.looks.examples import prepare_patches
+from glassformer.inspect.looks.examples import picture_or_example, prepare_patches
 from glassformer.inspect.looks.patches import picture_image_rollout, picture_series_rollout
 from glassformer.inspect.looks.rollout import rollout_of
+from glassformer.predict.captions import CaptionPreparer, check_question
 from glassformer.predict.images import ImagePreparer
-from glassformer.predict.prepare import preparer_of
+from glassformer.predict.prepare import prepare_words, preparer_of
+from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
 
 
@@ -23,22 +25,46 @@ def rollout_maps(preparer: TextPreparer, text: str, *, part: Part | None = None)
     stack_of(model, part)
     if part == "cross":
         raise InputError("--part cross cannot be rolled out: it has no path from layer to layer. Name a stack")
-    prepared = preparer.prepare(text, new_tokens=CONTINUED, whole=True)
+    return stack_rollout(model, prepare_words(preparer, text, new_tokens=CONTINUED), part)
+
+
+def stack_rollout(model: Transformer, prepared: Prepared, part: Part) -> Maps:
+    """The same of an input that is prepared."""
     with evaluating(model):
         weights = rollout_of(model, prepared.arguments, stack=part).float().cpu()  # (1, T, T)
     return named(weights, prepared, part, f"{part} rollout, all layers", "made from")
 
 
 def picture_text_rollout(preparer: TextPreparer, text: str, path: Path, *, part: Part | None = None) -> None:
-    maps = rollout_maps(preparer, text, part=part)
+    draw_rollout(rollout_maps(preparer, text, part=part), path)
+
+
+def draw_rollout(maps: Maps, path: Path) -> None:
     draw_attention(
         {"": maps.weights[0]}, maps.rows, maps.columns, maps.title, path, read_as=maps.read_as, label="share"
     )
 
 
-def picture_rollout(model: Transformer, folder: Path, given: str, path: Path, *, part: Part | None = None) -> None:
+def picture_rollout(
+    model: Transformer,
+    folder: Path,
+    given: str,
+    path: Path,
+    *,
+    part: Part | None = None,
+    question: str | None = None,
+) -> None:
     """The rollout of the model in `folder` for whatever it reads, given as `picture_input` takes it."""
     preparer = preparer_of(model, folder)
+    if isinstance(preparer, CaptionPreparer):
+        stack_of(model, part or "encoder")
+        prepared = prepare_words(preparer, picture_or_example(preparer, folder, given), question=question)
+        if part == "decoder":
+            draw_rollout(stack_rollout(model, prepared, part), path)
+        else:
+            picture_image_rollout(model, prepared, path)
+        return
+    check_question(question)
     if isinstance(preparer, TextPreparer):
         picture_text_rollout(preparer, given, path, part=part)
         return

@@ -18,6 +18,9 @@ def answer_step(name: str, config: TransformerConfig) -> Step | None:
     if name == "head.pooled":
         english, korean = "One vector for the whole sequence.", "전체를 나타내는 한 벡터."
         equation = f"pooled = {transformed(config, f'{config.pooling}(x)')}"
+        if config.pooled_dim:
+            equation += " W" + (" + b" if config.head_bias else "")
+            return Step(("B", "W"), equation, english, korean, ClassHead.forward, "return None, self.out(")
         return Step(("B", "D"), equation, english, korean, ClassHead.forward, "pooled = self.transform(")
     if name == "loss":
         return loss_step(config)

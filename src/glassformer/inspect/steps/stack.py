@@ -1,15 +1,17 @@
 """The steps of a stack: from the input as vectors through the branches of each block to the final norm."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.attention import Attention, attend, attention_scores, attention_weights
 from glassformer.core.block import Block
-from glassformer.core.embeddings import Embedding, PatchEmbedding, SeriesEmbedding, TokenEmbedding
+from glassformer.core.embeddings import Embedding, Memory, PatchEmbedding, SeriesEmbedding, TokenEmbedding
 from glassformer.core.feedforward import FeedForward
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, Sinusoidal
+from glassformer.core.stack import Stack
 from glassformer.inspect.steps.places import Step
 from glassformer.watch.names import StepName
 
@@ -33,7 +35,8 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
         axes: tuple[str, ...] = ("B", "T", "D")
         english = "Each square of the image, flattened and projected, behind the class token."
         korean = "이미지의 각 조각을 펴서 사영하고, 그 앞에 클래스 토큰을 둡니다."
-        return Step(axes, "x_n = W patch_n + b", english, korean, PatchEmbedding.forward, "return torch.cat(")
+        equation = "x_n = W patch_n" + (" + b" if config.image.patch_bias else "")
+        return Step(axes, equation, english, korean, PatchEmbedding.forward, "return torch.cat(")
     if inner == "embed" and patches:
         english = "Each patch of the series, projected; every channel is a row of its own."
         korean = "시계열의 각 조각을 사영합니다. 채널마다 한 줄입니다."
@@ -52,11 +55,28 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
         english, korean = "Where the token stands: a trained row for each position.", "자리마다 학습된 한 줄."
         row = f"pos + {stack.position_offset}" if stack.position_offset else "pos"
         return Step(axes, f"PE(pos) = table[{row}]", english, korean, Learned.forward, "return F.embedding(")
+    if inner == "placed" and name == "decoder" and config.prefix:
+        english = "What enters the first block: the source's vectors, then each token with its meaning and place."
+        korean = "첫 블록에 들어가는 것. 원본의 벡터가 앞에 서고, 뜻과 자리를 담은 토큰이 뒤를 잇습니다."
+        equation = placed_equation(name, stack, config).removeprefix("x = ")
+        line = Stack.prefixed, "x = torch.cat([memory, x]"
+        return Step((*axes[:-1], "D"), f"x = [memory; {equation}]", english, korean, *line)
     if inner in ("placed", "embed.project"):
         english = "What enters the first block: meaning and place in one vector."
         korean = "첫 블록에 들어가는 것. 뜻과 자리가 한 벡터에 있습니다."
         equation = placed_equation(name, stack, config)
         return Step((*axes[:-1], "D"), equation, english, korean, Embedding.place, "return self.project(")
+    return None
+
+
+def memory_step(name: str, config: TransformerConfig) -> Step | None:
+    """Between the stacks: the encoder's vectors on their way to the decoder."""
+    if name == "memory.project":
+        english = "The encoder's vectors, brought to the decoder's width."
+        korean = "인코더의 벡터를 디코더의 너비에 맞춥니다."
+        return Step(("B", "S", "D"), "memory = x W + b", english, korean, Memory.forward, "return self.norm(")
+    if name == "memory.norm" and config.encoder is not None:
+        return replace(norm_step("memory", config.encoder, "D"), axes=("B", "S", "D"))
     return None
 
 
@@ -74,7 +94,7 @@ def placed_equation(name: str, stack: StackConfig, config: TransformerConfig) ->
     terms = ["embed", *(["segment"] if config.num_segments and reads_source else [])]
     equation = " + ".join([*terms, *(["PE"] if stack.positions in ("sinusoidal", "learned") else [])])
     if config.patches and name == "encoder":
-        return f"x = {equation}"
+        return f"x = norm({equation})" if config.image and config.image.embed_norm else f"x = {equation}"
     equation = f"norm({equation})" if config.embed_norm else equation
     if not config.embed_dim:
         return f"x = {equation}"

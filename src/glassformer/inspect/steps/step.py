@@ -11,7 +11,7 @@ from glassformer.config import TransformerConfig
 from glassformer.errors import InputError
 from glassformer.inspect.steps.answer import answer_step
 from glassformer.inspect.steps.places import Place, Step, place_of
-from glassformer.inspect.steps.stack import stack_step
+from glassformer.inspect.steps.stack import memory_step, stack_step
 from glassformer.watch.names import STACKS, StepName
 
 __all__ = ["LEGEND", "Place", "Step", "place_of", "step_of"]
@@ -30,6 +30,7 @@ LEGEND = {
     "N": ("patches", "패치"),
     "L": ("length of the series", "시계열 길이"),
     "C": ("channels, or classes", "채널 또는 클래스"),
+    "W": ("width of the pooled vector", "모은 벡터의 너비"),
     "Z": ("horizon", "예측 구간"),
 }
 
@@ -38,7 +39,10 @@ def step_of(name: str, config: TransformerConfig) -> Step:
     """The step that a name of `record` stands for, as this model computes it."""
     parsed = StepName.parse(name)
     stack = getattr(config, parsed.stack) if parsed.stack in STACKS else None
-    found = answer_step(name, config) if stack is None else stack_step(parsed, stack, config)
+    if stack is None:
+        found = memory_step(name, config) or answer_step(name, config)
+    else:
+        found = stack_step(parsed, stack, config)
     if found is None:
         raise InputError(f"there is no step {name!r}: expected a name as gf.record gives it")
     return found

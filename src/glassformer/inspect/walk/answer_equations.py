@@ -10,6 +10,7 @@ from glassformer.core.model import Transformer
 from glassformer.inspect.steps.step import Place, place_of, step_of
 from glassformer.inspect.walk.equations import Equation, Numbers, Worked, numbers, products
 from glassformer.inspect.walk.scene import norm_rows, row_of_layer
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.record import Record
 
@@ -17,13 +18,17 @@ LIKELIEST = 5
 # The line that makes one vector of many; the mean and the learned weighting share one.
 POOLED = {
     "first": "return x[torch.arange(len(x), device=x.device), first]",
+    "first_end": "return x[torch.arange(len(x), device=x.device), first]",
+    "highest_id": "return x[torch.arange(len(x), device=x.device), first]",
     "last": "return x[torch.arange(len(x), device=x.device), last]",
     "end": "return x[torch.arange(len(x), device=x.device), last]",
     "max": "return x.masked_fill(",
 }
 
 
-def answer_equations(preparer: TextPreparer, seen: Record, row: int, source: Tensor, hidden: Tensor) -> list[Equation]:
+def answer_equations(
+    preparer: TextPreparer | CaptionPreparer, seen: Record, row: int, source: Tensor | None, hidden: Tensor
+) -> list[Equation]:
     """What the head makes of a token's vector, or of the whole text's (1, T, D) where it gives one answer for that."""
     model, head = preparer.model, preparer.model.head
     if not isinstance(head, LanguageHead | TokenHead | ClassHead | SpanHead):
@@ -46,7 +51,7 @@ def answer_equations(preparer: TextPreparer, seen: Record, row: int, source: Ten
     logits = seen["logits"][0] if is_pooled else seen["logits"][0, row]
     best = logits.argsort(descending=True, stable=True)[:LIKELIEST].tolist()
     if isinstance(head, LanguageHead):
-        places = {i: repr(word) for i, word in zip(best, preparer.names(best), strict=True)}
+        places = {i: repr(word) for i, word in zip(best, preparer.words.names(best), strict=True)}
     else:
         places = {i: repr(class_names(model)[i]) for i in best}
     rows = [numbers("x", x), logit_row(head, x, logits, best[0], places[best[0]])]

@@ -96,7 +96,7 @@ def projection_equations(
         equations.append(scene.equation(name, f"{whose}, normed", rows, made=line, said=said))
     if rotary is not None:
         said = f"{part}[i] = {part}[i] cos(pos w_i) - {part}[i + {rotary.dim // 2}] sin(pos w_i)"
-        rows = [*turn_rows(rotary, f"{part}[0]{of}", place, len(scene.ids), normed, made), *last]
+        rows = [*turn_rows(rotary, f"{part}[0]{of}", place, len(scene.keys), normed, made), *last]
         equations.append(scene.equation(name, f"{whose}, turned by its position", rows, said=said))
     return equations
 

@@ -28,7 +28,7 @@ class Scene:
     layer: int
     head: int
     row: int
-    ids: Tensor  # (T), of the stack's own tokens
+    reads: Tensor  # the ids of the stack's own tokens (T), or its picture (C, Y, X)
     keys: list[str]  # what the keys are, by token
     memory: Tensor | None  # (S, D)
 

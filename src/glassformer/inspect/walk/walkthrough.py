@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.embeddings import Embedding, TokenEmbedding
+from glassformer.core.embeddings import Embedding, PatchEmbedding, TokenEmbedding
 from glassformer.core.feedforward import FeedForward
 from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
@@ -21,8 +21,12 @@ from glassformer.inspect.looks.choice import Part, check_index, stack_of
 from glassformer.inspect.steps.step import place_of
 from glassformer.inspect.walk.answer_equations import answer_equations
 from glassformer.inspect.walk.attention_equations import attention_equations
-from glassformer.inspect.walk.equations import Equation, Numbers, Walk, Worked, numbers
+from glassformer.inspect.walk.equations import Equation, Numbers, Walk, Worked, numbers, products
 from glassformer.inspect.walk.scene import Scene, norm_rows, output_of, read_by, row_of_layer, stream_before
+from glassformer.predict.captions import CaptionPreparer
+from glassformer.predict.images import Picture
+from glassformer.predict.prepare import prepare_words
+from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.activations import activation_names
 from glassformer.watch.record import record
@@ -30,16 +34,18 @@ from glassformer.watch.record import record
 
 @torch.no_grad()
 def walk(
-    preparer: TextPreparer,
-    text: str,
+    preparer: TextPreparer | CaptionPreparer,
+    given: str | Picture,
     *,
     layer: int = 0,
     head: int = 0,
     token: int = -1,
     part: Part | None = None,
     target: str | None = None,
+    question: str | None = None,
 ) -> Walk:
-    """The equations from a token's row of the table to the answer. A translator also reads `target`, or what it writes.
+    """The equations from a token's row of the table, or from a patch of a picture, to the answer. A translator also
+    reads `target`, or what it writes; so does a model that writes about a picture, for the `question` if it answers.
 
     `part` is the attention to show: the encoder's, the decoder's own, or the cross-attention between. Without one it is
     that of the only stack, or the decoder's own.
@@ -49,11 +55,10 @@ def walk(
     stack = stack_of(model, part)
     check_index("layer", layer, stack.config.num_layers)
     check_index("head", head, stack.config.num_heads)
-    prepared = preparer.prepare(text, target=target, whole=True)
-    source = prepared.arguments["input_ids"]
+    prepared = prepare_words(preparer, given, question=question, target=target)
+    source = prepared.arguments.get("input_ids")
     name, site = ("encoder" if part == "encoder" else "decoder"), ("cross" if part == "cross" else "attn")
-    own = source if name == "encoder" else prepared.arguments.get("decoder_input_ids", source)  # (1, T)
-    row = row_of(token, own.shape[1])
+    row = row_of(token, len(prepared.lines[name].tokens))
     watched = {"attention": f"{name}.blocks.{layer}.{site}", "heads": [head], "rows": [row]}
     steps = [step for step in activation_names(model) if is_shown(step, name, layer, stack.config.num_layers)]
     with evaluating(model), record(model, activations=steps, **watched) as seen:  # type: ignore[arg-type]
@@ -61,12 +66,21 @@ def walk(
     memory = output.encoder_last_hidden_state
     looked_at = prepared.lines["encoder" if site == "cross" else name].names
     keys = [f"{i} {word!r}" for i, word in enumerate(looked_at)]
-    scene = Scene(model, seen, stack, name, site, layer, head, row, own[0], keys, None if memory is None else memory[0])
+    reads = reads_of(prepared, name)
+    scene = Scene(model, seen, stack, name, site, layer, head, row, reads, keys, None if memory is None else memory[0])
     equations = [*input_equations(scene), *block_equations(scene), *stack_equations(scene)]
     if name == "decoder" or model.decoder is None:
         assert output.last_hidden_state is not None
         equations += answer_equations(preparer, seen, row, source, output.last_hidden_state)
     return Walk(prepared.lines[name].names, row, scene.at(site), head, equations)
+
+
+def reads_of(prepared: Prepared, name: str) -> Tensor:
+    """What a stack reads: the ids of its tokens (T), or the picture (C, Y, X)."""
+    given = prepared.arguments
+    if name == "decoder" and "decoder_input_ids" in given:
+        return given["decoder_input_ids"][0]
+    return given["pixel_values" if "pixel_values" in given else "input_ids"][0]
 
 
 def row_of(token: int, length: int) -> int:
@@ -85,14 +99,12 @@ def is_shown(step: str, name: str, layer: int, layers: int) -> bool:
 
 
 def input_equations(scene: Scene) -> list[Equation]:
-    """From the token's row to what enters the first block."""
+    """From the token's row, or its patch, to what enters the first block."""
     embed, start = scene.stack.embed, f"{scene.name}.embed"
-    assert isinstance(embed, TokenEmbedding)
-    found, row = scene.vector(start), embed.tokens.weight[scene.ids[scene.row]]
-    rows: list[Numbers | Worked] = [numbers(f"table[{int(scene.ids[scene.row])}]", row)]
-    if embed.scale != 1.0:
-        rows.append(Worked("x[0]", "{} * {}", [float(row[0]), embed.scale], float(found[0])))
-    equations = [scene.equation(start, "the token", [*rows, numbers("x", found)])]
+    assert isinstance(embed, Embedding)
+    found = scene.vector(start)
+    rows: list[Numbers | Worked]
+    equations = [patch_equation(scene, embed) if isinstance(embed, PatchEmbedding) else token_equation(scene)]
     if embed.positions is not None:
         position = scene.seen[f"{start}.positions"][0, scene.row]
         rows = [numbers("position", float(scene.row)), numbers("PE", position)]
@@ -115,6 +127,31 @@ def input_equations(scene: Scene) -> list[Equation]:
         name = output_of(scene, scene.layer - 1)
         equations.append(passed_over(scene, name, 0, scene.layer - 1))
     return equations
+
+
+def token_equation(scene: Scene) -> Equation:
+    """The row of a table that a token looks up."""
+    embed, start = scene.stack.embed, f"{scene.name}.embed"
+    assert isinstance(embed, TokenEmbedding)
+    found, number = scene.vector(start), int(scene.reads[scene.row])
+    row = embed.tokens.weight[number]
+    rows: list[Numbers | Worked] = [numbers(f"table[{number}]", row)]
+    if embed.scale != 1.0:
+        rows.append(Worked("x[0]", "{} * {}", [float(row[0]), embed.scale], float(found[0])))
+    return scene.equation(start, "the token", [*rows, numbers("x", found)])
+
+
+def patch_equation(scene: Scene, embed: PatchEmbedding) -> Equation:
+    """A patch, flattened and projected; or a token that sums the picture up, which is trained."""
+    start, image = f"{scene.name}.embed", embed.image
+    found, number = scene.vector(start), scene.row - image.prefix_tokens
+    if number < 0:
+        return scene.equation(start, "a trained vector", [numbers("x", found)], said="x = a trained vector")
+    (top, left), size = (image.patch * place for place in divmod(number, image.patches_per_side)), image.patch
+    patch = scene.reads[:, top : top + size, left : left + size].flatten()  # (C*P*P)
+    added = [] if embed.patches.bias is None else [float(embed.patches.bias[0])]
+    product = products("x[0]", patch, embed.patches.weight[0].flatten(), float(found[0]), added=added)
+    return scene.equation(start, "the patch", [numbers("patch", patch), product, numbers("x", found)])
 
 
 def sum_of_input(scene: Scene, embed: Embedding, token: Tensor) -> tuple[Tensor, list[Numbers | Worked]]:

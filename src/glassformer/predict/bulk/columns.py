@@ -21,13 +21,17 @@ COLUMNS: dict[str, dict[str, Kind]] = {
     "answer": {"answer": "text", "score": "number"},
     "embed": {"vector": "vector"},
     "images": JUDGED,
+    "caption": WRITTEN,
+    "ask": WRITTEN,
+    "match": JUDGED,
     "series": JUDGED,
 }
 
 
 def answer_columns(task: str, model: Transformer, taken: Collection[str]) -> dict[str, Kind]:
     """The columns of this model's answers, under names that no column of the input has."""
-    several = COLUMNS[task] is JUDGED and problem_of(model) == "multi_label_classification"
+    judges = COLUMNS[task] is JUDGED and task != "match"
+    several = judges and problem_of(model) == "multi_label_classification"
     return {free_name(name, taken): kind for name, kind in (SEVERAL if several else COLUMNS[task]).items()}
 
 

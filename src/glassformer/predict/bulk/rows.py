@@ -11,6 +11,7 @@ from glassformer.data.files import kept, kind_of, place_of, table_format, unit_o
 from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 from glassformer.io import checksum
+from glassformer.predict.images import PICTURES
 from glassformer.predict.inputs import (
     AS_FLAGS_SAY,
     Memory,
@@ -26,7 +27,10 @@ from glassformer.predict.inputs import (
 )
 from glassformer.predict.show import as_json
 
-COLUMN_OF_LINES = {"images": "image", "series": "series"}  # what a file without columns holds, if not texts
+COLUMN_OF_LINES = {
+    **dict.fromkeys(PICTURES, "image"),
+    "series": "series",
+}  # what a file without columns holds, if not texts
 
 
 class Given(NamedTuple):
@@ -64,7 +68,7 @@ class Source:
 
     def stream(self, tell: Callable[[str], None]) -> Iterator[Given]:
         file, task = self.file, self.task
-        if task == "images" and self.is_pictures:
+        if task in PICTURES and self.is_pictures:
             for number, picture in enumerate(pictures_in(file), start=1):
                 yield Given(number, {"image": as_json(picture)}, picture)
         elif self.is_table:

@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.verbs.inspect.common import PictureSettings, Text
+from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, Text
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionSettings(PictureSettings):
+class AttentionSettings(QuestionSettings, PictureSettings):
     """Draw what a model attends to: every head of a layer, one of them, or their average."""
 
     text: Text
     """A text, the path of an image or of a CSV file, or `example` for one of those."""
     part: Literal["cross", "encoder", "decoder"] | None = None
     """Of a model with two stacks: what looks from target to source (cross), or within the source (encoder) or the
-    target (decoder); cross if not given."""
+    target (decoder); cross if not given. The source of a captioner is its image."""
     layer: int | None = None
     """Which layer, counted from 0; the last if not given."""
     head: int | None = None
@@ -35,7 +35,7 @@ def main(settings: AttentionSettings) -> None:
     path = settings.path(picture_name(settings, part))
     picture_input(
         model, folder, settings.text, path, part=part, layer=settings.layer, head=settings.head,
-        average=settings.average,
+        average=settings.average, question=settings.question,
     )  # fmt: skip
     settings.tell("attention", path)
 

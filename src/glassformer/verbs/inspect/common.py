@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from tyro.conf import Positional, arg
 
@@ -11,6 +11,9 @@ from glassformer.errors import InputError
 from glassformer.settings import Settings
 
 if TYPE_CHECKING:
+    from glassformer.predict.captions import CaptionPreparer
+    from glassformer.predict.images import Picture
+    from glassformer.predict.prepare import Preparer
     from glassformer.predict.texts import TextPreparer
 
 Run = Positional[Annotated[str, arg(metavar="RUN")]]
@@ -25,6 +28,14 @@ class ModelSettings(Settings):
     """The run or model folder, or a hub id owner/name."""
     json: bool = False
     """Print the numbers as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionSettings(Settings):
+    """Of a look at a model that may answer questions."""
+
+    question: str | None = None
+    """Of a model that answers questions about an image: the question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +67,37 @@ class PictureSettings(ModelSettings):
 
 def load_reader(run: str, look: str) -> "TextPreparer":
     """A model of texts, with what prepares them."""
+    from glassformer.predict.texts import TextPreparer
+
+    preparer = load_preparer(run)
+    return preparer if isinstance(preparer, TextPreparer) else refuse(preparer, run, look)
+
+
+def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | CaptionPreparer, str | Picture]":
+    """A model of texts, or one that writes about pictures; and what it is given to read."""
+    from glassformer.hub import find_folder
+    from glassformer.inspect.looks.examples import picture_or_example
+    from glassformer.predict.captions import CaptionPreparer
+    from glassformer.predict.texts import TextPreparer
+
+    preparer = load_preparer(run)
+    if not isinstance(preparer, TextPreparer | CaptionPreparer):
+        refuse(preparer, run, look)
+    return preparer, picture_or_example(preparer, find_folder(run), given)
+
+
+def load_preparer(run: str) -> "Preparer":
     from glassformer.checkpoints.load import load_folder
     from glassformer.hub import find_folder
     from glassformer.predict.prepare import preparer_of
-    from glassformer.predict.texts import TextPreparer
 
     folder = find_folder(run)
-    model = load_folder(folder, finite=True)
-    preparer = preparer_of(model, folder)
-    if not isinstance(preparer, TextPreparer):
-        reads = "images" if model.config.image else "series"
-        raise InputError(
-            f"{look} shows what happens to a text, and this model reads {reads}: try glassformer inspect attention "
-            f"{run} example"
-        )
-    return preparer
+    return preparer_of(load_folder(folder, finite=True), folder)
+
+
+def refuse(preparer: "Preparer", run: str, look: str) -> NoReturn:
+    reads = "images" if preparer.model.config.image else "series"
+    raise InputError(
+        f"{look} shows what happens to a text, and this model reads {reads}: try glassformer inspect attention "
+        f"{run} example"
+    )

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.verbs.inspect.common import PictureSettings, Text
+from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, Text
 
 
 @dataclass(frozen=True, kw_only=True)
-class RolloutSettings(PictureSettings):
+class RolloutSettings(QuestionSettings, PictureSettings):
     """Draw what each place is made from, by the attention through all layers at once (attention rollout)."""
 
     text: Text
@@ -25,5 +25,5 @@ def main(settings: RolloutSettings) -> None:
     model = load_folder(folder, finite=True)
     part = settings.part or ("decoder" if model.encoder is None else "encoder")
     path = settings.path(f"attention-{part}-rollout.png")
-    picture_rollout(model, folder, settings.text, path, part=part)
+    picture_rollout(model, folder, settings.text, path, part=part, question=settings.question)
     settings.tell("rollout", path)

@@ -42,15 +42,23 @@ export function glowColour(weight, top) {
 }
 
 // Black or white, whichever reads on that colour: above this luminance black has a contrast of 4.5, below it white.
-export function inkOn(weight, top) {
+export const inkOn = (weight, top) => inkOnChannels(weightChannels(weight, top));
+
+function inkOnChannels(channels) {
   const linear = (value) => (value <= 10 ? value / 3295 : ((value / 255 + 0.055) / 1.055) ** 2.4);
-  const [r, g, b] = weightChannels(weight, top).map(linear);
+  const [r, g, b] = channels.map(linear);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
 }
 
-function signedColour(value, top) {
+export function signedColour(value, top) {
+  return `rgb(${signedChannels(value, top).join(" ")})`;
+}
+
+export const signedInk = (value, top) => inkOnChannels(signedChannels(value, top));
+
+function signedChannels(value, top) {
   const share = top > 0 ? Math.max(-1, Math.min(1, value / top)) : 0;
-  return `rgb(${ramp("diverging")[Math.round(127.5 + 127.5 * share)].join(" ")})`;
+  return ramp("diverging")[Math.round(127.5 + 127.5 * share)];
 }
 
 // The map as an image of one pixel per cell, to be drawn at any size.

@@ -1,7 +1,7 @@
 // The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
 
 import { button, make, refill } from "../drawing/dom.js";
-import { contents, inputOfState, isLive, showInput } from "../state/load.js";
+import { contents, hasTowers, inputOfState, isCaptioner, isLive, showInput } from "../state/load.js";
 import { hint } from "../drawing/parts.js";
 import { during } from "../state/settled.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
@@ -43,7 +43,7 @@ function asking(note, foot) {
   const heading = make("h2", { text: say("input") });
   if (!isLive()) return [heading, frozenInput(), note, foot];
   const { model } = state;
-  const own = model.image ? pictureInput() : model.series ? tableInput() : textInput();
+  const own = hasTowers() ? pairInput() : isCaptioner() ? captionInput() : model.image ? pictureInput() : model.series ? tableInput() : textInput();
   return [heading, own, note, foot, examples()].filter(Boolean);
 }
 
@@ -65,15 +65,11 @@ function leftOut(part) {
   return kept === "all" ? null : say(kept === "layer" ? `${part}Elsewhere` : `${part}Absent`, { n: layer });
 }
 
+// A text of its own, and what the model is to have written for it, where it writes.
 function textInput() {
   const { model } = state;
-  const area = make("textarea", {
-    name: "text", rows: 2, placeholder: say("placeholder"),
-    "aria-label": say("input"), dir: "auto", spellcheck: "false",
-    on: { keydown: (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event) },
-  });
-  area.value = state.text ?? "";
-  const target = model.kind === "encoder-decoder" ? targetInput() : null;
+  const area = textArea(say("placeholder"), say("input"), (event) => submit(event));
+  const target = model.kind === "encoder-decoder" ? targetInput(say("targetLabel")) : null;
   const hints = [
     model.limit ? say("limit", { n: model.limit.toLocaleString("en") }) : null,
     model.mask_token && model.task === "mlm" ? say("maskHint", { mask: model.mask_token }) : null,
@@ -83,25 +79,77 @@ function textInput() {
     const forced = target?.querySelector("input").value.trim();
     showInput(forced ? { text: area.value, target: forced } : { text: area.value });
   };
+  return formOf(submit, hints.join(" · "), area, target);
+}
+
+// A picture, and beside it a question where the model answers them; and what it is to have written about it.
+function captionInput() {
+  const asks = state.model.task === "ask";
+  const area = asks ? textArea(say("askPlaceholder"), say("question"), (event) => submit(event)) : null;
+  const target = targetInput(say(asks ? "answerLabel" : "captionLabel"));
+  const words = () => {
+    const forced = target.querySelector("input").value.trim();
+    return { ...(area ? { text: area.value } : {}), ...(forced ? { target: forced } : {}) };
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    const { image, example } = state;
+    showInput({ ...(image === null ? { example: example ?? 0 } : { image }), ...words() });
+  };
+  const asked = () => (area ? { text: area.value } : {});
+  const wrap = (image) => ({ image, ...asked() });
+  const file = fileInput(say("pictureFile"), "image/*", (one) => readAs(one, "readAsDataURL", wrap));
+  return make("div", { class: "asking-picture" }, file, formOf(submit, "", area, target));
+}
+
+// The columns of a pair's table, a text on each line; and a picture of one's own, as a row before the others.
+function pairInput() {
+  const area = textArea(say("textsPlaceholder"), say("texts"), (event) => submit(event));
+  area.rows = 6;
+  area.value = state.text ?? state.model.texts.join("\n");
+  const own = () => (area.value.trim() === state.model.texts.join("\n") ? {} : { text: area.value });
+  const submit = (event) => {
+    event.preventDefault();
+    showInput({ tower: "image", example: 0, ...(state.image === null ? {} : { image: state.image }), ...own() });
+  };
+  const wrap = (image) => ({ tower: "image", example: 0, image, ...own() });
+  const file = fileInput(say("pictureFile"), "image/*", (one) => readAs(one, "readAsDataURL", wrap));
+  return make("div", { class: "asking-picture" }, file, formOf(submit, say("textsHint"), area));
+}
+
+function textArea(placeholder, label, submit) {
+  const area = make("textarea", {
+    name: "text", rows: 2, placeholder, "aria-label": label, dir: "auto", spellcheck: "false",
+    on: { keydown: (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event) },
+  });
+  area.value = state.text ?? "";
+  return area;
+}
+
+function formOf(submit, hints, ...fields) {
   const run = make("button", { type: "submit", class: "main", text: say("run") });
   const unrun = make("p", { class: "unrun", role: "status" });
-  const foot = make("div", { class: "form-foot" }, hint(hints.join(" · ")), run);
+  const foot = make("div", { class: "form-foot" }, hint(hints), run);
   const input = ({ currentTarget }) => markDraft(currentTarget);
-  return make("form", { on: { submit, input } }, area, target, unrun, foot);
+  return make("form", { on: { submit, input } }, ...fields, unrun, foot);
 }
 
 // A text that was changed and not run is not the one that the page shows.
 function markDraft(form) {
-  const isRun = (name) => (form.querySelector(`[name=${name}]`)?.value.trim() ?? "") === (state[name] ?? "").trim();
+  const isRun = (name) => {
+    const field = form.querySelector(`[name=${name}]`);
+    const written = state[name] ?? (name === "text" ? state.model.texts?.join("\n") : null) ?? "";
+    return field === null || field.value.trim() === written.trim();
+  };
   const isDraft = Boolean(state.view) && !(isRun("text") && isRun("target"));
   form.classList.toggle("draft", isDraft);
   form.querySelector(".unrun").textContent = isDraft ? say("unrun") : "";
 }
 
-function targetInput() {
+function targetInput(label) {
   const input = make("input", { type: "text", name: "target", dir: "auto" });
   input.value = state.target ?? "";
-  return make("details", { open: state.target !== null }, make("summary", { text: say("targetLabel") }), input);
+  return make("details", { open: state.target !== null }, make("summary", { text: label }), input);
 }
 
 function fill(root, changed) {
@@ -121,7 +169,7 @@ function fill(root, changed) {
 // The fields say what the view shows, so that nothing of an earlier input is sent with the next.
 function fillText(root) {
   const [area, target] = [root.querySelector("textarea"), root.querySelector("[name=target]")];
-  if (area && document.activeElement !== area) area.value = state.text ?? "";
+  if (area && document.activeElement !== area) area.value = state.text ?? state.model?.texts?.join("\n") ?? "";
   if (!target || document.activeElement === target) return;
   target.value = state.target ?? "";
   target.parentElement.open = state.target !== null;
@@ -175,7 +223,7 @@ function readAs(file, way, wrap) {
 
 function examples() {
   const all = state.model.examples;
-  if (all.length === 0) return null;
+  if (all.length === 0 || hasTowers()) return null; // a pair's stand in its table
   const choose = (example) => {
     showInput(example.input);
   };

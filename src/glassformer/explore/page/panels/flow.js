@@ -38,7 +38,7 @@ function stackRow(stack, isLast) {
 const isAdded = (stack) => ["sinusoidal", "learned"].includes(state.model.stacks[stack].positions);
 
 const inputName = (stack) => (
-  state.view.picture || (state.view.curve && stack === "encoder") ? say("patches") : say("tokens")
+  (state.view.picture || state.view.curve) && stack === "encoder" ? say("patches") : say("tokens")
 );
 
 const headStep = () => ["head.pooled", "head.project", "head.norm"].map(stepNamed).find(Boolean) ?? null;

@@ -22,7 +22,7 @@ function identity() {
   const { model } = state;
   const all = Object.values(model.stacks);
   const facts = [
-    say(model.kind), say("layers", { n: all.map((stack) => stack.num_layers).join(" + ") }),
+    model.tower ? `${say("pairKind")}: ${say(`${model.tower}Tower`)}` : say(model.kind), say("layers", { n: all.map((stack) => stack.num_layers).join(" + ") }),
     `D=${all[0].d_model}`, `H=${all[0].num_heads}`, say("parameters", { n: short(model.parameters) }),
     isLive() ? null : say("frozen"),
   ].filter(Boolean);
@@ -56,7 +56,7 @@ function choose(key, value) {
 
 // The file opens as the page is now. The input itself is inside anyway.
 function save() {
-  const shown = fragment(["text", "target", "continued", "example", "csv", "channel", "without"]);
+  const shown = fragment(["text", "target", "continued", "example", "csv", "channel", "without", "tower"]);
   const asked = new URLSearchParams({ id: state.view.id, layer: chosenMap()?.layer ?? 0, state: shown });
   make("a", { href: `api/export?${asked}`, download: `${state.model.name}.html` }).click();
 }

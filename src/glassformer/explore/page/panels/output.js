@@ -2,7 +2,7 @@
 
 import { barRow } from "../drawing/bars.js";
 import {
-  chosenMap, isTranslation, lineOf, nameAt, rowTokens, shownSteps, tokensOf, tokenText,
+  chosenMap, firstRow, isTranslation, lineOf, nameAt, rowTokens, shownSteps, tokensOf, tokenText,
 } from "../state/choice.js";
 import { button, make, prefersStillness, refill } from "../drawing/dom.js";
 import { largestSize, paintStrip, scaleBar } from "../drawing/heat.js";
@@ -27,7 +27,7 @@ export function showOutput(root) {
 
 function output() {
   const heading = make("h2", { text: say("output") });
-  const ways = { classes, masks, vector, labels, span, forecast, next: written };
+  const ways = { classes, masks, vector, match, labels, span, forecast, next: written };
   const { answer } = state.view;
   const parts = answer && ways[answer.kind] ? ways[answer.kind](answer) : [];
   return [heading, ...parts.filter(Boolean)];
@@ -59,6 +59,24 @@ function noMask() {
     showInput({ text: (state.text ?? "").trimEnd().replace(/[.!?。]*$/, (end) => ` ${mask}${end}`) });
   };
   return [hint(say("noMask", { mask })), isLive() && mask ? button(say("putMask", { mask }), put) : null];
+}
+
+// What fits best: of a picture the texts, of a text the pictures, as shares of all that are in the table.
+function match(answer) {
+  const { tower, chosen, pictures, texts, similarity, scale } = state.view.pair;
+  const isPicture = tower === "image";
+  const names = isPicture ? texts : pictures.map((one) => one.label);
+  const fits = isPicture ? similarity[chosen] : similarity.map((row) => row[chosen]);
+  const top = Math.max(...fits);
+  const powers = fits.map((fit) => Math.exp(scale * (fit - top)));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  const ranked = names.map((name, i) => ({ name, share: powers[i] / total })).sort((a, b) => b.share - a.share);
+  return [
+    make("h3", { text: say(isPicture ? "fittingTexts" : "fittingPictures") }),
+    ...ranked.slice(0, MOST_BARS).map(({ name, share }, i) =>
+      barRow(name, share, { title: name, ...(i === 0 ? { class: "choice first" } : {}) })),
+    vectorStrip(say("vector"), answer.values, "head.pooled"),
+  ];
 }
 
 function vector(answer) {
@@ -124,11 +142,12 @@ function written() {
   if (!isTranslation()) return [make("p", { class: "written", dir: "auto" }, ...proseOf(lineOf("decoder")))];
   const [shown, all] = [shownSteps(), lineOf("decoder").writes.length];
   const prose = make("p", { class: "written", dir: "auto" }, ...targetOf(rowTokens("decoder"), shown));
+  const first = firstRow();
   const steps = make("div", { class: "stepper" },
-    button("‹", () => stepTo(shown - 1), { "aria-label": say("back"), disabled: shown <= 1 }),
+    button("‹", () => stepTo(shown - 1), { "aria-label": say("back"), disabled: shown <= first + 1 }),
     button(say(state.playing ? "pause" : "play"), () => (state.playing ? stop() : play(all))),
     button("›", () => stepTo(shown + 1), { "aria-label": say("forward"), disabled: shown >= all }),
-    make("span", { class: "hint number", text: say("stepOf", { n: shown, all }) }));
+    make("span", { class: "hint number", text: say("stepOf", { n: shown - first, all: all - first }) }));
   return [prose, steps];
 }
 
@@ -143,7 +162,7 @@ function proseOf(line) {
 }
 
 function targetOf(tokens, shown) {
-  const words = tokens.slice(0, shown).filter((token) => !token.special);
+  const words = tokens.slice(firstRow(), shown).filter((token) => !token.special);
   const text = (list) => list.map((token) => token.text).join("");
   return [make("span", { text: text(words.slice(0, -1)) }), make("b", { text: text(words.slice(-1)) })];
 }
@@ -158,7 +177,7 @@ function stepTo(step) {
 let beat = 0;
 
 function play(all) {
-  const first = shownSteps() >= all ? 1 : shownSteps() + 1;
+  const first = shownSteps() >= all ? firstRow() + 1 : shownSteps() + 1;
   if (prefersStillness()) return stepTo(first);
   stepTo(first);
   set({ playing: true });

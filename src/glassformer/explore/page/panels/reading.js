@@ -1,10 +1,12 @@
-// What looks at what, by the shape of the model: ribbons for a translation, a picture, a curve, or a line of words.
+// What looks at what, by the shape of the model: ribbons for a translation, a picture, a picture beside words,
+// a curve, or a line of words.
 
 import { chosenMap, lineOf, litColumn, litRow, stacks, tokensOf } from "../state/choice.js";
 import { refill } from "../drawing/dom.js";
-import { imageView } from "./image.js";
-import { ribbonsView } from "./ribbons.js";
-import { seriesView } from "./series.js";
+import { captionView } from "../views/caption.js";
+import { imageView } from "../views/image.js";
+import { ribbonsView } from "../views/ribbons.js";
+import { seriesView } from "../views/series.js";
 import { heading, hint } from "../drawing/parts.js";
 import { on, state } from "../state/state.js";
 import { TokenLine } from "../drawing/tokenline.js";
@@ -41,7 +43,7 @@ export function showReading(root) {
 }
 
 function chooseView() {
-  if (state.view.picture) return imageView;
+  if (state.view.picture) return state.view.lines.decoder ? captionView : imageView;
   if (state.view.curve) return seriesView;
   return stacks().length > 1 ? ribbonsView : lineView;
 }

@@ -1,7 +1,7 @@
 // The next token: its distribution as bars, with temperature, top-k and top-p live; write one, draw one, take one back.
 
 import { barRow } from "../drawing/bars.js";
-import { chosenMap, isTranslation, litRow, lineOf, nameAt, tokenText } from "../state/choice.js";
+import { chosenMap, firstRow, isTranslation, litRow, lineOf, nameAt, tokenText } from "../state/choice.js";
 import { button, make, refill } from "../drawing/dom.js";
 import { isLive, read, showInput } from "../state/load.js";
 import { pause } from "../state/settled.js";
@@ -56,7 +56,7 @@ function rowShown() {
 
 const isLastRow = (row) => row === lineOf("decoder").tokens.length - 1;
 // A text goes on behind its last token. A translation goes on from any word: what was written behind it is dropped.
-const canWriteAt = (row) => isLive() && (isTranslation() || isLastRow(row));
+const canWriteAt = (row) => isLive() && (isTranslation() ? row >= firstRow() : isLastRow(row));
 
 async function load() {
   const [row, { view }] = [rowShown(), state];
@@ -161,12 +161,12 @@ function writing(next, canWrite) {
 
 const write = (row, id) => again([...before(row), id]);
 const before = (row) => (isTranslation()
-  ? lineOf("decoder").writes.slice(0, row).map((token) => token.id) : (state.continued ?? []));
+  ? lineOf("decoder").writes.slice(firstRow(), row).map((token) => token.id) : (state.continued ?? []));
 
-// The text stays; only what was written after it changes.
+// The text or the picture stays; only what was written after it changes.
 function again(continued) {
   if (state.busy) return; // what is shown belongs to the text before
-  const { text, without } = state.view.input;
-  showInput({ text, ...(continued.length ? { continued } : {}), ...(without ? { without } : {}) });
+  const { target, continued: before, ...rest } = state.view.input;
+  showInput({ ...rest, ...(continued.length ? { continued } : {}) });
 }
 

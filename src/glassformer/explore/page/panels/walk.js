@@ -95,6 +95,7 @@ function answerOf({ answer, text, curve }) {
     labels: () => answer.labels.slice(1, 4).map((one) => one.label).join(", "),
     span: () => `“${tokensOf("encoder").slice(answer.start, answer.end + 1).map(tokenText).join(" ")}”`,
     forecast: () => curve.future.slice(0, 3).map(number).join(", ") + " …",
+    match: () => say("walkVector", { n: answer.values.length }),
     vector: () => say("walkVector", { n: answer.values.length }),
   };
   return ways[answer.kind]?.() ?? "–";

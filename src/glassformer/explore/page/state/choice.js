@@ -4,7 +4,7 @@ import { set, state } from "./state.js";
 
 export const stacks = () => Object.keys(state.model.stacks);
 
-// A model that writes a text for another text.
+// A model that writes a text for another text, or for a picture.
 export const isTranslation = () => stacks().length > 1 && Boolean(state.view?.lines.decoder?.writes);
 
 // Opens another map. The kept key belongs to the columns of the map before, and stays where these are the same.
@@ -61,12 +61,19 @@ export function chosenHead() {
 export const lineOf = (name) => state.view.lines[name];
 export const tokensOf = (name) => lineOf(name)?.tokens ?? [];
 
-// A translation's rows are named by the word they write; everywhere else a row is the token it reads.
+// A translation's rows are named by the word they write; everywhere else, and in a question, a row is the token it reads.
 export function rowTokens(name) {
   const line = lineOf(name);
   const writes = name === "decoder" && stacks().includes("encoder") && line.writes;
-  return writes ? line.writes : line.tokens;
+  if (!writes || line.begins === 0) return writes ? line.writes : line.tokens;
+  if (!asked.has(line)) asked.set(line, [...line.tokens.slice(0, line.begins), ...line.writes.slice(line.begins)]);
+  return asked.get(line);
 }
+
+const asked = new WeakMap(); // the names of rows that read a question, then write its answer
+
+// The row that writes the first word: before it stands a question, if one was asked.
+export const firstRow = () => lineOf("decoder")?.begins ?? 0;
 
 // As a person would write it. One that the vocabulary lacks also says what the model saw.
 export function tokenText(token) {
@@ -139,7 +146,7 @@ function defaultToken(map) {
     const last = rowTokens("decoder").findLastIndex((token) => !token.special);
     return last < 0 ? count - 1 : last;
   }
-  if (state.view.picture) return 0;
+  if (state.view.picture) return 0; // the class token, or the first patch
   return Math.floor(count / 2);
 }
 
@@ -183,7 +190,7 @@ export function tokenIn(stack, weights = null) {
 // How much of the target is shown: all of it, until somebody steps back.
 export function shownSteps() {
   const written = lineOf("decoder")?.writes?.length ?? 0;
-  return Math.max(1, Math.min(state.step ?? written, written));
+  return Math.max(firstRow() + 1, Math.min(state.step ?? written, written));
 }
 
 // What the server says of a step, whatever its stack and layer; of the very one, where a stack computes it otherwise.

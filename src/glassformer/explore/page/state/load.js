@@ -36,6 +36,18 @@ export function connect(given) {
   on(["view", "rollout", "stack"], loadRollout);
 }
 
+// One tower of a pair, which has a table of pictures and texts.
+export const hasTowers = () => Boolean(state.model?.tower);
+
+function pairOfState() {
+  const { tower, example, text, image } = state;
+  const named = Object.entries({ tower: tower ?? "image", example: example ?? 0, text, image });
+  return Object.fromEntries(named.filter(([, value]) => value !== null));
+}
+
+// A model that writes about a picture.
+export const isCaptioner = () => state.model?.kind === "image-text";
+
 export const isLive = () => source.live;
 export const contents = () => source.inside;
 export const read = (path) => during(source.get(path));
@@ -44,14 +56,17 @@ export const read = (path) => during(source.get(path));
 export function inputOfState() {
   const { text, target, continued, example, csv, channel, image, without } = state;
   const given = () => {
+    if (hasTowers()) return pairOfState();
     const more = channel === null ? {} : { channel };
+    const picture = image === null ? { example } : { image };
+    if (isCaptioner()) return image === null && example === null ? null : { ...picture, ...words(), ...written() };
     if (image !== null) return { image };
     if (csv !== null) return { csv, ...more };
     if (example !== null) return { example, ...more };
-    if (text === null) return null;
-    if (target !== null) return { text, target };
-    return continued === null ? { text } : { text, continued };
+    return text === null ? null : { text, ...written() };
   };
+  const words = () => (text === null || state.model.task !== "ask" ? {} : { text });
+  const written = () => (target !== null ? { target } : continued === null ? {} : { continued });
   return given() && (without === null ? given() : { ...given(), without });
 }
 
@@ -66,10 +81,17 @@ export async function openInput(input, moved = {}) {
     const loaded = ["heads", "map", "crossMap", "row", "vectors", "values", "next", "rolled", "lens", "worked"];
     const unknown = Object.fromEntries(loaded.map((key) => [key, null]));
     const asked = isLive() ? { ...NO_INPUT, ...view.input } : {};
-    if (mine === latest) set({ ...unknown, ...asked, ...moved, view, busy: false });
+    const model = await modelOf(view);
+    if (mine === latest) set({ ...unknown, ...asked, ...moved, model, view, busy: false });
   } catch (error) {
     if (mine === latest) set({ busy: false, error: error.message });
   }
+}
+
+// The tower that a view is of; another model has no towers.
+async function modelOf(view) {
+  const { model } = state;
+  return !view.pair || view.pair.tower === model.tower ? model : read(`model?tower=${view.pair.tower}`);
 }
 
 async function loadHeads() {

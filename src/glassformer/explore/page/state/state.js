@@ -18,12 +18,14 @@ const names = { read: (value) => (value ? value.split(",") : null), write: (valu
 // What the model is asked: together these are the input as the server takes it.
 export const NO_INPUT = {
   text: null, target: null, continued: null, example: null, csv: null, channel: null, image: null, without: null,
+  tower: null,
 };
 // What of a view is chosen by its tokens, and means nothing in another input.
 export const NO_PLACE = { token: null, key: null, step: null, first: null };
 
 const ADDRESS = {
   text, target: text, continued: whole_list, example: whole, csv: text, channel: whole, without: names,
+  tower: oneOf("image", "text"),
   stack: oneOf("encoder", "decoder"), layer: whole, kind: oneOf("self", "cross"), head, token: whole, key: whole,
   step: whole, focus: text, first: whole, rollout: oneOf("on"), temperature: real, top_k: whole, top_p: real,
   seed: whole, walk: whole, lang: oneOf("en", "ko"), theme: oneOf("light", "dark"),
@@ -39,6 +41,7 @@ export const state = {
   failure: null, // of the page itself, in words
   before: null, // what was shown when the walk began
   playing: false, // a translation that grows by itself
+  fit: null, // {row, column} of the table of a pair that is under the pointer
   hover: null, // {line, index, column}: the token under the pointer, and the key beside it where there is one
   map: null, crossMap: null, heads: null, row: null, vectors: null, next: null, rolled: null,
   lens: null, worked: null,

@@ -1,9 +1,10 @@
 // A picture with its grid of patches: the hovered patch's attention laid over it, or what all layers together pass on.
 
 import { chosenMap, litColumn, litRow, tokensOf, tokenText } from "../state/choice.js";
-import { colour, make, number, sizeCanvas } from "../drawing/dom.js";
+import { make, number, sizeCanvas } from "../drawing/dom.js";
 import { glowColour, scaleBar } from "../drawing/heat.js";
 import { heading, hint, rolloutSwitch } from "../drawing/parts.js";
+import { outline, paintPatches, patchAt } from "../drawing/patches.js";
 import { during } from "../state/settled.js";
 import { set, state } from "../state/state.js";
 import { rowUnderCursor } from "../state/weights.js";
@@ -53,14 +54,6 @@ function prefixChips(count) {
   return { chips, parts: count ? parts : [] };
 }
 
-function patchAt(event, canvas, { grid, prefix }) {
-  const box = canvas.getBoundingClientRect();
-  const column = Math.floor(((event.clientX - box.left) * grid[1]) / box.width);
-  const row = Math.floor(((event.clientY - box.top) * grid[0]) / box.height);
-  if (row < 0 || column < 0 || row >= grid[0] || column >= grid[1]) return null;
-  return { line: "encoder", index: prefix + row * grid[1] + column, column: null };
-}
-
 function paint({ base, plain, image, picture, prefix, readout, scale }) {
   const [rows, columns] = picture.grid;
   const [width, height] = [SIDE, Math.round((SIDE * rows) / columns)];
@@ -70,11 +63,7 @@ function paint({ base, plain, image, picture, prefix, readout, scale }) {
   const [row, column] = [litRow(), litColumn()];
   for (const canvas of [plain, base]) {
     const context = sizeCanvas(canvas, width, height);
-    context.imageSmoothingEnabled = image.naturalWidth > SIDE;
-    context.drawImage(image, 0, 0, width, height);
-    const cell = { width: width / columns, height: height / rows };
-    if (canvas === base && weights) shade(context, weights, top, picture, cell);
-    grid(context, picture.grid, cell);
+    const cell = paintPatches(context, image, picture, { width, height }, canvas === base ? weights : null, top);
     outline(context, row - picture.prefix, columns, cell, "q");
     if (column !== null) outline(context, column - picture.prefix, columns, cell, "k");
   }
@@ -90,42 +79,6 @@ function paint({ base, plain, image, picture, prefix, readout, scale }) {
 function withoutPrefix(weights, prefix) {
   const rest = weights.slice(prefix).reduce((sum, weight) => sum + weight, 0);
   return weights.map((weight, index) => (index < prefix || rest === 0 ? 0 : weight / rest));
-}
-
-function shade(context, weights, top, { prefix, grid }, cell) {
-  for (let i = 0; i < grid[0] * grid[1]; i++) {
-    context.fillStyle = glowColour(weights[prefix + i], top);
-    context.fillRect((i % grid[1]) * cell.width, Math.floor(i / grid[1]) * cell.height, cell.width, cell.height);
-  }
-}
-
-function grid(context, [rows, columns], cell) {
-  context.strokeStyle = colour("line-strong");
-  context.globalAlpha = 0.5;
-  context.lineWidth = 0.5;
-  context.beginPath();
-  for (let i = 1; i < rows; i++) {
-    context.moveTo(0, i * cell.height);
-    context.lineTo(columns * cell.width, i * cell.height);
-  }
-  for (let j = 1; j < columns; j++) {
-    context.moveTo(j * cell.width, 0);
-    context.lineTo(j * cell.width, rows * cell.height);
-  }
-  context.stroke();
-  context.globalAlpha = 1;
-}
-
-function outline(context, patch, columns, cell, tone) {
-  if (patch < 0) return;
-  context.strokeStyle = colour(tone);
-  context.lineWidth = 2;
-  context.strokeRect(
-    (patch % columns) * cell.width + 1,
-    Math.floor(patch / columns) * cell.height + 1,
-    cell.width - 2,
-    cell.height - 2,
-  );
 }
 
 function readoutOf(weights, row, map) {

@@ -1,0 +1,195 @@
+"""Scenes by number: every picture is a pure function of (part, seed, index), the same on every machine.
+
+Random numbers are hashes of (seed, part, index, attempt), so any picture can be made without those before it. A layout
+that is not clear is drawn again: no two shapes touch, and no relation is a matter of a pixel.
+
+The parts have no caption in common. `train`, `valid` and `test` hold no shape of the pairs of colour and kind that are
+held out; every picture of `pairs` shows at least one of them.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.scenes.scene import (
+    BETWEEN,
+    CLEAR,
+    COLOURS,
+    KINDS,
+    MOST,
+    RADII,
+    RELATIONS,
+    SIZE,
+    Colour,
+    Kind,
+    Scene,
+    Shape,
+    fill,
+)
+from glassformer.errors import InputError
+
+Part = Literal["train", "valid", "test", "pairs"]
+PARTS: tuple[Part, ...] = get_args(Part)
+HELD_OUT: tuple[tuple[Colour, Kind], ...] = (("blue", "circle"), ("yellow", "triangle"))
+SHADES = {"red": (220, 45, 45), "green": (45, 170, 60), "blue": (45, 85, 220), "yellow": (225, 200, 45)}
+DARKEST = 0.8  # of a shape's colour
+GROUND = (80, 170)  # the greys of the ground
+NOISE = 16  # added to or taken from the grey of each pixel, at most
+TWO, THREE = 0.1, 0.45  # scenes with fewer shapes than two, than three
+TRIES = 16  # layouts drawn at once
+AT_ONCE = 2048  # scenes made together: what bounds the memory
+OF_TEST, OF_VALID = 2, 1  # captions of 16
+SALT = 597  # gives every part captions of one, two and three shapes
+
+Numbers = NDArray[np.int64]
+NAMES = [(colour, kind) for colour in COLOURS for kind in KINDS]
+CHOICES = [list(combinations(range(len(NAMES)), count)) for count in range(1, MOST + 1)]
+PADDED = [np.array([choice + (0,) * (MOST - len(choice)) for choice in choices]) for choices in CHOICES]
+HAS_HELD_OUT = [
+    np.array([any(NAMES[number] in HELD_OUT for number in choice) for choice in choices]) for choices in CHOICES
+]
+PALETTE = np.array([SHADES[colour] for colour in COLOURS], dtype=np.float64)
+
+
+class Pictures(NamedTuple):
+    """Pictures (N, 3, Y, X) of bytes, and what each of them shows."""
+
+    pixels: NDArray[np.uint8]
+    scenes: list[Scene]
+
+
+def make_scene(seed: int, index: int, part: Part = "train") -> tuple[NDArray[np.uint8], Scene]:
+    """One picture (3, Y, X), and what it shows."""
+    made = make_scenes([index], seed=seed, part=part)
+    return made.pixels[0], made.scenes[0]
+
+
+def make_scenes(indices: Sequence[int] | Numbers, *, seed: int, part: Part = "train") -> Pictures:
+    """The pictures of these numbers in a part, thousands a second."""
+    if part not in PARTS:
+        raise InputError(f"part {part!r} of the scenes: expected {', '.join(PARTS)}")
+    numbers = np.asarray(indices, dtype=np.int64).reshape(-1)
+    if len(numbers) and numbers.min() < 0:
+        raise InputError(f"scene {numbers.min()}: expected 0 or more")
+    pixels = np.empty((len(numbers), 3, SIZE, SIZE), dtype=np.uint8)
+    scenes: list[Scene] = []
+    for start in range(0, len(numbers), AT_ONCE):
+        some = numbers[start : start + AT_ONCE]
+        keys = hashed(hashed(np.full(1, seed % 2**63), PARTS.index(part)), some)  # (n)
+        counts, chosen, places = lay_out(keys, part)
+        pixels[start : start + len(some)] = paint(keys, counts, chosen, places)
+        scenes += [as_scene(*row) for row in zip(counts.tolist(), chosen.tolist(), places.tolist(), strict=True)]
+    return Pictures(pixels, scenes)
+
+
+def as_scene(count: int, chosen: list[int], places: list[list[int]]) -> Scene:
+    shapes = zip(chosen[:count], places, strict=False)
+    return Scene(tuple(Shape(NAMES[number][1], NAMES[number][0], *place) for number, place in shapes))
+
+
+def lay_out(keys: NDArray[np.uint64], part: Part) -> tuple[Numbers, Numbers, Numbers]:
+    """How many shapes, which (n, 3), and their x, y and radius (n, 3, 3): the first clear layout of each scene."""
+    counts = 1 + (share(keys, 0) >= TWO).astype(np.int64) + (share(keys, 0) >= THREE)
+    chosen = np.zeros((len(keys), MOST), dtype=np.int64)
+    places = np.zeros((len(keys), MOST, 3), dtype=np.int64)
+    for count in range(1, MOST + 1):
+        waiting, first = np.flatnonzero(counts == count), 1
+        while len(waiting):
+            tries = hashed(keys[waiting][:, None], np.arange(first, first + TRIES))  # (n, TRIES)
+            which = below(tries, 1, len(CHOICES[count - 1]))
+            laid = place(tries)  # (n, TRIES, 3, 3)
+            clear, relations = is_clear(laid, count)
+            good = clear & (part_of(count, which, relations) == PARTS.index(part))
+            found, best = good.any(axis=1), good.argmax(axis=1)
+            rows, tried = waiting[found], best[found]
+            chosen[rows] = PADDED[count - 1][which[found, tried]]
+            places[rows] = laid[found, tried]
+            waiting, first = waiting[~found], first + TRIES
+    return counts, chosen, places
+
+
+def place(tries: NDArray[np.uint64]) -> Numbers:
+    """x, y and radius (..., 3, 3) of three shapes inside the picture."""
+    smallest, largest = RADII
+    laid = np.empty((*tries.shape, MOST, 3), dtype=np.int64)
+    for shape in range(MOST):
+        radius = smallest + below(tries, 3 * shape + 2, largest - smallest + 1)
+        laid[..., shape, 2] = radius
+        for axis in range(2):
+            laid[..., shape, axis] = radius + below(tries, 3 * shape + 3 + axis, SIZE - 2 * radius)
+    return laid
+
+
+def is_clear(laid: Numbers, count: int) -> tuple[NDArray[np.bool_], Numbers]:
+    """Whether the shapes stand apart in clear relations (...), and the number that stands for these relations (...)."""
+    clear = np.ones(laid.shape[:-2], dtype=bool)
+    relations = np.zeros(laid.shape[:-2], dtype=np.int64)
+    for a, b in combinations(range(count), 2):
+        apart = np.abs(laid[..., a, :2] - laid[..., b, :2]).max(axis=-1)
+        clear &= apart >= laid[..., a, 2] + laid[..., b, 2] + 2  # a pixel of ground between their boxes
+    if count > 1:
+        across, down = (laid[..., 0, axis] - laid[..., 1, axis] for axis in range(2))
+        clear &= np.abs(np.abs(across) - np.abs(down)) >= CLEAR
+        level = np.abs(across) > np.abs(down)
+        relations += np.where(level, (across > 0).astype(np.int64), 2 + (down > 0))
+    if count > 2:
+        least, most = laid[..., :2, :2].min(axis=-2), laid[..., :2, :2].max(axis=-2)  # (..., 2)
+        third = laid[..., 2, :2]
+        before, behind = third <= least - CLEAR, third >= most + CLEAR  # (..., 2)
+        amid = (third >= least + BETWEEN) & (third <= most - BETWEEN)
+        sides = np.stack([before[..., 0], behind[..., 0], before[..., 1], behind[..., 1]], axis=-1)  # as RELATIONS
+        upright = amid[..., 1] & ~level  # one above the other, and the third beside them
+        sides &= np.stack([upright, upright, amid[..., 0] & level, amid[..., 0] & level], axis=-1)
+        clear &= sides.any(axis=-1)
+        relations += len(RELATIONS) * sides.argmax(axis=-1)
+    return clear, relations
+
+
+def part_of(count: int, which: Numbers, relations: Numbers) -> Numbers:
+    """The number of the part that a caption belongs to: a hash of the caption alone, so no part shares one."""
+    code = (count * 1000 + which) * len(RELATIONS) ** 2 + relations
+    drawn = below(hashed(code.astype(np.uint64), SALT), 0, 16)
+    parts = np.where(drawn < OF_TEST, PARTS.index("test"), PARTS.index("train"))
+    parts = np.where((drawn >= OF_TEST) & (drawn < OF_TEST + OF_VALID), PARTS.index("valid"), parts)
+    return np.where(HAS_HELD_OUT[count - 1][which], PARTS.index("pairs"), parts)
+
+
+def paint(keys: NDArray[np.uint64], counts: Numbers, chosen: Numbers, places: Numbers) -> NDArray[np.uint8]:
+    """Bytes (n, 3, Y, X): shapes on a grey ground, with noise over all of it."""
+    masks = fill(chosen % len(KINDS), places[..., 0], places[..., 1], places[..., 2])  # (n, 3, Y, X)
+    masks &= (np.arange(MOST) < counts[:, None])[..., None, None]
+    lights = hashed(keys[:, None], 1000 + np.arange(MOST))  # (n, 3)
+    lit = DARKEST + (1 - DARKEST) * share(lights, 0)
+    colours = np.rint(PALETTE[chosen // len(KINDS)] * lit[..., None]).astype(np.int16)  # (n, 3, C)
+    grey = GROUND[0] + below(keys, 1, GROUND[1] - GROUND[0] + 1)
+    pixels = np.broadcast_to(grey.astype(np.int16)[:, None, None, None], (len(keys), 3, SIZE, SIZE)).copy()
+    for shape in range(MOST):
+        mask = masks[:, shape, None]  # (n, 1, Y, X)
+        np.copyto(pixels, colours[:, shape, :, None, None], where=mask)
+    words = hashed(keys[:, None], 2000 + np.arange(SIZE * SIZE // 8)).astype("<u8")  # (n, Y * X / 8)
+    noise = words.view(np.uint8).reshape(len(keys), 1, SIZE, SIZE) % (2 * NOISE + 1)
+    return (pixels + noise.astype(np.int16) - NOISE).astype(np.uint8)
+
+
+def hashed(keys: NDArray[np.uint64] | Numbers, more: NDArray[np.int64] | int) -> NDArray[np.uint64]:
+    """Keys and further numbers as one well mixed number each (splitmix64: Steele et al., 2014)."""
+    with np.errstate(over="ignore"):
+        mixed = keys.astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
+        mixed = mixed + (np.asarray(more).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+
+
+def below(keys: NDArray[np.uint64], what: int, most: int | Numbers) -> Numbers:
+    """One whole number from 0 to below `most` for each key; `what` tells draws of one key apart."""
+    high = (hashed(keys, 5000 + what) >> np.uint64(32)).astype(np.int64)
+    return np.asarray((high * most) >> 32)
+
+
+def share(keys: NDArray[np.uint64], what: int) -> NDArray[np.float64]:
+    """One number from 0 to below 1 for each key."""
+    return np.asarray(below(keys, 9000 + what, 2**20) / 2**20)

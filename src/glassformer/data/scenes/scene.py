@@ -1,0 +1,114 @@
+"""What a scene is: one to three coloured shapes, where they stand, and how they stand to each other.
+
+The shapes of a scene differ in colour or kind, and are listed in one fixed order: by colour, then by kind. So a scene
+has one description. The second relation is that of the third shape to both others.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import InputError
+
+Kind = Literal["circle", "square", "triangle"]
+Colour = Literal["red", "green", "blue", "yellow"]
+Relation = Literal["left", "right", "above", "below"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+COLOURS: tuple[Colour, ...] = get_args(Colour)
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
+SIZE = 32  # pixels a side
+MOST = 3  # shapes in a scene
+RADII = (3, 6)  # the smallest and the largest
+CLEAR = 4  # pixels by which a relation holds: nearer cases are never drawn
+BETWEEN = 3  # pixels by which the third shape stands between the others in the other direction
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape in a box of 2 * radius + 1 pixels a side around (x, y); y counts downwards."""
+
+    kind: Kind
+    colour: Colour
+    x: int
+    y: int
+    radius: int
+
+    @property
+    def number(self) -> int:
+        """Which of the twelve pairs of colour and kind it is."""
+        return COLOURS.index(self.colour) * len(KINDS) + KINDS.index(self.kind)
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """Left, top, right and bottom; the last two are one behind the last pixel."""
+        return self.x - self.radius, self.y - self.radius, self.x + self.radius + 1, self.y + self.radius + 1
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Its pixels (Y, X). Nothing hides them."""
+        numbers = (np.array(value) for value in (KINDS.index(self.kind), self.x, self.y, self.radius))
+        return fill(*numbers)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The shapes of a picture, by colour, then by kind."""
+
+    shapes: tuple[Shape, ...]
+
+    def __post_init__(self) -> None:
+        numbers = [shape.number for shape in self.shapes]
+        if numbers != sorted(set(numbers)):
+            named = ", ".join(f"{shape.colour} {shape.kind}" for shape in self.shapes)
+            raise InputError(f"a scene of {named}: expected shapes that differ, by colour, then by kind")
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """Where the second shape is from the first, and where the third is from both; none for a single shape."""
+        first, *others = self.shapes
+        found = [] if not others else [towards(others[0], first)]
+        return tuple(found if len(others) < MOST - 1 else [*found, beside(others[1], first, others[0])])
+
+    def masks(self) -> NDArray[np.bool_]:
+        """The pixels of every shape (N, Y, X)."""
+        return np.stack([shape.mask() for shape in self.shapes])
+
+
+def towards(a: Shape, b: Shape) -> Relation:
+    """Where `a` is from `b`: by the direction in which they are further apart."""
+    across, down = a.x - b.x, a.y - b.y
+    if abs(across) > abs(down):
+        return "left" if across < 0 else "right"
+    return "above" if down < 0 else "below"
+
+
+def opposite(relation: Relation) -> Relation:
+    """The other end of the same direction."""
+    number = RELATIONS.index(relation)
+    return RELATIONS[number + 1 if number % 2 == 0 else number - 1]
+
+
+def beside(a: Shape, b: Shape, c: Shape) -> Relation:
+    """Where `a` is from both others: on the side where it is furthest ahead of the nearer one."""
+    ahead: dict[Relation, int] = {
+        "left": min(b.x, c.x) - a.x,
+        "right": a.x - max(b.x, c.x),
+        "above": min(b.y, c.y) - a.y,
+        "below": a.y - max(b.y, c.y),
+    }
+    return max(RELATIONS, key=lambda relation: ahead[relation])
+
+
+def fill(
+    kind: NDArray[np.int_], x: NDArray[np.int_], y: NDArray[np.int_], radius: NDArray[np.int_]
+) -> NDArray[np.bool_]:
+    """The pixels (..., Y, X) of shapes given by numbers (...)."""
+    kind, x, y, radius = (value[..., None, None] for value in (kind, x, y, radius))
+    rows, columns = np.arange(SIZE)[:, None], np.arange(SIZE)
+    across, down = np.abs(columns - x), rows - y  # (..., 1, X), (..., Y, 1)
+    inside = (across <= radius) & (np.abs(down) <= radius)
+    circle = across * across + down * down <= radius * radius + 1
+    triangle = 2 * across <= down + radius  # its tip is at the top
+    return inside & ((kind == 1) | ((kind == 0) & circle) | ((kind == 2) & triangle))

@@ -1,0 +1,118 @@
+"""BLIP (Li et al., 2022) for captions: a ViT whose q, k and v are one matrix, and a BERT that reads its vectors."""
+
+from typing import Any
+
+from glassformer.config import ImageConfig, StackConfig, TransformerConfig
+from glassformer.families import bert
+from glassformer.families.clip_text import blocks
+from glassformer.families.keys import Keys, name_of, token_ids
+from glassformer.families.page import Head
+from glassformer.families.table import Table, leading, split, within
+
+model_types = ("blip",)
+ignored = (
+    "vision_model.embeddings.position_ids", "text_decoder.bert.embeddings.position_ids",
+    "text_decoder.cls.predictions.decoder.bias",
+)  # fmt: skip
+fixed_tokens = ("eos_token_id", "decoder_start_token_id")  # a caption ends with the separator, and begins with bos
+PROJECTIONS = ("projection_dim", "logit_scale_init_value", "image_text_hidden_size", "label_smoothing")
+
+
+def config(hf: Keys) -> TransformerConfig:
+    hf.ignore(*PROJECTIONS, "tie_word_embeddings", *TOKENS_OF_WHOLE)
+    image = hf.part("vision_config")
+    text = hf.part("text_config", head=hf.head, choices=bert.heads["language"].choices, without=("is_decoder",))
+    for part in (image, text):
+        part.ignore(*PROJECTIONS, "dropout", "encoder_hidden_size")
+    activation = text.activation("hidden_act", "gelu")
+    common = text.common(language={"head_activation": activation})
+    end = token_ids(text.values.get("sep_token_id", 102), text.values)  # what its own captions end with
+    first = common["bos_token_id"]
+    whole = TransformerConfig(
+        **{**common, "eos_token_id": end, "decoder_start_token_id": first},
+        vocab_size=text.take("vocab_size"),
+        embed_norm=True,
+        image=ImageConfig(
+            size=image.square("image_size", 384),
+            patch=image.square("patch_size", 16),
+            channels=image.take("num_channels", 3),
+        ),
+        encoder=StackConfig(
+            d_model=image.take("hidden_size", 768),
+            num_layers=image.take("num_hidden_layers", 12),
+            num_heads=image.take("num_attention_heads", 12),
+            d_ff=image.take("intermediate_size", 3072),
+            positions="learned",
+            norm_eps=image.take("layer_norm_eps", 1e-5),
+            activation=image.activation("hidden_act", "gelu"),
+            attention_dropout=image.take("attention_dropout", 0.0),
+        ),
+        decoder=bert.stack(text, activation=activation),
+    )
+    for part in (image, text):
+        part.finish()
+    return whole
+
+
+TOKENS_OF_WHOLE = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+
+
+def weights(config: TransformerConfig) -> Table:
+    own = {name: place for name, place in blocks("encoder").items() if "_proj" not in name}
+    image: Table = {
+        "embeddings.class_embedding": "encoder.embed.class_token",
+        "embeddings.patch_embedding.*": "encoder.embed.patches.*",
+        "embeddings.position_embedding": leading("encoder.embed.positions.weight"),
+        **own,
+        "encoder.layers.{i}.self_attn.qkv.*": split("encoder.blocks.{i}.attn.{q,k,v}.*"),
+        "encoder.layers.{i}.self_attn.projection.*": "encoder.blocks.{i}.attn.out.*",
+        "post_layernorm.*": "encoder.norm.*",
+    }
+    text = within("text_decoder.bert.", {**bert.weights, **bert.cross}, stack="decoder")
+    return {**within("vision_model.", image), **text}
+
+
+def language(config: TransformerConfig) -> Table:
+    return within("text_decoder.", bert.heads["language"].table(config))
+
+
+heads = {"language": Head("BlipForConditionalGeneration", language)}
+
+
+def resembles(config: TransformerConfig) -> bool:
+    return config.image is not None and config.cross and config.head_activation is not None and not config.num_segments
+
+
+def describe(config: TransformerConfig) -> dict[str, Any]:
+    text = {
+        key: value
+        for key, value in bert.describe(config).items()
+        if key not in ("type_vocab_size", "classifier_dropout")
+    }
+    tokens = {"bos_token_id": config.decoder_start_token_id, "sep_token_id": config.eos_token_id}
+    image, stack = config.image, config.encoder
+    assert image is not None
+    assert stack is not None
+    return {
+        "text_config": {
+            "model_type": "blip_text_model",
+            **text,
+            **tokens,
+            "pad_token_id": config.pad_token_id,
+            "encoder_hidden_size": stack.d_model,
+            "tie_word_embeddings": config.tie_embeddings,
+            "is_decoder": True,
+        },
+        "vision_config": {
+            "model_type": "blip_vision_model",
+            "hidden_size": stack.d_model,
+            "num_hidden_layers": stack.num_layers,
+            "num_attention_heads": stack.num_heads,
+            "intermediate_size": stack.d_ff,
+            "image_size": image.size,
+            "patch_size": image.patch,
+            "hidden_act": name_of(stack.activation),
+            "layer_norm_eps": stack.norm_eps,
+            "attention_dropout": stack.attention_dropout,
+        },
+    }

@@ -1,0 +1,212 @@
+"""Pictures for a model that writes about them: a caption, or the answer to a question.
+
+The question is the decoder's prompt: the model reads `start question start` and goes on with the answer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.preparation import Preparation
+from glassformer.config import GenerationOptions, TransformerConfig
+from glassformer.core.model import Transformer
+from glassformer.errors import InputError
+from glassformer.generation import generate
+from glassformer.generation.encode import BATCH_TOKENS, map_batches
+from glassformer.generation.engine import Engine
+from glassformer.predict.calls import BATCH, check_batch, check_characters, check_length, start_id
+from glassformer.predict.images import ImagePreparer, Picture, as_batch, read_pixels
+from glassformer.predict.prepared import Line, Prepared
+from glassformer.predict.texts import TextPreparer
+from glassformer.predict.writing import AS_THE_MODEL, make_generator, with_room
+from glassformer.text import Tokenizer
+from glassformer.text.padding import pad
+from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown
+
+Shown = str | Path | Picture  # a picture as it is given
+Asked = tuple[Shown, str]  # a picture and a question
+
+
+class CaptionPreparer:
+    """Pictures for a model that captions them, or that answers questions about them (ability `ask`)."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        preparation: Preparation,
+        tokenizer: Tokenizer,
+        ability: str = "caption",
+        *,
+        limit: int | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.ability = model, tokenizer, ability
+        self.kind = ability
+        self.pictures = ImagePreparer(model, preparation)
+        self.words = TextPreparer(model, tokenizer, ability, limit=limit, aloud=False)
+
+    @property
+    def preparation(self) -> Preparation:
+        return self.pictures.preparation
+
+    def limited(self, limit: int) -> "CaptionPreparer":
+        """The same for a caller who takes texts of at most so many tokens."""
+        return CaptionPreparer(self.model, self.preparation, self.tokenizer, self.ability, limit=limit)
+
+    def prepare(
+        self,
+        given: Shown,
+        question: str | None = None,
+        *,
+        target: str | None = None,
+        continued: Sequence[int] | None = None,
+    ) -> Prepared:
+        """The call for one picture: what the model writes about it, or is told to have written.
+
+        That is a `target` text, or the ids it has `continued` with; without either, what it writes by itself.
+        """
+        if target is not None and continued is not None:
+            raise InputError("target and continued were both given: choose one")
+        prompt, notes = self.prompt(question), self.notes(question)
+        picture = self.pictures.prepare(given)
+        pixels = picture.arguments["pixel_values"]
+        if target is not None:
+            wrote = self.forced(target)
+        elif continued is not None:
+            self.words.check_ids(continued)
+            wrote = list(continued)
+        else:
+            options, generator = self.least_options(len(prompt)), make_generator(self.model, 0)
+            row = write(self.model, self.tokenizer, pixels, [prompt], options, generator)[0]
+            wrote = row[len(prompt) :].tolist()
+        ids = [*prompt, *wrote]
+        read = ids if continued is not None else ids[:-1]
+        check_length(len(read), self.words.room, "question with its answer" if question else "caption")
+        tokens = self.words.target_texts.describe_all(ids)  # together: a character may be of several tokens
+        given_tokens = len(read) if target is not None else len(prompt)
+        line = Line(tokens[: len(read)], tokens[1:], prompt=given_tokens, begins=len(prompt) - 1)
+        return replace(
+            picture,
+            arguments={"pixel_values": pixels, "decoder_input_ids": self.words.tensor(read)},
+            lines={**picture.lines, "decoder": line},
+            text=self.tokenizer.decode(wrote),
+            written=read,
+            notes=notes,
+        )
+
+    def prompt(self, question: str | None) -> list[int]:
+        """What the decoder reads first."""
+        check_question(question, self.ability)
+        return prompt_ids(self.model.config, self.tokenizer, question)
+
+    def notes(self, question: str | None) -> tuple[str, ...]:
+        """What a person must know of how the question was read."""
+        if question is None:
+            return ()
+        found = find_unknown(self.tokenizer, [question])
+        check_mostly_known(self.tokenizer, found, ["the question"])
+        return tuple(filter(None, (Tally(found).sentence(),)))
+
+    def unknown(self, inputs: Sequence[Shown | Asked], question: str | None) -> list[Unknown]:
+        """What the vocabulary lacks of the question to each picture."""
+        asked = [given[1] if isinstance(given, tuple) else question or "" for given in inputs]
+        found = find_unknown(self.tokenizer, asked)
+        check_mostly_known(self.tokenizer, found, [f"question {number}" for number in range(len(asked))])
+        return found
+
+    def forced(self, target: str) -> list[int]:
+        """The ids of a given text, and the end behind them, where the model has one."""
+        if not target.strip():
+            raise InputError("the target is empty: write at least a word, or leave it out")
+        check_characters(target, "the target")
+        return [*self.tokenizer.ids(target, add_special=False), *self.model.config.eos_token_ids[:1]]
+
+    def least_options(self, prompt: int) -> GenerationOptions:
+        """The model's own options, for a text that fits the caller's limit."""
+        options, room = with_room(self.model, AS_THE_MODEL, prompt), self.words.room
+        own = self.model.config.generation
+        most = options.max_new_tokens or own.max_new_tokens or (own.max_length and own.max_length - prompt) or 1
+        return options.replace(max_new_tokens=most if room is None else max(1, min(most, room - prompt)))
+
+
+def check_question(question: str | None, ability: str = "") -> None:
+    """A model that answers needs a question; any other has no use for it."""
+    if ability == "ask" and (question is None or not question.strip()):
+        raise InputError(
+            "no question given: this model answers questions about an image. Ask one, as in "
+            '--question "What colour is the circle?"'
+        )
+    if ability != "ask" and question is not None:
+        does = "writes captions" if ability == "caption" else "does not answer questions about an image"
+        raise InputError(f"the question {question[:40]!r} was given to a model that {does}: leave it out")
+    if question is not None:
+        check_characters(question, "the question")
+
+
+def prompt_ids(config: TransformerConfig, tokenizer: Tokenizer, question: str | None = None) -> list[int]:
+    """The decoder's prompt: the start token; before an answer, `start question start`. Training has the same."""
+    start = start_id(config)
+    return [start] if question is None else [start, *tokenizer.ids(question, add_special=False), start]
+
+
+def write_about(
+    model: Transformer,
+    preparer: CaptionPreparer,
+    inputs: Sequence[Shown | Asked],
+    *,
+    question: str | None = None,
+    generation: GenerationOptions = AS_THE_MODEL,
+    batch_tokens: int = BATCH_TOKENS,
+    batch_size: int = BATCH,
+    engine: Engine | None = None,
+    tell: Callable[[int], None] = lambda count: None,
+) -> list[str]:
+    """What the model writes about each picture: a caption, or its answer to the `question`, or to the picture's own.
+
+    An `engine` of the model generates in its place. `tell` is called after each batch with the number of its pictures.
+    """
+    check_batch(inputs)
+    assert model.config.image is not None
+    if question is not None and any(isinstance(given, tuple) for given in inputs):
+        raise InputError("--question was given, and the inputs have questions of their own: leave one of them out")
+    pairs = [given if isinstance(given, tuple) else (given, question) for given in inputs]
+    prompts = [preparer.prompt(asked) for _, asked in pairs]
+    generator = make_generator(model, generation.seed)
+
+    def run(numbers: Sequence[int]) -> list[str]:
+        pixels = as_batch(model, [read_pixels(pairs[i][0], preparer.preparation) for i in numbers])  # (B, C, Y, X)
+        some = [prompts[i] for i in numbers]
+        rows = write(model, preparer.tokenizer, pixels, some, generation, generator, engine)
+        tell(len(numbers))
+        length = max(map(len, some))
+        return preparer.tokenizer.decode_batch(rows[:, length:])
+
+    lengths = [model.config.image.num_tokens + len(prompt) for prompt in prompts]
+    return map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
+
+
+def write(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    pixels: Tensor,
+    prompts: Sequence[Sequence[int]],
+    options: GenerationOptions,
+    generator: torch.Generator | None,
+    engine: Engine | None = None,
+) -> Tensor:
+    """The ids that the model generates for these pictures, its prompts included, padded on the left: (B, T)."""
+    rows = pad(prompts, tokenizer.padding_id, left=True).to(model.device)  # (B, T)
+    keep = pad([[1] * len(row) for row in prompts], 0, left=True).to(model.device)  # (B, T)
+    options = with_room(model, options, rows.shape[1])
+    keywords = {
+        "pixel_values": pixels,
+        "attention_mask": None if keep.all() else keep,
+        "tokenizer": tokenizer,
+        "generator": generator,
+        **options.given(),
+    }
+    if engine is not None:
+        return engine.generate(rows, **keywords).cpu()
+    return generate(model, rows, **keywords).cpu()

@@ -1,0 +1,92 @@
+"""Questions about a picture: the question is the decoder's prompt, and the model goes on with the answer.
+
+Several questions about one picture are answered in one pass of the training: they share its vectors and do not see each
+other (`documents` in `core/model.py`).
+"""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import ClassVar
+
+from glassformer.data.scenes.make import Part
+from glassformer.data.scenes.questions import Question, questions_of
+from glassformer.data.scenes.scene import Scene
+from glassformer.tasks.baselines import NO_TRAINING
+from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told
+from glassformer.tasks.registry import TASKS
+from glassformer.tasks.settings import AskSettings
+
+SCORED = 2  # questions to each built-in picture that is scored
+
+
+class Ask(PictureTask):
+    """Pictures with questions and answers; the share of answers that are right, by topic."""
+
+    name: ClassVar[str] = "ask"
+    unit: ClassVar[str] = "questions"
+    columns: ClassVar[dict[str, str]] = {"question_column": "--question-column", "answer_column": "--answer-column"}
+    rate_of_right: ClassVar[str] = "accuracy"
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+    metric: ClassVar[str] = TASKS[name].metric
+    steps: ClassVar[int] = 1600
+
+    settings: AskSettings
+
+    @property
+    def most_texts(self) -> int:
+        return self.settings.questions
+
+    def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
+        """Questions of random topics, a function of (seed, part, index). Of pictures with held-out pairs, those that
+        are about them."""
+        count = self.settings.questions if part == "train" else SCORED
+        asked = questions_of(scene, self.settings.language)
+        if part == "pairs":
+            asked = [question for question in asked if question.held_out]
+        topics: dict[str, list[Question]] = defaultdict(list)
+        for question in asked:
+            topics[question.topic].append(question)
+        rng = random.Random(f"questions {self.settings.seed} {part} {index}")
+        chosen: list[Question] = []
+        while len(chosen) < count and topics:
+            topic = rng.choice(list(topics))
+            chosen.append(topics[topic].pop(rng.randrange(len(topics[topic]))))
+            if not topics[topic]:
+                del topics[topic]
+        return [Told(question.text, question.answer, question.topic) for question in chosen]
+
+    def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
+        right: dict[str, list[bool]] = defaultdict(list)
+        for guess, truth, (_, one) in zip(guesses, self.truths(looked), looked, strict=True):
+            right[one.topic].append(guess == truth)
+        every = [is_right for some in right.values() for is_right in some]
+        topics = {f"accuracy_of_{topic}": sum(some) / len(some) for topic, some in sorted(right.items()) if topic}
+        return {"accuracy": sum(every) / len(every), **topics}, []
+
+    def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """The commonest answer: to this very question, to questions of its topic, or to all of them."""
+        if not len(self.train):
+            return {}, [NO_TRAINING]
+        to: dict[str, Counter[str]] = defaultdict(Counter)
+        about: dict[str, Counter[str]] = defaultdict(Counter)
+        for _, one in self.known():
+            to[one.question or ""][one.text] += 1
+            about[one.topic][one.text] += 1
+
+        def commonest(topic: str) -> str:
+            return (about.get(topic) or sum(about.values(), Counter())).most_common(1)[0][0]
+
+        def by_question() -> dict[str, float]:
+            found = (to.get(one.question or "") for _, one in looked)
+            alone = [
+                answers.most_common(1)[0][0] if answers else commonest(one.topic)
+                for answers, (_, one) in zip(found, looked, strict=True)
+            ]
+            return self.measure(alone, looked)[0]
+
+        def by_topic() -> dict[str, float]:
+            return self.measure([commonest(one.topic) for _, one in looked], looked)[0]
+
+        topic = "commonest answer of the topic" if self.is_built_in else "always the commonest answer"
+        return self.compared({"the question alone": by_question, topic: by_topic})

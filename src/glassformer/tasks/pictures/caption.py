@@ -1,0 +1,56 @@
+"""Captions: an encoder looks at a picture, a decoder writes what it shows (Vinyals et al., 2015; Xu et al., 2015)."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from glassformer.data.scenes.make import Part
+from glassformer.data.scenes.scene import Scene
+from glassformer.data.scenes.words import caption_of, share_of_facts
+from glassformer.tasks.baselines import NO_TRAINING
+from glassformer.tasks.metrics import translation_metrics
+from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told, nearest_pictures
+from glassformer.tasks.registry import TASKS
+from glassformer.tasks.settings import CaptionSettings
+
+
+class Caption(PictureTask):
+    """Pictures with captions; exact match, and how many facts are right or, for other captions, BLEU and chrF."""
+
+    name: ClassVar[str] = "caption"
+    unit: ClassVar[str] = "captions"
+    columns: ClassVar[dict[str, str]] = {"caption_column": "--caption-column"}
+    rate_of_right: ClassVar[str] = "exact_match"
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "exact_match")
+    metric: ClassVar[str] = TASKS[name].metric
+    steps: ClassVar[int] = 1600
+
+    settings: CaptionSettings
+
+    def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
+        return [Told(None, caption_of(scene, self.settings.language))]
+
+    def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
+        truths = self.truths(looked)
+        right = sum(guess == truth for guess, truth in zip(guesses, truths, strict=True))
+        exact = {"exact_match": right / len(looked)}
+        if self.is_built_in:
+            language = self.settings.language
+            facts = [share_of_facts(guess, one.text, language) for guess, (_, one) in zip(guesses, looked, strict=True)]
+            return exact | {"facts": sum(facts) / len(facts)}, []
+        metrics, notes = translation_metrics(guesses, [one.text for _, one in looked], "13a")
+        return metrics | exact, notes
+
+    def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """The caption of the training picture that is nearest by its pixels."""
+        if not len(self.train):
+            return {}, [NO_TRAINING]
+        known = self.known()
+
+        def nearest() -> dict[str, float]:
+            pixels = (self.train.take([i for i, _ in known]), part.take([i for i, _ in looked]))
+            guesses = [known[number][1].text for number in nearest_pictures(*pixels)]
+            return self.measure(guesses, looked)[0]
+
+        found, notes = self.compared({"caption of the nearest training image": nearest})
+        more = self.is_built_in or len(known) < sum(map(len, self.train.told))
+        return found, [*notes, *([f"the nearest image is among {len(known):,} training images"] if more else [])]

@@ -1,0 +1,317 @@
+"""Match: a model of images and one of texts learn one space, in which an image is nearest to its caption (CLIP).
+
+In a batch every image has to find its caption among all captions, and every caption its image (Radford et al., 2021).
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.checkpoints.folder import CONFIG
+from glassformer.checkpoints.load import read_configs
+from glassformer.checkpoints.pair_layout import is_pair, pair_layout_for, pair_layout_of
+from glassformer.config import ImageConfig, PairConfig, StackConfig, TransformerConfig
+from glassformer.core.pair import Pair, PairOutput, contrastive_loss
+from glassformer.data.pixels import Pixels
+from glassformer.data.scenes.make import Part
+from glassformer.data.scenes.scene import Scene
+from glassformer.data.scenes.words import caption_of
+from glassformer.errors import InputError
+from glassformer.generation.choose_engine import Work
+from glassformer.tasks.baselines import NO_TRAINING
+from glassformer.tasks.images import choose_patch
+from glassformer.tasks.models import make_pair, sizes_of
+from glassformer.tasks.pictures.task import JUDGED, SHOWN, SIZES, Looked, Pictures, PictureTask, Told, as_shown
+from glassformer.tasks.registry import TASKS
+from glassformer.tasks.settings import MatchSettings
+from glassformer.text.padding import pad
+from glassformer.text.train import Around
+from glassformer.training.task import Batch, Scores
+
+GROUP = 64  # images and captions among which each has to find its own
+BINS = 4  # of each colour, in a histogram
+RIDGE = 1e-2  # keeps the weights of the histogram baseline small
+SMALL = (16, 24, 32)  # pixels to a side of images that are cut into 16 patches: as good, and a quarter of the time
+SCALE = 3.0  # the logarithm of what similarities are multiplied by at first: 20 instead of CLIP's 14 learns sooner
+LABELS = 4  # captions in the command that a report proposes
+
+
+class Match(PictureTask):
+    """Images with captions, a pair of models, contrastive loss, recall of the own one among 64."""
+
+    name: ClassVar[str] = "match"
+    unit: ClassVar[str] = "pairs"
+    columns: ClassVar[dict[str, str]] = {"caption_column": "--caption-column"}
+    around: ClassVar[Around] = "both"
+    rate_of_right: ClassVar[str] = "recall"
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "recall", "image_to_text", "text_to_image")
+    metric: ClassVar[str] = TASKS[name].metric
+    steps: ClassVar[int] = 1800
+    compares: ClassVar[bool] = True
+
+    settings: MatchSettings
+    model: Pair
+
+    def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
+        return [Told(None, caption_of(scene, self.settings.language))]
+
+    # --- model ------------------------------------------------------------------------------------------------------
+
+    def image_read(self, folder: Path) -> ImageConfig | None:
+        values, _ = read_configs(folder / CONFIG)
+        if not is_pair(values):
+            return super().image_read(folder)
+        return pair_layout_of(values, name=str(folder / CONFIG)).config.image.image
+
+    def make(self) -> Pair:
+        return make_pair(self.settings, self.pair_config)
+
+    def pair_config(self) -> PairConfig:
+        """A small CLIP: the text model has half of the image model's layers."""
+        settings, tokenizer, (size, channels) = self.settings, self.tokenizer, self.image
+        patch = settings.patch or (size // 4 if size in SMALL else choose_patch(size))
+        if size % patch:
+            raise InputError(f"--patch {patch} must divide the size of the images, {size}: change it, or give --size")
+        sizes = {"dropout": 0.0, **sizes_of(settings, **SIZES)}
+        sizes = {"d_ff": 2 * sizes["d_model"], **sizes}
+        layers = settings.num_layers or max(1, sizes["num_layers"] // 2)
+        same: dict[str, Any] = {"positions": "learned", "activation": "quick_gelu"}
+        head: dict[str, Any] = {"head": "pool", "pooled_dim": sizes["d_model"], "head_bias": False}
+        return PairConfig(
+            text=TransformerConfig(
+                decoder=StackConfig(**{**sizes, "num_layers": layers}, **same, max_len=settings.max_len),
+                vocab_size=len(tokenizer),
+                pooling="first_end",
+                pad_token_id=tokenizer.padding_id,
+                bos_token_id=tokenizer.bos_token_id,
+                eos_token_id=tokenizer.eos_token_id,
+                **head,
+            ),
+            image=TransformerConfig(
+                encoder=StackConfig(**sizes, **same, final_norm=False),
+                image=ImageConfig(size=size, patch=patch, channels=channels, patch_bias=False, embed_norm=True),
+                pooling="first",
+                head_norm=True,
+                **head,
+            ),
+            logit_scale=SCALE,
+        )
+
+    def check_model(self) -> None:
+        config = self.model.config
+        pair_layout_for(self.model)  # refuses what could not be saved, before it is trained
+        assert config.image.image is not None
+        self.check_image(config.image.image)
+        if self.tokenizer.eos_token_id not in config.text.eos_token_ids and config.text.pooling == "first_end":
+            raise InputError(
+                f"--init {self.settings.init}: its texts are read at the token {config.text.eos_token_id}, and its "
+                f"tokenizer ends them with {self.tokenizer.eos_token_id}: correct eos_token_id in config.json"
+            )
+
+    # --- training ---------------------------------------------------------------------------------------------------
+
+    def rows(self, told: Sequence[Told]) -> list[list[int]]:
+        """The captions as the text model reads them, each up to its end token."""
+        rows = self.tokenizer.ids_batch([one.text for one in told])
+        for number, row in enumerate(rows):
+            if len(row) > self.limit:
+                one = told[number]
+                if not self.settings.truncate:
+                    raise InputError(
+                        f"{one.place or 'a built-in text'} has {len(row)} tokens, and the text model takes "
+                        f"{self.limit}: {one.text[:60]!r}. Cut texts with --truncate, or raise --max-len"
+                    )
+                rows[number] = [*row[: self.limit - 1], row[-1]]
+                self.cut += 1
+        return rows
+
+    def encode(self, told: Sequence[Told]) -> list[tuple[list[int], list[int]]]:
+        return [([], row) for row in self.rows(told)]
+
+    def as_batch(self, pixels: Pixels, told: Sequence[Sequence[Told]]) -> Batch:
+        """Images with a caption each. Equal captions have equal labels: each belongs to the image of the other, too."""
+        texts = [some[0] for some in told]
+        labels = torch.tensor([zlib.crc32(one.text.encode()) for one in texts])
+        return {"pixel_values": self.as_input(pixels), **self.as_ids(texts), "labels": labels}
+
+    def as_ids(self, texts: Sequence[Told]) -> Batch:
+        rows = self.rows(texts)
+        return {
+            "input_ids": pad(rows, self.tokenizer.padding_id),
+            "attention_mask": pad([[1] * len(row) for row in rows], 0),
+        }
+
+    def vectors(self, output: PairOutput) -> dict[str, Tensor]:
+        assert output.image_embeds is not None
+        assert output.text_embeds is not None
+        return {"images": output.image_embeds, "texts": output.text_embeds, "scale": self.model.logit_scale}
+
+    def compare(self, vectors: Mapping[str, Tensor]) -> Tensor:
+        logits = vectors["scale"].exp() * vectors["images"] @ vectors["texts"].t()  # (B, B)
+        return contrastive_loss(logits, vectors["labels"])
+
+    # --- scores -----------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def similarities(self, part: Pictures, looked: Sequence[Looked]) -> list[Tensor]:
+        """The logits of all images with all captions (n, n), group by group."""
+        images, texts = [], []
+        for start in self.follow(range(0, len(looked), JUDGED)):
+            some = looked[start : start + JUDGED]
+            batch = self.as_batch(part.take([number for number, _ in some]), [[one] for _, one in some])
+            batch = {name: value.to(self.model.device) for name, value in batch.items() if name != "labels"}
+            output = self.model(**batch)
+            images.append(output.image_embeds.float().cpu())
+            texts.append(output.text_embeds.float().cpu())
+        scale = self.model.logit_scale.detach().float().cpu().exp()
+        return [
+            scale * image @ text.t()
+            for image, text in zip(in_groups(torch.cat(images)), in_groups(torch.cat(texts)), strict=True)
+        ]
+
+    def validate(self, most: int | None = None) -> dict[str, float]:
+        looked = self.chosen(self.valid, most)
+        groups = self.similarities(self.valid, looked)
+        captions = in_groups([one.text for _, one in looked])
+        losses = [
+            float(contrastive_loss(logits, torch.tensor([zlib.crc32(text.encode()) for text in texts])))
+            for logits, texts in zip(groups, captions, strict=True)
+        ]
+        return {"loss": sum(losses) / len(losses), **recalls(groups, captions)}
+
+    def measure_part(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, float], list[Tensor]]:
+        groups = self.similarities(part, looked)
+        return recalls(groups, in_groups([one.text for _, one in looked])), groups
+
+    def work(self) -> Work:
+        assert self.looker.image is not None
+        return Work(reads=self.count(self.split) * self.looker.image.num_tokens)
+
+    def score_some(self, most: int) -> Scores:
+        looked = self.chosen(self.judged, most)
+        return Scores(metrics=self.measure_part(self.judged, looked)[0], count=len(looked), unit=self.unit)
+
+    def evaluate(self, most: int | None = None) -> Scores:
+        part, looked = self.judged, self.chosen(self.judged, most)
+        metrics, groups = self.measure_part(part, looked)
+        baselines, notes = self.baselines(part, looked)
+        among = len(groups[0])
+        notes = [
+            f"each image finds its caption among {among}, and each caption its image; recall is their mean",
+            *notes,
+        ]
+        if self.pairs is not None and self.split == "test":
+            others = self.chosen(self.pairs, most)
+            found, _ = self.measure_part(self.pairs, others)
+            metrics["recall_on_held_out_pairs"] = found["recall"]
+            notes.append(f"held-out pairs: {len(others):,} images with a shape whose colour never had this kind")
+        captions = [one.text for _, one in looked[:among]]
+        rows = [
+            {"expected": captions[number], "answer": captions[int(row.argmax())]}
+            for number, row in enumerate(groups[0][:SHOWN])
+        ]
+        said = self.notes() if self.settings.is_judged else [self.shared] if self.shared else []
+        return Scores(
+            metrics=metrics,
+            count=len(looked),
+            unit=self.unit,
+            notes=[*said, *notes],
+            baselines=baselines,
+            examples=rows,
+            pictures=[as_shown(image) for image in part.take([number for number, _ in looked[: len(rows)]])],
+            sample=self.sample_of(len(part.looked), len(looked)),
+        )
+
+    def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """A guess; and the colours of an image against the words of a caption, with no look at any shape."""
+        captions = in_groups([one.text for _, one in looked])
+        chance = sum(map(chance_of, captions)) / len(captions)
+        guess = {"a guess": dict.fromkeys(("recall", "image_to_text", "text_to_image"), chance)}
+        if not len(self.train):
+            return guess, [NO_TRAINING]
+        known = self.known()
+
+        def by_colours() -> dict[str, float]:
+            scores = colours_against_words(
+                self.train.take([number for number, _ in known]), [one.text for _, one in known],
+                part.take([number for number, _ in looked]), [one.text for _, one in looked],
+            )  # fmt: skip
+            return recalls([image @ text.t() for image, text in zip(*map(in_groups, scores), strict=True)], captions)
+
+        found, notes = self.compared({"colour histogram against words": by_colours})
+        return {**guess, **found}, notes
+
+    def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
+        raise NotImplementedError  # nothing is written
+
+    def seen_example(self) -> Batch:
+        return {"pixel_values": self.as_input(self.judged.take([self.judged.looked[0][0]]))}
+
+    def try_next(self, out: Path) -> list[list[str]]:
+        (command,) = super().try_next(out)
+        labels = list(dict.fromkeys(one.text for _, one in self.judged.looked[: 2 * LABELS]))[:LABELS]
+        return [[*command, "--labels", *labels]]
+
+
+def in_groups(rows: Any) -> list[Any]:
+    """Groups of 64 rows; what is left over makes no group of its own, unless there is no other."""
+    return [rows[start : start + GROUP] for start in range(0, max(1, len(rows) - GROUP + 1), GROUP)]
+
+
+def recalls(groups: Sequence[Tensor], captions: Sequence[Sequence[str]]) -> dict[str, float]:
+    """How often the caption that fits an image best is its own, or says the same; and the same for captions."""
+    right = [0, 0]
+    for logits, texts in zip(groups, captions, strict=True):
+        for way, found in enumerate((logits.argmax(dim=1).tolist(), logits.argmax(dim=0).tolist())):
+            right[way] += sum(texts[best] == own for best, own in zip(found, texts, strict=True))
+    there, back = (count / sum(map(len, captions)) for count in right)
+    return {"recall": (there + back) / 2, "image_to_text": there, "text_to_image": back}
+
+
+def chance_of(texts: Sequence[str]) -> float:
+    """How often a guess among these captions is right."""
+    return sum(list(texts).count(text) for text in texts) / len(texts) ** 2
+
+
+def colours_against_words(
+    pixels: Pixels, captions: Sequence[str], asked: Pixels, texts: Sequence[str]
+) -> tuple[Tensor, Tensor]:
+    """Vectors of images and texts by what colours say of words: ridge regression from histograms to bags of words."""
+    words = sorted({word for caption in captions for word in caption.split()})
+    known, wanted = (as_bags(some, words) for some in (captions, texts))
+    mean = known.mean(axis=0)
+    x, y = histograms(pixels), known - mean
+    centre = x.mean(axis=0)
+    x = x - centre
+    weights = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ y)  # (colours, words)
+    rows = ((histograms(asked) - centre) @ weights, wanted - mean)
+    images, bags = (
+        torch.from_numpy(row / np.maximum(np.linalg.norm(row, axis=1, keepdims=True), 1e-9)) for row in rows
+    )
+    return images, bags
+
+
+def as_bags(texts: Sequence[str], words: Sequence[str]) -> NDArray[np.float64]:
+    """How often each word is in each text."""
+    place = {word: number for number, word in enumerate(words)}
+    bags = np.zeros((len(texts), len(words)))
+    for row, text in zip(bags, texts, strict=True):
+        for word in text.split():
+            if word in place:
+                row[place[word]] += 1
+    return bags
+
+
+def histograms(pixels: Pixels) -> NDArray[np.float64]:
+    """How much of each image (N, C, Y, X) has which colour, of BINS levels a channel."""
+    levels = pixels.astype(np.int64) * BINS // 256
+    channels = levels.shape[1]
+    codes = sum(levels[:, channel] * BINS**channel for channel in range(channels))  # (N, Y, X)
+    flat = np.asarray(codes).reshape(len(pixels), -1)
+    return np.stack([np.bincount(row, minlength=BINS**channels) for row in flat]) / flat.shape[1]
