@@ -97,6 +97,28 @@ PHRASES = {
     "relative to `import torch`": "`import torch` 대비",
     "gf.Transformer ready": "gf.Transformer를 쓸 수 있을 때까지",
     "transformers' GPT-2 ready": "transformers의 GPT-2를 쓸 수 있을 때까지",
+    # pictures and words
+    "built-in scenes, two cores": "내장 그림, 코어 두 개",
+    "aim": "목표",
+    "whole command": "전체 시간",
+    "(`train caption`): whole captions right": r"\1: 캡션 전체가 맞은 비율",
+    "(`train caption`): facts right": r"\1: 사실이 맞은 비율",
+    "(`train caption`): whole captions right, pairs of colour and shape never seen": (
+        r"\1: 캡션 전체가 맞은 비율, 학습에 없던 색과 도형"
+    ),
+    "(`train caption`): facts right, pairs never seen": r"\1: 사실이 맞은 비율, 학습에 없던 색과 도형",
+    "(`train ask`): answers right": r"\1: 맞은 답",
+    "(`train ask`): answers right, pairs never seen": r"\1: 맞은 답, 학습에 없던 색과 도형",
+    r"(`train match`): the right one of 64 comes first \(mean of both directions\)": (
+        r"\1: 64개 중 정답이 1위인 비율 (양방향 평균)"
+    ),
+    "(`train match`): the same, pairs never seen": r"\1: 같은 비율, 학습에 없던 색과 도형",
+    "attention of the word that names a shape, on its patches": "도형을 가리키는 단어가 그 도형의 패치를 본 비율",
+    "share": "비율",
+    r"best head \(layer (\d+), head (\d+)\)": r"가장 좋은 헤드 (\1층, 헤드 \2)",
+    r"mean over the heads of layer (\d+)": r"\1층 헤드들의 평균",
+    "mean over all heads": "모든 헤드의 평균",
+    "chance: even attention over all patches": "우연: 모든 패치를 고르게 볼 때",
     # beside another process
     r"(\d+) layers, (\d+) wide, (\d+) cores, tokens/s": r"\1층, 너비 \2, 코어 \3개, 초당 토큰",
     "alone": "혼자",
@@ -121,6 +143,10 @@ BASELINES = {
     "character 5-grams (Kneser-Ney)": "문자 5-gram (Kneser-Ney)",
     "translation of the most similar training sentence": "가장 비슷한 학습 문장의 번역",
     "seasonal naive": "계절 나이브",
+    "caption of the nearest training image": "가장 가까운 학습 이미지의 캡션",
+    "the question alone": "질문만 볼 때",
+    "commonest answer of the topic": "그 주제에서 가장 흔한 답",
+    "colour histogram against words": "색 히스토그램과 단어 비교",
     "linear": "선형 모델",
 }
 
@@ -129,9 +155,8 @@ def korean(cell: str) -> str:
     """A cell in Korean: looked up whole, or a list of baselines one by one; otherwise as it is."""
     for phrase, translation in PHRASES.items():
         if (found := re.fullmatch(phrase, cell)) is not None:
-            cell = found.expand(translation) if "\\" in translation else translation
-            break
-    if re.search(r": [\d.]+", cell):
+            return found.expand(translation) if "\\" in translation else translation
+    if re.search(r"\d", cell):
         for name, translation in BASELINES.items():
             cell = cell.replace(name, translation)
     return cell

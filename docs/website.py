@@ -46,7 +46,7 @@ class Language(NamedTuple):
 LANGUAGES = (
     Language(
         "en", "Glassformer",
-        {"Start": ("index", "readme"), "Understand": ("walk", "seeing", "norms", "from-nn-transformer"),
+        {"Start": ("index", "readme"), "Understand": ("walk", "seeing", "pictures", "norms", "from-nn-transformer"),
          "Use": ("training", "checkpoints", "fast", "measured", "recipes", "not-here"), "Look": ("explorers",),
          "Contribute": ("contributing", "house", "security")},
         {"index": "Where to begin", "readme": "At a glance"},
@@ -55,7 +55,7 @@ LANGUAGES = (
     ),
     Language(
         "ko", "Glassformer",
-        {"시작": ("index", "readme"), "이해하기": ("walk", "seeing", "norms", "from-nn-transformer"),
+        {"시작": ("index", "readme"), "이해하기": ("walk", "seeing", "pictures", "norms", "from-nn-transformer"),
          "사용하기": ("training", "checkpoints", "fast", "measured", "not-here"), "들여다보기": ("explorers",)},
         {"index": "읽는 순서", "readme": "한눈에 보기"},
         "탐색기", "이 사이트를 만들 때 1분씩 학습한 모델입니다. 단어나 헤드, 층을 눌러 보세요.",

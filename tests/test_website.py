@@ -13,7 +13,7 @@ import pytest
 from helpers.command import python
 
 ROOT = Path(__file__).parent.parent
-TINY = ("--steps", "2", "--d-model", "16", "--num-layers", "1", "--num-heads", "2")
+TINY = ("--minutes", "0.3", "--d-model", "16", "--num-layers", "1", "--num-heads", "2")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_the_website_opens_without_a_network(tmp_path: Path, visit: Callable[...
     assert page.locator("html").get_attribute("lang") == "ko"
 
     page.goto((site / "ko" / "explorers.html").as_uri())
-    for name in ("dates", "forecast"):
+    for name in ("dates", "captions", "forecast"):
         page.locator(f"iframe[src*='{name}']").scroll_into_view_if_needed()  # it is loaded when it is seen
         frame = page.frame_locator(f"iframe[src*='{name}']")
         frame.locator("main[aria-busy=false]").wait_for(state="attached")
