@@ -31,14 +31,14 @@ class Figure(NamedTuple):
 
 FIGURES = (
     Figure(
-        "GPT-2 small writes, batch 1, tokens/s",
+        "GPT-2 small generates, batch 1, tokens/s",
         "GPT-2 small 생성, 배치 1, 초당 토큰",
         "{speed|GPT-2 small, batch 1|engine}",
         "transformers {speed|GPT-2 small, batch 1|transformers}, CTranslate2 {speed|GPT-2 small, batch 1|CTranslate2}",
         "benchmarks/speed.py",
     ),
     Figure(
-        "GPT-2 small writes, batch 8, tokens/s",
+        "GPT-2 small generates, batch 8, tokens/s",
         "GPT-2 small 생성, 배치 8, 초당 토큰",
         "{speed|GPT-2 small, batch 8|engine}",
         "transformers {speed|GPT-2 small, batch 8|transformers}, CTranslate2 {speed|GPT-2 small, batch 8|CTranslate2}",
@@ -53,7 +53,7 @@ FIGURES = (
         "benchmarks/speed.py",
     ),
     Figure(
-        "BERT-base reads 256 texts of mixed length, tokens/s",
+        "BERT-base encodes 256 texts of mixed length, tokens/s",
         "BERT-base, 길이가 제각각인 텍스트 256개, 초당 토큰",
         "{speed|BERT-base, 256 texts of 4 to 256 tokens|engine}",
         "transformers {speed|BERT-base, 256 texts of 4 to 256 tokens|transformers}, "
@@ -83,7 +83,7 @@ FIGURES = (
         "benchmarks/core.py",
     ),
     Figure(
-        "code of every family, lines",
+        "code for all families, lines",
         "모든 모델 계열의 코드, 줄 수",
         "**{families|glassformer/families|#1}**",
         "transformers {families|the same families in transformers|#1}",
