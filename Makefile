@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check check-js coverage format docs bench recipes clean
+.PHONY: demo test test-slow check check-js coverage format docs site bench recipes clean
 
 demo: $(VENV)/.installed
 	$(BIN)/glassformer demo
@@ -51,7 +51,11 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/run.py --write
 	$(BIN)/python docs/house.py --write
 
-# Measures, and writes the figures into the README.
+# The documentation as a website in site/, with three models to explore, trained for a minute each.
+site: $(VENV)/.installed-dev
+	$(BIN)/python docs/website.py
+
+# Measures, and writes the figures into docs/measured.md and the README.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/all.py
 

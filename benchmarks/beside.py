@@ -103,7 +103,7 @@ def lines_of(file: Path) -> list[str]:
 
 
 def main() -> None:
-    names = ("alone", "started beside one busy core", "the busy process started later")
+    names = ("alone", "started while another process keeps one core busy", "that process started later")
     idle = list[float]()
     best = {name: [0.0, 0.0] for name in names}
     busy = (sys.executable, "-c", BUSY)
@@ -126,7 +126,7 @@ def main() -> None:
         [name, *(f"{speed:,.0f} ({speed / best['alone'][kind]:.0%})" for kind, speed in enumerate(speeds))]
         for name, speeds in best.items()
     ]
-    rows.append(["an idle engine, of a core", "-", f"{min(idle):.1%}"])
+    rows.append(["CPU use of an idle engine", "-", f"{min(idle):.1%}"])
     header = [f"4 layers, 128 wide, {os.cpu_count()} cores, tokens/s", "training", "generation"]
     write_table("beside", header, rows, pages=PAGES)
 

@@ -123,7 +123,7 @@ def main() -> None:
         server.server_close()
     if run is not None:
         return
-    header = ["the explorer, 12 layers, 12 heads", "first paint", "input to map", "hover to light", "to exact numbers"]
+    header = ["the explorer, 12 layers, 12 heads", "first paint", "input to map", "hover to highlight", "to numbers"]
     write_table("explorer", header, rows)
     print("aims: first paint under 1,000 ms, the answer to a hover under 100 ms")
 

@@ -28,10 +28,10 @@ def main() -> None:
         folder = models / FOLDERS.get(model_type, model_type)
         theirs += sum(lines(file) for kind in ("modeling", "configuration") for file in folder.glob(f"{kind}_*.py"))
     count = len(families.FAMILIES)
-    header = ["lines of code", f"{len(pages)} pages, {count} model types", "on average", "longest page"]
+    header = ["lines of code", f"{len(pages)} pages, {count} model types", "average", "longest"]
     rows = [
         ["glassformer/families", f"{sum(pages):,}", f"{sum(pages) / len(pages):.0f} a page", f"{max(pages)}"],
-        ["the same in transformers", f"{theirs:,}", f"{theirs / count:,.0f} a type", "-"],
+        ["the same families in transformers", f"{theirs:,}", f"{theirs / count:,.0f} a type", "-"],
     ]
     write_table("families", header, rows)
 

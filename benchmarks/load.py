@@ -99,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([sys.executable, "-c", MAKE, place], check=True, capture_output=True)
         rows = [row for name in ("gpt2", "llama") for row in measure(Path(place) / name)]
-    header = ["from disk to logits", "load", "load + forward", "speed", "anonymous memory"]
+    header = ["from disk to logits", "load", "load + forward", "speed", "extra memory"]
     write_table("load", header, rows)
 
 

@@ -2,12 +2,12 @@
 
     make recipes
     python benchmarks/recipes.py --minutes 10 --only nsmc --only etth1
-    python benchmarks/recipes.py --data DIR --dry        # data from DIR; nothing is written into the README
+    python benchmarks/recipes.py --data DIR --dry        # data from DIR; nothing is written into docs/measured.md
 
 The recipes are meant for longer: a few minutes show that each runs and learns, not how good it becomes. So where a
 recipe warms up over more steps than a short run has, the warm-up is shortened, and the table says so. Data is looked
 for in DIR, else in ../shared/data; a data set that is not there is left out, with the reason. A table that lacks a
-recipe is printed only; a whole one is written into the README, between <!-- recipes --> and <!-- /recipes -->.
+recipe is printed only; a whole one is written into docs/measured.md, between <!-- recipes --> and <!-- /recipes -->.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=2.0, help="for each recipe, reading and scoring included")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds NAME/ of each set")
     parser.add_argument("--only", action="append", choices=[recipe.name for recipe in RECIPES], help="this recipe")
-    parser.add_argument("--dry", action="store_true", help="write nothing into the README")  # read in readme.py
+    parser.add_argument("--dry", action="store_true", help="write nothing into docs/measured.md")  # read in readme.py
     arguments = parser.parse_args()
     arguments.data = arguments.data.resolve()  # the commands run in another folder
     return arguments

@@ -322,8 +322,8 @@ def main() -> None:
         cases = [case for case in CASES if wanted(f"{case.shape} {case.name}")]
         if cases:
             found, roof = measure_cases(cases, tiny, Path(folder))
-            header = ["float32, two threads, tokens/s (our speed by theirs)", "engine", "`gf.generate`, `encode`"]
-            header += ["transformers", "CTranslate2", "others", "first token (transformers)", "of the roof"]
+            header = ["tokens/s, float32, two threads (speedup of the engine)", "engine", "`gf.generate`, `encode`"]
+            header += ["transformers", "CTranslate2", "others", "first token (transformers)", "of the hardware limit"]
             rows = [row_of(measured, roof) for measured in found]
             write_table("speed", header, rows, dry=dry or len(cases) < len(CASES))
         if wanted("start-up"):

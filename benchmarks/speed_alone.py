@@ -65,7 +65,7 @@ def measure_start(folder: Path, *, rounds: int, dry: bool) -> None:
     Cold: with an empty cache, as the first time on a machine. The files of the model are in memory for all.
     """
     names = {
-        "cold": "engine, first time on this machine (compiles)", "engine": "engine, from then on",
+        "cold": "engine, first time on a machine (compiles)", "engine": "engine, every later time",
         "plain": "`gf.generate`", "transformers": "transformers", "CTranslate2": "CTranslate2",
     }  # fmt: skip
     best = dict.fromkeys(names, math.inf)
@@ -74,7 +74,7 @@ def measure_start(folder: Path, *, rounds: int, dry: bool) -> None:
             for side in names:  # the cold one fills the cache for the next
                 best[side] = min(best[side], first_token("engine" if side == "cold" else side, folder, Path(cache)))
     rows = [[text, f"{best[side]:.2f} s"] for side, text in names.items()]
-    write_table("first_token", ["GPT-2 small, from `python` to the first token", "seconds"], rows, dry=dry)
+    write_table("first_token", ["GPT-2 small, from starting Python to the first token", "time"], rows, dry=dry)
 
 
 def first_token(side: str, folder: Path, cache: Path) -> float:
@@ -221,17 +221,17 @@ def reactions(folder: Path) -> list[str]:
         return statistics.mean(same)
 
     values = both(model, agreement)
-    return [folder.name, "masked tokens predicted as in the reference", *(f"{value:.2%}" for value in values)]
+    return [folder.name, "masked tokens predicted as by the reference", *(f"{value:.2%}" for value in values)]
 
 
 def sentence_vectors(folder: Path) -> list[str]:
-    """The least cosine between a sentence's vectors with float32 and with int8 weights."""
+    """The lowest cosine between a sentence's vectors with float32 and with int8 weights."""
     model, tokenizer = gf.load(folder, head="none"), gf.load_tokenizer(folder)
-    lines = [line.strip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()]
+    lines = [line.strip() for line in (ROOT / "docs" / "training.md").read_text(encoding="utf-8").splitlines()]
     texts = [torch.tensor(ids) for ids in tokenizer.ids_batch([line for line in lines if line.count(" ") > 3])]
 
     def vectors(model: gf.Transformer) -> Tensor:
         return torch.stack([text.mean(dim=0) for text in encode(model, [text[:256] for text in texts])])  # (N, D)
 
     cosine = F.cosine_similarity(vectors(model), vectors(packed(model, "int8")))  # (N)
-    return ["all-MiniLM-L6-v2", f"least cosine of {len(cosine)} sentence vectors", "1", f"{float(cosine.min()):.4f}"]
+    return ["all-MiniLM-L6-v2", f"lowest cosine of {len(cosine)} sentence vectors", "1", f"{float(cosine.min()):.4f}"]

@@ -39,7 +39,7 @@ def main() -> None:
         [f"`{name}`" if " ready" not in name else name, f"{best[name]:.2f} s", f"{best[name] / torch_only:.2f} x"]
         for name in SIDES
     ]
-    write_table("startup", ["ready to work", "seconds", "to `import torch`"], rows)
+    write_table("startup", ["start-up", "time", "relative to `import torch`"], rows)
     print(f"more than torch alone: {best['import torch, glassformer'] - torch_only:.3f} s (aim: at most 0.1)")
     print(f"help: {best['glassformer --help']:.3f} s (aim: under 0.5)")
 

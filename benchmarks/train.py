@@ -116,8 +116,8 @@ def main() -> None:
     speeds = {name: STEPS * BATCH * CONTEXT / seconds for name, seconds in best.items()}
     plain = speeds["transformers' GPT-2, plain loop"]
     rows = [[name, f"{speed:,.0f}", f"{speed / plain:.2f}x"] for name, speed in speeds.items()]
-    rows.append(["of ours, outside forward, backward and optimiser", f"{outside:.1%}", ""])
-    write_table("train", ["training nanoGPT's CPU shape, two threads", "tokens/s", "ratio"], rows)
+    rows.append(["our time outside forward, backward and optimiser", f"{outside:.1%}", ""])
+    write_table("train", ["training the model of nanoGPT's CPU example, two threads", "tokens/s", "ratio"], rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What watching costs: one head of one layer beside the fused kernel, and the memory of one row of a map.
 
-    python benchmarks/watch.py            writes the table into the README
+    python benchmarks/watch.py            writes the table into docs/measured.md
     python benchmarks/watch.py --quick    small, prints only
 
 The model watched and not watched, interleaved, two threads, the best of several rounds. The memory is the peak that a
@@ -88,16 +88,16 @@ def main() -> None:
         for name, heads in ways.items():
             best[name] = min(best[name], seconds(model, ids, heads, LAYERS // 2))
     size = f"{LAYERS} layers, d_model {WIDTH}, {LENGTH:,} tokens"
-    rows = [[f"{size}, watching nothing", f"{best['nothing']:.3f} s", ""]]
+    rows = [[f"{size}, nothing recorded", f"{best['nothing']:.3f} s", ""]]
     for name in ("one head", "all heads"):
         more = best[name] / best["nothing"] - 1
-        rows.append([f"{name} of one layer, every row", f"{best[name]:.3f} s", f"{more:+.1%}"])
+        rows.append([f"{name} of one layer recorded, every row", f"{best[name]:.3f} s", f"{more:+.1%}"])
     for length in LENGTHS:
         row, nothing = peak_memory(length, [length - 1]), peak_memory(length, [])
         whole = HEADS * length**2 * 4 / 2**20
-        beside = f"{nothing:,.0f} MiB unwatched; all rows hold {whole:,.0f} MiB"
-        rows.append([f"peak of one layer, one row watched, {length:,} tokens", f"{row:,.0f} MiB", beside])
-    header = ["watching attention", "measured", "beside it"]
+        beside = f"{nothing:,.0f} MiB without recording; {whole:,.0f} MiB for all rows"
+        rows.append([f"peak memory of one layer, one row recorded, {length:,} tokens", f"{row:,.0f} MiB", beside])
+    header = ["recording attention", "measured", "for comparison"]
     write_table("watch", header, rows, dry=QUICK)
 
 

@@ -51,7 +51,7 @@ def test_the_registry_and_the_samples_name_the_same_families_and_heads(model_typ
     samples = [sample for sample in SAMPLES if sample.model_type == model_type]
     heads = {kind: head.architecture for kind, head in FAMILIES[model_type].heads.items()}
     assert heads == ARCHITECTURES[model_type]
-    assert len(samples) >= 3
+    assert len(samples) >= 3, "a family is tried with three configs or more: add some to tests/helpers/samples.py"
     assert len({str(sample.config) for sample in samples}) == len(samples)
 
 

@@ -1,0 +1,31 @@
+// The website's search runs in a worker, which browsers refuse to pages that are opened from the disk. There a hidden
+// frame stands in for it.
+if (location.protocol === "file:") {
+  window.Worker = class {
+    constructor(address) {
+      this.frame = document.createElement("iframe");
+      this.frame.hidden = true;
+      document.body.append(this.frame);
+      const inside = this.frame.contentWindow;
+      inside.postMessage = (data) => this.deliver(this, data);
+      const script = inside.document.createElement("script");
+      this.ready = new Promise((resolve) => (script.onload = resolve));
+      script.onerror = () => this.onerror?.(new Event("error"));
+      script.src = new URL(address, location.href).href;
+      inside.document.body.append(script);
+    }
+
+    postMessage(data) {
+      this.ready.then(() => this.frame.isConnected && this.deliver(this.frame.contentWindow, data));
+    }
+
+    deliver(receiver, data) {
+      const copy = structuredClone(data); // as between threads: what one side changes, the other does not see
+      setTimeout(() => receiver.onmessage?.({ data: copy }));
+    }
+
+    terminate() {
+      this.frame.remove();
+    }
+  };
+}

@@ -1,0 +1,68 @@
+"""CONTRIBUTING.md is true: its files exist, and its family and its inspection work as they are written there."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+import transformers
+
+import glassformer as gf
+from glassformer import families
+from glassformer.cli import VERBS
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+NEW = re.compile(r"arcee|sort|tokens|entropy")  # what the examples add
+
+
+def module_of(path: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module that the page shows right below a path."""
+    code = re.search(rf"`src/{re.escape(path)}`[^`]*```python\n(.*?)```", TEXT, re.DOTALL)
+    assert code is not None, path
+    module = ModuleType(path.removesuffix(".py").replace("/", "."))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(code[1], path, "exec"), vars(module))
+    return module
+
+
+def test_the_files_it_names_exist() -> None:
+    paths = set(re.findall(r"`((?:src|tests|docs|\.ci)/[\w./-]+)`", TEXT))
+    assert len(paths) > 15
+    assert sorted(path for path in paths if not NEW.search(path) and not (ROOT / path).exists()) == []
+
+
+def test_its_examples_are_still_new() -> None:
+    """An example of what is there already would teach nobody how to add it."""
+    assert "arcee" not in families.FAMILIES
+    assert not {"tokens", "inspect entropy", "train sort"} & set(VERBS)
+
+
+def test_its_family_computes_as_transformers_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = module_of("glassformer/families/arcee.py", monkeypatch)
+    monkeypatch.setitem(families.FAMILIES, "arcee", families._family(page, "arcee"))
+    torch.manual_seed(0)
+    config = transformers.ArceeConfig(
+        vocab_size=50, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=32, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    )  # fmt: skip
+    theirs = transformers.ArceeForCausalLM(config).eval()
+    theirs.save_pretrained(tmp_path)
+    ids = torch.randint(3, 50, (2, 7))
+    with torch.no_grad():
+        torch.testing.assert_close(gf.load(tmp_path).eval()(ids).logits, theirs(ids).logits, rtol=1e-5, atol=1e-5)
+
+
+def test_its_inspection_passes_its_own_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    module_of("glassformer/inspect/looks/entropy.py", monkeypatch)
+    code = re.search(r"`tests/inspect/looks/test_entropy.py`:\n\n```python\n(.*?)```", TEXT, re.DOTALL)
+    assert code is not None
+    names: dict[str, object] = {}
+    exec(code[1], names)
+    tests = [test for name, test in names.items() if name.startswith("test_")]
+    assert tests
+    for test in tests:
+        assert callable(test)
+        test()
