@@ -20,21 +20,24 @@ from glassformer.verbs.elsewhere import ABSENT, LONGER, MISSING, SAME, VERBS, fl
         (["train", "images", "--max-steps", "8"], "--max-steps is called --steps here"),
         (["train", "images", "--dropout-rate", "0.1"], "--dropout-rate is called --dropout here"),
         (["train", "images", "--hidden-size", "8"], "--hidden-size is called --d-model here"),
-        (["train", "mlm", "--num_train_epochs", "3"], "--num-train-epochs: the length of a training is --steps N or"),
+        (
+            ["train", "mlm", "--num_train_epochs", "3"],
+            "--num-train-epochs: set the length of training with --steps N or",
+        ),
         (["train", "lm", "--output-dir", "x"], "--output-dir is called --out here"),
         (["train", "lm", "--max_seq_length", "9"], "--max-seq-length is called --context here"),
         (["train", "forecast", "--pred_len", "9"], "--pred-len is called --horizon here"),
         (["train", "images", "--warmup-ratio", "0.1"], "--warmup-ratio is called --warmup here, and counts steps"),
-        (["train", "lm", "--use-lora"], "--use-lora is not here: docs/not-here.md says what to use instead"),
+        (["train", "lm", "--use-lora"], "--use-lora is not supported. docs/not-here.md says what to use instead"),
         (["predict", "run", "x", "--beam-size", "4"], "--beam-size is called --num-beams here"),
-        (["predict", "--model", "x"], "--model is not a flag here: name the model right behind the verb"),
-        (["finetune", "x"], "there is no verb 'finetune' here: it is `glassformer train TASK --init MODEL`"),
-        (["fit"], "there is no verb 'fit' here: it is `glassformer train TASK`"),
-        (["generate", "--help-me"], "there is no verb 'generate' here: it is `glassformer predict RUN`"),
-        (["lora"], "there is no verb 'lora' here: docs/not-here.md says what to use instead"),
-        (["train", "ner"], "there is no task 'ner' here: docs/not-here.md says what to use instead"),
-        (["train", "gpt"], "there is no task 'gpt' here: it is `glassformer train lm`"),
-        (["train", "translat"], "'translat' is none of them"),
+        (["predict", "--model", "x"], "--model is not a flag here: name the model right after the verb"),
+        (["finetune", "x"], "there is no verb 'finetune': use `glassformer train TASK --init MODEL`"),
+        (["fit"], "there is no verb 'fit': use `glassformer train TASK`"),
+        (["generate", "--help-me"], "there is no verb 'generate': use `glassformer predict RUN`"),
+        (["lora"], "there is no verb 'lora'. docs/not-here.md says what to use instead"),
+        (["train", "ner"], "there is no task 'ner'. docs/not-here.md says what to use instead"),
+        (["train", "gpt"], "there is no task 'gpt': use `glassformer train lm`"),
+        (["train", "translat"], "'translat' is not one"),
     ],
 )
 def test_a_word_of_another_tool_is_answered_with_ours(
@@ -50,7 +53,7 @@ def test_what_an_epoch_is_is_said_where_it_is_soon_known(tmp_path: Path, capsys:
     rows = tmp_path / "rows.csv"
     rows.write_text("text,label\n" + "good,1\n" * 639, encoding="utf-8")
     assert run("train", "classify", "--data", rows, "--epochs", "3") == 2
-    assert "--steps N or --minutes M here; one epoch of your data is about 10 steps" in capsys.readouterr().err
+    assert "--steps N or --minutes M; one epoch of your data is about 10 steps" in capsys.readouterr().err
     assert run("train", "classify", "--epochs", "3", "--data", rows, "--batch-size", "32") == 2
     assert "one epoch of your data is about 20 steps" in capsys.readouterr().err
     assert run("train", "classify", "--epochs", "3", "--data", tmp_path / "none.csv") == 2

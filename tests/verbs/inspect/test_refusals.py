@@ -39,7 +39,7 @@ def test_bad_input_is_one_sentence(
         (["positions", "RUN", "--part", "cross"], "encoder"),
         (["attention", "RUN"], "TEXT"),
         (["align", "RUN"], "no text given. Put it after the run: glassformer inspect align RUN"),
-        (["align", "RUN", "May", "--file", "x.txt"], "a text was given, too. Choose one"),
+        (["align", "RUN", "May", "--file", "x.txt"], "a text was given as well. Choose one"),
         (["align", "RUN", "--file", "x.txt", "--target", "x"], "--target is 'x': it belongs to a text"),
         (["ablate", "RUN"], "no head given. Name one after the run"),
     ],
