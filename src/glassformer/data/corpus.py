@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 
-from glassformer.data.documents import Piece, pieces_of, stream_documents
+from glassformer.data.documents import DocumentPart, pieces_of, stream_documents
 from glassformer.data.files import AS_FOUND, opened
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
@@ -33,7 +33,7 @@ BATCH = 1 << 20  # characters that are encoded at a time
 POSITION = np.dtype("<u8")
 LONG = 8  # tokens: two documents this long that are equal are copies, not a coincidence
 COMPARED = 2_000_000  # documents that are compared, which takes a few seconds
-Numbers = np.ndarray[Any, np.dtype[Any]]
+IntArray = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass
@@ -54,9 +54,9 @@ class Corpus:
 
     def __init__(
         self,
-        tokens: Numbers,
-        starts: Numbers,
-        marks: Numbers,
+        tokens: IntArray,
+        starts: IntArray,
+        marks: IntArray,
         counts: Counts,
         *,
         first: int = 0,
@@ -166,13 +166,13 @@ def shared_documents(judged: Corpus, trained: Corpus) -> tuple[int, int] | None:
     return sum(text in found for text in texts), len(texts)
 
 
-def inner(positions: Numbers, corpus: Corpus) -> Numbers:
+def inner(positions: IntArray, corpus: Corpus) -> IntArray:
     """Those that leave something on both sides."""
     low, high = np.searchsorted(positions, [corpus.first + 1, corpus.last])
     return positions[low:high]
 
 
-def nearest_number(numbers: Numbers, wanted: int) -> int | None:
+def nearest_number(numbers: IntArray, wanted: int) -> int | None:
     """Of ascending numbers."""
     at = int(np.searchsorted(numbers, wanted))
     return min(
@@ -267,7 +267,7 @@ def corpus_from_texts(texts: Iterable[str], tokenizer: Tokenizer) -> Corpus:
 
 
 def write_pieces(
-    pieces: Iterable[Piece], tokenizer: Tokenizer, tokens: IO[bytes], starts: IO[bytes], marks: IO[bytes]
+    pieces: Iterable[DocumentPart], tokenizer: Tokenizer, tokens: IO[bytes], starts: IO[bytes], marks: IO[bytes]
 ) -> Counts:
     """Encodes batch by batch and appends to the three files."""
     counts, kind, end = Counts(), id_type(tokenizer), tokenizer.eos_token_id
@@ -290,8 +290,8 @@ def write_pieces(
     return counts
 
 
-def batched(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    batch: list[Piece] = []
+def batched(pieces: Iterable[DocumentPart]) -> Iterator[list[DocumentPart]]:
+    batch: list[DocumentPart] = []
     size = 0
     for piece in pieces:
         batch.append(piece)

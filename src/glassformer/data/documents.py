@@ -28,7 +28,7 @@ NOWHERE = re.compile(r"(?!)")
 TEXTS = (".txt", ".md")  # what is read of a folder, plain or packed
 
 
-class Piece(NamedTuple):
+class DocumentPart(NamedTuple):
     """A stretch of a document, and whether the document begins and ends with it."""
 
     text: str
@@ -75,7 +75,7 @@ def stream_documents(
     separator: str | None = None,
     size: int = PIECE,
     options: TableOptions = AS_FOUND,
-) -> Iterator[Piece]:
+) -> Iterator[DocumentPart]:
     """The documents of one file, in pieces. A row without text comes as an empty piece, so that it can be counted."""
     if is_plain(path):
         yield from documents_of_text(stream_text(path, form=text_format(path, options)), separator, size)
@@ -89,7 +89,7 @@ def stream_documents(
         yield from pieces_of("", size)
 
 
-def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = PIECE) -> Iterator[Piece]:
+def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = PIECE) -> Iterator[DocumentPart]:
     pattern = separator_pattern(separator)
     buffer, begins = "", True
     for block in blocks:
@@ -100,7 +100,7 @@ def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = 
         # What is cut off leaves enough behind for a separator that has only half arrived.
         while len(buffer) > 2 * max(size, len(separator or "")):
             end = place_to_cut(buffer, size)
-            yield Piece(buffer[:end], begins, False)
+            yield DocumentPart(buffer[:end], begins, False)
             buffer, begins = buffer[end:], False
     match = pattern.search(buffer)
     yield from finish(buffer[: match.start()] if match else buffer, begins, size)
@@ -117,19 +117,19 @@ def separator_pattern(separator: str | None) -> re.Pattern[str]:
     return re.compile(rf"(?:\r?\n)?{re.escape(separator)}(?:\r?\n)?")
 
 
-def finish(text: str, begins: bool, size: int) -> Iterator[Piece]:
+def finish(text: str, begins: bool, size: int) -> Iterator[DocumentPart]:
     """The last of a document; nothing if there is no text between two separators."""
     if not begins or text.strip():
         yield from pieces_of(text, size, begins=begins)
 
 
-def pieces_of(text: str, size: int = PIECE, *, begins: bool = True) -> Iterator[Piece]:
+def pieces_of(text: str, size: int = PIECE, *, begins: bool = True) -> Iterator[DocumentPart]:
     """A whole document, or the rest of one."""
     while len(text) > 2 * size:
         end = place_to_cut(text, size)
-        yield Piece(text[:end], begins, False)
+        yield DocumentPart(text[:end], begins, False)
         text, begins = text[end:], False
-    yield Piece(text, begins, True)
+    yield DocumentPart(text, begins, True)
 
 
 def place_to_cut(text: str, size: int) -> int:

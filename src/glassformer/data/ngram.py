@@ -32,7 +32,7 @@ class CharacterNgram:
         self.order = order
         self.alphabet = sorted(set(text))
         counts = Counter(text[start : start + order] for start in range(len(text) - order + 1))
-        self.levels: list[dict[str, Context]] = []
+        self.levels: list[dict[str, BackoffEntry]] = []
         for _ in range(order):
             self.levels.insert(0, contexts(counts))
             counts = Counter(gram[1:] for gram in counts)  # how many different characters stood before the rest
@@ -70,7 +70,7 @@ class CharacterNgram:
         return bits / len(text.encode())
 
 
-class Context:
+class BackoffEntry:
     """What followed one context: the part of the probability each character keeps, and the part that is handed on."""
 
     __slots__ = ("handed_on", "kept")
@@ -82,12 +82,12 @@ class Context:
         self.handed_on = sum(taken.values()) / total
 
 
-def contexts(counts: Counter[str]) -> dict[str, Context]:
+def contexts(counts: Counter[str]) -> dict[str, BackoffEntry]:
     followers: dict[str, dict[str, int]] = defaultdict(dict)
     for gram, count in counts.items():
         followers[gram[:-1]][gram[-1]] = count
     discounts = find_discounts(counts)
-    return {context: Context(seen, discounts) for context, seen in followers.items()}
+    return {context: BackoffEntry(seen, discounts) for context, seen in followers.items()}
 
 
 def find_discounts(counts: Counter[str]) -> tuple[float, float, float]:

@@ -47,7 +47,7 @@ def page_files() -> dict[str, Path]:
     return {file.relative_to(PAGE).as_posix(): file for file in files}
 
 
-class RefusedError(Exception):
+class RequestError(Exception):
     """A request that is answered with a status of its own."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.check_host()
             make()
-        except RefusedError as error:
+        except RequestError as error:
             self.refuse(error.status, error)
         except InputError as error:
             self.refuse(400, error)
@@ -177,19 +177,19 @@ class Handler(BaseHTTPRequestHandler):
     def check_host(self) -> None:
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0].lower() not in {f"{name}:{self.server.port}" for name in NAMES}:
-            raise RefusedError(421, f"this server answers to {self.server.address} only: open that address")
+            raise RequestError(421, f"this server answers to {self.server.address} only: open that address")
 
     def read(self) -> None:
         self.server.stop_waiting_for(self.connection)
         if len(self.path) > 4096:
-            raise RefusedError(414, "the address is too long: expected at most 4,096 characters")
+            raise RequestError(414, "the address is too long: expected at most 4,096 characters")
         try:
             parts = urlsplit(self.path)
             query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=20))
         except ValueError:
             raise InputError(f"the address {self.path[:60]!r} cannot be read: open {self.server.address}") from None
         if parts.path.startswith("/api/") and self.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            raise RefusedError(403, "a page of another site asked: only the explorer's own page may")
+            raise RequestError(403, "a page of another site asked: only the explorer's own page may")
         if not parts.path.startswith("/api/"):
             self.send_file("index.html" if parts.path == "/" else parts.path.removeprefix("/"))
             return
@@ -220,22 +220,22 @@ class Handler(BaseHTTPRequestHandler):
     def check_origin(self) -> None:
         origin = self.headers.get("Origin")
         if origin is not None and origin.lower() not in {f"http://{name}:{self.server.port}" for name in NAMES}:
-            raise RefusedError(403, f"a page of {origin[:60]} asked: only the explorer's own page may")
+            raise RequestError(403, f"a page of {origin[:60]} asked: only the explorer's own page may")
         if (self.headers.get("Content-Type") or "").partition(";")[0].strip().lower() != "application/json":
-            raise RefusedError(415, "the body has another type: expected Content-Type: application/json")
+            raise RequestError(415, "the body has another type: expected Content-Type: application/json")
 
     def body(self) -> bytes:
         length = self.headers.get("Content-Length") or ""
         if self.headers.get("Transfer-Encoding") or not (length.isascii() and length.isdigit()):
             self.close_connection = True
-            raise RefusedError(411, "the request does not say how long its body is: expected Content-Length")
+            raise RequestError(411, "the request does not say how long its body is: expected Content-Length")
         if len(length) > 12 or int(length) > MOST_BODY:
             self.discard(min(int(length[:12]), MOST_DISCARDED))
-            raise RefusedError(413, f"the input is too large: expected at most {MOST_BODY // 2**20} MB")
+            raise RequestError(413, f"the input is too large: expected at most {MOST_BODY // 2**20} MB")
         try:
             return self.rfile.read(int(length))
         except TimeoutError:
-            raise RefusedError(408, f"the input was not here in {self.whole:g} seconds: send it again") from None
+            raise RequestError(408, f"the input was not here in {self.whole:g} seconds: send it again") from None
 
     def discard(self, size: int) -> None:
         """Reads what is not wanted, as a browser hears no answer before it has sent all."""

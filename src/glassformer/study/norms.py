@@ -40,7 +40,7 @@ FIXED = 2  # what a step costs beside its layers, in layers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class NormStudy:
     """What is trained: every depth at every rate, with both places of the norm, with and without warm-up."""
 
     out: Path
@@ -52,7 +52,7 @@ class Plan:
     minutes: float
 
 
-def study_norms(plan: Plan) -> None:
+def study_norms(plan: NormStudy) -> None:
     console = make_console()
     task = make_task(plan.seed)
     study = open_study(plan, character_loss(task))
@@ -65,7 +65,7 @@ def study_norms(plan: Plan) -> None:
     console.print(f"\nthe picture  {plan.out / PICTURE}\nthe numbers  {plan.out / NUMBERS}")
 
 
-def measure_starts(task: LanguageModel, study: Study, plan: Plan) -> Study:
+def measure_starts(task: LanguageModel, study: Study, plan: NormStudy) -> Study:
     """Adds the gradients before the first step, as means over several initial weights, for depths not yet measured."""
     starts = list(study.starts)
     for depth in plan.depths:
@@ -81,7 +81,7 @@ def measure_starts(task: LanguageModel, study: Study, plan: Plan) -> Study:
     return study.replace(starts=tuple(starts))
 
 
-def trials(plan: Plan) -> list[Trial]:
+def trials(plan: NormStudy) -> list[Trial]:
     """From the cheapest to the dearest."""
     return [
         Trial(order=order, depth=depth, rate=rate, warmup=warmup)
@@ -92,7 +92,7 @@ def trials(plan: Plan) -> list[Trial]:
     ]
 
 
-def train_all(task: LanguageModel, study: Study, plan: Plan, console: Console) -> Study:
+def train_all(task: LanguageModel, study: Study, plan: NormStudy, console: Console) -> Study:
     """Adds the runs that are not there yet, as far as the time reaches."""
     known = {result.trial for result in study.results}
     wanted = [trial for trial in trials(plan) if trial not in known]
@@ -130,7 +130,7 @@ def work(trial: Trial) -> int:
 class Clock:
     """How long the rest will take, by what the runs so far took."""
 
-    def __init__(self, plan: Plan, wanted: list[Trial]) -> None:
+    def __init__(self, plan: NormStudy, wanted: list[Trial]) -> None:
         self.began, self.limit = time.perf_counter(), 60 * plan.minutes
         self.work_in_all = max(1, sum(map(work, wanted)) * plan.steps)
         self.to_do, self.done, self.seconds = sum(map(work, wanted)), 0, 0.0
@@ -154,7 +154,7 @@ class Clock:
         return as_time(max(0.0, min(self.remaining(), self.to_do * self.seconds / self.done)))
 
 
-def open_study(plan: Plan, frequencies: float) -> Study:
+def open_study(plan: NormStudy, frequencies: float) -> Study:
     """The study of the folder, or a new one. What was made otherwise is not mixed with what is to come."""
     new = Study(steps=plan.steps, warmup=plan.warmup, seed=plan.seed, frequencies=round(frequencies, 4))
     file = plan.out / NUMBERS
@@ -177,7 +177,7 @@ def open_study(plan: Plan, frequencies: float) -> Study:
     return old
 
 
-def keep(study: Study, plan: Plan) -> None:
+def keep(study: Study, plan: NormStudy) -> None:
     keep_numbers(study, plan.out)
     draw_norms(chosen_part(study, plan), plan.out / PICTURE)
 
@@ -186,7 +186,7 @@ def keep_numbers(study: Study, out: Path) -> None:
     write_json(out / NUMBERS, study.to_dict(), durable=True)
 
 
-def chosen_part(study: Study, plan: Plan) -> Study:
+def chosen_part(study: Study, plan: NormStudy) -> Study:
     """Without what an earlier call measured and this one does not ask for."""
     asked = set(trials(plan))
     return study.replace(

@@ -11,7 +11,7 @@ import numpy as np
 
 from glassformer.figures.palette import FIRST, MUTED, SECOND, scale_of
 from glassformer.figures.plots import canvas
-from glassformer.study.trials import ORDERS, Result, Study
+from glassformer.study.trials import ORDERS, Study, TrialResult
 
 HUES = {"pre": FIRST, "post": SECOND}
 STROKES: dict[str, Any] = {"warm-up": "solid", "no warm-up": (0, (3.5, 1.8))}
@@ -75,11 +75,11 @@ def draw_ends(axis: Any, study: Study, depth: int, rate: float) -> None:
             axis.plot(range(1, depth + 1), result.gradients, marker="o", markersize=3, **style_of(result))
 
 
-def of_panel(study: Study, depth: int, rate: float) -> list[Result]:
+def of_panel(study: Study, depth: int, rate: float) -> list[TrialResult]:
     return [result for result in study.results if (result.trial.depth, result.trial.rate) == (depth, rate)]
 
 
-def style_of(result: Result) -> dict[str, Any]:
+def style_of(result: TrialResult) -> dict[str, Any]:
     stroke = STROKES["warm-up" if result.trial.warmup else "no warm-up"]
     return {"color": HUES[result.trial.order], "linestyle": stroke, "linewidth": 1.6}
 
@@ -153,14 +153,14 @@ def draw_summary(part: Any, study: Study, depths: Sequence[int], rates: Sequence
     part.colorbar(image, ax=axes, fraction=0.02, pad=0.01).ax.tick_params(labelsize=8)
 
 
-def shade(study: Study, result: Result | None) -> float:
+def shade(study: Study, result: TrialResult | None) -> float:
     """The colour of a cell: a run that diverged is as bad as one that learned nothing, a missing one has none."""
     if result is None:
         return float("nan")
     return study.frequencies if result.loss is None else result.loss
 
 
-def cell(study: Study, result: Result | None) -> str:
+def cell(study: Study, result: TrialResult | None) -> str:
     if result is None:
         return "not run"
     if result.loss is None:

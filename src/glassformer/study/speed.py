@@ -28,7 +28,7 @@ from glassformer.generation.engine import NO_END, EngineReader, engine
 from glassformer.generation.loop import generate
 
 SideName = Literal["plain", "float32", "int8"]
-Kind = Literal["generates", "encodes texts", "reads images", "reads series"]
+ModelKind = Literal["generates", "encodes texts", "reads images", "reads series"]
 
 PROMPT, NEW, BATCHES = 32, 64, (1, 8)
 TEXTS, MEAN, SPREAD = 64, 32, 0.8  # texts to encode: how many, and the log-normal distribution of their lengths
@@ -59,7 +59,7 @@ class Side(NamedTuple):
     note: str = ""
 
 
-class Job(NamedTuple):
+class Workload(NamedTuple):
     """A call, and for a model that generates the same call for one token."""
 
     name: str
@@ -80,7 +80,7 @@ def load_plain(folder: Path) -> Transformer:
     return load(folder, dtype="float32")
 
 
-def kind_of(model: Transformer) -> Kind:
+def kind_of(model: Transformer) -> ModelKind:
     config = model.config
     if config.patches is not None:
         if config.decoder is not None:
@@ -89,7 +89,7 @@ def kind_of(model: Transformer) -> Kind:
     return "generates" if config.decoder is not None and config.head == "language" else "encodes texts"
 
 
-def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Job], dict[str, int]]:
+def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Workload], dict[str, int]]:
     """What each side computes, and the sizes that were settled."""
     kind, sizes = kind_of(model), tuple(dict.fromkeys(inputs.batch_sizes or BATCHES))
     if kind == "generates":
@@ -126,17 +126,17 @@ def settled_lengths(model: Transformer, inputs: Inputs) -> tuple[int, int]:
     return prompt, new
 
 
-def generating_job(model: Transformer, batch: int, prompt: int, new: int, beams: int) -> Job:
+def generating_job(model: Transformer, batch: int, prompt: int, new: int, beams: int) -> Workload:
     ids = random_ids(model, batch, prompt)  # (B, T)
     choices = {"num_beams": beams, "num_return_sequences": 1, "do_sample": False, "stop_strings": ()}
 
     def run(side: Side, count: int) -> Any:
         return side.generate(ids, max_new_tokens=count, min_new_tokens=count, **choices)
 
-    return Job(f"batch {batch}", batch * new, lambda side: run(side, new), lambda side: run(side, 1))
+    return Workload(f"batch {batch}", batch * new, lambda side: run(side, new), lambda side: run(side, 1))
 
 
-def encoding_jobs(texts: Sequence[Tensor]) -> list[Job]:
+def encoding_jobs(texts: Sequence[Tensor]) -> list[Workload]:
     """One text at a time, padded batches in the texts' own order, and batches of similar length."""
 
     @torch.no_grad()
@@ -147,13 +147,13 @@ def encoding_jobs(texts: Sequence[Tensor]) -> list[Job]:
             batch.rows(hidden_state(side.model, batch))
 
     return [
-        Job("one by one", len(texts), lambda side: [side.encode([text]) for text in texts]),
-        Job(f"batches of {PADDED}", len(texts), as_they_come),
-        Job("sorted by length", len(texts), lambda side: side.encode(texts)),
+        Workload("one by one", len(texts), lambda side: [side.encode([text]) for text in texts]),
+        Workload(f"batches of {PADDED}", len(texts), as_they_come),
+        Workload("sorted by length", len(texts), lambda side: side.encode(texts)),
     ]
 
 
-def reading_job(model: Transformer, batch: int) -> Job:
+def reading_job(model: Transformer, batch: int) -> Workload:
     image, series = model.config.image, model.config.series
     if image is not None:
         given = {"pixel_values": torch.rand(batch, image.channels, image.size, image.size)}
@@ -165,7 +165,7 @@ def reading_job(model: Transformer, batch: int) -> Job:
     def run(side: Side) -> Any:
         return side.model(**given)
 
-    return Job(f"batch {batch}", batch, run)
+    return Workload(f"batch {batch}", batch, run)
 
 
 def random_ids(model: Transformer, batch: int, length: int) -> Tensor:
@@ -199,7 +199,7 @@ def prepare(name: SideName, model: Transformer) -> Side:
     return Side(name, twin, fast.generate, fast.encode, time.perf_counter() - start, compiled, note)
 
 
-def measure(sides: Sequence[Side], jobs: Sequence[Job], rounds: int, say: Callable[[str], None]) -> list[Figure]:
+def measure(sides: Sequence[Side], jobs: Sequence[Workload], rounds: int, say: Callable[[str], None]) -> list[Figure]:
     """Each side in turn; `say` is told what is measured now. All calls were made once before, by `warm_up`."""
     whole, first = defaultdict[Any, list[float]](list), defaultdict[Any, list[float]](list)
     pairs = [(side, job) for job in jobs for side in sides]
@@ -216,7 +216,7 @@ def measure(sides: Sequence[Side], jobs: Sequence[Job], rounds: int, say: Callab
     return figures
 
 
-def warm_up(sides: Sequence[Side], jobs: Sequence[Job]) -> None:
+def warm_up(sides: Sequence[Side], jobs: Sequence[Workload]) -> None:
     """Every call once: memory is taken, and what is compiled only when it is needed is compiled."""
     for job in jobs:
         for side in sides:

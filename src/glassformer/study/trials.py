@@ -50,7 +50,7 @@ class Trial(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(Config):
+class TrialResult(Config):
     """What came of a trial. The loss is that of held-out text; None where the training diverged."""
 
     trial: Trial
@@ -78,13 +78,13 @@ class Study(Config):
     seed: int
     frequencies: float  # the loss of whoever knows how frequent each character is, and nothing else
     starts: tuple[Start, ...] = ()
-    results: tuple[Result, ...] = ()
+    results: tuple[TrialResult, ...] = ()
 
-    def is_stuck(self, result: Result) -> bool:
+    def is_stuck(self, result: TrialResult) -> bool:
         """Whether a run learned nothing but how frequent each character is."""
         return result.loss is not None and result.loss > self.frequencies - NOTHING
 
-    def outcome(self, result: Result) -> str:
+    def outcome(self, result: TrialResult) -> str:
         if result.loss is None:
             return f"diverged at step {len(result.losses) + 1}"
         return f"loss {result.loss:.2f}" + (", stuck" if self.is_stuck(result) else "")
@@ -134,7 +134,7 @@ def measured_gradients(task: LanguageModel, model: Transformer, number: int = 0)
     return gradient_norms(model, task.loss(model(**batch).logits, labels) / task.weight(labels))
 
 
-class Curve(Report):
+class LossCurve(Report):
     """Keeps the loss at each step, and the held-out loss at the end; writes nothing."""
 
     def __init__(self, steps: int, tell: Callable[[], None]) -> None:
@@ -158,13 +158,13 @@ class NoCheckpoints(Checkpoints):
         pass
 
 
-def train(task: LanguageModel, trial: Trial, *, steps: int, seed: int, tell: Callable[[], None]) -> Result:
+def train(task: LanguageModel, trial: Trial, *, steps: int, seed: int, tell: Callable[[], None]) -> TrialResult:
     """One run, by the loop that trains everything; `tell` is called after each step."""
     began = time.perf_counter()
     task.model = make_model(task, trial.order, trial.depth, seed)
     settings = train_settings(steps=steps, rate=trial.rate, warmup=max(1, trial.warmup), seed=seed)
     ranks, gradients, number = Ranks("cpu"), list[float](), 0
-    with Signals() as signals, Curve(steps, tell) as curve:
+    with Signals() as signals, LossCurve(steps, tell) as curve:
         trainer = Trainer(task, settings, ranks, NoCheckpoints(settings.out, ranks, keep=1), curve)
         try:
             number = trainer.run(signals)
@@ -173,7 +173,7 @@ def train(task: LanguageModel, trial: Trial, *, steps: int, seed: int, tell: Cal
             pass  # a result, too: there is no final loss
     if number:
         raise Stopped(number, "stopped: finished runs are kept, and the same command goes on with the others")
-    return Result(
+    return TrialResult(
         trial=trial, losses=tuple(curve.curve), loss=curve.final, gradients=tuple(gradients),
         seconds=round(time.perf_counter() - began, 2),
     )  # fmt: skip

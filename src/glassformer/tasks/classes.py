@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.tasks.metrics import classification_metrics, confusion, multi_label_metrics
 from glassformer.training.task import Scores, Task
 
-SHOWN = 10  # wrong answers in the report, and as many right ones
+REPORT_EXAMPLES = 10  # wrong answers in the report, and as many right ones
 
 
 class ClassTask(Task):
@@ -84,7 +84,7 @@ class ClassTask(Task):
         for text, label, guess in zip(inputs, labels.tolist(), guesses.tolist(), strict=True):
             expected, answer = self.in_words(label), self.in_words(guess)
             rows[expected == answer].append({"input": text, "expected": expected, "answer": answer})
-        return rows[False][:SHOWN] + rows[True][:SHOWN]
+        return rows[False][:REPORT_EXAMPLES] + rows[True][:REPORT_EXAMPLES]
 
     def in_words(self, label: int | list[float]) -> str:
         if isinstance(label, int):

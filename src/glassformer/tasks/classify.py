@@ -22,7 +22,7 @@ from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.generation.encode import map_batches
 from glassformer.tasks.baselines import NO_TRAINING, bag_of_words, majority_class
-from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
+from glassformer.tasks.classes import REPORT_EXAMPLES, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
 from glassformer.tasks.readers import Reader, SeriesReader, TextReader
 from glassformer.tasks.registry import TASKS
@@ -256,7 +256,7 @@ class Classify(ClassTask):
         left_out = sum(len(examples.left_out) for examples in (self.train, self.valid, self.test) if examples)
         doubles = f"; {self.doubles:,} left out because their text is held out" if self.doubles else ""
         empty = f"{doubles}; {left_out:,} empty ones left out (--skip-empty)" if left_out else doubles
-        some = ", ".join(self.names[:SHOWN]) + (", ..." if len(self.names) > SHOWN else "")
+        some = ", ".join(self.names[:REPORT_EXAMPLES]) + (", ..." if len(self.names) > REPORT_EXAMPLES else "")
         hints = label_hints(label for example in self.train for label in example.labels) if self.settings.data else []
         shared = f"; {self.shared}" if self.shared else ""
         how = "any number of which may apply" if self.several else "one of which applies"

@@ -25,7 +25,7 @@ from glassformer.tasks.settings import LanguageSettings
 from glassformer.text import Tokenizer
 from glassformer.training.folder import TOKENS
 
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 SEPARATORS = {"file": None, "line": "\n", "blank-line": BLANK_LINES}
 LEARNED = 100_000_000  # characters that a tokenizer is learned from; more change little
@@ -177,7 +177,7 @@ def window_starts(corpus: Corpus, length: int, *, seed: int, epoch: int) -> rang
     return range(first, len(corpus) - length + 1, length)
 
 
-def covering(corpus: Corpus, length: int, stride: int) -> Numbers:
+def covering(corpus: Corpus, length: int, stride: int) -> IntArray:
     """Windows over a whole text, (N, 2): where each begins, and from where on its tokens are new; each is new once.
 
     Each window begins `stride` tokens behind the one before, so that but for the first ones a new token has at least
@@ -188,7 +188,7 @@ def covering(corpus: Corpus, length: int, stride: int) -> Numbers:
     return np.stack([starts, np.append(0, starts[:-1] + length)], axis=1)
 
 
-def cut(corpus: Corpus, starts: Numbers, length: int) -> tuple[Numbers, Numbers]:
+def cut(corpus: Corpus, starts: IntArray, length: int) -> tuple[IntArray, IntArray]:
     """Windows as ids (B, T), and the document of each of their tokens (B, T).
 
     A window may begin at -1: before the first token stands the first token once more.

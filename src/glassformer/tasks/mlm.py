@@ -24,7 +24,7 @@ from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.tasks.baselines import NO_TRAINING, most_frequent_token
 from glassformer.tasks.corpora import (
-    Numbers,
+    IntArray,
     check_context,
     covering,
     cut,
@@ -47,7 +47,7 @@ from glassformer.training.task import Batch, Scores, Task, spread
 
 MASKED, REPLACED = 0.8, 0.1  # of the tokens to be guessed
 COUNTED = 3_000_000  # tokens of the training text whose frequencies are compared with
-SHOWN, NEIGHBOURS = 20, 12  # examples in the report, and the tokens on either side of a guess
+REPORT_EXAMPLES, NEIGHBOURS = 20, 12  # examples in the report, and the tokens on either side of a guess
 
 
 @dataclass
@@ -133,9 +133,9 @@ class MaskedLanguageModel(Task):
     def as_batch(
         self,
         corpus: Corpus,
-        starts: Numbers,
+        starts: IntArray,
         generators: Sequence[np.random.Generator],
-        new: Numbers | None = None,
+        new: IntArray | None = None,
     ) -> Batch:
         """Windows with some tokens hidden; `new` is the place in the text from which on they may be."""
         length = min(self.length, len(corpus))
@@ -160,7 +160,7 @@ class MaskedLanguageModel(Task):
             batch["documents"] = torch.tensor(np.pad(documents, ((0, 0), ends), mode="edge"))
         return batch
 
-    def hide(self, truth: Numbers, generator: np.random.Generator) -> Numbers:
+    def hide(self, truth: IntArray, generator: np.random.Generator) -> IntArray:
         fate = generator.random(len(truth))
         others = generator.choice(self.ordinary, len(truth))
         return np.select([fate < MASKED, fate < MASKED + REPLACED], [np.full_like(truth, self.mask), others], truth)
@@ -191,7 +191,7 @@ class MaskedLanguageModel(Task):
             judged.truths += truths.tolist()
             guesses = logits.argmax(dim=-1)
             judged.guesses += guesses.tolist()
-            if len(judged.examples) < SHOWN:
+            if len(judged.examples) < REPORT_EXAMPLES:
                 judged.examples += self.shown(batch["input_ids"], labels.cpu(), guesses.cpu())
         if not judged.truths:
             raise InputError("the held-out text has no token to hide: give more of it, or raise --valid-fraction")
@@ -250,7 +250,7 @@ class MaskedLanguageModel(Task):
             unit=self.unit,
             notes=[*notes, *unknown_tokens_note(self.tokenizer, self.corpora.scored(self.split))],
             baselines=baselines,
-            examples=judged.examples[:SHOWN],
+            examples=judged.examples[:REPORT_EXAMPLES],
             sample=self.sample_of(whole, whole if most is None else most),
         )
 
@@ -276,7 +276,7 @@ def choose(
     begins: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
     fraction: float,
     generator: np.random.Generator,
-) -> Numbers:
+) -> IntArray:
     """Places of a row to be guessed: words in random order, until there is `fraction` of the tokens that `may` be.
 
     Where every token begins a word, these are tokens; at least one word is chosen if there is any.

@@ -42,7 +42,7 @@ from glassformer.text.padding import pad
 from glassformer.training.task import Batch, Scores, Task, spread
 
 HELD_OUT_DATES = 500  # to validate, and as many to test
-SHOWN = 20  # examples in the report
+REPORT_EXAMPLES = 20  # examples in the report
 LONGER = (
     50  # tokens that a translation may be longer than its source (the paper, section 6.1): a young model never ends
 )
@@ -291,7 +291,7 @@ class Translate(Task):
         baselines, left_out = self.compared({"the target of the most alike source": nearest} if self.pairs else {})
         rows = [
             {"source": pair.source, "expected": pair.target, "translation": guess}
-            for pair, guess in zip(pairs[:SHOWN], guesses, strict=False)
+            for pair, guess in zip(pairs[:REPORT_EXAMPLES], guesses, strict=False)
         ]
         return Scores(
             metrics={**metrics, "perplexity": exp(min(700.0, loss))},

@@ -11,7 +11,7 @@ from tokenizers import processors
 
 from glassformer.errors import InputError
 
-Settings = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 BERT = "BertTokenizer"
 BERT_SPECIAL = {
@@ -88,7 +88,7 @@ MODEL_TYPES = {
 GENERIC = ("PreTrainedTokenizer", "TokenizersBackend", "PythonBackend")  # says nothing about the special tokens
 
 
-def declared_family(settings: Settings, config: Settings) -> str | None:
+def declared_family(settings: JsonObject, config: JsonObject) -> str | None:
     """The class that `tokenizer_config.json` or `config.json` names."""
     for name in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
         name = str(name or "").removesuffix("Fast")
@@ -97,7 +97,7 @@ def declared_family(settings: Settings, config: Settings) -> str | None:
     return None
 
 
-def family_of(settings: Settings, config: Settings) -> str | None:
+def family_of(settings: JsonObject, config: JsonObject) -> str | None:
     """The class that names the conventions: the declared one, or the one that the kind of model commonly has."""
     return declared_family(settings, config) or MODEL_TYPES.get(str(config.get("model_type")))
 
@@ -114,7 +114,7 @@ def content(token: Any) -> str:
     return str(token["content"] if isinstance(token, Mapping) else token)
 
 
-def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: Settings) -> processors.PostProcessor:
+def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: JsonObject) -> processors.PostProcessor:
     names = {"bos": special.get("bos_token"), "end": special.get("eos_token")}
     used = {token for name, token in names.items() if token is not None and f"{{{name}}}" in single + pair}
     return processors.TemplateProcessing(
@@ -124,7 +124,7 @@ def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: Set
     )
 
 
-def segments(backend: tokenizers.Tokenizer, special: Settings) -> processors.PostProcessor:
+def segments(backend: tokenizers.Tokenizer, special: JsonObject) -> processors.PostProcessor:
     """`[CLS] text [SEP]`, or `[CLS] text [SEP] pair [SEP]`, whose second part is of type 1."""
     begin, end = special["cls_token"], special["sep_token"]
     return processors.TemplateProcessing(
@@ -135,7 +135,7 @@ def segments(backend: tokenizers.Tokenizer, special: Settings) -> processors.Pos
 
 
 def begin_and_end(
-    backend: tokenizers.Tokenizer, special: Settings, settings: Settings, *, begin: bool
+    backend: tokenizers.Tokenizer, special: JsonObject, settings: JsonObject, *, begin: bool
 ) -> processors.PostProcessor:
     """What `add_bos_token` and `add_eos_token` say; `begin` is whether a text begins with a token if they do not."""
     bos = "{bos}" if settings.get("add_bos_token", begin) and special.get("bos_token") else ""

@@ -35,7 +35,7 @@ MADE_FROM = "vocab.txt, vocab.json and merges.txt, a sentencepiece .model, or so
 CONTINUED = "##"  # before a piece that continues a word
 IN_BRACKETS = re.compile(r"\[[^\]]+\]")  # special and unused tokens, which no text becomes
 STRAYS = 0.01  # of the pieces, that decide nothing
-SHOWN = 5  # tokens of a vocabulary, in an error
+LISTED_TOKENS = 5  # tokens of a vocabulary, in an error
 BYTE_LEVEL = ("GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "RobertaTokenizer")
 # A contraction, letters with one sign before them, a single digit, signs, line breaks, spaces.
 QWEN_PIECE = (
@@ -117,7 +117,7 @@ def check_wordpiece(vocabulary: Iterable[str], file: Path) -> None:
     """Refuses a list of tokens that no file calls WordPiece and that does not look like it."""
     tokens = list(vocabulary)
     if not any(token.startswith(CONTINUED) and token != CONTINUED for token in tokens):
-        some = ", ".join([repr(token) for token in tokens if not IN_BRACKETS.fullmatch(token)][:SHOWN])
+        some = ", ".join([repr(token) for token in tokens if not IN_BRACKETS.fullmatch(token)][:LISTED_TOKENS])
         raise NoTokenizerError(
             f"{file} does not say how texts are cut into its {len(tokens):,} tokens ({some}, ...), and no token begins "
             "with ## as in WordPiece. Add the model's tokenizer.json; or if it is WordPiece, write "

@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Regex, normalizers
 from glassformer.errors import InputError
 from glassformer.text.conventions import (
     DEFAULT_SPECIAL,
-    Settings,
+    JsonObject,
     begin_and_end,
     content,
     segments,
@@ -109,7 +109,7 @@ def further_tokens(family: str, settings: dict[str, Any]) -> list[str]:
     return LANGUAGES.get(family, [])
 
 
-def albert_steps(settings: Settings) -> list[normalizers.Normalizer]:
+def albert_steps(settings: JsonObject) -> list[normalizers.Normalizer]:
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not settings.get("keep_accents", False):
         steps += [normalizers.NFKD(), normalizers.StripAccents()]

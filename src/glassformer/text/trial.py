@@ -149,7 +149,7 @@ def computed() -> float:
     return used.ru_utime + used.ru_stime
 
 
-class Pairs(list[tuple[str, Any]]):
+class KeyValuePairs(list[tuple[str, Any]]):
     """A JSON object with all its keys, also those that are there twice."""
 
 
@@ -159,7 +159,7 @@ def sections_of(file: Path, content: bytes) -> dict[str, list[Any]]:
     It stands last in files that the library wrote. If it does not, or if a name could be hidden behind escapes, the
     whole file is read.
     """
-    decoder = json.JSONDecoder(object_pairs_hook=Pairs)
+    decoder = json.JSONDecoder(object_pairs_hook=KeyValuePairs)
     try:
         text = content.decode("utf-8")
         found, end = top_level(text, decoder)
@@ -175,9 +175,9 @@ def sections_of(file: Path, content: bytes) -> dict[str, list[Any]]:
     return sections
 
 
-def top_level(text: str, decoder: json.JSONDecoder) -> tuple[Pairs, int | None]:
+def top_level(text: str, decoder: json.JSONDecoder) -> tuple[KeyValuePairs, int | None]:
     """The entries before the model, and where that begins; None if there is none."""
-    found, at = Pairs(), skip_blank(text, 0)
+    found, at = KeyValuePairs(), skip_blank(text, 0)
     if text[at] != "{":
         raise ValueError("expected an object")
     at = skip_blank(text, at + 1)
@@ -225,7 +225,7 @@ def parts_of(rule: Any) -> Iterator[Any]:
     while waiting:
         part = waiting.pop()
         yield part
-        if isinstance(part, Pairs):
+        if isinstance(part, KeyValuePairs):
             waiting += [value for _, value in part]
         elif isinstance(part, list):
             waiting += part
@@ -234,14 +234,14 @@ def parts_of(rule: Any) -> Iterator[Any]:
 def is_piece(part: Any) -> bool:
     """Whether this is a list of what stands around a text."""
     kinds = ("SpecialToken", "Sequence")
-    return isinstance(part, list) and not isinstance(part, Pairs) and any(
-        isinstance(entry, Pairs) and any(key in kinds for key, _ in entry) for entry in part
+    return isinstance(part, list) and not isinstance(part, KeyValuePairs) and any(
+        isinstance(entry, KeyValuePairs) and any(key in kinds for key, _ in entry) for entry in part
     )  # fmt: skip
 
 
 def is_known(rule: Any) -> bool:
     """Whether a step consists of what is quick with any text: no pattern but the usual, and nothing that grows."""
-    objects = [part for part in parts_of(rule) if isinstance(part, Pairs)]
+    objects = [part for part in parts_of(rule) if isinstance(part, KeyValuePairs)]
     if len(objects) > MOST_STEPS:
         return False
     for part in objects:
@@ -249,7 +249,7 @@ def is_known(rule: Any) -> bool:
         if len(entries) < len(part) or any(key == "Regex" and value not in KNOWN for key, value in part):
             return False
         pattern, content = entries.get("pattern"), entries.get("content", "")
-        literal = dict(pattern).get("String") if isinstance(pattern, Pairs) else None
+        literal = dict(pattern).get("String") if isinstance(pattern, KeyValuePairs) else None
         room = len(literal) if isinstance(literal, str) else 1
         if pattern is not None and isinstance(content, str) and len(content) > max(1, room):
             return False
@@ -260,6 +260,6 @@ def is_known(rule: Any) -> bool:
 
 def as_plain(value: Any) -> Any:
     """As JSON gives it by itself."""
-    if isinstance(value, Pairs):
+    if isinstance(value, KeyValuePairs):
         return {key: as_plain(entry) for key, entry in value}
     return [as_plain(entry) for entry in value] if isinstance(value, list) else value

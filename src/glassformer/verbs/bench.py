@@ -14,7 +14,7 @@ from glassformer.settings import Settings
 from glassformer.terminal import make_console
 
 if TYPE_CHECKING:
-    from glassformer.study.speed import Figure, Inputs, Job, Side
+    from glassformer.study.speed import Figure, Inputs, Side, Workload
 
 TITLES = {"plain": "plain", "float32": "engine", "int8": "engine, int8"}
 UNITS = {"generates": "tokens", "encodes texts": "texts", "reads images": "images", "reads series": "series"}
@@ -144,7 +144,7 @@ def in_words(sizes: Mapping[str, int]) -> str:
 
 def table_of(
     sides: "Sequence[Side]",
-    jobs: "Sequence[Job]",
+    jobs: "Sequence[Workload]",
     figures: "Sequence[Figure]",
     memory: Mapping[str, float | None],
     unit: str,

@@ -94,13 +94,13 @@ SAME = {
     ("run",): "model model_path checkpoint model_name_or_path run_dir",
 }
 LONGER = "epochs epoch num_epochs n_epochs max_epochs num_train_epochs nb_epochs train_epochs"
-MISSING = (
+NOT_SUPPORTED = (
     "lora use_lora lora_r lora_rank lora_alpha peft qlora adapter load_in_4bit load_in_8bit quantize quantization "
     "reward_model dpo ppo rlhf push_to_hub gguf onnx"
 )
 
 # What to type here, and names of that verb or task elsewhere.
-VERBS = {
+VERBS_ELSEWHERE = {
     "train TASK": "fit learn pretrain pre-train sft",
     "train TASK --init MODEL": "finetune fine-tune fine_tune tune",
     "predict RUN": "generate infer inference run complete chat prompt answer embed encode sample",
@@ -117,7 +117,7 @@ VERBS = {
     "explore RUN": "visualize visualise view ui gui web",
     "inspect LOOK": "attention summary info",
 }
-ABSENT = (
+NO_SUCH_TASK = (
     "lora qlora peft ner token-classification qa question-answering squad rlhf dpo ppo serve api speech asr whisper "
     "tts video diffusion detection detr segmentation swin onnx gguf quantize regression retrieval rag"
 )
@@ -139,7 +139,7 @@ def flag_elsewhere(word: str, known: Collection[str], epoch: Callable[[], int | 
         name = next((name for name in ours if name in known), None)
         if name is not None and word in theirs.split():
             return called(word, name)
-    if word in MISSING.split():
+    if word in NOT_SUPPORTED.split():
         return f"{flag(word)} is not supported. {NOT_HERE} says what to use instead"
     return None
 
@@ -167,9 +167,9 @@ def steps_of_an_epoch(file: Path, batch_size: int) -> int | None:
 def verb_elsewhere(word: str, *, what: str = "verb") -> str | None:
     """A sentence that names our verb or task for one of another tool; None if the word is not listed above."""
     word = word.lower()
-    if word in ABSENT.split():
+    if word in NO_SUCH_TASK.split():
         return f"there is no {what} {word!r}. {NOT_HERE} says what to use instead"
-    ours = next((ours for ours, theirs in VERBS.items() if word in theirs.split()), None)
+    ours = next((ours for ours, theirs in VERBS_ELSEWHERE.items() if word in theirs.split()), None)
     return None if ours is None else f"there is no {what} {word!r}: use `glassformer {ours}`"
 
 

@@ -100,7 +100,7 @@ def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
     return f"glassformer {verb} has no flag {flag}{hint}"
 
 
-class RefusedError(Exception):
+class SettingsError(Exception):
     """Carries an InputError through tyro, which would draw a box around a ValueError and cut its lines."""
 
     def __init__(self, error: InputError) -> None:
@@ -119,12 +119,12 @@ def plain_errors(takes: type[Settings]) -> Iterator[None]:
         try:
             init(self, *values, **named)
         except InputError as error:
-            raise RefusedError(error) from error
+            raise SettingsError(error) from error
 
     kind.__init__ = made
     try:
         yield
-    except RefusedError as refused:
+    except SettingsError as refused:
         raise refused.error from None
     finally:
         kind.__init__ = init

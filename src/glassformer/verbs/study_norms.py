@@ -40,6 +40,6 @@ class StudyNormsSettings(Settings):
 
 
 def main(settings: StudyNormsSettings) -> None:
-    from glassformer.study.norms import Plan, study_norms
+    from glassformer.study.norms import NormStudy, study_norms
 
-    study_norms(Plan(**vars(settings)))
+    study_norms(NormStudy(**vars(settings)))

@@ -16,7 +16,7 @@ def is_list(head: str) -> bool:
     return head.lstrip().startswith("[")
 
 
-class Text:
+class TextStream:
     """Blocks of text, joined as they are needed. `at` is the place up to which it has been read, on `line`."""
 
     def __init__(self, blocks: Iterator[str]) -> None:
@@ -54,7 +54,7 @@ def objects_in_list(
     blocks: Iterator[str], name: str, longest: int = LONGEST
 ) -> Iterator[tuple[int, dict[str, Any], str]]:
     """Each object of the list, of at most so many characters: the line on which it begins, its values, and its text."""
-    text = Text(blocks)
+    text = TextStream(blocks)
     text.next_sign()
     text.at += 1  # the bracket by which the list was known
     while (sign := text.next_sign()) != "]":
@@ -73,7 +73,7 @@ def objects_in_list(
         raise InputError(f"{name}, line {text.line}: something follows the list. Expected one list of objects")
 
 
-def decode(text: Text, name: str, longest: int) -> tuple[Any, int]:
+def decode(text: TextStream, name: str, longest: int) -> tuple[Any, int]:
     """The value that begins here, and the place behind it."""
     while True:
         try:

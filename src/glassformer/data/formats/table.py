@@ -27,11 +27,11 @@ from glassformer.data.formats.long import LONGEST, MAX_LINE_MB, MEGABYTE, MOST_M
 from glassformer.errors import InputError
 from glassformer.schema import shown
 
-Kind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
+FileKind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
 LOOKED_AT = 500  # rows by which a table is judged
 WEB_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
 TOLD = 3  # files, and ways to write one, that are told by name
-SHOWN = 60  # characters of a row in a sentence
+ROW_CHARACTERS = 60  # characters of a row in a sentence
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class TableFormat:
 
     def about_header(self) -> str:
         row = " | ".join(cell.strip() for cell in self.first).rstrip(" |")
-        row = repr(row if len(row) <= SHOWN else f"{row[: SHOWN - 3]}...")
+        row = repr(row if len(row) <= ROW_CHARACTERS else f"{row[: ROW_CHARACTERS - 3]}...")
         if self.asked:
             return f"header {row} (--header)" if self.has_header else "no header (--no-header)"
         assert self.header is not None
@@ -252,7 +252,9 @@ def header_of(
     header = find_header(rows, columns=reads.columns, usual=reads.header)
     title = next(filter(None, (cell.strip() for cell in rows[0])))
     if not header.certain and is_title(rows):
-        raise InputError(f"{name}, {unit} 1: {title[:SHOWN]!r} stands above the header. Delete the {unit}s above it")
+        raise InputError(
+            f"{name}, {unit} 1: {title[:ROW_CHARACTERS]!r} stands above the header. Delete the {unit}s above it"
+        )
     return header, False
 
 
