@@ -1,7 +1,7 @@
-"""How fast a model runs on this machine: as it is, and through the engine with float32 and int8 weights.
+"""Measures how fast a model runs on this machine: plain, and through the engine with float32 and int8 weights.
 
-A side is one of these three, a job is one kind of call on random inputs. The sides take turns, and the best of several
-rounds counts. Peak memory is that of a process of its own for each side.
+A side is one of these three; a workload is one kind of call on random inputs. The sides take turns, and the best of
+several rounds counts. Peak memory is measured in a separate process for each side.
 """
 
 import time
@@ -31,13 +31,13 @@ SideName = Literal["plain", "float32", "int8"]
 ModelKind = Literal["generates", "encodes texts", "reads images", "reads series"]
 
 PROMPT, NEW, BATCHES = 32, 64, (1, 8)
-TEXTS, MEAN, SPREAD = 64, 32, 0.8  # texts to encode: how many, and the log-normal distribution of their lengths
+TEXTS, MEAN, SPREAD = 64, 32, 0.8  # texts to encode: their number, and the log-normal distribution of their lengths
 PADDED = 32  # texts that are padded together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Sizes of the random inputs; those that are not given have a default."""
+    """Sizes of the random inputs; None means the default."""
 
     batch_sizes: tuple[int, ...] = ()
     prompt_tokens: int | None = None
@@ -48,19 +48,19 @@ class Inputs:
 
 
 class Side(NamedTuple):
-    """A model ready to run in one way."""
+    """A model that is ready to run in one way."""
 
     name: SideName
-    model: Transformer  # the model itself, or its twin over packed weights
+    model: Transformer  # the model itself, or a copy with packed weights
     generate: Callable[..., Any]
     encode: Callable[..., Any]
     seconds: float = 0.0  # until it was ready
-    compiled: bool = False  # in these seconds
+    compiled: bool = False  # whether it was compiled in that time
     note: str = ""
 
 
 class Workload(NamedTuple):
-    """A call, and for a model that generates the same call for one token."""
+    """A call, and for a model that generates, the same call for one token."""
 
     name: str
     amount: int  # tokens, texts or examples
@@ -76,7 +76,7 @@ class Figure(NamedTuple):
 
 
 def load_plain(folder: Path) -> Transformer:
-    """In float32, which the engine needs and a CPU computes fastest in."""
+    """Loads in float32, which the engine needs and which is fastest on a CPU."""
     return load(folder, dtype="float32")
 
 
@@ -90,7 +90,7 @@ def kind_of(model: Transformer) -> ModelKind:
 
 
 def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Workload], dict[str, int]]:
-    """What each side computes, and the sizes that were settled."""
+    """The workloads of each side, and the sizes used."""
     kind, sizes = kind_of(model), tuple(dict.fromkeys(inputs.batch_sizes or BATCHES))
     if kind == "generates":
         prompt, new = settled_lengths(model, inputs)
@@ -104,7 +104,7 @@ def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Workload], dict[
 
 
 def settled_lengths(model: Transformer, inputs: Inputs) -> tuple[int, int]:
-    """Tokens of a prompt and tokens to generate: as given, or the defaults as far as the model has room for them."""
+    """Prompt tokens and new tokens: as given, or the defaults limited by the model's maximum length."""
     config, prompt, new = model.config, inputs.prompt_tokens, inputs.new_tokens
     room = config.last_stack.room
     if config.encoder is not None:
@@ -174,21 +174,21 @@ def random_ids(model: Transformer, batch: int, length: int) -> Tensor:
 
 
 def random_texts(model: Transformer, count: int, mean: int) -> list[Tensor]:
-    """Ids of texts as people have them: many short ones, a few long ones, in no order."""
+    """Random ids with realistic lengths: many short texts, a few long ones, in random order."""
     room = (model.config.encoder or model.config.last_stack).room
     drawn = np.random.default_rng(0).lognormal(np.log(mean) - SPREAD**2 / 2, SPREAD, count)
     return [random_ids(model, 1, int(length))[0] for length in drawn.round().clip(1, room)]
 
 
 def prepare(name: SideName, model: Transformer) -> Side:
-    """Packs the weights and compiles, or loads what was compiled before."""
+    """Packs the weights and compiles the model, or loads what was compiled before."""
     if name == "plain":
         return Side(name, model, partial(generate, model), partial(encode, model))
     start = time.perf_counter()
     fast = engine(model, weights=name)
     twin = fast.twin()
     if twin is None:
-        note = "The engine cannot run here: the plain model was measured in its place."
+        note = "The engine cannot run here: the plain model was measured instead."
         return Side(name, model, fast.generate, fast.encode, note=note)
     compiled, note = False, ""
     if kind_of(model) == "generates":
@@ -200,7 +200,8 @@ def prepare(name: SideName, model: Transformer) -> Side:
 
 
 def measure(sides: Sequence[Side], jobs: Sequence[Workload], rounds: int, say: Callable[[str], None]) -> list[Figure]:
-    """Each side in turn; `say` is told what is measured now. All calls were made once before, by `warm_up`."""
+    """Measures each side in turn; `say` is called with what is being measured. `warm_up` must have run every call
+    once."""
     whole, first = defaultdict[Any, list[float]](list), defaultdict[Any, list[float]](list)
     pairs = [(side, job) for job in jobs for side in sides]
     for number in range(rounds):
@@ -217,7 +218,7 @@ def measure(sides: Sequence[Side], jobs: Sequence[Workload], rounds: int, say: C
 
 
 def warm_up(sides: Sequence[Side], jobs: Sequence[Workload]) -> None:
-    """Every call once: memory is taken, and what is compiled only when it is needed is compiled."""
+    """Runs every call once, so that memory is allocated and lazy compilation is done."""
     for job in jobs:
         for side in sides:
             job.run(side)
@@ -230,11 +231,11 @@ def seconds(run: Callable[[Side], Any], side: Side) -> float:
 
 
 def peak_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> float | None:
-    """MiB that the model and its last job add to a new process; None where that cannot be measured."""
+    """MiB that the model and its last workload add to a new process; None if that cannot be measured."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(added_memory, folder, name, inputs, threads).result()
-        except BrokenProcessPool:  # killed, as when memory runs out
+        except BrokenProcessPool:  # killed, for example because memory ran out
             return None
 
 
@@ -249,7 +250,7 @@ def added_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> 
 
 
 def peak() -> float | None:
-    """MiB that this process held at most, mapped files included."""
+    """Peak MiB of this process, mapped files included."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux
