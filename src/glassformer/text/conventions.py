@@ -1,4 +1,4 @@
-"""What each family agreed on: its special tokens, and where they stand around a text.
+"""The conventions of each family: its special tokens and where they are added to a text.
 
 A family is named by the `tokenizer_class` of `tokenizer_config.json`, or else by the `model_type` of `config.json`.
 """
@@ -31,7 +31,7 @@ FAIRSEQ = {
     "mask_token": "<mask>",
 }
 END_OF_TEXT = "<|endoftext|>"
-# The special tokens of a family where its files do not name them.
+# Special tokens of a family, used if its files do not name them.
 DEFAULT_SPECIAL: dict[str, dict[str, str]] = {
     BERT: BERT_SPECIAL,
     "GPT2Tokenizer": dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT),
@@ -58,7 +58,7 @@ DEFAULT_SPECIAL: dict[str, dict[str, str]] = {
     "LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
     "GemmaTokenizer": {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"},
 }
-SAME = {  # classes that cut as another does
+SAME = {  # classes that tokenise like another
     "DistilBertTokenizer": BERT,
     "ElectraTokenizer": BERT,
     "MobileBertTokenizer": BERT,
@@ -98,12 +98,12 @@ def declared_family(settings: JsonObject, config: JsonObject) -> str | None:
 
 
 def family_of(settings: JsonObject, config: JsonObject) -> str | None:
-    """The class that names the conventions: the declared one, or the one that the kind of model commonly has."""
+    """The tokenizer class whose conventions apply: the declared one, or the usual one for the model type."""
     return declared_family(settings, config) or MODEL_TYPES.get(str(config.get("model_type")))
 
 
 def use_special(settings: dict[str, Any], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Writes the family's special tokens where the folder names none; those that it sets to null stay out."""
+    """Adds the family's special tokens unless the folder names its own or sets them to null."""
     for name, token in defaults.items():
         settings.setdefault(name, token)
     return {name: content(settings[name]) for name in defaults if settings[name] is not None}
@@ -137,7 +137,8 @@ def segments(backend: tokenizers.Tokenizer, special: JsonObject) -> processors.P
 def begin_and_end(
     backend: tokenizers.Tokenizer, special: JsonObject, settings: JsonObject, *, begin: bool
 ) -> processors.PostProcessor:
-    """What `add_bos_token` and `add_eos_token` say; `begin` is whether a text begins with a token if they do not."""
+    """What `add_bos_token` and `add_eos_token` say; `begin` is the default: whether a text begins with a special
+    token."""
     bos = "{bos}" if settings.get("add_bos_token", begin) and special.get("bos_token") else ""
     end = "{end}" if settings.get("add_eos_token", False) and special.get("eos_token") else ""
     first, second = (
@@ -151,7 +152,7 @@ def numbered(backend: tokenizers.Tokenizer, tokens: list[str]) -> list[tuple[str
     for token, number in ids.items():
         if number is None:
             raise InputError(
-                f"the vocabulary has no token {token!r}, which stands beside a text. Name another one as bos_token, "
+                f"the vocabulary has no token {token!r}, which every text needs. Name another one as bos_token, "
                 "eos_token, cls_token or sep_token in tokenizer_config.json"
             )
     return [(token, int(number)) for token, number in ids.items() if number is not None]
