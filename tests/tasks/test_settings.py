@@ -31,7 +31,7 @@ from glassformer.tasks.settings import (
         (
             TranslateSettings,
             {"subword_dropout": 0.1, "tokenizer": "wordpiece"},
-            "a wordpiece tokenizer has one way only",
+            "a wordpiece tokenizer has only one way",
         ),
         (TranslateSettings, {"valid_fraction": 1.0}, "--valid-fraction is 1.0: expected a fraction between 0 and 1"),
         (TranslateSettings, {"examples": 0}, "--examples is 0: expected at least 1"),
