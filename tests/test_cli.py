@@ -143,7 +143,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
             ["train", "translate", "--schedule", "cosine"],
             "--rate is None: the cosine schedule needs a learning rate",
         ),
-        "no run to resume": (["train", "lm", "--out", "DIR/x", "--resume"], "there is no run to go on with"),
+        "no run to resume": (["train", "lm", "--out", "DIR/x", "--resume"], "there is no run to continue"),
         "two ways": (["train", "lm", "--resume", "--overwrite"], "choose one"),
         "no such metric": (
             ["train", "translate", "--out", "DIR/x", *TINY, "--metric", "taste"],

@@ -99,7 +99,7 @@ def test_one_file_or_several_a_config_file_and_going_on(tmp_path: Path) -> None:
         ("classify", {"steps": 0}, "--steps is 0: expected a number above 0"),
         ("classify", {"steps": "many"}, "--steps is 'many': expected a whole number"),
         ("classify", {"data": "nowhere.csv"}, "nowhere.csv"),
-        ("lm", {"resume": True}, "so there is no run to go on with"),
+        ("lm", {"resume": True}, "so there is no run to continue"),
     ],
 )
 def test_bad_input_is_an_error_of_python(

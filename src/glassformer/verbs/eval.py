@@ -47,7 +47,7 @@ class EvalSettings(Settings):
     text_column: str | None = None
     """Column of the text, for a language model (default: as in training)."""
     label_column: str | None = None
-    """Column of the label (default: as in training)."""
+    """The column of the label."""
     max_len: int | None = None
     """Maximum length of a text in tokens (default: as in training)."""
     context: int | None = None
@@ -59,7 +59,7 @@ class EvalSettings(Settings):
     date_format: str | None = None
     """Date format of a series, such as %d/%m/%Y (default: as in training)."""
     decimal: Literal["point", "comma"] | None = None
-    """Decimal mark of a series: point for 1,234.5 or comma for 1.234,5 (default: as in training)."""
+    """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
     skip_corrupt: bool = False
     """Skip files that cannot be read as images, and list them."""
     header: bool | None = None
