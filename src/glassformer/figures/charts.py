@@ -84,7 +84,7 @@ def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = 
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most `most` points: means of neighbours if there are more."""
+    """At most MOST_POINTS points: means of neighbours if there are more."""
     size = ceil(len(points) / MOST_POINTS)
     if size <= 1:
         return list(points)
