@@ -1,7 +1,7 @@
-"""What the tasks that name classes share: one class for each example, or any number of them; the loss and the scores.
+"""Shared by the classification tasks: single-label and multi-label loss and scores.
 
-One label to an example is learned by cross-entropy, several by a yes or no for each class. With balanced class weights
-an error counts as n / (classes * count of its class), and the loss of a batch is divided by the sum of the weights, as
+A single label is trained by cross-entropy, several labels by binary cross-entropy for each class. With balanced
+class weights an error counts n / (classes * count of its class), and the loss of a batch is divided by the sum of the weights, as
 `torch.nn.CrossEntropyLoss(weight=...)` does.
 """
 
@@ -19,7 +19,7 @@ REPORT_EXAMPLES = 10  # wrong answers in the report, and as many right ones
 
 
 class ClassTask(Task):
-    """Examples with labels (N), or with 0 and 1 for each class where `several` may apply (N, C)."""
+    """Examples with labels (N), or with 0 and 1 for each class if `several` may apply (N, C)."""
 
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "macro_f1", "micro_f1", "exact_match")
 

@@ -1,7 +1,7 @@
-"""Masked language modelling: an encoder guesses tokens that were hidden from it (BERT: Devlin et al., 2019).
+"""Masked language modelling: an encoder predicts masked tokens (BERT: Devlin et al., 2019).
 
-Of every ten tokens that are to be guessed, eight are masked, one is replaced by another, and one is left as it is.
-Which ones is drawn anew in each epoch; on held-out text they are always the same. The presets are built like ModernBERT
+Of every ten tokens to predict, eight are masked, one is replaced by a random token, and one is unchanged. They are
+drawn again in each epoch; on held-out text they are always the same. The presets have the architecture of ModernBERT
 (Warner et al., 2024) and are saved as such.
 """
 
@@ -45,14 +45,14 @@ from glassformer.text import Tokenizer
 from glassformer.text.words import Words
 from glassformer.training.task import Batch, Scores, Task, spread
 
-MASKED, REPLACED = 0.8, 0.1  # of the tokens to be guessed
-COUNTED = 3_000_000  # tokens of the training text whose frequencies are compared with
-REPORT_EXAMPLES, NEIGHBOURS = 20, 12  # examples in the report, and the tokens on either side of a guess
+MASKED, REPLACED = 0.8, 0.1  # shares of the tokens to predict
+COUNTED = 3_000_000  # training tokens counted for the frequency baseline
+REPORT_EXAMPLES, NEIGHBOURS = 20, 12  # examples in the report, and tokens of context on either side
 
 
 @dataclass
 class Judged:
-    """The guesses at masked tokens: the loss over all, the true tokens, and those that were guessed."""
+    """Predictions of masked tokens: the total loss, the true tokens, and the predicted ones."""
 
     loss: float
     truths: list[int]
@@ -73,7 +73,7 @@ class Judged:
 
 
 class MaskedLanguageModel(Task):
-    """Running text, an encoder, cross-entropy and accuracy of the tokens that are to be guessed."""
+    """Running text, an encoder, cross-entropy and accuracy of the masked tokens."""
 
     name: ClassVar[str] = "mlm"
     unit: ClassVar[str] = "masked tokens"
@@ -137,7 +137,7 @@ class MaskedLanguageModel(Task):
         generators: Sequence[np.random.Generator],
         new: IntArray | None = None,
     ) -> Batch:
-        """Windows with some tokens hidden; `new` is the place in the text from which on they may be."""
+        """Windows with some tokens masked; `new` is the position in the text from which on tokens may be masked."""
         length = min(self.length, len(corpus))
         truth, documents = cut(corpus, starts, length)
         may = self.is_ordinary[truth]
@@ -170,7 +170,7 @@ class MaskedLanguageModel(Task):
         return self.settings.label_smoothing
 
     def fixed_batches(self, corpus: Corpus, most: int | None = None) -> Iterator[Batch]:
-        """All of a text, or some windows of it, with the same tokens hidden each time."""
+        """All of a text, or some of its windows, with the same tokens masked each time."""
         windows = covering(corpus, self.length, self.length)
         windows = windows[spread(len(windows), most)]
         size = max(1, self.settings.batch_tokens // self.settings.context)
@@ -185,7 +185,7 @@ class MaskedLanguageModel(Task):
         for batch in self.fixed_batches(corpus, most):
             labels = batch.pop("labels").to(self.model.device)
             hidden = self.model.encode(**{name: value.to(self.model.device) for name, value in batch.items()})
-            logits = head(hidden[labels != IGNORE])  # (guesses, V): no other token needs the vocabulary
+            logits = head(hidden[labels != IGNORE])  # (masked, V): logits of other tokens are not needed
             truths = labels[labels != IGNORE]
             judged.loss += float(summed_loss(logits, truths))
             judged.truths += truths.tolist()
@@ -198,7 +198,7 @@ class MaskedLanguageModel(Task):
         return judged
 
     def shown(self, inputs: Tensor, labels: Tensor, guesses: Tensor) -> list[dict[str, str]]:
-        """One guess of each window, with the text about it as the model saw it."""
+        """One prediction per window, with its context as the model saw it."""
         rows, places = (labels != IGNORE).nonzero(as_tuple=True)
         found = []
         for row in range(len(inputs)):
@@ -277,14 +277,14 @@ def choose(
     fraction: float,
     generator: np.random.Generator,
 ) -> IntArray:
-    """Places of a row to be guessed: words in random order, until there is `fraction` of the tokens that `may` be.
+    """Positions to predict in a row: words in random order, up to `fraction` of the tokens that `may` be chosen.
 
-    Where every token begins a word, these are tokens; at least one word is chosen if there is any.
+    If every token begins a word, these are single tokens; at least one word is chosen if there is any.
     """
-    word = np.cumsum(begins) - 1  # (T): which word each token is of
+    word = np.cumsum(begins) - 1  # (T): the word of each token
     sizes = np.bincount(word, weights=may)
     order = generator.permutation(len(sizes))
     order = order[sizes[order] > 0]
     reached = np.cumsum(sizes[order])
-    taken = order[reached - sizes[order] / 2 <= fraction * may.sum()]  # a last word that is more in than out
+    taken = order[reached - sizes[order] / 2 <= fraction * may.sum()]  # includes the last word if most of it fits
     return np.flatnonzero(np.isin(word, taken if len(taken) else order[:1]) & may)
