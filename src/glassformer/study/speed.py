@@ -76,7 +76,7 @@ class Figure(NamedTuple):
 
 
 def load_plain(folder: Path) -> Transformer:
-    """Loads in float32, which the engine needs and which is fastest on a CPU."""
+    """In float32, which the engine needs and a CPU computes fastest in."""
     return load(folder, dtype="float32")
 
 

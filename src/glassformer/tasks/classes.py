@@ -1,8 +1,8 @@
 """Shared by the classification tasks: single-label and multi-label loss and scores.
 
 A single label is trained by cross-entropy, several labels by binary cross-entropy for each class. With balanced
-class weights an error counts n / (classes * count of its class), and the loss of a batch is divided by the sum of the weights, as
-`torch.nn.CrossEntropyLoss(weight=...)` does.
+class weights an error counts n / (classes * count of its class), and the loss of a batch is divided by the sum of the
+weights, as `torch.nn.CrossEntropyLoss(weight=...)` does.
 """
 
 from collections.abc import Sequence
