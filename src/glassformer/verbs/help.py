@@ -93,7 +93,7 @@ def entries_of(takes: type[Settings], given: Settings | None) -> list[Entry]:
         typed = flag_of(field, kind, default, notes) if is_flag else argument_of(field, kind)
         text = texts.get(field.name, "")
         said = "" if "(default:" in text else default_in_words(default)
-        entries.append(Entry(field.name, typed, f"{text} {said}".strip(), is_flag))
+        entries.append(Entry(field.name, typed, f"{text.removesuffix('.')} {said}." if said else text, is_flag))
     return sorted(entries, key=lambda entry: entry.is_flag)
 
 

@@ -161,7 +161,7 @@ def show_scores(scores: "Scores", console: Console) -> None:
     """Prints the scores beside those of simple baselines."""
     from glassformer.training.report import as_number
 
-    console.print(f"\nScored on {scores.scored_on}")
+    console.print(f"\nscored on {scores.scored_on}")
     rows = {"this model": scores.metrics, **scores.baselines}
     width = max(map(len, rows)) + 2
     for name, metrics in rows.items():
