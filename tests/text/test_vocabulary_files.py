@@ -277,7 +277,7 @@ def test_broken_files_are_named(make: Make, tmp_path: Path) -> None:
     (folder / "merges.txt").unlink()
     for content, expected in [
         ("a b c\n", "the line 'a b c': expected two pieces"),
-        ("한 국\n", "does not fit vocab.json"),
+        ("한 국\n", "does not match vocab.json"),
     ]:
         (folder / "merges.txt").write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=expected):
