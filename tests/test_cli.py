@@ -29,7 +29,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     for part in ("train TASK", "inspect LOOK", "study norms", "--config", "--debug"):
         assert part in shown
     assert run("train", "translate", "--help") == 0
-    assert "The highest learning rate" in " ".join(capsys.readouterr().out.split())
+    assert "Peak learning rate" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("first", "second"), [("train", "TASK"), ("inspect", "LOOK")])
@@ -101,7 +101,7 @@ def test_text_of_the_user_is_shown_as_it_is(tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "run[a]"
     assert run("train", "translate", "--data", tmp_path / "pairs.tsv", "--out", out, *TINY) == 0
     shown = capsys.readouterr().out
-    assert f"the run is in {out}, and what became of it in {out / 'report.html'}; try" in shown
+    assert f"Saved to {out}. Report: {out / 'report.html'}. Next:" in shown
     assert "'[/b] costs $" in shown
     assert run("inspect", "attention", out, "costs $3 and $4", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"attention": str(out / "attention-cross.png")}
@@ -115,7 +115,7 @@ def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.C
     assert (settings["steps"], settings["norm_order"], settings["warmup"]) == (1, "pre", 400)
     (tmp_path / "bad.toml").write_text("stepz = 2\n", encoding="utf-8")
     assert run("train", "translate", "--config", tmp_path / "bad.toml") == 2
-    assert "bad.toml, line 1: there is no field 'stepz': did you mean 'steps'?" in capsys.readouterr().err
+    assert "bad.toml, line 1: unknown setting 'stepz': did you mean 'steps'?" in capsys.readouterr().err
     (tmp_path / "worse.toml").write_text("steps = \n", encoding="utf-8")
     assert run("train", "translate", "--config", tmp_path / "worse.toml") == 2
     assert "not valid TOML" in capsys.readouterr().err
@@ -129,8 +129,8 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
     """Arguments, with RUN and DIR standing for a trained run and an empty folder, and what the error must say."""
     return {
         "verb": (["trian"], "there is no verb 'trian': did you mean 'train'?"),
-        "no task": (["train"], "needs a task, and none was given; known are translate"),
-        "task": (["train", "translat"], "'translat' is none of them"),
+        "no task": (["train"], "needs a task, and none was given. Choose from translate"),
+        "task": (["train", "translat"], "'translat' is not one"),
         "flag": (["train", "translate", "--stepz", "3"], "--stepz"),
         "value": (["train", "translate", "--steps", "0"], "--steps is 0: expected a number above 0"),
         "number": (["train", "translate", "--steps", "many"], "many"),
@@ -138,9 +138,12 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "heads": (["train", "translate", "--out", "DIR/x", "--d-model", "10", "--num-heads", "3"], "does not divide"),
         "finished": (["train", "translate", "--out", "RUN"], "holds a finished run"),
         "one of two": (["train", "translate", "--data", "DIR/a", "DIR/b", "DIR/c"], "there is no such file"),
-        "no data": (["train", "lm", "--out", "DIR/x", "--data", "--steps", "3"], "--data needs a file behind it"),
-        "no rate": (["train", "translate", "--schedule", "cosine"], "--rate is None: the cosine schedule needs one"),
-        "no run to resume": (["train", "lm", "--out", "DIR/x", "--resume"], "there is no run to go on with"),
+        "no data": (["train", "lm", "--out", "DIR/x", "--data", "--steps", "3"], "--data needs a file"),
+        "no rate": (
+            ["train", "translate", "--schedule", "cosine"],
+            "--rate is None: the cosine schedule needs a learning rate",
+        ),
+        "no run to resume": (["train", "lm", "--out", "DIR/x", "--resume"], "there is no run to continue"),
         "two ways": (["train", "lm", "--resume", "--overwrite"], "choose one"),
         "no such metric": (
             ["train", "translate", "--out", "DIR/x", *TINY, "--metric", "taste"],
@@ -155,13 +158,13 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no layer": (["inspect", "attention", "RUN", "May", "--layer", "7"], "--layer is 7: this model has 2"),
         "no head": (["inspect", "attention", "RUN", "May", "--head", "-1"], "--head is -1: this model has 2"),
         "no text": (["inspect", "attention", "RUN", " "], "is empty"),
-        "no look": (["inspect"], "needs a look, and none was given; known are shapes every tensor"),
+        "no look": (["inspect"], "needs a look, and none was given. Choose from shapes every tensor"),
         "old look": (["inspect", "RUN", "--shapes"], "inspect --shapes is now: glassformer inspect shapes"),
         "no folder": (["inspect", "positions", "RUN", "--picture", "DIR/no/x.png"], "there is no folder"),
         "no such ending": (["inspect", "positions", "RUN", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
         "not finite": (["train", "translate", "--rate", "nan"], "--rate is nan: expected a finite number"),
         "no width": (["train", "translate", "--out", "DIR/x", "--d-ff", "0"], "--d-ff is 0"),
-        "a run is no demo": (["demo", "--out", "RUN"], "holds a run that is no demo"),
+        "a run is no demo": (["demo", "--out", "RUN"], "holds a run that is not a demo"),
         "both": (["predict", "RUN", "hello", "--file", "DIR/x"], "choose one"),
     }
 
@@ -198,19 +201,19 @@ def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("train classify --steps many", "--steps many: expected a whole number. glassformer train classify --help"),
-        ("train classify --rate=fast", "--rate fast: expected a number. glassformer train classify --help says more"),
+        ("train classify --steps many", "--steps many: expected a whole number. See glassformer train classify --help"),
+        ("train classify --rate=fast", "--rate fast: expected a number. See glassformer train classify --help"),
         ("train classify --delimiter colon", "--delimiter colon: expected one of comma, pipe, semicolon, tab"),
         ("train classify --steps 0", "--steps is 0: expected a number above 0"),
-        ("train classify --steps 1 2", "2: not expected. glassformer train classify --help says more"),
+        ("train classify --steps 1 2", "unexpected argument 2. See glassformer train classify --help"),
         ("train classify --stepz 3", "glassformer train classify has no flag --stepz: did you mean '--steps'?"),
         (
             "train classify --xyzzy",
-            "--xyzzy. glassformer train classify --help lists them; docs/not-here.md says what is",
+            "--xyzzy. glassformer train classify --help lists all flags; docs/not-here.md",
         ),
         (
             "predict",
-            "glassformer predict needs PATH (The run or model folder, or a hub id owner/name). glassformer predi",
+            "glassformer predict needs RUN (the run or model folder, or a hub id owner/name). See glassformer predict",
         ),
         ("xyzzy", "there is no verb 'xyzzy'; known are bench, "),
     ],
@@ -231,4 +234,6 @@ def test_what_nobody_has_points_to_the_page_of_what_is_not_here(capsys: pytest.C
     for typed in ("xyzzy", "train xyzzy", "train classify --xyzzy 1", "train ner", "train lm --lora 8"):
         with pytest.raises(SystemExit):
             main(typed.split())
-        assert "docs/not-here.md says what" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "docs/not-here.md" in said
+        assert "what to use instead" in said

@@ -76,7 +76,7 @@ def test_a_typing_error_in_it_is_found(recipe: Path, tmp_path: Path, capsys: pyt
         main([*command(recipe).split(), "--config", str(wrong)])
     assert end.value.code == 2
     assert f"{wrong}, line " in (shown := capsys.readouterr().err)
-    assert "there is no field 'dropuot': did you mean 'dropout'?" in shown
+    assert "unknown setting 'dropuot': did you mean 'dropout'?" in shown
 
 
 @pytest.mark.parametrize("name", KNOWN)

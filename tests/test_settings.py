@@ -64,10 +64,10 @@ def test_the_help_is_the_one_of_the_base_with_the_new_default(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
-    shown = " ".join(printed(capsys, "train", "mlm", "--help").replace("│", " ").split())
+    shown = " ".join(printed(capsys, "train", "mlm", "--help").split())
     for text, default in (
-        ("AdamW for the rest.", "muon"),
-        ("bytes is BPE over bytes, which loses nothing.", "wordpiece"),
-        ("The run folder to write.", "runs/mlm"),
+        ("AdamW for the rest", "muon"),
+        ("bytes is BPE over bytes, which is lossless", "wordpiece"),
+        ("Output folder for the model, curves and report", "runs/mlm"),
     ):
-        assert f"{text} (default: {default})" in shown
+        assert f"{text} (default: {default})." in shown

@@ -1,8 +1,8 @@
-"""The command line: a table from verb to file (`verbs/`). A file's `main` takes the settings that its flags fill.
+"""The command line: a table from verb to file (`verbs/`), whose `main` takes the settings read from the flags.
 
-Nothing heavy is imported before a verb runs. Exit codes: 0 it went well; 1 whoever read the output has closed the pipe
-(a training goes on all the same, and ends with 0); 2 bad input, a full disk, in one sentence, and `--debug` shows where
-it arose; 130 Ctrl-C; 128 + N a training that signal N ended, and that is saved.
+Nothing heavy is imported before a verb runs. Exit codes: 0 success; 1 the reader of the output closed the pipe (a
+training continues and exits with 0); 2 an error such as bad input or a full disk, in one sentence (`--debug` adds the
+traceback); 130 Ctrl-C; 128 + N a training stopped by signal N, with its progress saved.
 """
 
 import io
@@ -26,11 +26,11 @@ from glassformer.version import __version__
 
 
 class Verb(NamedTuple):
-    """A file of `verbs/`, which has a function `main(settings)`, and its line of help."""
+    """A file of `verbs/` with a function `main(settings)`, and its line of help."""
 
     file: str
     help: str
-    takes: type[Settings] | None = None  # None: what its `main` is declared to take
+    takes: type[Settings] | None = None  # None: the type that `main` declares
 
     @property
     def main(self) -> Callable[[Any], None]:
@@ -44,28 +44,28 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "demo": Verb("demo", "train a date translator in about a minute and look at it"),
-    "data": Verb("data", "list public data sets, or bring one here, checked"),
+    "demo": Verb("demo", "train a date translator in about a minute and look inside it"),
+    "data": Verb("data", "list public data sets, or download one"),
     **{f"train {row.name}": Verb("train", row.help, row.settings) for row in TASKS.values()},
-    "eval": Verb("eval", "score a run on what it held out, or on your files"),
-    "predict": Verb("predict", "run a model on your texts or images"),
+    "eval": Verb("eval", "score a run on its held-out data or on your files"),
+    "predict": Verb("predict", "run a model on your texts, images or series"),
     "inspect shapes": Verb("inspect.shapes", "every tensor from the input to the loss: axes, sizes, FLOPs, bytes"),
-    "inspect params": Verb("inspect.params", "where the parameters are, by kind and by layer"),
-    "inspect diff": Verb("inspect.diff", "the fields of the config that turn one model into another"),
-    "inspect attention": Verb("inspect.attention", "draw what a model attends to, head by head"),
-    "inspect rollout": Verb("inspect.rollout", "draw the attention through all layers at once"),
-    "inspect lens": Verb("inspect.lens", "draw what a model would say after each of its layers"),
-    "inspect align": Verb("inspect.align", "which word of a translation comes from which word of the text"),
-    "inspect positions": Verb("inspect.positions", "draw how a model knows the order of its input"),
-    "inspect step": Verb("inspect.step", "one head by hand: every equation with the numbers of your text"),
-    "inspect ablate": Verb("inspect.ablate", "what each head is worth: score a run without it"),
-    "explore": Verb("explore", "see through a model in the browser, on any input"),
-    "study norms": Verb("study_norms", "pre against post norm over depth and learning rate, in one picture"),
-    "verify": Verb("verify", "check that a model computes what it should, and certify it"),
-    "bench": Verb("bench", "measure how fast a model runs here, plain and through the engine"),
-    "convert": Verb("convert", "write a model anew: safetensors, another dtype, shards"),
+    "inspect params": Verb("inspect.params", "count the parameters by kind and by layer"),
+    "inspect diff": Verb("inspect.diff", "compare the configs of two models"),
+    "inspect attention": Verb("inspect.attention", "draw the attention of each head"),
+    "inspect rollout": Verb("inspect.rollout", "draw the attention rolled out through all layers"),
+    "inspect lens": Verb("inspect.lens", "draw what the model would predict after each layer (logit lens)"),
+    "inspect align": Verb("inspect.align", "align the words of a translation with the words of the text"),
+    "inspect positions": Verb("inspect.positions", "draw how the model encodes positions"),
+    "inspect step": Verb("inspect.step", "one attention head, equation by equation, with the numbers of your text"),
+    "inspect ablate": Verb("inspect.ablate", "how much each head matters: the score without it"),
+    "explore": Verb("explore", "look inside a model in the browser, on any input"),
+    "study norms": Verb("study_norms", "compare pre-norm and post-norm over depth and learning rate, in one picture"),
+    "verify": Verb("verify", "check that a model computes the right results, and certify it"),
+    "bench": Verb("bench", "measure how fast a model runs, plain and through the engine"),
+    "convert": Verb("convert", "rewrite a model: safetensors, another dtype, shards"),
 }
-SECOND = {"train": "task", "inspect": "look", "study": "topic"}  # what the second word of a verb is
+SECOND = {"train": "task", "inspect": "look", "study": "topic"}  # what the second word of a verb names
 
 USAGE = """glassformer {version}: the whole Transformer, to read, train, run and see through
 
@@ -73,13 +73,13 @@ usage: glassformer VERB [flags]
 
 {verbs}
 
-  glassformer VERB --help    the flags of a verb; of train and inspect, what they offer
+  glassformer VERB --help    the flags of a verb; for train and inspect, the list of tasks and looks
   --config FILE.toml         settings from a file; flags override it
-  --debug                    a traceback with every error
+  --debug                    print a traceback with errors
   --version                  print the version
 """
 HELP = ("--help", "-h")
-PATIENCE = 5.0  # seconds for torchrun to end this process when another has failed
+PATIENCE = 5.0  # seconds for torchrun to stop this process after another failed
 
 
 def main(args: list[str] | None = None) -> None:
@@ -104,12 +104,12 @@ def main(args: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         if debug:
             raise
-        _fail("stopped: what was not finished is not written", 130)
-    except BrokenPipeError:  # whoever read our output has seen enough
+        _fail("stopped: unfinished work is not saved", 130)
+    except BrokenPipeError:  # the reader of the output has closed it
         silence(sys.stdout)
         silence(sys.stderr)
         sys.exit(1)
-    except OSError as error:  # a full disk, a folder that may not be written
+    except OSError as error:  # a full disk, a folder that is not writable
         if debug:
             raise
         try:
@@ -122,15 +122,15 @@ def main(args: list[str] | None = None) -> None:
         if debug:
             raise
         letter = error.object[error.start : error.start + 1]
-        _fail(f"error: standard output is {error.encoding} and has no {letter!a}. Set PYTHONIOENCODING=utf-8")
+        _fail(f"error: standard output is {error.encoding} and cannot show {letter!a}. Set PYTHONIOENCODING=utf-8")
     except RuntimeError as error:
         if debug or not _is_of_lost_process(error):
             raise
-        _fail("error: another process of this training has ended, and this one cannot go on without it", wait=True)
+        _fail("error: another process of this training has ended, and this one cannot continue without it", wait=True)
 
 
 def _is_first() -> bool:
-    """Of the processes that torchrun starts."""
+    """Whether this is the first of the processes that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -140,14 +140,13 @@ def _check_encoding(args: list[str]) -> None:
             arg.encode("utf-8")
         except UnicodeEncodeError:
             raise InputError(
-                f"the argument {os.fsencode(arg)!r} is not UTF-8: expected UTF-8 text. Rename the file, or convert the "
-                "text with iconv"
+                f"the argument {os.fsencode(arg)!r} is not UTF-8 text. Rename the file, or convert the text with iconv"
             ) from None
 
 
 def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
-    """Ends with a message. Of several processes that fail alike the first says it: torchrun ends the others, which wait
-    for that. If it does not, they speak."""
+    """Exits with a message. If several processes fail with the same error, the first prints it and the others wait for
+    torchrun to stop them; if it does not, they print it, too."""
     if wait or not _is_first():
         time.sleep(PATIENCE)
     try:
@@ -160,7 +159,7 @@ def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
 
 @contextmanager
 def _first_speaks() -> Iterator[None]:
-    """Of several processes that are refused the same flags, the first says so."""
+    """If several processes refuse the same flags, the first prints the error."""
     if _is_first():
         yield
         return
@@ -175,7 +174,7 @@ def _first_speaks() -> Iterator[None]:
 
 
 def _tell_torchrun(message: str) -> None:
-    """Gives torchrun the message for its table of failures, where it has asked for it."""
+    """Gives torchrun the message for its table of failures, if it asked for one."""
     if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
         more = {"py_callstack": message, "timestamp": str(int(time.time()))}
         with suppress(OSError), open(file, "w", encoding="utf-8") as opened:
@@ -183,7 +182,7 @@ def _tell_torchrun(message: str) -> None:
 
 
 def _is_of_lost_process(error: RuntimeError) -> bool:
-    """Whether a message to another process of a training found nobody."""
+    """Whether communication with another process of the training failed."""
     if os.environ.get("WORLD_SIZE", "1") == "1":
         return False
     return type(error).__name__.startswith("Dist") or any(word in str(error) for word in ("gloo", "NCCL"))
@@ -219,19 +218,17 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
     if args[1:] and not args[1].startswith("-"):
         if args[0] == "train" and (said := verb_elsewhere(args[1], what="task")):
             raise InputError(said)
-        raise InputError(
-            f"{needs} {args[1]!r} is none of them; known are {', '.join(_behind(args[0]))}. {SEE_NOT_HERE}"
-        )
-    raise InputError(f"{needs} none was given; known are\n\n{_listed(_behind(args[0]))}")
+        raise InputError(f"{needs} {args[1]!r} is not one. Choose from {', '.join(_behind(args[0]))}. {SEE_NOT_HERE}")
+    raise InputError(f"{needs} none was given. Choose from\n\n{_listed(_behind(args[0]))}")
 
 
 def _behind(first: str) -> dict[str, str]:
-    """The verbs that begin with this word: their second words, and what they do."""
+    """Second words of the verbs that begin with this word, and what each does."""
     return {name.split()[1]: verb.help for name, verb in VERBS.items() if name.startswith(f"{first} ")}
 
 
 def _overview() -> str:
-    """A line for each verb; for all that begin with the same word, one together."""
+    """One line per verb; verbs with the same first word share one."""
     lines = {}
     for name, verb in VERBS.items():
         first = name.split()[0]

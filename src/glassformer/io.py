@@ -1,7 +1,7 @@
-"""Files: JSON in and out, and how a file or a folder appears whole or not at all.
+"""Reads and writes JSON, and writes files and folders atomically.
 
-What is written stands under a hidden name beside its place until it is whole, and moves there then. So a reader never
-sees half of it, and whatever stops the writer leaves what was there before.
+A file is written under a hidden temporary name beside its destination and renamed when it is complete. A reader never
+sees half of it, and if the writer is stopped, the old file stays.
 """
 
 import glob
@@ -18,11 +18,11 @@ from typing import IO, Any
 
 from glassformer.errors import InputError
 
-LARGEST_JSON = 1 << 26  # bytes: its values take up to twenty times as much memory
+LARGEST_JSON = 1 << 26  # bytes; the parsed values take up to twenty times as much memory
 
 
 def parse_json(file: Path) -> Any:
-    """What a JSON file holds."""
+    """The content of a JSON file."""
     try:
         return json.loads(read_small(file, LARGEST_JSON).decode("utf-8"))
     except InputError:
@@ -38,7 +38,7 @@ def parse_json(file: Path) -> Any:
 
 
 def read_small(file: Path, most: int) -> bytes:
-    """The content of a file that holds settings or a vocabulary, and so has no more than `most` bytes."""
+    """The content of a file of settings or a vocabulary, which may have at most `most` bytes."""
     with file.open("rb") as stream:
         content = stream.read(min(file.stat().st_size, most) + 1)
     if len(content) > most:
@@ -50,7 +50,7 @@ def read_small(file: Path, most: int) -> bytes:
 
 
 def read_json(file: Path, expected: str = "an object, as in {}") -> dict[str, Any]:
-    """The object that a JSON file holds; of another one, the error says what was expected."""
+    """The object in a JSON file; for any other value, the error says what was expected."""
     values = parse_json(file)
     if not isinstance(values, dict):
         raise InputError(f"{file}: expected {expected}")
@@ -58,7 +58,7 @@ def read_json(file: Path, expected: str = "an object, as in {}") -> dict[str, An
 
 
 def write_json(file: Path, values: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Writes JSON for people to read, whole or not at all."""
+    """Writes indented JSON, atomically."""
     text = json.dumps(values, indent=2, ensure_ascii=False)
     try:
         content = text.encode("utf-8")
@@ -68,17 +68,17 @@ def write_json(file: Path, values: Mapping[str, Any], *, durable: bool = False) 
 
 
 def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> None:
-    """Writes a file, whole or not at all."""
+    """Writes a file atomically."""
     with whole_file(file, durable=durable) as stream:
         stream.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
 def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes its place when all is written.
+    """A file to write to, which is renamed to `path` when it is complete.
 
-    With `durable` it is on the disk then, whatever happens to the machine. A device or a pipe, such as /dev/stdout, has
-    no place to take and is written to as it is.
+    With `durable` it is flushed to disk first, so that it survives a crash of the machine. A device or a pipe, such as
+    /dev/stdout, is written to directly.
     """
     if file.exists() and not file.is_file():
         with file.open("wb") as stream:
@@ -102,18 +102,17 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: Path, *, stays: Callable[[Path, Path], bool] = lambda entry, new: False) -> Iterator[Path]:
-    """A folder to write to, which takes its place when all in it is written.
+    """A folder to write to, which is renamed to `path` when it is complete.
 
-    Entries of the folder that was there before are in the new one, too, if they are to stay: `stays` is asked with each
-    and with the new folder. A kill between the two renames leaves the old folder at its `replaced_place`, from which
-    the next call takes it back.
+    `stays` is called with each entry of the old folder and the new folder; entries for which it is true are kept. A
+    kill between the two renames leaves the old folder at its `replaced_place`, and the next call moves it back.
     """
     folder = path.resolve()
     partial, old = partial_name(folder), replaced_place(folder)
     try:
         if old.is_dir() and not folder.exists():
             old.rename(folder)
-        shutil.rmtree(partial, ignore_errors=True)  # of a process that had this number before
+        shutil.rmtree(partial, ignore_errors=True)  # left by an earlier process with the same id
         partial.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
@@ -135,7 +134,7 @@ def whole_folder(path: Path, *, stays: Callable[[Path, Path], bool] = lambda ent
 
 
 def link(entry: Path, place: Path) -> None:
-    """The same file, or folder of files, under a second name; a copy where the file system has no such thing."""
+    """Hard-links a file, or the files of a folder; copies where the file system has no hard links."""
 
     def same(source: str, target: str) -> None:
         Path(target).unlink(missing_ok=True)
@@ -151,17 +150,17 @@ def link(entry: Path, place: Path) -> None:
 
 
 def partial_name(place: Path) -> Path:
-    """What a file or folder is called until it is whole: another name in each process, and never too long a one."""
+    """The temporary name of a file or folder: unique to this process, and never too long."""
     return place.with_name(f".{place.name[:60]}.{os.getpid()}.partial")
 
 
 def remove_partial(folder: Path, *, before: float = math.inf, of: str = "") -> None:
-    """Removes what a killed process left half-written in a folder; of a name only, where one is given.
+    """Removes what killed processes left half-written in a folder; with `name`, only that file or folder.
 
-    What was last changed at the time `before` or later stays; without it, what a live process is writing.
+    Files changed at the time `before` or later stay; without `before`, files that a live process is writing stay.
     """
     for partial in folder.glob(f".{glob.escape(of)}*.partial"):
-        with suppress(FileNotFoundError):  # its writer has just finished it
+        with suppress(FileNotFoundError):  # its writer has just finished
             is_new = partial.lstat().st_mtime >= before if math.isfinite(before) else is_being_written(partial)
             if is_new:
                 continue
@@ -172,14 +171,14 @@ def remove_partial(folder: Path, *, before: float = math.inf, of: str = "") -> N
 
 
 def is_being_written(partial: Path) -> bool:
-    """Whether another process of this machine that is alive gave it its name."""
+    """Whether its name belongs to another live process of this machine."""
     found = re.search(r"\.(\d+)\.partial$", partial.name)
     number = int(found[1]) if found and len(found[1]) < 10 else os.getpid()
     return number != os.getpid() and is_alive(number)
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is a process of this number."""
+    """Whether a process with this id exists."""
     try:
         os.kill(process, 0)
     except PermissionError:
@@ -190,7 +189,7 @@ def is_alive(process: int) -> bool:
 
 
 def discard(folder: Path) -> None:
-    """Removes a folder, which is gone at once under its name: a kill leaves a half-written one at most."""
+    """Removes a folder: it is renamed first, so that a kill leaves at most a temporary folder."""
     gone = partial_name(folder.with_name(f"{folder.name[:50]}.gone"))
     shutil.rmtree(gone, ignore_errors=True)
     with suppress(FileNotFoundError):
@@ -199,12 +198,12 @@ def discard(folder: Path) -> None:
 
 
 def replaced_place(folder: Path) -> Path:
-    """Where a run stands while another takes its place."""
+    """Where a run is kept while another replaces it."""
     return hidden_beside(folder, "replaced")
 
 
 def hidden_beside(folder: Path, ending: str) -> Path:
-    """A hidden name beside a folder that is its own, and never too long a one."""
+    """A hidden name beside a folder, unique to it and never too long."""
     place = folder.resolve()
     name, encoded = place.name, os.fsencode(place.name)
     if len(encoded) > 200:
@@ -219,9 +218,9 @@ def checksum(file: Path) -> str:
 
 
 def fingerprint(path: Path) -> dict[str, Any] | None:
-    """What tells whether data has changed: of a file its content, of a folder the names, sizes and times of its files.
+    """Tells whether data has changed: a hash of a file's content, or of the names, sizes and times of a folder's files.
 
-    None where there is nothing to look at twice, such as a pipe.
+    None for what can be read only once, such as a pipe.
     """
     if path.is_file():
         return {"bytes": path.stat().st_size, "sha256": checksum(path)}
@@ -231,7 +230,7 @@ def fingerprint(path: Path) -> dict[str, Any] | None:
 
 
 def fingerprint_of(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
-    """The same of several files, by their paths from a folder, sizes and times."""
+    """The same for several files, by their relative paths, sizes and times."""
     digest, count = hashlib.sha256(), 0
     for file in sorted(set(files)):
         about = file.stat()
@@ -242,7 +241,7 @@ def fingerprint_of(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
 
 
 def sync(folder: Path) -> None:
-    """Makes sure that the names in a folder are on the disk, too."""
+    """Flushes the names in a folder to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""A frozen record of settings: it checks its types, goes to JSON and back, and refuses keys it does not know.
+"""A frozen record of settings that checks its types, converts to and from JSON, and refuses unknown keys.
 
 The base of the model's configs (`config.py`) and of every verb's flags (`settings.py`).
 """
@@ -13,12 +13,12 @@ from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hin
 
 from glassformer.errors import InputError, nearest
 
-OPEN: Any = None  # the default of a field that construction settles: `None` may be given, a value is what one reads
+OPEN: Any = None  # default of a field that is filled in on construction: None may be given, but a value is read
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The base: a subclass adds fields, and in `__post_init__` what they must be together."""
+    """Base class: a subclass adds fields, and checks their combinations in `__post_init__`."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -29,7 +29,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Builds the config, and the configs inside it, from plain values such as JSON holds."""
+        """Builds the config, and the configs inside it, from plain JSON values."""
         hints, names = get_type_hints(cls), {entry.name for entry in fields(cls)}
         for key in values:
             if key not in names:
@@ -50,31 +50,31 @@ class Config:
         return json.dumps(self.to_dict(), indent=2)
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed. What construction settled here, and nobody gave, is settled anew there."""
+        """A copy with some fields changed. Fields that construction filled in are filled in again."""
         return replace(self, **{**dict.fromkeys(self.left_open), **changes})
 
     @property
     def left_open(self) -> frozenset[str]:
-        """The fields that nobody gave, and construction settled."""
+        """The fields that were not given and that construction filled in."""
         settled: frozenset[str] = self.__dict__.get("_settled", frozenset())
         return settled
 
     def _settle(self, **values: Any) -> None:
-        """Fills the fields among these that were left open; only a config's own construction may do this."""
+        """Fills in those of these fields that were not given; only called during construction."""
         left_open = {name: value for name, value in values.items() if getattr(self, name) is OPEN}
         for name, value in left_open.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_settled", frozenset(left_open))
 
     def _name(self, field: str) -> str:
-        """What an error calls a field."""
+        """The name of a field in an error."""
         return f"{type(self).__name__}.{field}"
 
     def _refuse(self, field: str, expected: str) -> InputError:
         return InputError(f"{self._name(field)} is {shown(getattr(self, field))}: {expected}")
 
     def _check_sizes(self, *names: str, most: int) -> None:
-        """Refuses sizes that are given and are not from 1 to `most`."""
+        """Refuses sizes outside 1 to `most`; None is allowed."""
         for name in names:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -84,7 +84,7 @@ class Config:
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it. A whole number of thousands of digits cannot even be written."""
+    """A value as shown in an error. An integer with thousands of digits cannot be converted to text."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"a number of about {value.bit_length() * 3 // 10:,} digits"
     text = repr(value)
@@ -92,7 +92,7 @@ def shown(value: Any) -> str:
 
 
 def is_finite(value: float) -> bool:
-    """Whether a number is one that floating-point numbers reach, which a whole number of 400 digits is not."""
+    """Whether a number is finite as a float; an integer of 400 digits is not."""
     return value.bit_length() <= 1023 if isinstance(value, int) else math.isfinite(value)
 
 
@@ -130,7 +130,7 @@ def _flatten(value: Any) -> Any:
 
 
 def _revive(value: Any, kind: Any) -> Any:
-    """The inverse of `_flatten`: a plain dict where a config belongs becomes one, a list becomes a tuple."""
+    """The inverse of `_flatten`: turns a dict into a config where the type says so, and a list into a tuple."""
     choices = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     for choice in choices:
         if isinstance(value, Mapping) and isinstance(choice, type) and issubclass(choice, Config):

@@ -1,5 +1,5 @@
-"""The base of what a verb or a training can be told. Fields are the flags, the keys of a TOML file, and the record
-kept beside the weights; the string under a field is its help text. Each verb has its own in `verbs/`.
+"""Base class of all settings. A field is a flag, a key of a TOML file, and an entry of the record saved beside the
+weights; the string under a field is its help text (`verbs/help.py`). Each verb has its own settings in `verbs/`.
 """
 
 import math
@@ -12,12 +12,12 @@ from glassformer.schema import Config
 
 Kind = TypeVar("Kind", bound=type)
 
-# The largest number that each flag may be given, whichever verb has it: more is a mistake, refused before any work.
+# The largest value of each flag, in every verb that has it: more is a mistake, refused before any work.
 STEPS, TOKENS = 99_999_999, 2**28
 MOST: dict[str, float] = {
     **dict.fromkeys(("steps", "warmup", "eval_every", "checkpoint_every", "patience", "keep", "average"), STEPS),
     **dict.fromkeys(("batch_tokens", "max_new_tokens", "sample"), TOKENS),
-    **dict.fromkeys(("prompt_tokens", "new_tokens", "mean_tokens", "texts"), 2**17),  # of a measurement
+    **dict.fromkeys(("prompt_tokens", "new_tokens", "mean_tokens", "texts"), 2**17),  # of `bench`
     **dict.fromkeys(("context", "max_len", "length", "horizon", "period", "batch"), 2**31 - 1),
     **dict.fromkeys(("batch_size", "accumulate", "patch"), 2**20),
     **dict.fromkeys(("num_beams", "guesses", "rounds"), 10_000),
@@ -34,7 +34,7 @@ LARGEST = 2**63 - 1  # of all other whole numbers
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Config):
-    """The base: a value that does not fit is named as the flag that gave it."""
+    """Errors name the flag that has the wrong value."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,7 +49,7 @@ class Settings(Config):
 
 
 def defaults(**values: Any) -> Callable[[Kind], Kind]:
-    """Other defaults for fields that a class inherits; their type, help and place stay. Stands below `@dataclass`."""
+    """New defaults for inherited fields, which keep their type, help and order. Goes below `@dataclass`."""
 
     def change(kind: Kind) -> Kind:
         for name, value in values.items():

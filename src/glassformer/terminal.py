@@ -1,5 +1,5 @@
-"""The console that every verb prints to: what a user gave is shown as it is, and no line is cut in two. And the
-standard streams, which may be closed, or lead into a pipe that nobody reads any more."""
+"""The console that every verb prints to, which shows text as it is and wraps no lines; and standard streams that are
+closed or whose reader is gone."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ AS_IT_IS: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False,
 
 
 class NotebookConsole(Console):
-    """The output of a notebook cell, where bars move as on a terminal: rich draws them by ipywidgets."""
+    """The output of a notebook cell, in which rich draws live progress bars with ipywidgets."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(force_jupyter=True, force_terminal=True, force_interactive=False, **options)
@@ -23,8 +23,8 @@ class NotebookConsole(Console):
 
 
 class Enduring:
-    """Standard output or error for work that goes on when nobody reads it any more: a closed pipe or a full disk loses
-    lines, and nothing else."""
+    """Standard output or error for work that continues when nobody reads it: a closed pipe or a full disk only loses
+    lines."""
 
     def __init__(self, name: str) -> None:
         self.name, self.is_lost = name, False
@@ -32,7 +32,7 @@ class Enduring:
     @property
     def stream(self) -> Any:
         found = getattr(sys, self.name)
-        return getattr(found, "rich_proxied_file", found)  # a live bar puts itself before the stream
+        return getattr(found, "rich_proxied_file", found)  # rich replaces the stream while a live bar is shown
 
     def write(self, text: str) -> int:
         try:
@@ -60,7 +60,7 @@ class Enduring:
 
 
 def silence(stream: IO[str] | None) -> None:
-    """Lets a stream that cannot be written to lead nowhere, so that what is left in it is no error at the end."""
+    """Redirects a stream that cannot be written to /dev/null, so that flushing it at exit is not an error."""
     if stream is None:
         return
     with suppress(OSError, ValueError):
@@ -71,21 +71,21 @@ def silence(stream: IO[str] | None) -> None:
 
 
 def open_streams() -> None:
-    """Gives a process whose standard streams were closed (`<&-`, `>&-`, `2>&-`) ones that lead nowhere. Otherwise the
-    next file it opens would take their place, and get what a library prints."""
+    """Opens standard streams that were closed (`<&-`, `>&-`, `2>&-`) on /dev/null. Otherwise the next opened file
+    would get their number, and receive what a library prints."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def make_console(*, stderr: bool = False, enduring: bool = False) -> Console:
-    """For a terminal, a file, or a notebook; one without ipywidgets gets plain lines, as a file does.
+    """A console for a terminal, a file or a notebook. A notebook without ipywidgets gets plain lines, as a file does.
 
-    An `enduring` one does not mind that nobody reads it, and neither does one for standard error.
+    An `enduring` console, like one for standard error, ignores that nobody reads it.
     """
     options: dict[str, Any] = {**AS_IT_IS, "stderr": stderr}
     console = Console(**options)

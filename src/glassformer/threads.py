@@ -1,11 +1,11 @@
-"""How many threads to compute with: as many as the work is worth and the machine has free.
+"""Chooses the number of threads by the size of the work and the free cores.
 
-OpenMP's threads wait for each other by spinning. Beside a process that keeps one core busy, two threads on two cores
-mostly wait for the one that does not get its turn: work slows down to a tenth. One thread fewer is faster then, and so
-it is where a step takes less time than waking the others.
+OpenMP's threads wait for each other by spinning. If another process keeps one of two cores busy, two threads mostly
+wait for the one that is not scheduled, and run ten times slower than one thread. One thread is also faster where a step
+takes less time than waking the others.
 
-A training asks once, and keeps to it: another number of threads changes the last bits of its results. What a user set
-holds: OMP_NUM_THREADS is taken as it is, `torch.set_num_threads` as the most there may be.
+A training chooses once, because another number of threads changes the last bits of its results. The user's choice has
+priority: OMP_NUM_THREADS is used as it is, `torch.set_num_threads` as the maximum.
 """
 
 import ctypes
@@ -22,26 +22,26 @@ import torch
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 PLACES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 WINDOW = 0.1  # seconds: the kernel counts in hundredths
-SLACK = 0.3  # of a core that others may use before it counts as taken
+SLACK = 0.3  # share of a core that others may use before it counts as busy
 
 _holders = 0  # calls of `held` that have not ended
 
 
 class Reading(NamedTuple):
-    """What the machine and this process had computed at a moment, in seconds."""
+    """CPU seconds of the machine and of this process up to a moment."""
 
     time: float
     cores: int
     all: float
     own: float
-    running: int = 1  # threads that run or wait for a core at this moment, the caller among them
+    running: int = 1  # threads that run or wait for a core now, including the caller
 
 
 class Load:
-    """How many cores other processes keep busy: the average since the last question.
+    """How many cores other processes keep busy, on average since the last call.
 
-    After more than `stale` seconds that average says too little about now. What runs at this moment counts then: a
-    process that waited while another one computed would otherwise begin with one thread.
+    After more than `stale` seconds the average is too old, and the threads running now are counted instead: a process
+    that waited while another one computed would otherwise start with one thread.
     """
 
     def __init__(self, stale: float = math.inf) -> None:
@@ -67,7 +67,7 @@ class Load:
 
 
 def reading() -> Reading | None:
-    """None where the kernel does not tell."""
+    """None if the kernel does not tell."""
     try:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -85,14 +85,15 @@ def is_set_by_user() -> bool:
 
 
 def threads_of_training(load: Load, recorded: int | None) -> int:
-    """What the run began with, or what the user set, or all that are free now."""
+    """The number the run started with, or the user's choice, or all free cores."""
     if is_set_by_user():
         return torch.get_num_threads()
     return recorded or min(torch.get_num_threads(), load.free_cores())
 
 
 class Threads:
-    """Torch's number of threads, to be set and put back. One for every core, and each has a core of its own."""
+    """Sets torch's number of threads and restores it. With one thread per core, each thread is bound to its own
+    core."""
 
     def __init__(self) -> None:
         self.before = self.now = torch.get_num_threads()
@@ -113,7 +114,7 @@ class Threads:
         return number == len(self.cores) > 1 and not any(os.environ.get(name) for name in (*VARIABLES, *PLACES))
 
     def free(self) -> None:
-        """The calling thread, whose children inherit its cores. The others compute and do nothing else."""
+        """Unbinds the calling thread, because its children inherit its cores. The other threads only compute."""
         if self.are_bound:
             os.sched_setaffinity(0, self.cores)
         self.are_bound = False
@@ -127,7 +128,7 @@ class Threads:
 
 @contextmanager
 def exactly(number: int) -> Iterator[None]:
-    """Computes with so many threads."""
+    """Computes with exactly this many threads."""
     threads = Threads()
     threads.set(number)
     try:
@@ -138,8 +139,8 @@ def exactly(number: int) -> Iterator[None]:
 
 @contextmanager
 def held(number: int) -> Iterator[None]:
-    """As `exactly`, and what other programs use is not looked at: the same call uses the same threads every time, so
-    that it gives the same bits."""
+    """As `exactly`, and ignores the load of other programs: the same call always uses the same number of threads and
+    gives the same bits."""
     global _holders
     _holders += 1
     try:
@@ -158,9 +159,9 @@ def allowed_cores() -> list[int]:
 
 
 def bind(places: list[set[int]]) -> bool:
-    """Lets OpenMP's i-th thread run on these cores only; False where OpenMP is another library than GNU's.
+    """Binds OpenMP's i-th thread to the i-th set of cores; False if OpenMP is not GNU's.
 
-    Some kernels put threads that wake for a moment on one core: there they would spin against each other.
+    Some kernels schedule threads that wake briefly on one core, where they would spin against each other.
     """
     try:
         openmp = ctypes.CDLL("libgomp.so.1")
@@ -170,7 +171,7 @@ def bind(places: list[set[int]]) -> bool:
 
     def place(_: object) -> None:
         with suppress(OSError):
-            os.sched_setaffinity(0, places[number()])  # of the thread that calls
+            os.sched_setaffinity(0, places[number()])  # of the calling thread
 
     body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(place)
     parallel(body, None, len(places), 0)
@@ -178,7 +179,7 @@ def bind(places: list[set[int]]) -> bool:
 
 
 def memory_of_machine() -> int | None:
-    """Bytes of memory; None where the system does not say."""
+    """Bytes of memory; None if the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

@@ -206,5 +206,5 @@ def test_too_little_for_a_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
     with pytest.raises(InputError, match=r"a corpus of \d tokens is too short to train on some and hold out others"):
         one.part(0, 1, (0, 0), (4, 0)).split(0.5, tokenizer)
     (tmp_path / "index.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InputError, match=r"is no whole corpus \('tokens'\). Delete it and make it again"):
+    with pytest.raises(InputError, match=r"is not a complete corpus \('tokens'\). Delete it and make it again"):
         open_corpus(tmp_path)

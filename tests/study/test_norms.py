@@ -93,7 +93,7 @@ def test_finished_runs_are_not_repeated(
     monkeypatch.setattr(norms, "train", watched)
     study_norms(tiny(tmp_path, depths=[1]))
     assert trained == []
-    assert "4 finished runs are kept, 0 are to be trained" in capsys.readouterr().out
+    assert "4 finished runs are kept, 0 remain to be trained" in capsys.readouterr().out
     study_norms(tiny(tmp_path, depths=[1], rates=[0.01, 0.02]))
     assert [trial.rate for trial in trained] == [0.02] * 4
     assert results_of(tmp_path).results[:4] == before
@@ -103,8 +103,8 @@ def test_finished_runs_are_not_repeated(
 def test_what_does_not_fit_the_time_is_skipped_aloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study_norms(tiny(tmp_path, depths=[1], minutes=1e-9))
     shown = capsys.readouterr().out
-    assert shown.count("skipped: it takes about") == 4
-    assert "4 runs did not fit into --minutes 1e-09: the same command goes on with them" in shown
+    assert shown.count("skipped: it would take about") == 4
+    assert "4 runs did not fit into --minutes 1e-09. Run the same command again to train them" in shown
     study_norms(tiny(tmp_path, depths=[1]))
     assert len(results_of(tmp_path).results) == 4
 

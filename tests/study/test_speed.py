@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.study.speed import Inputs, Job, Side, make_jobs, measure, prepare, random_texts, settled_lengths
+from glassformer.study.speed import Inputs, Side, Workload, make_jobs, measure, prepare, random_texts, settled_lengths
 
 
 def model_with(positions: Any, max_len: int, *, encoder: bool = False) -> gf.Transformer:
@@ -78,7 +78,10 @@ def test_texts_fit_the_model_and_differ_in_length() -> None:
 def test_the_best_round_counts_and_the_sides_take_turns() -> None:
     model = model_with("rotary", 8)
     called = list[str]()
-    jobs = [Job("a", 6, lambda side: called.append(side.name), lambda side: called.append("first")), Job("b", 6, len)]
+    jobs = [
+        Workload("a", 6, lambda side: called.append(side.name), lambda side: called.append("first")),
+        Workload("b", 6, len),
+    ]
     sides = [plain(model), plain(model)._replace(name="int8")]
     said = list[str]()
     figures = measure(sides, jobs, 2, said.append)

@@ -84,5 +84,5 @@ def test_what_a_template_cannot_write_is_named(make: Make) -> None:
         "{{ 1 / 0 }}",
         "{{ x.y.z }}",
     ):
-        with pytest.raises(InputError, match="the chat template cannot write these messages"):
+        with pytest.raises(InputError, match="the chat template cannot render these messages"):
             load_tokenizer(make("LlamaTokenizer", chat_template=program)).apply_chat(MESSAGES)

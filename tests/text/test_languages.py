@@ -108,7 +108,9 @@ def test_an_unknown_language_is_named(make: Make) -> None:
     for given in ({"source_language": "xx"}, {"target_language": "xx"}):
         with pytest.raises(InputError, match="unknown language 'xx'; known are ar_AR, "):
             ours.encode(["a"], **given)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"src_lang of tokenizer_config\.json is 'kor', which is no language here"):
+    with pytest.raises(
+        InputError, match=r"src_lang of tokenizer_config\.json is 'kor', which is not a language of this tokenizer"
+    ):
         load_tokenizer(make("MBartTokenizer", src_lang="kor"))
 
 

@@ -118,9 +118,9 @@ def test_segmentations_are_drawn_by_their_probability() -> None:
 
 def test_what_cannot_be_sampled_is_named() -> None:
     tokenizer = train_tokenizer(LINES, 600, "wordpiece")
-    with pytest.raises(InputError, match="sub-word regularisation of a WordPiece tokenizer: expected BPE"):
+    with pytest.raises(InputError, match="subword regularisation of a WordPiece tokenizer: expected BPE"):
         sample_ids(tokenizer, "May", rate=0.1, rng=Random(0))
-    with pytest.raises(InputError, match=r"rate 1\.5 of sub-word regularisation: expected a probability"):
+    with pytest.raises(InputError, match=r"subword regularisation rate 1\.5: expected a probability"):
         sample_ids(tokenizer, "May", rate=1.5, rng=Random(0))
 
 

@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
         tokenizer.encode("May 1st")
     with pytest.raises(InputError, match="2 texts and 1 pairs: expected one pair to each text"):
         tokenizer.encode(["a", "b"], ["c"])
-    with pytest.raises(InputError, match="None is no text"):
+    with pytest.raises(InputError, match="None is not a text"):
         tokenizer.encode([None])  # type: ignore[list-item]
     with pytest.raises(InputError, match="max_length 1: expected more than the 1 special tokens"):
         tokenizer.encode(["May"], max_length=1)

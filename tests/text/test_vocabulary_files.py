@@ -229,7 +229,7 @@ def test_tokens_with_their_ids_in_the_settings(make: Make) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (None, "has no vocab.json: expected the table of its ids. Fetch it too"),
+        (None, "has no vocab.json: expected the table of its ids. Download it as well"),
         (b"{", "is not JSON"),
         (b"[1, 2]", 'expected a table of tokens and their ids, as in {"the": 12}'),
         (b'{"the": "12"}', "expected a table of tokens and their ids"),
@@ -271,15 +271,13 @@ def test_broken_files_are_named(make: Make, tmp_path: Path) -> None:
         ("eos_token", "<end>", None),
     ]:
         folder = make("T5Tokenizer", **{name: value})
-        with pytest.raises(
-            InputError, match=expected or r"no token '<end>', which stands beside a text\. Name another"
-        ):
+        with pytest.raises(InputError, match=expected or r"no token '<end>', which every text needs\. Name another"):
             load_tokenizer(folder)
     folder = make("GPT2Tokenizer")
     (folder / "merges.txt").unlink()
     for content, expected in [
         ("a b c\n", "the line 'a b c': expected two pieces"),
-        ("한 국\n", "does not fit vocab.json"),
+        ("한 국\n", "does not match vocab.json"),
     ]:
         (folder / "merges.txt").write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=expected):

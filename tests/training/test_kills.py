@@ -350,7 +350,7 @@ def test_a_replacement_on_a_full_disk_leaves_the_old_model(number: int, bench: B
     assert "Traceback" not in ended.errors
     assert models(old)["place"] in models(out).values()
     if "place" not in models(out):
-        assert f"the run that was to be replaced is in {tmp_path}/.run.replaced" in ended.errors
+        assert f"the replaced run is in {tmp_path}/.run.replaced" in ended.errors
 
 
 @pytest.mark.slow

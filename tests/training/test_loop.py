@@ -125,7 +125,7 @@ def test_a_finished_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
     check_free(settings.replace(overwrite=True))
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").touch()
-    with pytest.raises(InputError, match="with other things in it"):
+    with pytest.raises(InputError, match="with other files in it"):
         check_free(settings.replace(out=tmp_path / "photos", overwrite=True))
     with pytest.raises(InputError, match="is a file"):
         check_free(settings.replace(out=tmp_path / "photos" / "cat.jpg"))

@@ -102,7 +102,8 @@ def test_what_became_of_the_warm_up_is_said(tmp_path: Path) -> None:
     assert scaled == ["45 steps, warm-up 11 (400 is too long for so few steps; --warmup sets it), 12 evaluations"]
     kept = describe_plan(plan_steps(settings, 100), settings, **told)
     assert kept == [
-        "100 steps, warm-up 400 (it does not fit: the rate ends at 25% of its highest; lower --warmup), 10 evaluations"
+        "100 steps, warm-up 400 (too long: the learning rate only reaches 25% of its peak; lower --warmup), "
+        "10 evaluations"
     ]
 
 

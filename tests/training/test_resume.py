@@ -100,7 +100,7 @@ def test_resume_refuses_what_would_make_it_another_run(tmp_path: Path) -> None:
     train(tiny(tmp_path / "run"))
     with pytest.raises(InputError, match=r"--resume: --seed is 3 and was 0 when the run began"):
         train(tiny(tmp_path / "run", seed=3, resume=True))
-    with pytest.raises(InputError, match="there is no run to go on with"):
+    with pytest.raises(InputError, match="there is no run to continue"):
         train(tiny(tmp_path / "other", resume=True))
 
 
@@ -167,7 +167,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
             train(settings)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "the last whole one is" in str(e.value)
+    assert "the last complete one is" in str(e.value)
     assert "step-00000003" in str(e.value)
     cut, _ = train(settings.replace(resume=True))
     whole, _ = train(settings.replace(out=tmp_path / "whole"))
@@ -234,7 +234,7 @@ def test_a_checkpoint_of_another_model_is_named(tmp_path: Path) -> None:
     record = json.loads(file.read_text(encoding="utf-8"))
     record["settings"]["d_model"] = 32
     file.write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(InputError, match=r"does not fit this model \(.*: was the run started otherwise\?"):
+    with pytest.raises(InputError, match=r"does not fit this model \(.*\. Was the run started with other settings\?"):
         train(tiny(tmp_path / "run", d_model=32, steps=5, resume=True))
 
 

@@ -86,7 +86,7 @@ def test_no_engine_is_said(
 ) -> None:
     monkeypatch.setattr(Engine, "twin", lambda self: None)
     shown = printed(capsys, "bench", folder_of("image"), "--rounds", "1")
-    assert shown.strip().endswith("The engine cannot run here: the plain model was measured in its place.")
+    assert shown.strip().endswith("The engine cannot run here: the plain model was measured instead.")
     assert shown.count("The engine cannot run here") == 1
 
 

@@ -59,7 +59,7 @@ def test_bringing_one_ends_with_the_command_that_trains_on_it(source: Path, caps
 
 def test_elsewhere_the_recipe_must_be_told(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("data", "tiny", "--from", source / "tiny", "--out", "mine") == 0
-    assert "reads data/tiny: write mine/tiny into your copy of it" in capsys.readouterr().out
+    assert "reads data/tiny: change that to mine/tiny in your copy" in capsys.readouterr().out
     assert run("data", "tiny", "--out", "mine", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {
         "files": ["mine/tiny/text.txt"],

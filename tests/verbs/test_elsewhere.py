@@ -6,9 +6,17 @@ from pathlib import Path
 import pytest
 from helpers.command import run
 
-from glassformer.cli import VERBS as OURS
+from glassformer.cli import VERBS
 from glassformer.tasks.registry import ROWS
-from glassformer.verbs.elsewhere import ABSENT, LONGER, MISSING, SAME, VERBS, flag_elsewhere, verb_elsewhere
+from glassformer.verbs.elsewhere import (
+    LONGER,
+    NO_SUCH_TASK,
+    NOT_SUPPORTED,
+    SAME,
+    VERBS_ELSEWHERE,
+    flag_elsewhere,
+    verb_elsewhere,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,21 +28,24 @@ from glassformer.verbs.elsewhere import ABSENT, LONGER, MISSING, SAME, VERBS, fl
         (["train", "images", "--max-steps", "8"], "--max-steps is called --steps here"),
         (["train", "images", "--dropout-rate", "0.1"], "--dropout-rate is called --dropout here"),
         (["train", "images", "--hidden-size", "8"], "--hidden-size is called --d-model here"),
-        (["train", "mlm", "--num_train_epochs", "3"], "--num-train-epochs: the length of a training is --steps N or"),
+        (
+            ["train", "mlm", "--num_train_epochs", "3"],
+            "--num-train-epochs: set the length of training with --steps N or",
+        ),
         (["train", "lm", "--output-dir", "x"], "--output-dir is called --out here"),
         (["train", "lm", "--max_seq_length", "9"], "--max-seq-length is called --context here"),
         (["train", "forecast", "--pred_len", "9"], "--pred-len is called --horizon here"),
         (["train", "images", "--warmup-ratio", "0.1"], "--warmup-ratio is called --warmup here, and counts steps"),
-        (["train", "lm", "--use-lora"], "--use-lora is not here: docs/not-here.md says what to use instead"),
+        (["train", "lm", "--use-lora"], "--use-lora is not supported. docs/not-here.md says what to use instead"),
         (["predict", "run", "x", "--beam-size", "4"], "--beam-size is called --num-beams here"),
-        (["predict", "--model", "x"], "--model is not a flag here: name the model right behind the verb"),
-        (["finetune", "x"], "there is no verb 'finetune' here: it is `glassformer train TASK --init MODEL`"),
-        (["fit"], "there is no verb 'fit' here: it is `glassformer train TASK`"),
-        (["generate", "--help-me"], "there is no verb 'generate' here: it is `glassformer predict RUN`"),
-        (["lora"], "there is no verb 'lora' here: docs/not-here.md says what to use instead"),
-        (["train", "ner"], "there is no task 'ner' here: docs/not-here.md says what to use instead"),
-        (["train", "gpt"], "there is no task 'gpt' here: it is `glassformer train lm`"),
-        (["train", "translat"], "'translat' is none of them"),
+        (["predict", "--model", "x"], "--model is not a flag here: name the model right after the verb"),
+        (["finetune", "x"], "there is no verb 'finetune': use `glassformer train TASK --init MODEL`"),
+        (["fit"], "there is no verb 'fit': use `glassformer train TASK`"),
+        (["generate", "--help-me"], "there is no verb 'generate': use `glassformer predict RUN`"),
+        (["lora"], "there is no verb 'lora'. docs/not-here.md says what to use instead"),
+        (["train", "ner"], "there is no task 'ner'. docs/not-here.md says what to use instead"),
+        (["train", "gpt"], "there is no task 'gpt': use `glassformer train lm`"),
+        (["train", "translat"], "'translat' is not one"),
     ],
 )
 def test_a_word_of_another_tool_is_answered_with_ours(
@@ -50,7 +61,7 @@ def test_what_an_epoch_is_is_said_where_it_is_soon_known(tmp_path: Path, capsys:
     rows = tmp_path / "rows.csv"
     rows.write_text("text,label\n" + "good,1\n" * 639, encoding="utf-8")
     assert run("train", "classify", "--data", rows, "--epochs", "3") == 2
-    assert "--steps N or --minutes M here; one epoch of your data is about 10 steps" in capsys.readouterr().err
+    assert "--steps N or --minutes M; one epoch of your data is about 10 steps" in capsys.readouterr().err
     assert run("train", "classify", "--epochs", "3", "--data", rows, "--batch-size", "32") == 2
     assert "one epoch of your data is about 20 steps" in capsys.readouterr().err
     assert run("train", "classify", "--epochs", "3", "--data", tmp_path / "none.csv") == 2
@@ -65,21 +76,21 @@ def test_keys_of_a_file_are_answered_like_flags(tmp_path: Path, capsys: pytest.C
 
 def test_what_is_pointed_at_exists() -> None:
     known = {entry.name for row in ROWS for entry in fields(row.settings)}
-    known |= {entry.name for name in ("predict", "eval") for entry in fields(OURS[name].settings)}
+    known |= {entry.name for name in ("predict", "eval") for entry in fields(VERBS[name].settings)}
     assert {name for ours in SAME for name in ours} <= known
-    for ours in VERBS:
+    for ours in VERBS_ELSEWHERE:
         name = ours.removesuffix(" --init MODEL").removesuffix(" RUN").removesuffix(" TASK").removesuffix(" LOOK")
-        assert any(verb == name or verb.startswith(f"{name} ") for verb in OURS)
+        assert any(verb == name or verb.startswith(f"{name} ") for verb in VERBS)
 
 
 def test_our_own_words_are_never_taken_for_others() -> None:
     for row in ROWS:
         names = {entry.name for entry in fields(row.settings)}
         assert not [name for name in names if flag_elsewhere(name, names)]
-    theirs = [word for words in (*SAME.values(), LONGER, MISSING) for word in words.split()]
+    theirs = [word for words in (*SAME.values(), LONGER, NOT_SUPPORTED) for word in words.split()]
     assert all("-" not in word for word in theirs), "hyphens are brought to underscores"
-    assert not [verb for verb in OURS if verb_elsewhere(verb)]
-    both = set(ABSENT.split()) & {word for words in VERBS.values() for word in words.split()}
+    assert not [verb for verb in VERBS if verb_elsewhere(verb)]
+    both = set(NO_SUCH_TASK.split()) & {word for words in VERBS_ELSEWHERE.values() for word in words.split()}
     assert not both
 
 

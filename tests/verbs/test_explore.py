@@ -41,7 +41,7 @@ def test_it_serves_until_it_is_interrupted(folder_of: Callable[[str], Path]) -> 
         served.send_signal(signal.SIGINT)
         _, error = served.communicate(timeout=20)
     assert served.returncode == 0
-    assert error.strip() == "ended"
+    assert error.strip() == "stopped"
 
 
 def test_a_file_of_the_first_example_or_of_a_text(

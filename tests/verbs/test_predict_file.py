@@ -102,7 +102,7 @@ def test_ctrl_c_says_how_to_go_on(
     monkeypatch.setattr(job.Job, "answer", interrupted)
     call = ["predict", folder_of("encoder"), "--file", source, "--out", tmp_path / "out.csv"]
     assert run(*call) == 130
-    assert "stopped: 8 rows are kept. The same command goes on from there" in capsys.readouterr().err
+    assert "stopped: 8 rows are saved. Run the same command again to continue" in capsys.readouterr().err
     monkeypatch.setattr(job.Job, "answer", answer)
     assert run(*call) == 0
     assert "going on behind row 8 of 10" in capsys.readouterr().err

@@ -87,15 +87,19 @@ def test_one_file_or_several_a_config_file_and_going_on(tmp_path: Path) -> None:
     ("task", "settings", "sentence"),
     [
         ("clasify", {}, "gf.train: there is no task 'clasify': did you mean 'classify'?"),
-        ("classify", {"rte": 0.1}, "gf.train: there is no setting 'rte' for classify: did you mean 'rate'?"),
+        ("classify", {"rte": 0.1}, "gf.train: classify has no setting 'rte': did you mean 'rate'?"),
         ("classify", {"lr": 0.1}, "gf.train: --lr is called --rate here"),
-        ("classify", {"use_lora": True}, "gf.train: --use-lora is not here: docs/not-here.md says what to use instead"),
-        ("ner", {}, "gf.train: there is no task 'ner' here: docs/not-here.md says what to use instead"),
+        (
+            "classify",
+            {"use_lora": True},
+            "gf.train: --use-lora is not supported. docs/not-here.md says what to use instead",
+        ),
+        ("ner", {}, "gf.train: there is no task 'ner'. docs/not-here.md says what to use instead"),
         ("classify", {"task": "lm"}, None),
         ("classify", {"steps": 0}, "--steps is 0: expected a number above 0"),
         ("classify", {"steps": "many"}, "--steps is 'many': expected a whole number"),
         ("classify", {"data": "nowhere.csv"}, "nowhere.csv"),
-        ("lm", {"resume": True}, "so there is no run to go on with"),
+        ("lm", {"resume": True}, "so there is no run to continue"),
     ],
 )
 def test_bad_input_is_an_error_of_python(

@@ -71,20 +71,20 @@ class Block(nn.Module):
         """
         norm, post_norm = getattr(self, f"{name}_norm"), getattr(self, f"{name}_post_norm")
         if self.norm_order == "post":
-            x = norm(x + self.thin(self.dropout(branch(x)), layer))  # (B, T, D)
+            x = norm(x + self.drop_branch(self.dropout(branch(x)), layer))  # (B, T, D)
         else:
             h = post_norm(branch(norm(x if reads is None else reads)))  # (B, T, D)
-            x = x + self.thin(self.dropout(h), layer)  # (B, T, D)
+            x = x + self.drop_branch(self.dropout(h), layer)  # (B, T, D)
         context.tell(layer, f"{name}_residual", x)
         return x
 
-    def thin(self, branch: Tensor, layer: int) -> Tensor:
-        """In training, leaves the branch out for some sequences: the deeper, the more (Huang et al., 2016)."""
+    def drop_branch(self, branch: Tensor, layer: int) -> Tensor:
+        """Stochastic depth (Huang et al., 2016): drops the branch for random sequences, more often in deeper layers."""
         rate = self.drop_path * layer / max(1, self.num_layers - 1)
         if not self.training or rate == 0:
             return branch
-        left_out = torch.rand(len(branch), 1, 1, device=branch.device) < rate  # (B, 1, 1)
-        return branch.masked_fill(left_out, 0.0) / (1 - rate)  # (B, T, D)
+        dropped = torch.rand(len(branch), 1, 1, device=branch.device) < rate  # (B, 1, 1)
+        return branch.masked_fill(dropped, 0.0) / (1 - rate)  # (B, T, D)
 
 
 def make_norms(config: StackConfig) -> tuple[nn.Module, nn.Module]:

@@ -1,4 +1,4 @@
-"""Examples -> batches, of like length or of one size, in an order that is a function of (seed, epoch)."""
+"""Groups examples into batches, by length or of one size, in an order that depends only on (seed, epoch)."""
 
 import random
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ import numpy as np
 
 from glassformer.errors import InputError
 
-BUCKET = 100  # batches' worth of examples that are sorted by length among themselves
+BUCKET = 100  # batches whose examples are sorted by length together
 
 
 def bucketed(
     lengths: Sequence[int], max_tokens: int, *, seed: int, epoch: int, max_examples: int | None = None
 ) -> list[list[int]]:
-    """Indices of examples grouped into batches of at most `max_tokens`, padding counted, and of `max_examples`.
+    """Indices of examples grouped into batches of at most `max_tokens`, padding included, and `max_examples`.
 
-    The examples are shuffled, each stretch of them is sorted by length so that little padding is needed, and the
-    batches are shuffled again so that a step's length is no clue to what comes next.
+    The examples are shuffled, sorted by length within buckets so that little padding is needed, and the batches are
+    shuffled again so that their length does not depend on the step.
     """
     check_size("max_tokens", max_tokens)
     check_size("max_examples", max_examples)

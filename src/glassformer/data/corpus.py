@@ -1,12 +1,12 @@
-"""A corpus for language models: every token of many documents in one long row, on disk and larger than memory.
+"""A corpus for language models: the tokens of many documents in one long row on disk, which may be larger than memory.
 
     tokens.bin      the ids, two or four bytes each, with an end-of-text id after each document
     documents.bin   where each document begins
     marks.bin       where each encoded piece begins: token, byte of text, unknown bytes so far
     index.json      the counts, and what the files were made from
 
-All numbers are little-endian. `write_corpus` makes the files and makes them again only when something has changed;
-`open_corpus` maps them into memory, so that any window is there at once.
+All numbers are little-endian. `write_corpus` writes the files, and writes them again only if something has changed;
+`open_corpus` maps them into memory, so that any window can be read at once.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 
-from glassformer.data.documents import Piece, pieces_of, stream_documents
+from glassformer.data.documents import DocumentPart, pieces_of, stream_documents
 from glassformer.data.files import AS_FOUND, opened
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
@@ -29,11 +29,11 @@ from glassformer.text.tokenizer import Tokenizer
 
 TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "index.json"
 FORMAT = 1
-BATCH = 1 << 20  # characters that are encoded at a time
+BATCH = 1 << 20  # characters encoded at a time
 POSITION = np.dtype("<u8")
-LONG = 8  # tokens: two documents this long that are equal are copies, not a coincidence
-COMPARED = 2_000_000  # documents that are compared, which takes a few seconds
-Numbers = np.ndarray[Any, np.dtype[Any]]
+LONG = 8  # tokens; equal documents of this length are copies, not a coincidence
+COMPARED = 2_000_000  # documents compared, which takes a few seconds
+IntArray = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Counts:
 
 
 class Corpus:
-    """A long row of tokens, to be cut into windows, and judged by the bytes of text it stands for.
+    """A long row of tokens that is cut into windows and scored by the bytes of its text.
 
     `tokens` are those from position `first` of the row that `starts` (of documents) and `marks` (of pieces) speak of;
     `before` are the bytes and the unknown bytes of the text before it.
@@ -54,9 +54,9 @@ class Corpus:
 
     def __init__(
         self,
-        tokens: Numbers,
-        starts: Numbers,
-        marks: Numbers,
+        tokens: IntArray,
+        starts: IntArray,
+        marks: IntArray,
         counts: Counts,
         *,
         first: int = 0,
@@ -78,19 +78,19 @@ class Corpus:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the text in UTF-8: what bits per byte are counted by."""
+        """Bytes of the text in UTF-8, used for bits per byte."""
         return self.counts.bytes
 
     @property
     def num_unknown(self) -> int:
-        """Bytes of the text that no token stands for."""
+        """Bytes of the text that became unknown tokens."""
         return self.counts.unknown_bytes
 
     def split(self, fraction: float, tokenizer: Tokenizer) -> tuple["Corpus", "Corpus"]:
-        """What to train on, and the last part held out.
+        """The training part, and the last part held out.
 
-        The border is that of two documents if one is near enough (half to twice the fraction is held out), otherwise
-        it is between two tokens. The tokenizer that made the corpus tells how many bytes stand on either side.
+        The split is between two documents if one ends near enough (half to twice the fraction is held out), otherwise
+        between two tokens. The tokenizer of the corpus tells how many bytes are on either side.
         """
         if not 0 < fraction < 1:
             raise InputError(f"held out {fraction}: expected a share between 0 and 1, such as 0.1")
@@ -122,11 +122,11 @@ class Corpus:
         return int(size), int(unknown)
 
     def cut_near(self, position: int, tokenizer: Tokenizer) -> tuple[int, tuple[int, int]]:
-        """A border of tokens near here, and what is known there.
+        """A split between tokens near here, and the byte counts there.
 
-        Inside a piece the bytes are counted by decoding both sides, if together they are as many as the piece has. So
-        it is with tokenizers that lose nothing, except between two bytes of one character, hence a few attempts.
-        Otherwise the border is that of two pieces.
+        Inside a piece the bytes are counted by decoding both sides, if they add up to the bytes of the piece. They do
+        with lossless tokenizers, except between two bytes of one character, so a few positions are tried. Otherwise the
+        split is between two pieces.
         """
         borders = inner(self.marks[:, 0], self)
         after = int(np.searchsorted(borders, position, side="right"))
@@ -152,7 +152,7 @@ class Corpus:
 def shared_documents(judged: Corpus, trained: Corpus) -> tuple[int, int] | None:
     """How many documents of one corpus also occur in the other, and of how many; short documents do not count.
 
-    Only lengths that occur on both sides are looked at; None if even so there are too many to compare.
+    Only documents of lengths that occur on both sides are compared; None if there are still too many.
     """
     ends, others = (np.append(corpus.starts, len(corpus)).astype(np.int64) for corpus in (judged, trained))
     lengths, their_lengths = np.diff(ends), np.diff(others)
@@ -166,13 +166,13 @@ def shared_documents(judged: Corpus, trained: Corpus) -> tuple[int, int] | None:
     return sum(text in found for text in texts), len(texts)
 
 
-def inner(positions: Numbers, corpus: Corpus) -> Numbers:
-    """Those that leave something on both sides."""
+def inner(positions: IntArray, corpus: Corpus) -> IntArray:
+    """The positions that leave tokens on both sides."""
     low, high = np.searchsorted(positions, [corpus.first + 1, corpus.last])
     return positions[low:high]
 
 
-def nearest_number(numbers: Numbers, wanted: int) -> int | None:
+def nearest_number(numbers: IntArray, wanted: int) -> int | None:
     """Of ascending numbers."""
     at = int(np.searchsorted(numbers, wanted))
     return min(
@@ -189,7 +189,7 @@ def write_corpus(
     document_separator: str | None = None,
     options: TableOptions = AS_FOUND,
 ) -> Corpus:
-    """The corpus of these files, in the folder `out`; what is there already is used if nothing has changed.
+    """Writes the corpus of these files to the folder `out`; an existing one is used if nothing has changed.
 
     A plain text is one document, or with a `document_separator` ("blank lines", or a text such as "<|endoftext|>")
     several; in a table each row has one in its `text_column`.
@@ -223,7 +223,7 @@ def write_corpus(
         counts = write_pieces(pieces, tokenizer, *streams)
         if not counts.documents:
             raise InputError(f"{', '.join(map(str, files))}: no text in it")
-        # The index goes first and comes last: with it, the files beside it are whole and belong to it.
+        # The index is deleted first and written last: if it exists, the files beside it are complete.
         (out / INDEX).unlink(missing_ok=True)
     index = {**vars(counts), "bytes_per_token": id_type(tokenizer).itemsize, "made_from": made_from}
     write_json(out / INDEX, index)
@@ -243,7 +243,7 @@ def open_corpus(folder: Path) -> Corpus:
             for name, dtype in ((TOKENS, kind), (DOCUMENTS, POSITION), (MARKS, POSITION))
         )
     except (KeyError, TypeError, ValueError, OSError) as error:
-        raise InputError(f"{folder} is no whole corpus ({error}). Delete it and make it again") from None
+        raise InputError(f"{folder} is not a complete corpus ({error}). Delete it and make it again") from None
     if (len(tokens), len(starts)) != (counts.tokens, counts.documents) or len(marks) % 3:
         raise InputError(
             f"{folder} has {len(tokens)} tokens of {len(starts)} documents, and its {INDEX} says {counts.tokens} of "
@@ -267,7 +267,7 @@ def corpus_from_texts(texts: Iterable[str], tokenizer: Tokenizer) -> Corpus:
 
 
 def write_pieces(
-    pieces: Iterable[Piece], tokenizer: Tokenizer, tokens: IO[bytes], starts: IO[bytes], marks: IO[bytes]
+    pieces: Iterable[DocumentPart], tokenizer: Tokenizer, tokens: IO[bytes], starts: IO[bytes], marks: IO[bytes]
 ) -> Counts:
     """Encodes batch by batch and appends to the three files."""
     counts, kind, end = Counts(), id_type(tokenizer), tokenizer.eos_token_id
@@ -290,8 +290,8 @@ def write_pieces(
     return counts
 
 
-def batched(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    batch: list[Piece] = []
+def batched(pieces: Iterable[DocumentPart]) -> Iterator[list[DocumentPart]]:
+    batch: list[DocumentPart] = []
     size = 0
     for piece in pieces:
         batch.append(piece)
@@ -318,7 +318,7 @@ def id_type(tokenizer: Tokenizer) -> np.dtype[Any]:
 
 
 def describe(file: Path) -> dict[str, Any]:
-    """What tells whether a file has changed."""
+    """Facts that tell whether a file has changed."""
     with opened(file):
         state = file.stat()
     return {"path": str(file.resolve()), "size": state.st_size, "mtime": state.st_mtime_ns}

@@ -1,7 +1,7 @@
 """Built-in data: 1,797 handwritten digits of 8x8 pixels that come with scikit-learn (Alpaydin and Kaynak, 1998).
 
 They are the test part of the Optical Recognition of Handwritten Digits set of the UCI repository. A fifth of every
-digit is held out. The split depends on nothing: no seed, no version of a library.
+digit is held out. The split is fixed: it depends on no seed or library version.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glassformer.errors import InputError
 
 HOLD_OUT_EVERY = 5
-BRIGHTEST = 16  # a pixel counts the dark ones among 4x4 of the scan
+BRIGHTEST = 16  # a pixel counts the dark ones of 4x4 pixels of the scan
 
 
 def digits(held_out: bool) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -26,7 +26,7 @@ def digits(held_out: bool) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def held_out_rows(labels: NDArray[np.int_]) -> NDArray[np.bool_]:
-    """Every fifth image of each digit, in the order they come."""
+    """Every fifth image of each digit, in order."""
     chosen = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         chosen[np.flatnonzero(labels == label)[::HOLD_OUT_EVERY]] = True

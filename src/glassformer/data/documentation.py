@@ -1,15 +1,16 @@
-"""Built-in data: the language reference that every Python carries with it, in `pydoc_data.topics`.
+"""Built-in data: Python's language reference, which comes with every Python in `pydoc_data.topics`.
 
 It is what `help("for")` prints: some 80 topics of English prose, grammar rules, tables and code, about 450,000
-characters. Nothing has to be fetched. It is not quite the same text in every version of Python (a later one says
-more), so a score belongs to the version it was measured on.
+characters. Nothing has to be downloaded. The text differs a little between Python versions, so scores are comparable
+only within one version.
 
-Topics overlap: "compound" holds all of "if" and "while" again. A paragraph therefore belongs to the shortest topic it
-stands in and is taken out of the longer ones, so nothing that is held out was ever seen in training.
+Topics overlap: "compound" holds all of "if" and "while" again. Each paragraph therefore stays only in the shortest
+topic that contains it, so nothing held out occurs in training.
 
 Two tasks are made of it. For language models, `documentation_split`: running text. For classifiers,
 `documentation_examples`: a few words with a gap in them, and which of eight small words is missing (a cloze test:
-Taylor, 1953). Sentences of every kind have these eight, so the words of a passage say little. Their order says much:
+Taylor, 1953). All kinds of sentences contain these eight words, so the other words of a passage say little, but their
+order says much:
 
     The "if" statement is used ___ conditional execution:   ->   for
 """
@@ -22,8 +23,8 @@ from zlib import crc32
 
 GAP = "___"
 GAP_WORDS = ("a", "and", "for", "in", "is", "of", "the", "to")
-AROUND = 5  # words to either side of a gap; fewer where the sentence ends
-AT_MOST = {"training": 1500, "held out": 120}  # examples of a word, so that none outnumbers the others by far
+AROUND = 5  # words on either side of a gap; fewer at the end of a sentence
+AT_MOST = {"training": 1500, "held out": 120}  # examples of a word, so that the classes stay balanced
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"*])")
 LIST_MARK = re.compile(r"^(?:\*|\d+\.|\[\d+\]|\(\d+\))\s+")
@@ -37,7 +38,7 @@ def documentation_texts() -> dict[str, str]:
 
 
 def documentation_split() -> tuple[str, str]:
-    """Training text and held-out text, about a tenth: whole topics, one after another, no paragraph twice."""
+    """Training text and held-out text (about a tenth): whole topics, without repeated paragraphs."""
     sides: dict[bool, list[str]] = {False: [], True: []}
     for name, passages in paragraphs().items():
         sides[is_held_out(name)].extend(passages)
@@ -45,9 +46,9 @@ def documentation_split() -> tuple[str, str]:
 
 
 def documentation_examples(held_out: bool) -> list[tuple[str, str]]:
-    """Passages with one gap, and the word that stood there. The choice and the order are always the same.
+    """Passages with one gap and the missing word. The choice and the order are always the same.
 
-    No topic is on both sides, and no passage that reads the same.
+    No topic and no identical passage is on both sides.
     """
     side, gaps = "held out" if held_out else "training", cut_gaps(held_out)
     if not held_out:
@@ -62,7 +63,7 @@ def documentation_examples(held_out: bool) -> list[tuple[str, str]]:
 
 
 def cut_gaps(held_out: bool) -> dict[str, list[str]]:
-    """Every place where one of the words stands, with the words around it: word -> different passages."""
+    """Every occurrence of the words with its context: word -> different passages."""
     gaps: dict[str, dict[str, None]] = {word: {} for word in GAP_WORDS}  # a dict, as a set has no order
     for name, passages in paragraphs().items():
         if is_held_out(name) == held_out:
@@ -76,7 +77,7 @@ def cut_gaps(held_out: bool) -> dict[str, list[str]]:
 
 
 def is_held_out(topic: str) -> bool:
-    """One topic in ten, scattered by a hash of its name, so that a new topic moves no other."""
+    """One topic in ten, chosen by a hash of its name, so that a new topic does not move others."""
     return crc32(f"topic {topic}".encode()) % 10 == 1
 
 
@@ -105,7 +106,7 @@ def sentences(passage: str) -> list[str]:
 
 
 def is_prose(sentence: str) -> bool:
-    """From a capital or a quoted name to a full stop, of 6 to 40 words, nearly all of them plain."""
+    """Whether it goes from a capital or a quoted name to a full stop, with 6 to 40 words, nearly all plain."""
     words = sentence.split()
     plain = sum(PLAIN_WORD.fullmatch(word) is not None for word in words)
     begins, ends = sentence[0].isupper() or sentence[0] in '"*', sentence[-1] in ".:!?"

@@ -1,7 +1,7 @@
-"""Texts for language models: files -> documents -> pieces that are small enough to encode.
+"""Reads texts for language models: files -> documents -> parts small enough to encode.
 
-A plain text is one document, or several with a separator between them; in a table each row is one. A file is read piece
-by piece, so it may be larger than memory. A folder stands for the texts in it.
+A plain text is one document, or several with a separator between them; in a table each row is one. A file is read part
+by part, so it may be larger than memory. A folder means all texts in it.
 """
 
 import re
@@ -25,11 +25,11 @@ from glassformer.errors import InputError
 PIECE = 1 << 15  # characters
 BLANK_LINES = "blank lines"
 NOWHERE = re.compile(r"(?!)")
-TEXTS = (".txt", ".md")  # what is read of a folder, plain or packed
+TEXTS = (".txt", ".md")  # read from a folder, plain or gzipped
 
 
-class Piece(NamedTuple):
-    """A stretch of a document, and whether the document begins and ends with it."""
+class DocumentPart(NamedTuple):
+    """A part of a document, and whether the document begins and ends with it."""
 
     text: str
     begins: bool
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 
 
 def text_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """The files to read, where a folder stands for the texts in it and below, by name; and what else is in there."""
+    """The files to read, with folders replaced by the texts in them, sorted by name; and the other files in them."""
     files, others = list[Path](), list[Path]()
     for path in paths:
         if not path.is_dir():
@@ -75,7 +75,7 @@ def stream_documents(
     separator: str | None = None,
     size: int = PIECE,
     options: TableOptions = AS_FOUND,
-) -> Iterator[Piece]:
+) -> Iterator[DocumentPart]:
     """The documents of one file, in pieces. A row without text comes as an empty piece, so that it can be counted."""
     if is_plain(path):
         yield from documents_of_text(stream_text(path, form=text_format(path, options)), separator, size)
@@ -89,25 +89,25 @@ def stream_documents(
         yield from pieces_of("", size)
 
 
-def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = PIECE) -> Iterator[Piece]:
+def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = PIECE) -> Iterator[DocumentPart]:
     pattern = separator_pattern(separator)
     buffer, begins = "", True
     for block in blocks:
         buffer += block
-        while (match := pattern.search(buffer)) and match.end() < len(buffer):  # at the end it may yet go on
+        while (match := pattern.search(buffer)) and match.end() < len(buffer):  # a match at the end may still continue
             yield from finish(buffer[: match.start()], begins, size)
             buffer, begins = buffer[match.end() :], True
-        # What is cut off leaves enough behind for a separator that has only half arrived.
+        # Keep enough for a separator of which only half has been read.
         while len(buffer) > 2 * max(size, len(separator or "")):
             end = place_to_cut(buffer, size)
-            yield Piece(buffer[:end], begins, False)
+            yield DocumentPart(buffer[:end], begins, False)
             buffer, begins = buffer[end:], False
     match = pattern.search(buffer)
     yield from finish(buffer[: match.start()] if match else buffer, begins, size)
 
 
 def separator_pattern(separator: str | None) -> re.Pattern[str]:
-    """What stands between two documents; the line ends beside a separator belong to it."""
+    """The pattern between two documents, including the line ends beside a separator."""
     if separator is None:
         return NOWHERE
     if not separator:
@@ -117,25 +117,26 @@ def separator_pattern(separator: str | None) -> re.Pattern[str]:
     return re.compile(rf"(?:\r?\n)?{re.escape(separator)}(?:\r?\n)?")
 
 
-def finish(text: str, begins: bool, size: int) -> Iterator[Piece]:
-    """The last of a document; nothing if there is no text between two separators."""
+def finish(text: str, begins: bool, size: int) -> Iterator[DocumentPart]:
+    """The last part of a document; nothing if there is no text between two separators."""
     if not begins or text.strip():
         yield from pieces_of(text, size, begins=begins)
 
 
-def pieces_of(text: str, size: int = PIECE, *, begins: bool = True) -> Iterator[Piece]:
+def pieces_of(text: str, size: int = PIECE, *, begins: bool = True) -> Iterator[DocumentPart]:
     """A whole document, or the rest of one."""
     while len(text) > 2 * size:
         end = place_to_cut(text, size)
-        yield Piece(text[:end], begins, False)
+        yield DocumentPart(text[:end], begins, False)
         text, begins = text[end:], False
-    yield Piece(text, begins, True)
+    yield DocumentPart(text, begins, True)
 
 
 def place_to_cut(text: str, size: int) -> int:
-    """Where tokens end anyway: after a line, else before the space between two words, else after `size` characters.
+    """Where to cut, at a token boundary: after a line, else before a space between two words, else after `size`
+    characters.
 
-    A line end with spaces or empty lines about it is avoided, for such runs make tokens of their own.
+    Line ends beside spaces or empty lines are avoided, because such runs are single tokens.
     """
     for sign, shift in (("\n", 1), (" ", 0)):
         found = text.rfind(sign, size // 2, size)

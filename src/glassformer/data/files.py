@@ -1,9 +1,9 @@
-"""Files of the user: lines, long texts, and tables (.csv, .tsv, .jsonl, .json, .parquet, .xlsx), those of text plain or
-packed (.gz).
+"""Reads the user's files: lines, long texts, and tables (.csv, .tsv, .jsonl, .json, .parquet, .xlsx); text files may be
+gzipped.
 
-How a file of text is written is found in its beginning (`formats/`) or settled by flags. A table's first row names its
-columns, unless it is found to be an example; where it does not, they are called 1, 2, 3. Blank rows are skipped.
-Whatever cannot be read is named by file, line and value.
+The format of a text file is detected from its beginning (`formats/`) or set by flags. The first row of a table holds
+the column names, unless it is detected to be an example; then the columns are called 1, 2, 3. Blank rows are skipped.
+Errors name file, line and value.
 """
 
 import codecs
@@ -44,16 +44,16 @@ TABLES = {
     ".parquet": "parquet",
     ".xlsx": "xlsx",
 }
-PACKED = ("parquet", "xlsx")  # tables that are no text
-STDIN = Path("standard input")  # stands for it wherever a file is read
-BLOCK = 1 << 20  # bytes of a long text that are read at a time, and by which a file is judged
-FEW_LINES = 3  # by which a table of very long ones is judged
-LISTED = 20  # columns that a sentence names
+PACKED = ("parquet", "xlsx")  # tables that are not text
+STDIN = Path("standard input")  # accepted wherever a file is read
+BLOCK = 1 << 20  # bytes of a long text read at a time, and from which the format is detected
+FEW_LINES = 3  # enough to detect the format of a table with very long lines
+LISTED = 20  # columns listed in an error
 NULL = "\\N"  # an empty cell, as databases export it
 AS_FOUND = TableOptions()
 BY_NAME = Reads()
-PATIENCE = 5  # seconds until somebody opens a pipe to write
-PIPES: dict[tuple[int, int, int], Any] = {}  # what came through them
+PATIENCE = 5  # seconds to wait for a writer to open a pipe
+PIPES: dict[tuple[int, int, int], Any] = {}  # what was read from them
 Example = TypeVar("Example")
 
 
@@ -66,34 +66,34 @@ class Row(NamedTuple):
 
 @dataclass
 class Skipped:
-    """How many rows of a table had nothing in them, so far."""
+    """The number of blank rows of a table so far."""
 
     count: int = 0
 
 
 @dataclass(frozen=True)
 class Table:
-    """All rows of a file, the columns that occur in them, and how the file is written."""
+    """All rows of a file, their columns, and the format of the file."""
 
     path: Path
     names: tuple[str, ...]
     rows: list[Row]
     form: TableFormat | None = None
-    blank: int = 0  # rows between them without anything, which were skipped
+    blank: int = 0  # blank rows that were skipped
 
     def column(self, name: str, flag: str = "") -> list[Any]:
-        """The cells of one column, from top to bottom. `flag` is what chooses another column."""
+        """The cells of one column. `flag` is the flag that selects another column."""
         name = find_column(self.path, name, self.names, self.form, flag)
         return [cell_of(self.path, row, name) for row in self.rows]
 
     def texts(self, name: str, flag: str = "") -> list[str]:
-        """A column whose cells must be texts; a cell without a value is an empty one."""
+        """A column whose cells must be texts; a missing value is an empty text."""
         cells = self.column(name, flag)
         return [as_text(self.path, row.line, name, cell) for row, cell in zip(self.rows, cells, strict=True)]
 
 
 class Examples(Sequence[Example]):
-    """Examples as read from a file, with the line of each, and the lines that were left out because they were empty."""
+    """Examples read from a file with their lines, and the lines that were skipped because they were empty."""
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class Examples(Sequence[Example]):
         blank: int = 0,
     ) -> None:
         self.examples, self.path, self.lines, self.left_out = list(examples), path, list(lines), list(left_out)
-        self.form, self.blank = form, blank  # how the file is written, and how many rows have nothing in them
+        self.form, self.blank = form, blank  # format of the file, and number of blank rows
         if not self.examples:
             raise InputError(f"{path}: each of its {len(self.left_out)} examples is empty. Is it the right column?")
 
     @property
     def written(self) -> str:
-        """How the file is written, in words, and what was passed over in it."""
+        """The format of the file in words, and what was skipped."""
         return f"{self.form}{f', {self.blank:,} blank rows skipped' if self.blank else ''}"
 
     @overload
@@ -147,16 +147,16 @@ def read_table(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_N
 
 
 def stream_rows(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> "Rows":
-    """The rows of a table one after another, for files that are larger than memory."""
+    """Streams the rows of a table, for files larger than memory."""
     return Rows(path, table_format(path, options, reads), options, reads)
 
 
 class Rows(Iterator[Row]):
-    """The rows of a table, of which there is one at least: an iterator that knows how the table is written."""
+    """An iterator over the rows of a table (at least one) that knows the table's format."""
 
     def __init__(self, path: Path, form: TableFormat, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> None:
         self.path, self.form, self.skipped = path, form, Skipped()
-        self.names: tuple[str, ...] = ()  # of the columns; none where each row names its cells
+        self.names: tuple[str, ...] = ()  # of the columns; empty if each row names its cells
         if form.kind == "jsonl":
             self.rows = stream_objects(path, form)
         elif form.kind == "parquet":
@@ -178,7 +178,7 @@ class Rows(Iterator[Row]):
 
 
 def kind_of(path: Path) -> str | None:
-    """csv, tsv, jsonl, parquet or xlsx by the ending of the name; None for any other file. A table on standard input is
+    """csv, tsv, jsonl, parquet or xlsx by the file extension; None for any other file. A table on standard input is
     csv."""
     if path == STDIN:
         return "csv"
@@ -186,7 +186,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> TableFormat:
-    """How a table is written: by flags, or by its beginning."""
+    """The format of a table: from flags, or detected from its beginning."""
     kind = kind_of(path) or reads.kind
     if kind in PACKED:
         with opened(path):
@@ -205,7 +205,7 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
 
 
 def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
-    """Flags, completed by those of the training: its header and limit always apply, the others where they fit."""
+    """Flags, completed by those of the training: its header and limit always apply, the others where they match."""
     data = settings.get("data") or ()
     kinds = tuple(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
     told = {name: settings.get(name) for name in ("delimiter", "quotes", "encoding", "sheet")}
@@ -214,31 +214,31 @@ def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptio
 
 
 def sheets_of(options: TableOptions) -> tuple[str | None, str | None]:
-    """The sheet of a workbook that is asked for, and the one of the training."""
+    """The requested sheet of a workbook, and the one used in training."""
     return options.sheet, options.trained.sheet if options.trained is not None else None
 
 
 def text_format(path: Path, options: TableOptions = AS_FOUND) -> TextFormat:
-    """How a file of text is written: by --encoding, or by its beginning."""
+    """The format of a text file: from --encoding, or detected from its beginning."""
     head, whole = beginning(path)
     trained = options.trained.encoding if options.trained is not None else None
     return find_text_format(head, str(path), whole=whole, asked=options.encoding, trained=trained)
 
 
 def place_of(path: Path, line: int) -> str:
-    """Where an example stands, for a sentence: the line of a text, the row of a table that is no text."""
+    """The place of an example in an error: the line of a text file, or the row of another table."""
     return f"{path}, {unit_of(path)} {line}"
 
 
 def unit_of(path: Path) -> str:
-    """What is counted in a file: its lines, or the rows of one that has no lines."""
+    """What an error counts: lines, or rows if the file has no lines."""
     return "row" if kind_of(path) in PACKED else "line"
 
 
 def beginning(path: Path, longest: int = 0) -> tuple[bytes, bool]:
-    """The first bytes of a file, and whether there are no more. On a pipe, those that are there already.
+    """The first bytes of a file, and whether that is all. For a pipe, the bytes that have already arrived.
 
-    Where its first lines are longer than these, they are read whole, as long as they have `longest` bytes at most.
+    If its first lines are longer, they are read completely, up to `longest` bytes.
     """
     with opened(path) as stream:
         if path != STDIN:
@@ -260,7 +260,7 @@ def beginning(path: Path, longest: int = 0) -> tuple[bytes, bool]:
 
 
 def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
-    """The names of the columns, one for each. Two of one name are an error, unless nobody asks for them."""
+    """The column names. Duplicates are an error, unless they are not used."""
     names = form.names
     seen = Counter[str]()
     for place, name in enumerate(names):
@@ -304,7 +304,7 @@ def checked_object(path: Path, number: int, cells: dict[str, Any], text: str) ->
 def stream_cells(
     path: Path, form: TableFormat, names: Sequence[str], options: TableOptions, skipped: Skipped
 ) -> Iterator[Row]:
-    """The rows below the header. Cells beyond the last column must be empty, as a delimiter at the end makes them."""
+    """The rows below the header. Cells after the last column must be empty, as after a trailing delimiter."""
     rows = rows_with_lines(path, form, options, skipped)
     if form.has_header:
         next(rows, None)
@@ -322,8 +322,8 @@ def stream_cells(
 def rows_with_lines(
     path: Path, form: TableFormat, options: TableOptions, skipped: Skipped
 ) -> Iterator[tuple[int, list[str]]]:
-    """Every row, the header among them, with the line on which it begins. Those without anything are skipped and, but
-    for the first and the last, counted; below the header of a single column they are empty cells."""
+    """Every row, including the header, with the line on which it begins. Blank rows are skipped and, except at the
+    beginning and end, counted; in a table with a single column they are empty cells."""
     if not form.first:
         raise InputError(f"{path} is empty: expected rows of cells")
     began, blank = False, 0
@@ -357,7 +357,7 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
     reader = csv.reader((line for _, line in lines), delimiter=sign, skipinitialspace=form.skips_spaces, strict=True)
     while True:
         number = reader.line_num + skipped + 1
-        csv.field_size_limit(form.longest)  # for all readers of the process: another table may have set it meanwhile
+        csv.field_size_limit(form.longest)  # global to the process: another table may have changed it
         try:
             cells = next(reader)
         except StopIteration:
@@ -373,7 +373,7 @@ def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[st
 
 
 def check_quotes(path: Path, line: int, cells: Sequence[str], form: TableFormat) -> None:
-    """Refuses a line whose quotes contradict the beginning of the file, by which they were judged."""
+    """Refuses a line whose quotes contradict what was detected from the beginning of the file."""
     odd = next((cell for cell in cells if '"' in cell and contradicts(cell, form.quotes)), None)
     if odd is not None:
         before = "stand around cells" if form.quotes == "one line" else "are not there at all"
@@ -384,7 +384,7 @@ def check_quotes(path: Path, line: int, cells: Sequence[str], form: TableFormat)
 
 
 def stream_lines(path: Path, form: TextFormat | None = None, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
-    """Every line with its number, from 1, and with its line end. One of more than `longest` bytes is an error."""
+    """Every line with its number from 1 and its line end. A line of more than `longest` bytes is an error."""
     form = form or text_format(path)
     is_plain = form.encoding.is_plain and not form.returns
     number = 0
@@ -413,7 +413,7 @@ def plain_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) ->
 
 
 def other_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) -> Generator[str, None, None]:
-    """Lines of an encoding in which a newline is not one byte, or of a file in which it is another byte."""
+    """Lines of a file whose encoding has multi-byte newlines, or that uses another newline character."""
     text = io.TextIOWrapper(stream, encoding=form.encoding.codec, newline="\r" if form.returns else "\n")
     try:
         for number, line in enumerate(iter(partial(text.readline, longest + 1), ""), start=1):
@@ -426,11 +426,11 @@ def other_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) ->
                 )
             yield f"{line[:-1]}\n" if form.returns and line.endswith("\r") else line
     finally:
-        text.detach()  # whoever opened the stream closes it
+        text.detach()  # the caller closes the stream
 
 
 def stream_text(path: Path, size: int = BLOCK, *, form: TextFormat | None = None) -> Iterator[str]:
-    """A long text in blocks of about `size` bytes, cut anywhere between two characters."""
+    """A long text in blocks of about `size` bytes, cut between any two characters."""
     form = form or text_format(path)
     decoder, line, first = codecs.getincrementaldecoder(form.encoding.codec)(), 1, True
     with opened(path) as stream:
@@ -460,7 +460,7 @@ def check_mixed(path: Path, content: bytes, first: int, form: TextFormat) -> Non
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if its name ends in .gz, or of standard input."""
+    """The bytes of a file, decompressed if its name ends in .gz, or of standard input."""
     if "\0" in str(path):
         raise InputError(f"{path}: no file has a name with a zero byte")
     try:
@@ -486,7 +486,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 class Unpacked(io.RawIOBase):
-    """What a .gz file unpacks to, block by block. One that unpacks to thousands of times its size is refused."""
+    """The decompressed blocks of a .gz file. A file that expands to thousands of times its size is refused."""
 
     def __init__(self, file: Path, name: Path) -> None:
         self.packed = file.open("rb")
@@ -510,7 +510,7 @@ class Unpacked(io.RawIOBase):
 
 
 def kept(pipe: Path) -> Path:
-    """What came through a pipe, in a file for as long as the program runs: a pipe can be read only once."""
+    """The content of a pipe in a temporary file for the rest of the program: a pipe can be read only once."""
     if state_of(pipe) not in PIPES:
         file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - it stays open, and goes with the program
         try:
@@ -524,11 +524,11 @@ def kept(pipe: Path) -> Path:
 
 
 def copy_pipe(pipe: Path, file: IO[bytes]) -> None:
-    """Writes what comes through a pipe to a file. One that nobody opens to write is an error, after some seconds."""
+    """Copies a pipe to a file. If no writer opens it within some seconds, that is an error."""
     with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as stream:
         events, until = select.poll(), time.monotonic() + PATIENCE
         events.register(stream, select.POLLIN)
-        # There is nothing to read, and nothing has happened: nobody had it open yet.
+        # Nothing to read, and no writer has opened it yet.
         while (begun := stream.read(BLOCK)) == b"" and not events.poll(50):
             if time.monotonic() > until:
                 raise InputError(
@@ -541,7 +541,7 @@ def copy_pipe(pipe: Path, file: IO[bytes]) -> None:
 
 
 def state_of(pipe: Path) -> tuple[int, int, int]:
-    """Which pipe it is, and when somebody last wrote to it."""
+    """The identity of a pipe, and when it was last written to."""
     state = pipe.stat()
     return state.st_dev, state.st_ino, state.st_mtime_ns
 
@@ -554,7 +554,8 @@ def find_column(
     flag: str = "",
     line: int | None = None,
 ) -> str:
-    """A column by its name, or by its number where none has that name. `flag` is what chooses another one."""
+    """A column by its name, or by its number if no column has that name. `flag` is the flag that selects another
+    one."""
     if name in names:
         return name
     if name.isdecimal() and 1 <= int(name) <= len(names):
@@ -563,7 +564,7 @@ def find_column(
 
 
 def listed(names: Iterable[str]) -> str:
-    """The names of columns for a sentence: in one line, and the first of very many."""
+    """Column names for an error: on one line, and only the first if there are many."""
     first = [" ".join(name.split())[:40] for name in islice(names, LISTED + 1)]
     return ", ".join(first if len(first) <= LISTED else [*first[:LISTED], "..."])
 
@@ -578,7 +579,7 @@ def absent_column(
 
 
 def way_out(form: TableFormat | None, hint: str) -> str:
-    """How to choose another column; and if the header was a guess, how to say that it is none."""
+    """How to select another column; and if the header was detected, how to say that there is none."""
     hints = [hint] if hint else []
     if form is not None and form.header is not None and not form.asked and not form.header.certain:
         is_there = form.has_header
@@ -598,7 +599,7 @@ def cell_of(path: Path, row: Row, name: str) -> Any:
 
 
 def as_text(path: Path, line: int, name: str, cell: Any) -> str:
-    """A cell that must be a text; one without a value is an empty one."""
+    """A cell that must be a text; a missing value is an empty text."""
     if cell is None:
         return ""
     check_text(path, line, name, cell)
@@ -612,7 +613,7 @@ def check_text(path: Path, line: int, name: str, cell: Any) -> None:
 
 
 def check_surrogates(path: Path, line: int, cells: Any) -> None:
-    """JSON can spell half a character, which no text may hold."""
+    """Refuses lone surrogates, which JSON can spell but no text may contain."""
     try:
         json.dumps(cells, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,8 +1,8 @@
-"""The known public data sets: where each comes from, under which licence, and how it is brought here, checked.
+"""The known public data sets: their origin and licence, and how they are downloaded and verified.
 
-`fetch` takes a data set from a folder (`source`) or from the network. A file appears under its name only when its
-SHA-256 is right; until then it stands beside it as `.part`. A file that is already there and right is kept. What is
-packed (.gz) at its origin is unpacked on the way, unless the data set is meant to be read packed.
+`fetch` takes a data set from a folder (`source`) or from the network. A file is written as `.part` and renamed once its
+SHA-256 is verified. Existing correct files are kept. Files that are gzipped at their origin are decompressed, unless
+the data set is meant to be read gzipped.
 """
 
 import gzip
@@ -24,12 +24,12 @@ from glassformer.io import checksum, whole_file
 CHUNK = 1 << 16
 TIMEOUT = 30  # seconds without a byte
 
-Progress = Callable[[str, int], None]  # the file, and how many of its bytes have come
+Progress = Callable[[str, int], None]  # the file, and how many of its bytes have arrived
 
 
 @dataclass(frozen=True)
 class KnownFile:
-    """One file: its name here, its checksum, and the path at its origin, or None where it was made from several."""
+    """One file: its local name, its checksum, and its path at the origin, or None if it was made from several."""
 
     name: str
     sha256: str
@@ -50,13 +50,13 @@ class Known:
     note: str = ""
 
     def address(self, file: KnownFile) -> str | None:
-        """Where the network has this file."""
+        """The URL of this file."""
         repository, commit = self.origin.split("@") if "@" in self.origin else ("", "")
         return f"https://raw.githubusercontent.com/{repository}/{commit}/{file.path}" if file.path else None
 
 
 def fetch(name: str, out: Path, source: Path | None = None, progress: Progress | None = None) -> list[Path]:
-    """Every file of a data set, checked, in the folder `out`; from `source` if given, else from the network.
+    """Puts every file of a data set, verified, into the folder `out`; from `source` if given, else from the network.
 
     `source` holds the files themselves or a folder of the data set's name.
     """
@@ -69,7 +69,7 @@ def fetch(name: str, out: Path, source: Path | None = None, progress: Progress |
 
 
 def check_brought(paths: Iterable[Path]) -> None:
-    """Refuses a file that is not there and that `glassformer data` would bring, and says so."""
+    """Refuses a missing file that `glassformer data` can download, and says so."""
     for path in paths:
         name = next((part for part in path.parts if part in KNOWN), None)
         if name is not None and not path.exists():
@@ -109,7 +109,7 @@ def fetch_file(name: str, known: Known, file: KnownFile, target: Path, source: P
 def open_origin(
     name: str, known: Known, file: KnownFile, source: Path | None
 ) -> Iterator[tuple[BinaryIO | gzip.GzipFile, str]]:
-    """The content of a file as it shall be here, and where it comes from."""
+    """The content of a file after decompression, and where it comes from."""
     if source is not None:
         path = find_local(name, file, source)
         with path.open("rb") as raw:
@@ -125,7 +125,7 @@ def open_origin(
 
 
 def find_local(name: str, file: KnownFile, source: Path) -> Path:
-    """In the folder itself or in the one named after the data set, plain or packed."""
+    """Looks in the folder itself and in the one named after the data set, for a plain or gzipped file."""
     places = [folder / f"{file.name}{ending}" for folder in (source / name, source) for ending in ("", ".gz")]
     for place in places:
         if place.is_file():
@@ -161,7 +161,7 @@ def listed(table: str, under: str = "") -> tuple[KnownFile, ...]:
     return tuple(KnownFile(name, sha256, under + path[0] if path else None) for sha256, name, *path in rows)
 
 
-# SHA-256, name here, and path at the origin, if it can be had from there.
+# SHA-256, local name, and path at the origin if it can be downloaded from there.
 MULTI30K = """
 460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6  train.en  raw/train.en.gz
 2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72  train.de  raw/train.de.gz

@@ -3,8 +3,8 @@
     1<TAB>0.12<TAB>0.34<TAB>...         label,t0,t1,...
     2<TAB>1.52<TAB>1.48<TAB>...         up,0.12,0.34,...
 
-A first row in which the label column is named is a header. Without one, the label stands first, as in the files of the
-UCR archive (Dau et al., 2019). Numbers may have decimal commas (1,5) where no comma stands between the cells.
+A first row that names the label column is a header. Without one, the label comes first, as in the files of the UCR
+archive (Dau et al., 2019). Numbers may have decimal commas (1,5) if cells are not separated by commas.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ from glassformer.errors import InputError, nearest
 
 @dataclass(frozen=True)
 class LabeledSeries:
-    """One example: its values in their order, and its label."""
+    """One example: its values in order, and its label."""
 
     values: tuple[float, ...]
     labels: tuple[str, ...]
@@ -75,7 +75,7 @@ def read_labeled_series(
 def numbered_rows(
     path: Path, form: TableFormat, options: TableOptions, reads: Reads, skipped: Skipped
 ) -> tuple[Sequence[str], Iterator[tuple[int, list[Any]]]]:
-    """The names of the columns, none where there is no header, and the rows below it with their lines."""
+    """The column names, empty if there is no header, and the rows below it with their lines."""
     if kind_of(path) in ("jsonl", "parquet"):
         names = tuple(next(stream_rows(path, options, reads)).cells)
         rows = stream_rows(path, options, reads)
@@ -88,7 +88,7 @@ def numbered_rows(
 
 
 def without_end(cells: list[str], ends_open: bool) -> list[str]:
-    """Without the empty cell that a delimiter at the end of a line makes."""
+    """Removes the empty cell after a trailing delimiter."""
     return cells[:-1] if ends_open and not cells[-1] else cells
 
 
@@ -116,7 +116,7 @@ def as_value(path: Path, line: int, column: int, cell: Any, names: Sequence[str]
 
 
 def as_number(cell: Any, *, decimal_comma: bool = False) -> float | None:
-    """A cell as a number, None if it is none. Where commas are decimal, a point is not."""
+    """A cell as a number; None if it is not one. With decimal commas, a point is not decimal."""
     if decimal_comma and isinstance(cell, str):
         cell = cell.strip()
         if DECIMAL_COMMA.fullmatch(cell):

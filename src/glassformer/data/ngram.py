@@ -1,13 +1,13 @@
-"""A character n-gram model with modified Kneser-Ney smoothing: what a language model must beat.
+"""A character n-gram model with modified Kneser-Ney smoothing: the baseline of language models.
 
 Interpolated (Kneser and Ney, 1995; Chen and Goodman, 1999, section 3). For a context h and the character w after it,
 
     p(w | h) = (c(hw) - D(c(hw))) / c(h)  +  g(h) p(w | h without its first character)
 
-where D takes a little from every count, less than 1 from a count of 1 and more from larger ones, and g(h) hands on
-just what was taken. The longest contexts are counted as they come. For the shorter ones, c(hw) is the number of
-different characters seen before hw: "Francisco" is frequent, but follows only "San". Below the shortest stands the
-uniform distribution over the alphabet of training and one place for all other characters, so nothing is impossible.
+where D is a discount, less than 1 for a count of 1 and larger for larger counts, and g(h) redistributes exactly what
+was discounted. The longest contexts use plain counts. For the shorter ones, c(hw) is the number of
+different characters seen before hw: "Francisco" is frequent, but follows only "San". Below the shortest context is the
+uniform distribution over the training alphabet plus one symbol for all other characters, so nothing has probability 0.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ from math import log2
 from glassformer.errors import InputError
 
 TOLD = 10_000  # characters between two calls of `tell`
-UNKNOWN = ""  # any character that training does not have
+UNKNOWN = ""  # any character that is not in the training text
 CODE_POINTS = 0x110000 - 0x800  # of Unicode, without the surrogates
 
 
@@ -32,15 +32,15 @@ class CharacterNgram:
         self.order = order
         self.alphabet = sorted(set(text))
         counts = Counter(text[start : start + order] for start in range(len(text) - order + 1))
-        self.levels: list[dict[str, Context]] = []
+        self.levels: list[dict[str, BackoffEntry]] = []
         for _ in range(order):
             self.levels.insert(0, contexts(counts))
-            counts = Counter(gram[1:] for gram in counts)  # how many different characters stood before the rest
+            counts = Counter(gram[1:] for gram in counts)  # how many different characters precede the rest
             if tell is not None:
                 tell(len(text) // order)
 
     def probability(self, context: str, character: str) -> float:
-        """Of this character, or of UNKNOWN, after the last order - 1 characters of this context."""
+        """The probability of this character, or of UNKNOWN, after the last order - 1 characters of the context."""
         probability = 1 / (len(self.alphabet) + 1)
         context = context[max(0, len(context) - self.order + 1) :]
         for length in range(min(len(context), self.order - 1) + 1):
@@ -53,7 +53,7 @@ class CharacterNgram:
     def bits_per_byte(self, text: str, tell: Callable[[int], None] | None = None) -> float:
         """Cross-entropy of a text, divided by its length in UTF-8. An unknown character may be any other of Unicode.
 
-        `tell` is called now and then with how many characters were read since.
+        `tell` is called regularly with the number of characters read since the last call.
         """
         if not text:
             raise InputError("an empty text has no bits per byte: give the model something to predict")
@@ -70,8 +70,8 @@ class CharacterNgram:
         return bits / len(text.encode())
 
 
-class Context:
-    """What followed one context: the part of the probability each character keeps, and the part that is handed on."""
+class BackoffEntry:
+    """The followers of one context: the discounted probability of each character, and the back-off weight."""
 
     __slots__ = ("handed_on", "kept")
 
@@ -82,18 +82,18 @@ class Context:
         self.handed_on = sum(taken.values()) / total
 
 
-def contexts(counts: Counter[str]) -> dict[str, Context]:
+def contexts(counts: Counter[str]) -> dict[str, BackoffEntry]:
     followers: dict[str, dict[str, int]] = defaultdict(dict)
     for gram, count in counts.items():
         followers[gram[:-1]][gram[-1]] = count
     discounts = find_discounts(counts)
-    return {context: Context(seen, discounts) for context, seen in followers.items()}
+    return {context: BackoffEntry(seen, discounts) for context, seen in followers.items()}
 
 
 def find_discounts(counts: Counter[str]) -> tuple[float, float, float]:
-    """What is taken from counts of 1, 2 and more (Chen and Goodman's equation 26), from how many counts are that small.
+    """The discounts of counts of 1, 2 and more (Chen and Goodman's equation 26), from the number of such counts.
 
-    At least 0.1 is taken, so that no probability is 0. A text too short for this rule has 0.5 taken from all.
+    A discount is at least 0.1, so that no probability is 0. For a text too short for this rule, all discounts are 0.5.
     """
     frequency = Counter(counts.values())
     ones, twos, threes, fours = (frequency[count] for count in (1, 2, 3, 4))
@@ -108,7 +108,7 @@ def find_discounts(counts: Counter[str]) -> tuple[float, float, float]:
 def character_ngram(
     train_text: str, test_text: str, order: int = 5, tell: Callable[[int], None] | None = None
 ) -> float:
-    """Bits per byte on a test text, by the n-grams of a training text. `tell` is called with how many characters of
-    both were read since it was called last: where they take too long, it may raise an exception."""
+    """Bits per byte on a test text, by the n-grams of a training text. `tell` is called with the number of
+    characters of both that were read since the last call; it may raise an exception to stop."""
     model = CharacterNgram(train_text, order, tell)
     return model.bits_per_byte(test_text, tell)

@@ -39,7 +39,7 @@ CHOOSE = f"Say which two are meant, with {' and '.join(FLAGS)}"
 
 @dataclass(frozen=True)
 class Pair:
-    """One example: a source text and what is to be written for it."""
+    """One example: a source text and its target text."""
 
     source: str
     target: str
@@ -47,7 +47,7 @@ class Pair:
 
 
 class Pairs(Examples[Pair]):
-    """Pairs as read from a file, and the names of their two columns, where there are any."""
+    """Pairs read from a file, and the names of their two columns, if any."""
 
     columns: tuple[str, str] | None = None
 
@@ -61,7 +61,7 @@ def read_pairs(
     skip_empty: bool = False,
     options: TableOptions = AS_FOUND,
 ) -> Pairs:
-    """All pairs. One with an empty side is an error, or with `skip_empty` it is left out and counted."""
+    """All pairs. A pair with an empty side is an error; with `skip_empty` it is skipped and counted."""
     columns = both_columns(path, source_column, target_column)
     if targets is not None:
         if columns is not None:
@@ -69,7 +69,7 @@ def read_pairs(
                 f"{path} and {targets} are aligned lines, which have no columns: leave {' and '.join(FLAGS)} out"
             )
         return without_empty((path, targets), aligned_lines(path, targets, options), None, skip_empty)
-    # In a text file a comma is one of a sentence.
+    # In a text file a comma is part of a sentence.
     delimiters = ("tab",) if kind_of(path) in (None, "tsv") else DELIMITERS
     reads = Reads(columns or (), header=False, delimiters=delimiters, kind="tsv")
     form = table_format(path, options, reads)
@@ -128,7 +128,7 @@ def two_cells(
 
 
 def two_columns(table: Table) -> tuple[str, str]:
-    """The usual ones, or the only two."""
+    """The usual columns, or the only two."""
     for known in COLUMNS:
         if set(known) <= set(table.names):
             return known

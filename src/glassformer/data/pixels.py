@@ -1,11 +1,11 @@
-"""One picture, from a file to the pixels that a model reads. Training, prediction and the explorer read alike, here.
+"""Reads an image file into the pixels of a model, in the same way for training, prediction and the explorer.
 
-    upright      turned as the camera says (EXIF), so that it stands as a person sees it
-    8 bits       16 are cut to the upper 8: 65535 becomes 255
-    background   what is transparent shows it; without one, transparency is dropped, as other libraries do
-    grey or rgb  CMYK, palettes and the like become one of the two
+    upright      rotated by its EXIF orientation
+    8 bits       16-bit values keep their upper 8 bits: 65535 becomes 255
+    background   shown through transparent pixels; without one, transparency is dropped, as other libraries do
+    grey or rgb  CMYK, palettes and other modes become one of the two
 
-How a model wants them is in its `checkpoints/preparation.py`.
+What a model expects is in `checkpoints/preparation.py`.
 """
 
 import logging
@@ -30,15 +30,15 @@ Pixels = NDArray[np.uint8]
 
 SUFFIXES = {
     *(".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"),
-    *(".heic", ".heif", ".avif"),  # of phones; what Pillow cannot read of them is refused by name
+    *(".heic", ".heif", ".avif"),  # from phones; refused by name if Pillow cannot read them
 }
 WHITE = "white"
-BICUBIC = 3  # as pillow numbers its filters
+BICUBIC = 3  # Pillow's number of the filter
 ORIENTATION = 0x0112  # the EXIF tag; 1 is upright
 BRANDS = {"HEIC": {b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}, "AVIF": {b"avif", b"avis"}}
-logging.getLogger("PIL").addHandler(logging.NullHandler())  # or what it logs of an odd file goes to the terminal
-# Above as many, Pillow takes a file for one that is made to fill memories. Beside them, a few kilobytes of a JPEG can
-# hold hundreds of scans, each of which is a pass over all pixels; programs write about ten.
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # otherwise its log goes to the terminal
+# Above this many pixels, Pillow suspects a decompression bomb. Besides, a few kilobytes of JPEG can
+# hold hundreds of scans, each a pass over all pixels; programs write about ten.
 MOST_PIXELS, MOST_SCANS = 89_478_485, 100
 NEXT_SCAN = b"\xff\xda"
 GREY_MODES = ("1", "L", "LA", "La")
@@ -47,7 +47,7 @@ ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 
 @dataclass(frozen=True)
 class Look:
-    """What a picture is like, upright."""
+    """Properties of an image, upright."""
 
     width: int
     height: int
@@ -56,14 +56,14 @@ class Look:
 
 
 def look_at(file: Path) -> Look:
-    """What a picture is like, once all of it has been decoded."""
+    """Properties of an image after decoding it completely."""
     image, facts = decode(file, str(file))
-    width, height = image.size if orientation(image) < 5 else image.size[::-1]  # 5 to 8 lie on their side
+    width, height = image.size if orientation(image) < 5 else image.size[::-1]  # 5 to 8 are rotated by 90 degrees
     return Look(width, height, "grey" if image.mode in GREY_MODES else "rgb", frozenset(facts))
 
 
 def read_image(file: Path, size: int, mode: Mode, *, upright: bool = True, background: str | None = WHITE) -> Pixels:
-    """One picture (C, Y, X): its shorter side brought to size, and what is then outside a centred square cut off."""
+    """One image (C, Y, X): resized by its shorter side and cropped to the centre square."""
     image = flattened(load_image(file, str(file)), mode, upright=upright, background=background)
     pixels = np.asarray(fitted(image, resize=size, resample=BICUBIC, crop=(size, size)))
     return pixels[None] if mode == "grey" else pixels.transpose(2, 0, 1)  # (C, Y, X)
@@ -76,9 +76,9 @@ def load_image(
     formats: tuple[str, ...] | None = None,
     check: Callable[[int, int], None] = lambda width, height: None,
 ) -> "Image":
-    """A whole picture in memory, 8 bits a channel, in whatever mode and position it is stored.
+    """A decoded image with 8 bits per channel, in its stored mode and orientation.
 
-    `check` may refuse it by its width and height, before its pixels are unpacked.
+    `check` may refuse it by width and height before its pixels are decoded.
     """
     return decode(source, name, formats=formats, check=check)[0]
 
@@ -90,14 +90,14 @@ def decode(
     formats: tuple[str, ...] | None = None,
     check: Callable[[int, int], None] = lambda width, height: None,
 ) -> tuple["Image", set[Fact]]:
-    """A picture, and what of it a person may want to know."""
+    """An image, and notes about it for the user."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise InputError("reading pictures needs pillow: pip install 'glassformer[vision]'") from None
     if formats is not None:
         Image.init()
-        formats = tuple(name for name in formats if name in Image.OPEN)  # what this Pillow can read of them
+        formats = tuple(name for name in formats if name in Image.OPEN)  # those that this Pillow can read
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(source, formats=formats) as image:
             check_size(image, name)
@@ -121,13 +121,13 @@ def decode(
         ) from None
     except UnidentifiedImageError:
         raise InputError(f"{name} {why_unknown(source)}") from None
-    except Exception as error:  # a file that is not what it says can fail anywhere in its decoder
+    except Exception as error:  # a damaged file can fail anywhere in the decoder
         raise InputError(f"{name} cannot be read as a picture ({str(error)[:200]}): expected a whole file") from None
     return small, facts
 
 
 def check_size(image: "Image", name: str) -> None:
-    """Refuses a picture that is made to fill memories or to take hours, before its pixels are unpacked."""
+    """Refuses an image made to exhaust memory or time, before its pixels are decoded."""
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise InputError(
@@ -149,7 +149,7 @@ def check_size(image: "Image", name: str) -> None:
 
 
 def why_unknown(source: Path | BinaryIO) -> str:
-    """What a file is that no decoder knows."""
+    """Why a file cannot be decoded."""
     head = b""
     with suppress(OSError):
         if isinstance(source, Path):
@@ -167,29 +167,29 @@ def why_unknown(source: Path | BinaryIO) -> str:
 
 
 def orientation(image: "Image") -> int:
-    """How a picture has to be turned, from 1 (not at all) to 8."""
+    """The EXIF orientation, from 1 (upright) to 8."""
     found = 1
-    with suppress(Exception):  # what cannot be read says nothing
+    with suppress(Exception):  # unreadable EXIF is ignored
         found = int(image.getexif().get(ORIENTATION, 1))
     return found if 1 <= found <= 8 else 1
 
 
 def is_transparent(image: "Image") -> bool:
-    """Whether some of a picture is less than opaque."""
+    """Whether an image has transparent pixels."""
     if image.mode not in ALPHA_MODES and "transparency" not in image.info:
         return False
     return bool(np.asarray(image.convert("RGBA").getchannel("A")).min() < 255)
 
 
 def as_8_bits(image: "Image", name: str) -> "Image":
-    """The upper 8 of 16 bits, as Pillow does with colours. Of more bits, or of fractions, the range is not known."""
+    """The upper 8 of 16 bits, as Pillow does for colours. The range of 32-bit values is not known."""
     from PIL import Image
 
     is_16 = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
     if is_16:
         small = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
         small.info = dict(image.info)
-        if isinstance(clear := small.info.get("transparency"), int):  # the shade that is not seen
+        if isinstance(clear := small.info.get("transparency"), int):  # the transparent shade
             small.info["transparency"] = clear >> 8
         return small
     if image.mode in ("I", "F") or image.mode.startswith("I;"):
@@ -200,7 +200,7 @@ def as_8_bits(image: "Image", name: str) -> "Image":
 
 
 def flattened(image: "Image", mode: Mode, *, upright: bool, background: str | None) -> "Image":
-    """A picture as it is seen, in grey or in colours."""
+    """An image without transparency, in grey or in colour."""
     from PIL import Image, ImageOps
 
     if upright and orientation(image) > 1:
@@ -215,7 +215,7 @@ def flattened(image: "Image", mode: Mode, *, upright: bool, background: str | No
 def fitted(
     image: "Image", *, resize: tuple[int, int] | int | None, resample: int, crop: tuple[int, int] | None
 ) -> "Image":
-    """A picture brought to (height, width), or by its shorter side, the other in proportion; then cut to its centre."""
+    """An image resized to (height, width), or by its shorter side in proportion and then cropped to the centre."""
     if isinstance(resize, int):
         short = min(image.size)
         resize = (resize * image.height // short, resize * image.width // short)

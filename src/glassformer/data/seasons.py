@@ -1,4 +1,4 @@
-"""Built-in data: 400 days of a small town's utilities, seven series, hour by hour. Simulated.
+"""Built-in data: seven simulated hourly series of a small town's utilities over 400 days.
 
     load        electricity, megawatt: a day's course with two peaks, higher on working days than at the weekend and
                 on holidays; the year, a slow trend, a new housing estate (a step), and weather that lasts for days
@@ -10,9 +10,9 @@
     cold_store  degrees in a cold store: warms up, faster by day, until the compressor starts, which cools it down
     factory     a factory's power: every eight hours the stock decides how many of three lines run in the next shift
 
-Daily and weekly seasons drift, so yesterday and last week are good guesses but not the best. The last four react to
-thresholds, as pumps, thermostats and stocks do: what comes next depends on where they stand, and is no weighted sum
-of what they did before. That part a linear forecast cannot learn.
+Daily and weekly seasons drift, so yesterday and last week are good forecasts but not the best. The last four react to
+thresholds, as pumps, thermostats and stocks do: the next value depends on the current state and is not a weighted sum
+of past values, so a linear forecast cannot learn it.
 """
 
 import math
@@ -31,7 +31,7 @@ HOLIDAYS = {0, 1, 95, 98, 119, 148, 159, 275, 357, 358, 363, 364, 365}  # counte
 
 
 def seasons(seed: int = 0) -> Series:
-    """Every hour of the 400 days, all seven series: values (9600, 7)."""
+    """All seven series for every hour of the 400 days: values (9600, 7)."""
     rng = random.Random(f"seasons {seed}")
     town = Town(rng)
     rows = [town.step(hour) for hour in range(24 * DAYS)]
@@ -40,13 +40,13 @@ def seasons(seed: int = 0) -> Series:
 
 
 class Town:
-    """What the town remembers from one hour to the next."""
+    """The state of the town from one hour to the next."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.weather = 0.0  # colder or warmer than the season, for days
-        self.mood = 0.0  # how strong the day's course is; drifts
-        self.delay = 0.0  # how late the day is, in hours; drifts
+        self.mood = 0.0  # strength of the daily pattern; drifts
+        self.delay = 0.0  # delay of the daily pattern in hours; drifts
         self.past_load = [50.0, 50.0]
         self.tower, self.pumping = 5.0, False
         self.basin, self.draining = 2.0, False
@@ -54,7 +54,7 @@ class Town:
         self.stock, self.shift = 8.0, 0
 
     def step(self, hour: int) -> list[float]:
-        """One hour passes: the readings at its end."""
+        """Advances by one hour and returns the readings."""
         self.weather = 0.99 * self.weather + self.rng.gauss(0.0, 0.10)
         self.mood = 0.995 * self.mood + self.rng.gauss(0.0, 0.02)
         self.delay = 0.995 * self.delay + self.rng.gauss(0.0, 0.05)
@@ -103,6 +103,6 @@ class Town:
 
 
 def bump(clock: float, centre: float, width: float) -> float:
-    """1 at the centre, 0 far from it; the clock goes round."""
+    """1 at the centre, 0 far from it, on a circular clock."""
     apart = (clock - centre + 12.0) % 24.0 - 12.0
     return math.exp(-0.5 * (apart / width) ** 2)

@@ -1,12 +1,12 @@
-"""Time series: from a table, wide or long, to rows of numbers at even steps, and to the windows a model learns from.
+"""Time series: reads a wide or long table into evenly spaced rows, and cuts the windows a model is trained on.
 
     wide   date,HUFL,HULL,...,OT       a date, and a column for each series (as in ETT: Zhou et al., 2021)
     long   unique_id,ds,y              one value a line; every series has its name in the first of these columns
 
-The names of the columns tell which of the two it is. How dates and numbers are written, and whether the rows are
-trading days, the whole file decides (`columns/`). It is said (`Series.notes`) and kept (`Series.format`), so that a run
-reads later files as the one it was trained on. What is wrong with a file is named with its line. Empty cells and gaps
-are filled when asked for (`fill`), long series cut to the span they share (`cut`); how much was done is counted.
+The column names tell which of the two it is. The formats of dates and numbers, and whether the rows are trading days,
+are decided by the whole file (`columns/`). They are reported (`Series.notes`) and stored (`Series.format`), so that a
+run reads later files like its training file. Errors name the line. Empty cells and gaps are filled on request (`fill`),
+long series are cut to their common span (`cut`), and both are counted.
 """
 
 import math
@@ -44,16 +44,16 @@ Values = NDArray[np.float32]
 LONG = ("unique_id", "ds", "y")
 ASK_FOR_FILL = "Use --fill interpolate or --fill previous, or complete the file"
 ASK_FOR_CUT = "Use --cut to keep the span that all series share"
-SAME_SPAN = "Give all series the same span"  # where a file is read as another was, there are no flags
-MOST_FILLED = 100  # times as many rows as there are; more of them come of a wrong date
-SESSIONS = 3  # gaps over midnight that look like hours of trading
+SAME_SPAN = "Give all series the same span"  # for files read like another file, which have no flags
+MOST_FILLED = 100  # times as many rows as exist; more mean a wrong date
+SESSIONS = 3  # gaps over midnight that look like trading hours
 
 
 @dataclass(frozen=True)
 class SeriesFormat:
-    """How a file is to be read. What is asked for must fit; what is `remembered` of another file is done where it fits.
+    """How to read a file. Requested values must fit; `remembered` values of another file are used where they fit.
 
-    The columns are all if none are named. `dates` is a way of writing that was decided (`columns/times.py`).
+    No columns means all. `dates` is the date style that was decided (`columns/times.py`).
     """
 
     columns: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class SeriesFormat:
             raise InputError(f"calendar is {self.calendar!r}: expected one of {', '.join(get_args(Calendar))}")
 
     def to_dict(self) -> dict[str, Any]:
-        """What a run keeps of it; the columns are the names of its channels."""
+        """The part that a run stores; the columns are the names of its channels."""
         names = ("fill", "cut", "date_format", "dates", "decimal", "calendar")
         return {name: getattr(self, name) for name in names}
 
@@ -83,16 +83,16 @@ ANY = SeriesFormat()
 
 @dataclass(frozen=True)
 class Series:
-    """Several series of the same span and step, one a column."""
+    """Several series with the same time span and step, one per column."""
 
     names: tuple[str, ...]
     times: Times  # (T)
     values: Values  # (T, C)
     frequency: Frequency
-    filled: int = 0  # values that the file did not have
-    cut: int = 0  # values outside the span that all series share
+    filled: int = 0  # missing values that were filled
+    cut: int = 0  # values outside the common span
     format: SeriesFormat = ANY  # as it was read
-    notes: tuple[str, ...] = ()  # what was decided in reading it, for a person to know
+    notes: tuple[str, ...] = ()  # what was decided while reading, for the user
 
     def __len__(self) -> int:
         return len(self.values)
@@ -100,14 +100,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Scaler:
-    """z = (value - mean) / deviation, for each series by itself."""
+    """z = (value - mean) / deviation, for each series separately."""
 
     mean: Values  # (C)
     deviation: Values  # (C)
 
     @classmethod
     def fit(cls, rows: Values) -> "Scaler":
-        """From the rows of training alone: what comes later is not known then."""
+        """Fits on the training rows only."""
         deviation = rows.std(axis=0, dtype=np.float64)
         deviation[deviation == 0] = 1.0  # a series that never changes stays at 0
         return cls(rows.mean(axis=0, dtype=np.float64).astype(np.float32), deviation.astype(np.float32))
@@ -121,7 +121,7 @@ class Scaler:
 
 @dataclass(frozen=True)
 class Windows:
-    """Every stretch of `length` rows and the `horizon` rows after it. They are views: nothing is copied."""
+    """Every window of `length` rows and the `horizon` rows after it, as views without copies."""
 
     rows: Values  # (T, C)
     length: int
@@ -159,14 +159,14 @@ def windows(rows: Values, length: int, horizon: int) -> Windows:
 
 @dataclass(frozen=True)
 class Split:
-    """Where training ends, validation ends and the test ends, in rows."""
+    """The ends of training, validation and test, in rows."""
 
     train: int
     validation: int
     test: int
 
     def part(self, rows: Values, name: Literal["train", "validation", "test"], length: int) -> Values:
-        """The rows of a part. Validation and test start `length` rows early: their first window looks back on these."""
+        """The rows of a part. Validation and test start `length` rows early, as the past of their first window."""
         start, end = {
             "train": (0, self.train),
             "validation": (self.train - length, self.validation),
@@ -178,7 +178,8 @@ class Split:
 
 
 def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> Split:
-    """By time: the first rows train. Fractions of the whole, or numbers of rows such as ETTh1's (8640, 2880, 2880)."""
+    """Splits by time: the first rows are for training. Fractions, or numbers of rows such as ETTh1's (8640, 2880,
+    2880)."""
     if len(parts) != 3 or any(part <= 0 for part in parts):
         raise InputError(f"a split of {tuple(parts)}: expected three numbers above 0: training, validation, test")
     if all(isinstance(part, int) for part in parts):
@@ -203,7 +204,7 @@ def read_series(
     cut: bool = False,
     options: TableOptions = AS_FOUND,
 ) -> Series:
-    """The series of a table; `fill` and `cut`, here or in its format, repair what would otherwise be an error."""
+    """Reads the series of a table; `fill` and `cut`, here or in the format, repair what would otherwise be an error."""
     form = replace(form, fill=fill or form.fill, cut=cut or form.cut)
     table = Cells.read(path, options, () if form.remembered else form.columns)
     return read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
@@ -235,7 +236,7 @@ def read_wide(table: Cells, form: SeriesFormat) -> Series:
 
 
 def read_long(table: Cells, form: SeriesFormat) -> Series:
-    """One value a line. The series are brought side by side, so they must share their times."""
+    """One value per line. The series become columns, so they must share their times."""
     which, when, what = (table.names.index(name) for name in LONG)
     groups: dict[str, list[int]] = {}
     for row, name in enumerate(table.column(which)):
@@ -271,7 +272,7 @@ def missing_of(names: Sequence[str], known: Sequence[str] | dict[str, list[int]]
 
 
 def decide_numbers(table: Cells, columns: Sequence[int], form: SeriesFormat) -> tuple[Decimal, tuple[str, ...]]:
-    """The decimal mark, and what to say of it where the file has commas."""
+    """The decimal mark, and a note if the file has commas."""
     if form.decimal is not None and not form.remembered:
         decimal = form.decimal
     else:
@@ -291,7 +292,7 @@ def regular(
     form: SeriesFormat,
     of: str = "",
 ) -> Series:
-    """Rows at even steps, the oldest first: gaps are an error, or filled together with the empty cells."""
+    """Evenly spaced rows, the oldest first; gaps are an error, or filled like empty cells."""
     notes = list[str]()
     if len(times) < 2:
         raise InputError(f"{table.path}: {', '.join(names)} has one row: the step between rows needs at least 2")
@@ -330,13 +331,13 @@ def regular(
         )
     kept = replace(form, columns=(), remembered=True, calendar="weekdays" if frequency == WEEKDAYS else "every-day")
     even = even_times(times, places, frequency)
-    with np.errstate(over="ignore"):  # what is too large is refused where it is computed with
+    with np.errstate(over="ignore"):  # values that are too large are refused later
         rows = whole.astype(np.float32)
     return Series(tuple(names), even, rows, frequency, filled, format=kept, notes=tuple(notes))
 
 
 def calendar_of(table: Cells, times: list[datetime], lines: list[int], form: SeriesFormat) -> Calendar:
-    """As asked for; what is remembered of another file is left where this one has weekends."""
+    """The requested calendar; a remembered one is dropped if this file has weekends."""
     if form.calendar != "weekdays" or are_weekdays(times):
         return form.calendar
     if form.remembered:
@@ -384,7 +385,7 @@ def check_missing(
 def check_gaps(
     table: Cells, times: list[datetime], lines: list[int], places: list[int], frequency: Frequency, form: SeriesFormat
 ) -> None:
-    """Steps without a row are an error: which is the first, how many there are, and what may be the reason."""
+    """Refuses missing rows: the error names the first, their number, and the likely reason."""
     gaps = [row for row in range(1, len(places)) if places[row] > places[row - 1] + 1]
     if not gaps:
         return
@@ -409,7 +410,7 @@ def check_gaps(
 
 
 def fill_column(column: NDArray[np.float64], fill: Fill | None, where: str) -> NDArray[np.float64]:
-    """Straight lines between the known values, or each one held until the next."""
+    """Fills by linear interpolation, or with the previous value."""
     known = np.flatnonzero(~np.isnan(column))
     if len(known) == len(column):
         return column
@@ -425,7 +426,7 @@ def fill_column(column: NDArray[np.float64], fill: Fill | None, where: str) -> N
 
 
 def side_by_side(path: Path, columns: list[Series], form: SeriesFormat) -> Series:
-    """Series of one span as the columns of one; those of unequal spans are cut to what they share, if asked for."""
+    """Joins series as columns; series with different time spans are cut to the common span on request."""
     first = columns[0]
     for other in columns[1:]:
         if other.frequency != first.frequency:

@@ -1,4 +1,4 @@
-"""Some examples are held out of training, to be judged by. Which ones is a function of the seed."""
+"""Splits examples into training and held-out sets, by the seed."""
 
 import random
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,8 +12,8 @@ def split(
 ) -> tuple[list[int], list[int]]:
     """Indices to train on and indices held out, both in random order.
 
-    With `strata`, the class of each example, every class gives its share: each that has two members or more is on both
-    sides, and one that has a single member is trained on. `name` is what errors call the examples: their file.
+    With `strata`, the class of each example, the split is stratified: a class with two or more examples is on both
+    sides, and a single example is used for training. `name` is the file named in errors.
     """
     if not 0 < fraction < 1:
         raise InputError(f"held out {fraction}: expected a share between 0 and 1, such as 0.1")
@@ -47,7 +47,8 @@ def split_without_doubles(
     strata: Sequence[Hashable] | None = None,
     name: str = "the data",
 ) -> tuple[list[int], list[int]]:
-    """As `split`, but no example stays in training whose text is held out as well: it would be known by heart."""
+    """As `split`, but examples whose text is also held out are removed from training: the model would have memorised
+    them."""
     training, held_out = split(len(texts), fraction, seed=seed, strata=strata, name=name)
     secret = {texts[index] for index in held_out}
     training = [index for index in training if texts[index] not in secret]
@@ -57,7 +58,7 @@ def split_without_doubles(
 
 
 def shared_by(parts: Mapping[str, Sequence[Hashable]], what: str = "examples") -> str:
-    """Which parts of a data set have examples in common, and how many; nothing if none have."""
+    """Says which parts of a data set share examples, and how many; empty if none do."""
     known: dict[str, set[Hashable]] = {}
     said = []
     for part, inputs in parts.items():
@@ -76,7 +77,7 @@ def shared_out(total: int, sizes: Sequence[int]) -> list[int]:
     shares = [min(max(floor(part), low), high) for part, low, high in zip(exact, least, most, strict=True)]
     step = 1 if sum(shares) < total else -1
     while sum(shares) != total:
-        # The class that is furthest from its part goes one step nearer, as far as it has room.
+        # Moves the class that is furthest from its share one step closer, if it has room.
         bound = most if step > 0 else least
         movable = [i for i, share in enumerate(shares) if share != bound[i]]
         if not movable:

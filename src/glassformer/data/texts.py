@@ -3,8 +3,8 @@
     text,label                          sentence1,sentence2,label
     "I liked it",positive               It rains,It is wet,entailment
 
-JSON may hold a list of labels; in the other tables `label_separator` cuts a cell into several. Other columns are not
-looked at.
+JSON may hold a list of labels; in other tables `label_separator` splits a cell into several labels. Other columns are
+ignored.
 """
 
 from collections import Counter
@@ -19,13 +19,13 @@ from glassformer.errors import InputError, nearest
 
 TEXT_COLUMNS = (("text",), ("sentence1", "sentence2"), ("sentence",), ("document",))
 LABEL_COLUMN = "label"
-LOPSIDED = 10  # times as many examples as another class has: a strong imbalance
-NO_VALUES = {"", "nan", "na", "n/a", "null", "none", "#n/a", "?", "-"}  # written where there is none
+LOPSIDED = 10  # times as many examples as another class: a strong imbalance
+NO_VALUES = {"", "nan", "na", "n/a", "null", "none", "#n/a", "?", "-"}  # written for a missing value
 
 
 @dataclass(frozen=True)
 class LabeledText:
-    """One example: a text, or two to be judged together, and its labels: one, or any number of them."""
+    """One example: a text or a text pair, with one label or any number of them."""
 
     texts: tuple[str, ...]
     labels: tuple[str, ...]
@@ -40,7 +40,7 @@ def read_labeled(
     skip_empty: bool = False,
     options: TableOptions = AS_FOUND,
 ) -> Examples[LabeledText]:
-    """All rows of a table. An empty text is an error, or with `skip_empty` it is left out and counted."""
+    """All rows of a table. An empty text is an error; with `skip_empty` it is skipped and counted."""
     column = label_column or LABEL_COLUMN
     table = read_table(path, options, reads_texts(text_columns, column))
     names = choose_text_columns(table, text_columns)
@@ -63,13 +63,13 @@ def read_labeled(
 
 
 def reads_texts(text_columns: Sequence[str] | None, *others: str) -> Reads:
-    """What a table of texts has in its header: the columns that were named, or one of the usual."""
+    """The columns expected in the header of a table of texts: the named ones, or one of the usual."""
     usual = tuple(name for known in TEXT_COLUMNS for name in known)
     return Reads(columns=(*(text_columns or usual), *others))
 
 
 def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[str]:
-    """Those that were named, or the first of the usual ones that the table has."""
+    """The named columns, or the first of the usual ones that the table has."""
     if names is not None:
         if isinstance(names, str) or len(names) not in (1, 2):
             raise InputError(f"--text-columns {names!r}: expected the names of one column or of two")
@@ -91,7 +91,7 @@ def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[s
 
 
 def split_labels(cell: Any, separator: str | None, path: Path, line: int) -> tuple[str, ...]:
-    """The labels of one cell; `path` and `line` say where it stands."""
+    """The labels of one cell; `path` and `line` are its place."""
     if isinstance(cell, list):
         parts = cell
     elif separator is not None and isinstance(cell, str):
@@ -107,7 +107,7 @@ def split_labels(cell: Any, separator: str | None, path: Path, line: int) -> tup
 
 
 def as_label(value: Any) -> str:
-    """A class by its name; empty if this can be none."""
+    """The name of a class; empty if the value cannot be one."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, bool):
@@ -126,7 +126,7 @@ def label_names(examples: Iterable[LabeledText]) -> list[str]:
 
 
 def check_labels(examples: Examples[LabeledText], names: Sequence[str]) -> None:
-    """A label that training never saw cannot be predicted: it is named with its file and line."""
+    """Refuses a label that is not in the training data, naming its file and line."""
     known = set(names)
     for line, example in zip(examples.lines, examples, strict=True):
         for label in example.labels:
@@ -138,7 +138,7 @@ def check_labels(examples: Examples[LabeledText], names: Sequence[str]) -> None:
 
 
 def label_hints(labels: Iterable[str]) -> list[str]:
-    """What may be wrong with the labels of training: one class written in several ways, missing values, imbalance."""
+    """Warnings about the training labels: one class written in several ways, missing values, imbalance."""
     counts = Counter(labels)
     alike: dict[str, list[str]] = {}
     for name in counts:

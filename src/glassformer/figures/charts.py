@@ -1,6 +1,6 @@
-"""Line charts as SVG that stands inside a page: axes, ticks, lines, and a word on each point under the mouse.
+"""Line charts as SVG inside a page: axes, ticks, lines, and a tooltip on each point.
 
-Colours are classes, which the page's style sheet paints (`style.py`), so that a chart follows light and dark.
+Colours are CSS classes of the page's style sheet (`style.py`), so that a chart follows the light and dark themes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,16 +12,16 @@ from glassformer.figures.korean import beside, both
 
 Point = tuple[float, float]
 
-WIDTH, HEIGHT = 360, 216  # about the pixels that a chart has on a phone, so that its letters keep their size
+WIDTH, HEIGHT = 360, 216  # about the width of a phone, so that text keeps its size
 LEFT, RIGHT, TOP, BOTTOM = 48, 10, 8, 34
-MOST_POINTS = 400  # of a line; more are drawn as means of neighbours
+MOST_POINTS = 400  # of a line; more are averaged with their neighbours
 MOST_HOVERS = 60  # of a line
-DECADES = 2  # a positive quantity that spans more of them is drawn on a logarithmic axis
+DECADES = 2  # a positive quantity that spans more decades gets a logarithmic axis
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A name for the legend, how it is painted (a class of the style sheet), and its points."""
+    """A name for the legend, a CSS class, and points."""
 
     name: str
     paint: str
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """From values to pixels: `start` is where the smallest is drawn, `end` where the largest."""
+    """Maps values to pixels: the smallest to `start`, the largest to `end`."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ class Axis:
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Round values, about five of them."""
+        """About five round values."""
         if self.logarithmic:
             powers = range(ceil(log10(self.low) - 1e-9), floor(log10(self.high) + 1e-9) + 1)
             return [10.0**power for power in powers[:: ceil(len(powers) / 6)]]
@@ -52,7 +52,7 @@ class Axis:
 
 
 def round_step(about: float) -> float:
-    """The smallest of 1, 2, 5, 10, ... times a power of ten that is not less."""
+    """The smallest of 1, 2, 5 times a power of ten that is at least this size."""
     power = 10.0 ** floor(log10(about))
     return next(power * times for times in (1, 2, 5, 10) if power * times >= about * (1 - 1e-9))
 
@@ -60,8 +60,8 @@ def round_step(about: float) -> float:
 def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = True) -> str:
     """A figure with its title, its legend if there are several lines, and the chart.
 
-    `across` says what is counted from left to right; it is counted in `whole` numbers. Values that are not finite leave
-    a hole in their line, and the caption says how many there are.
+    `across` labels the horizontal axis; `whole` means that it counts in integers. Values that are not finite leave a
+    gap in their line, and the caption says how many there are.
     """
     holes = sum(not isfinite(y) for line in lines for _, y in line.points)
     lines = [replace(line, points=thinned(line.points)) for line in lines]
@@ -84,7 +84,7 @@ def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = 
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most so many points that an eye can tell apart: means of neighbours where there are more."""
+    """At most MOST_POINTS points: means of neighbours if there are more."""
     size = ceil(len(points) / MOST_POINTS)
     if size <= 1:
         return list(points)
@@ -101,7 +101,7 @@ def make_axes(points: Sequence[Point]) -> tuple[Axis, Axis]:
 
 
 def widened(values: Sequence[float]) -> tuple[float, float]:
-    """The span of these values; of a single one, some room around it."""
+    """The range of these values, widened if it is a single value."""
     low, high = min(values), max(values)
     room = max(abs(low), abs(high), 1e-12) / 2 if high - low <= 1e-9 * max(abs(low), abs(high)) else 0.0
     return low - room, high + room
@@ -126,7 +126,7 @@ def grid(x: Axis, y: Axis, across: str, whole: bool) -> Iterator[str]:
 
 
 def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
-    """The line, broken where a value is not finite, and spots to point at."""
+    """The line, with gaps where values are not finite, and invisible circles with tooltips."""
     piece: list[str] = []
     pieces = [piece]
     for at, value in line.points:
@@ -152,7 +152,7 @@ def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
 
 
 def short(value: float) -> str:
-    """A number beside an axis, in few letters."""
+    """A short number for an axis."""
     if value == 0:
         return "0"
     if abs(value) >= 1e6 or abs(value) < 1e-3:

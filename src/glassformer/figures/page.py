@@ -1,4 +1,4 @@
-"""The frame of every HTML page that is written here: one file that needs nothing beside it, in light and dark."""
+"""The frame of every HTML page: a single self-contained file, in light and dark."""
 
 from collections.abc import Mapping
 from html import escape
@@ -18,12 +18,12 @@ def framed(
     footer: str = "",
     in_both: bool = False,
 ) -> str:
-    """A page around its `main` part, which is HTML; everything else is text, and is escaped.
+    """A page around its `main` part, which is HTML; everything else is escaped text.
 
-    `over` stands small above the title, and `tab` is the title of the window if it is another one. A page `in_both`
-    languages has a switch between them, which works without a script and starts with the language of the system.
+    `over` is a small line above the title, and `tab` the title of the window if it differs. A page `in_both` languages
+    has a switch that works without a script and starts with the system's language.
     """
-    # The policy says to the browser what is true anyway: nothing is fetched, and no script runs.
+    # The policy enforces what holds anyway: nothing is fetched, and no script runs.
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -49,7 +49,7 @@ def framed(
 
 
 def switch() -> str:
-    """Two choices, of which the style sheet hides the other one's texts."""
+    """Two radio buttons; the style sheet hides the texts of the other language."""
     chosen = "ko" if is_spoken_here() else "en"
     choices = "".join(
         f'<input type="radio" name="language" id="{code}"{" checked" if code == chosen else ""}>'

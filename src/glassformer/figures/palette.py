@@ -1,7 +1,7 @@
-"""Every colour of every page and picture: the explorer, the reports, and what matplotlib draws. Each has one meaning.
+"""The colours of all pages and pictures: explorer, reports and matplotlib. Each colour has one meaning.
 
     page surface raised      paper: behind the panels, a panel, a control on it
-    ink muted                text, and text that steps back
+    ink muted                text, and secondary text
     line line-strong         rules and borders; ribbon and fill are bars without a meaning of their own
     accent                   what is chosen or can be clicked; the first curve of a chart
     other                    the curve that the first one is compared with
@@ -9,8 +9,8 @@
     error                    what is wrong or unknown
     q k v                    queries, keys and values
 
-Weights in [0, 1] are on the `sequential` scale, from paper to the dark end of cividis (Nunez et al., 2018), which reads
-the same with and without colour blindness; over an image on `glow`, cividis whole. Signed values are on the `diverging`
+Weights in [0, 1] are on the `sequential` scale, from paper to the dark end of cividis (Nunez et al., 2018), which
+colour-blind readers see in the same way; over an image on `glow`, all of cividis. Signed values are on the `diverging`
 scale, centred at 0.
 """
 
@@ -48,7 +48,7 @@ DARK_SCALES = {
 # Pictures are drawn on white paper. CURVES is matplotlib's scale for many curves.
 FIRST, SECOND, FORECAST, MUTED = (LIGHT[name] for name in ("accent", "other", "mark", "muted"))
 CURVES = "viridis"
-LEVELS = 16  # colours of a weight in a table
+LEVELS = 16  # colours for weights in a table
 
 
 def declared(colours: Mapping[str, str], scales: Mapping[str, Sequence[str]]) -> str:
@@ -64,7 +64,7 @@ def as_style_sheet() -> str:
 
 
 def colour_at(stops: Sequence[str], share: float) -> tuple[int, int, int]:
-    """Red, green and blue at a place in [0, 1] of a scale."""
+    """Red, green and blue at a position in [0, 1] of a scale."""
     place = share * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     first, second = ([int(stop[at : at + 2], 16) for at in (1, 3, 5)] for stop in stops[low : low + 2])
@@ -73,24 +73,24 @@ def colour_at(stops: Sequence[str], share: float) -> tuple[int, int, int]:
 
 
 def ink_on(stops: Sequence[str], share: float) -> str:
-    """Black or white, whichever reads on a colour of a scale."""
+    """Black or white, whichever is readable on a colour."""
     parts = [value / 255 for value in colour_at(stops, share)]
     red, green, blue = (x / 12.92 if x <= 0.04 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 else "#ffffff"
 
 
 def ink_on_weight(weight: float) -> str:
-    """What reads on a weight in [0, 1] of a picture."""
+    """The readable text colour on a weight in [0, 1] of a picture."""
     return ink_on(LIGHT_SCALES["sequential"], weight)
 
 
 def level_of(weight: float) -> int:
-    """The class of a weight in [0, 1] in a table, on the square-root scale, as the explorer's maps."""
+    """The CSS class of a weight in [0, 1] in a table, on the square-root scale of the explorer's maps."""
     return round(min(1.0, max(0.0, weight)) ** 0.5 * (LEVELS - 1))
 
 
 def level_rules(stops: Sequence[str]) -> str:
-    """A rule of the style sheet for every level."""
+    """A CSS rule for every level."""
     shares = [level / (LEVELS - 1) for level in range(LEVELS)]
     parts = [
         f".w{level} {{ background: {colour}; fill: {colour}; color: {ink_on(stops, share)}; }}"
@@ -106,7 +106,7 @@ def as_rgb(stops: Sequence[str], share: float) -> str:
 
 @cache
 def scale_of(name: str) -> Any:
-    """A scale as matplotlib knows it: sequential, diverging or glow."""
+    """A scale as a matplotlib colour map: sequential, diverging or glow."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list(name, LIGHT_SCALES[name])

@@ -1,7 +1,7 @@
-"""Pictures, drawn with matplotlib: attention maps, forecasts, and the canvas that other pages draw on.
+"""Pictures drawn with matplotlib: attention maps, forecasts, and the canvas that other files draw on.
 
-Weights in [0, 1] are on one sequential scale that colour-blind eyes read, signed values on one diverging scale
-centred at 0, and the scale is always shown.
+Weights in [0, 1] are on a sequential, colour-blind-safe scale, signed values on a diverging scale centred at 0, and the
+scale is always shown.
 """
 
 import warnings
@@ -27,7 +27,7 @@ HANGUL_FONTS = (
     "Apple SD Gothic Neo",
     "Malgun Gothic",
 )
-LABELS = 48  # tokens beyond which a map counts as long
+LABELS = 48  # tokens above which a map counts as long
 LETTERS = 14  # of a label
 LINE = 0.13  # inches that a label needs
 DOTS = 130  # to the inch
@@ -43,10 +43,10 @@ def draw_attention(
     read_as: tuple[str, str] = ("from", "looks at"),
     label: str = "attention weight",
 ) -> None:
-    """Maps (T, S) by name, side by side: a row is a query, dark is where it looks.
+    """Draws maps (T, S) side by side: each row is a query, dark cells are what it attends to.
 
-    Among many tokens most get little: a long map is drawn on the scale of the square root, which ends where few
-    weights are larger, and of what would share a dot the largest is shown.
+    Among many tokens most weights are small: a long map has a square-root scale that ends where few weights are larger,
+    and weights that share a pixel show the largest.
     """
     across = 1 if len(maps) == 1 else 2 if len(maps) <= 4 else 4
     down = ceil(len(maps) / across)
@@ -81,9 +81,9 @@ def draw_attention(
 
 
 def end_of_scale(maps: Sequence[Tensor]) -> float:
-    """The weight that one in a thousand of those above 0 exceeds: a few tokens that get all would darken the rest.
+    """The weight that one in a thousand of those above 0 exceeds: otherwise a few large weights would hide the rest.
 
-    At least ten times an equal share, if any weight is as large, so that equal shares are dark.
+    At least ten times the uniform weight, if any weight is that large, so that uniform weights look faint.
     """
     seen = torch.cat([weights[weights > 0].float() for weights in maps])
     if not len(seen):
@@ -93,7 +93,7 @@ def end_of_scale(maps: Sequence[Tensor]) -> float:
 
 
 def largest_in_dots(weights: Tensor, dots: int) -> Tensor:
-    """A map (T, S) of at most so many rows and columns: the largest of what falls together. Thin lines stay seen."""
+    """Shrinks a map (T, S) to at most this many rows and columns by taking maxima, so that thin lines stay visible."""
     rows, columns = (max(1, ceil(length / dots)) for length in weights.shape)
     if rows == columns == 1:
         return weights
@@ -103,9 +103,9 @@ def largest_in_dots(weights: Tensor, dots: int) -> Tensor:
 def draw_forecast(
     past: Any, future: Any, names: Sequence[str], past_times: Any, times: Sequence[str], title: str, path: Path
 ) -> None:
-    """The past (T, C) and the forecast (Z, C) behind it, one panel for each channel."""
+    """Draws the past (T, C) and the forecast (Z, C) after it, one panel per channel."""
     ticks = [str(time).replace("T", " ") for time in past_times]
-    # Where the past ends is written a line lower, as a short forecast leaves no room beside its own end.
+    # The end of the past is labelled a line lower, because a short forecast leaves no room beside its own end.
     places = {0: ticks[0], len(ticks) - 1: f"\n{ticks[-1]}", len(ticks) + len(times) - 1: times[-1]}
     with canvas(10, 1.9 * len(names) + 1.0, path) as picture:
         picture.suptitle(title)
@@ -123,13 +123,13 @@ def draw_forecast(
 
 
 def short(text: str, letters: int = LETTERS) -> str:
-    """A token as long as there is room for."""
+    """A token shortened to the available room."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 @contextmanager
 def canvas(width: float, height: float, path: Path) -> Iterator[Any]:
-    """A figure that is saved to `path` at the end, in a font that has Hangul if there is one."""
+    """A figure that is saved to `path` at the end, in a font with Hangul if there is one."""
     if find_spec("matplotlib") is None:
         raise InputError("pictures need matplotlib: pip install 'glassformer[plot]'")
     import matplotlib
@@ -145,7 +145,7 @@ def canvas(width: float, height: float, path: Path) -> Iterator[Any]:
         picture = Figure(figsize=(width, height), dpi=DOTS, layout="constrained")
         yield picture
         with warnings.catch_warnings():
-            # A letter that no font has, such as an emoji, is drawn as a box: that says it.
+            # A character that no font has, such as an emoji, is drawn as a box, which is enough.
             warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
             picture.savefig(path)
 
@@ -166,6 +166,6 @@ def _hangul_font() -> list[str]:
 
 
 def _label(axis: Any, texts: Sequence[str], room: float, **style: Any) -> None:
-    """As many labels as there is room for, in inches, evenly spread."""
+    """As many evenly spaced labels as fit into the room, in inches."""
     every = max(1, ceil(len(texts) * LINE / room))
     axis.set_ticks(range(0, len(texts), every), [short(text) for text in texts[::every]], fontsize=8, **style)

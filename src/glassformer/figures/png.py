@@ -1,4 +1,4 @@
-"""A picture as PNG text for a page, written with zlib alone, so that it needs no library (RFC 2083)."""
+"""Writes a PNG with zlib alone (RFC 2083), so that pages need no image library."""
 
 import base64
 import struct
@@ -16,7 +16,7 @@ def as_png(pixels: NDArray[np.uint8]) -> bytes:
     height, width = pixels.shape[:2]
     kind = GREY if pixels.ndim == 2 else COLOUR
     rows = np.ascontiguousarray(pixels).reshape(height, -1)
-    unfiltered = np.zeros((height, 1), dtype=np.uint8)  # each row begins with how it is filtered: not at all
+    unfiltered = np.zeros((height, 1), dtype=np.uint8)  # each row begins with its filter type: none
     lines = np.concatenate([unfiltered, rows], axis=1).tobytes()
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")

@@ -1,4 +1,4 @@
-"""Beam search: N texts are written side by side for each source, and the best that ended are kept apart.
+"""Beam search: N hypotheses are extended in parallel for each source, and the best finished ones are kept.
 
     score(y) = sum_t log p(y_t | y_<t) / |y|^length_penalty        |y| counts new tokens, the end token too
 
@@ -25,9 +25,9 @@ from torch import Tensor
 from glassformer.generation.plan import Plan
 
 HOPELESS = -1e9  # below the score of any text
-GROUP = 160  # neighbours in a row that `largest` first compares with one another
+GROUP = 160  # values that `largest` first reduces to their maximum
 
-Draw = Callable[[Tensor, int], Tensor]  # from probabilities (B, C) and a count K to places (B, K), none of them twice
+Draw = Callable[[Tensor, int], Tensor]  # from probabilities (B, C) and a count K to indices (B, K), without replacement
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Texts:
         return Texts(self.ids[sources], self.log_probs[sources])
 
     def picked(self, which: Tensor) -> "Texts":
-        """For each source, the texts in the places `which` (B, K)."""
+        """For each source, the texts at the indices `which` (B, K)."""
         wide = which[:, :, None]  # (B, K, 1)
         return Texts(*(part.gather(1, wide.expand(-1, -1, part.shape[2])) for part in (self.ids, self.log_probs)))
 
@@ -55,7 +55,7 @@ def joined(texts: Sequence[Texts], dim: int) -> Texts:
 
 @dataclass(frozen=True, kw_only=True)
 class Beams:
-    """The texts that are being written, and those that ended; both best first."""
+    """The running texts and the finished ones, both best first."""
 
     running: Texts
     sums: Tensor  # (B, N), of log p
@@ -73,7 +73,7 @@ class Beams:
 
 
 def begin(prompt: Tensor, num_beams: int) -> Beams:
-    """All beams stand at the prompt; only the first has hope, lest all write the same."""
+    """All beams start at the prompt; only the first has a finite score, otherwise all would be the same."""
     ids = prompt[:, None].expand(-1, num_beams, -1)  # (B, N, T)
     hopeless = torch.full(ids.shape[:2], HOPELESS, device=ids.device)  # (B, N)
     texts = Texts(ids, hopeless[:, :, None][:, :, :0])
@@ -90,7 +90,7 @@ def begin(prompt: Tensor, num_beams: int) -> Beams:
 def advance(beams: Beams, log_probs: Tensor, filtered: Tensor, plan: Plan, draw: Draw | None) -> tuple[Beams, Tensor]:
     """One token more, from log p (B, N, V) of the model and what the filters made of it. `draw` is for sampling.
 
-    Also which row each beam goes on from (B N).
+    Also returns which row each beam continues (B N).
     """
     num_beams, vocab_size = log_probs.shape[1:]
     count = num_beams * max(2, 1 + len(plan.eos))
@@ -108,7 +108,7 @@ def advance(beams: Beams, log_probs: Tensor, filtered: Tensor, plan: Plan, draw:
 
 
 def candidates(log_probs: Tensor, sums: Tensor, count: int, draw: Draw | None) -> tuple[Tensor, Tensor, Tensor]:
-    """The continuations to look at, the best or drawn ones: their sums, the beam each goes on from, and its token."""
+    """The best or sampled continuations: their sums, the beam each one continues, and its token."""
     if draw is None:
         best, tokens = largest(log_probs, min(count, log_probs.shape[2]))  # (B, N, C), (B, N, C)
         found = (best + sums[:, :, None]).flatten(1).topk(count)  # of N C
@@ -129,14 +129,14 @@ def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     maxima = x[..., : groups * GROUP].unflatten(-1, (groups, GROUP)).amax(dim=-1)  # (..., groups)
     starts = maxima.topk(count).indices[..., None] * GROUP  # (..., count, 1)
     places = (starts + torch.arange(GROUP, device=x.device)).flatten(-2)  # (..., count GROUP)
-    rest = torch.arange(groups * GROUP, x.shape[-1], device=x.device)  # what is left over makes no whole group
+    rest = torch.arange(groups * GROUP, x.shape[-1], device=x.device)  # the rest, less than a group
     places = torch.cat([places, rest.expand(*places.shape[:-1], -1)], dim=-1)
     found = x.gather(-1, places).topk(count)
     return found.values, places.gather(-1, found.indices)
 
 
 def with_ended(beams: Beams, texts: Texts, sums: Tensor, ends: Tensor, plan: Plan) -> Beams:
-    """The best N of the texts that had ended and of the first N candidates, those that end now."""
+    """The best N of the finished texts and of those of the first N candidates that end now."""
     num_beams, length = beams.sums.shape[1], texts.log_probs.shape[2]
     joins = ends & beams.is_open & (torch.arange(ends.shape[1], device=ends.device) < num_beams)  # (B, K)
     scores = sums / length**plan.settings.length_penalty + ~joins * HOPELESS
@@ -150,7 +150,7 @@ def with_ended(beams: Beams, texts: Texts, sums: Tensor, ends: Tensor, plan: Pla
 
 
 def may_improve(running_sums: Tensor, beams: Beams, plan: Plan) -> Tensor:
-    """Whether the best running text might end with a score above the worst of the ended ones."""
+    """Whether the best running text could still finish with a score above the worst finished one."""
     settings = plan.settings
     length = beams.ended.log_probs.shape[2]
     if settings.early_stopping == "never" and settings.length_penalty > 0:
@@ -163,7 +163,7 @@ def may_improve(running_sums: Tensor, beams: Beams, plan: Plan) -> Tensor:
 
 
 def best_ended(beams: Beams, count: int) -> Texts:
-    """The texts with the best scores without their prompts, as long as the longest of them."""
+    """The best finished texts without their prompts, padded to the longest."""
     length = int(beams.ended_lengths[:, :count].max())
     log_probs = beams.ended.log_probs[:, :count]  # (B, count, L)
     ids = beams.ended.ids[:, :count, -log_probs.shape[2] :]  # (B, count, L)
@@ -171,7 +171,7 @@ def best_ended(beams: Beams, count: int) -> Texts:
 
 
 def in_order(found: Sequence[tuple[Tensor, Texts]], pad: int) -> Texts:
-    """The texts of all sources, in the order of these, as long as the longest."""
+    """The texts of all sources in order, padded to the longest."""
     longest = max(texts.ids.shape[2] for _, texts in found)
     texts = joined([texts.padded(longest - texts.ids.shape[2], pad) for _, texts in found], dim=0)  # of B sources
     return texts[torch.cat([sources for sources, _ in found]).argsort()]

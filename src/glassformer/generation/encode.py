@@ -1,7 +1,7 @@
-"""Many texts through a model: batches of similar length, and the results in the caller's order.
+"""Runs many texts through a model in batches of similar length, and returns the results in the caller's order.
 
-A batch is padded to its longest text, and padding costs a model as much as tokens do. Texts in any order leave most of
-a batch to padding; sorted by length, they leave little. `group` decides which texts go together. `map_batches` and
+A batch is padded to its longest text, and padding costs as much as tokens. In random order most of a batch may be
+padding; sorted by length, little is. `group` decides which texts go together. `map_batches` and
 `map_texts` call a function on each batch, and put its results back in order. `encode` and `answer` use them.
 """
 
@@ -19,7 +19,7 @@ from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
 
 BATCH_TOKENS = 4096  # in a batch, padding included
-PADDING = 64  # how much of it may be padding: on a CPU, another call costs about as much as this many tokens
+PADDING = 64  # tokens of padding allowed: on a CPU, another call costs about as much as this many tokens
 
 Result = TypeVar("Result")
 

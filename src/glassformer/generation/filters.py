@@ -1,8 +1,8 @@
-"""What happens to the logits before a token is chosen: pure functions, (B, V) in and (B, V) out.
+"""Filters on logits before a token is chosen: pure functions from (B, V) to (B, V).
 
-`penalised` is for every way of choosing, `narrowed` for sampling only; the order in both is that of Hugging Face's
-`generate`, so that the same call gives the same tokens. `history` (B, T) is what was read and written so far; the id V,
-one past the vocabulary, stands for padding and is never penalised. Read next: `loop.py`.
+`penalised` applies to every way of choosing, `narrowed` to sampling only; both use the order of Hugging Face's
+`generate`, so that the same call gives the same tokens. `history` (B, T) holds the tokens so far; the id V, one past
+the vocabulary, means padding and is never penalised. Read next: `loop.py`.
 """
 
 import torch
@@ -13,7 +13,7 @@ from glassformer.generation.plan import Plan
 
 
 def penalised(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
-    """What the settings forbid or disfavour, whatever way a token is then chosen."""
+    """Applies the penalties and bans of the settings, for every way of choosing."""
     settings, length = plan.settings, history.shape[1]
     if settings.repetition_penalty != 1:
         logits = repetition_penalty(logits, history, settings.repetition_penalty)
@@ -32,9 +32,9 @@ def penalised(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
 
 
 def narrowed(logits: Tensor, plan: Plan) -> Tensor:
-    """The tokens that sampling may draw; the others have a logit of -inf."""
+    """Keeps the tokens that may be sampled; the others get a logit of -inf."""
     settings = plan.settings
-    # A beam must be able to go on where every end token is among the likeliest.
+    # A beam must be able to continue even if every end token is among the likeliest.
     at_least = 1 if settings.num_beams == 1 else max(2, 1 + len(plan.eos))
     if settings.temperature != 1:
         logits = logits / settings.temperature
@@ -52,7 +52,7 @@ def repetition_penalty(logits: Tensor, history: Tensor, penalty: float) -> Tenso
 
 
 def no_repeat_ngram(logits: Tensor, history: Tensor, size: int) -> Tensor:
-    """Forbids what would make the last `size` tokens a run that the history has already."""
+    """Bans tokens that would repeat an n-gram of `size` tokens in the history."""
     if history.shape[1] < size:
         return logits
     runs = history.unfold(1, size, 1)  # (B, T - size + 1, size)
@@ -63,7 +63,7 @@ def no_repeat_ngram(logits: Tensor, history: Tensor, size: int) -> Tensor:
 
 
 def no_bad_word(logits: Tensor, history: Tensor, word: Tensor) -> Tensor:
-    """Forbids the last token of a word of which all others have just been written."""
+    """Bans the last token of a bad word whose other tokens were just generated."""
     written = len(word) - 1
     if written > history.shape[1]:
         return logits

@@ -1,7 +1,6 @@
-"""The engine's two kernels (`kernels.cpp`): compiled by the machine's own C++ compiler when they are first needed.
+"""The engine's two kernels (`kernels.cpp`), compiled with the system's C++ compiler on first use.
 
-The library is kept in the cache folder, for the next process. Without a compiler there are no kernels, and the engine
-runs without them.
+The library is cached for later processes. Without a compiler, the engine runs without these kernels.
 """
 
 import errno
@@ -25,16 +24,16 @@ TIME_LIMIT = 300  # seconds; it takes about six
 FULL = os.strerror(errno.ENOSPC)  # as the linker says it
 
 _lock = threading.Lock()
-_failed = dict[str, str]()  # why a library could not be built by this process: it is not tried again
+_failed = dict[str, str]()  # why this process could not build a library; it is not tried again
 
 
 class NoKernels(Exception):  # noqa: N818 - a reason, which the engine says once
-    """Why the kernels cannot be had on this machine."""
+    """The kernels are not available on this machine; the message says why."""
 
 
 @cache
 def compiler() -> str:
-    """The C++ compiler of this machine: what CXX says, or the first that is found."""
+    """The system's C++ compiler: CXX, or the first one found."""
     asked = os.environ.get("CXX")
     for name in (asked,) if asked else ("g++", "clang++", "c++"):
         if name.split() and shutil.which(shlex.split(name)[0]):
@@ -44,7 +43,7 @@ def compiler() -> str:
 
 @cache
 def load_kernels() -> Path:
-    """Makes `torch.ops.glassformer` ready, compiling it if no earlier process has; returns the library's file."""
+    """Loads `torch.ops.glassformer`, compiling it if needed; returns the library's file."""
     name, shelf = library_name(), Shelf("kernels")
     key = f"{shelf.home} {name}"
     with _lock:
@@ -66,7 +65,7 @@ def kernels_ready() -> bool:
 
 
 def library_name() -> str:
-    """What the library follows from."""
+    """A name from everything the library depends on."""
     if sys.platform == "win32":
         raise NoKernels("the kernels are not built on Windows")
     return fingerprint(SOURCE.read_bytes(), FLAGS, compiler())
@@ -102,7 +101,7 @@ def build(folder: Path) -> None:
 
 
 def register_shapes() -> None:
-    """What comes out of the kernels, for whoever traces them."""
+    """Registers the output shapes of the kernels, for tracing."""
 
     def linear(
         x: Tensor,

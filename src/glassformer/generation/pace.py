@@ -1,7 +1,7 @@
-"""How many threads a model is run with: as many as reading these tokens is worth, of those that are free now.
+"""Chooses the number of threads for a pass by the number of tokens and the free cores.
 
-In a pass, threads wait for each other after every product. A second one pays where half of the pass takes longer than
-that. What other programs use is looked at a few times a second, also in the middle of a text.
+In a pass, threads wait for each other after every matrix product. A second thread pays off if half of the pass takes
+longer than the waiting. The load of other programs is checked a few times a second, also during generation.
 """
 
 from collections.abc import Iterator
@@ -12,15 +12,20 @@ from typing import Self
 from glassformer.core.model import Transformer
 from glassformer.threads import Load, Threads, are_held, is_set_by_user
 
-READS, COMPUTES, WAIT = 50e9, 250e9, 4e-6  # bytes and operations a second of a core; seconds. Their order counts
-PRODUCTS = 6  # of a layer, with its attention
+READS, COMPUTES, WAIT = (
+    50e9,
+    250e9,
+    4e-6,
+)  # bytes and operations per second of a core; seconds. Only orders of magnitude matter
+PRODUCTS = 6  # matrix products of a layer, with its attention
 
 
 class Pace:
-    """Sets torch's number of threads, in a `with`, for one call; and puts it back. What the user set holds."""
+    """Sets torch's number of threads for one call, in a `with`, and restores it. The user's own choice is not
+    changed."""
 
     load = Load(stale=0.5)
-    calls = 0  # that run now, in all threads of Python
+    calls = 0  # running now, in all Python threads
 
     def __init__(self, model: Transformer) -> None:
         self.size = sum(x.numel() for x in chain(model.parameters(), model.buffers()))
@@ -37,7 +42,7 @@ class Pace:
         self.threads.put_back()
 
     def set(self, tokens: int) -> None:
-        """For reading so many tokens at once."""
+        """Sets the threads for a pass over this many tokens."""
         most = self.threads.before
         if not self.is_free or most == 1:
             return
@@ -48,7 +53,7 @@ class Pace:
 
 @contextmanager
 def paced(model: Transformer, tokens: int) -> Iterator[None]:
-    """For one pass over so many tokens."""
+    """Sets the threads for one pass over this many tokens."""
     with Pace(model) as pace:
         pace.set(tokens)
         yield

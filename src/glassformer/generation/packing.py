@@ -1,9 +1,9 @@
-"""The weights of a model laid out for the kernels: a twin of the model whose linear layers multiply by packed panels.
+"""Packs a model's weights for the kernels: a copy of the model whose linear layers use packed panels.
 
     packed[p, k, c] = W[p PANEL + c, k]        the last panel is filled with zeros
 
-The twin shares everything else with the model, its embeddings and norms among it, and runs the same `forward`. With
-int8, each output channel has a scale of its own (weights only: Dettmers et al., 2022, without their outliers):
+The copy shares everything else with the model, including embeddings and norms, and runs the same `forward`. With
+int8, each output channel has its own scale (weights only: Dettmers et al., 2022, without their outliers):
 
     W[n, k] = scale[n] q[n, k],   q whole numbers within +-127,   scale[n] = max_k |W[n, k]| / 127
 """
@@ -57,7 +57,7 @@ def in_panels(weight: Tensor) -> Tensor:
 
 @torch.no_grad()
 def packed(model: Transformer, weights: Weights = "float32") -> Transformer:
-    """The twin of a model of float32 on the CPU. Linear layers that share a weight share its packed copy."""
+    """The packed copy of a float32 model on the CPU. Linear layers that share a weight share its packed version."""
     load_kernels()
     known = dict[tuple[int, int | None], PackedLinear]()
 
@@ -77,7 +77,7 @@ def packed(model: Transformer, weights: Weights = "float32") -> Transformer:
 
 
 def twin(module: Module) -> Module:
-    """The same modules anew, over the same parameters; hooks stay behind."""
+    """A copy of the modules over the same parameters, without hooks."""
     new = copy.copy(module)
     new._parameters, new._buffers = dict(module._parameters), dict(module._buffers)
     new._forward_hooks, new._forward_pre_hooks = type(module._forward_hooks)(), type(module._forward_pre_hooks)()

@@ -1,9 +1,9 @@
-"""What was compiled on this machine, kept for the next process: a folder each, under a name that says what it holds.
+"""A cache of compiled code for later processes: one folder each, named by what it was compiled from.
 
-A folder appears whole or not at all, so two processes may make the same one: the later finds it there. It holds the
-checksums of its files, and one whose files have changed is made anew. The oldest go when all together pass the limit.
-Where nothing can be kept (a full disk, a folder that cannot be written), what was made lives as long as the process,
-and that is said once.
+A folder is written atomically, so two processes may build the same one. It holds the checksums of its files, and is
+rebuilt if they have changed. The least recently used folders are deleted when the cache exceeds its limit. If nothing
+can be cached (a full disk, a folder that is not writable), the result lives as long as the process, and a warning says
+so once.
 """
 
 import atexit
@@ -28,7 +28,7 @@ from glassformer.version import __version__
 
 LIMIT = 512 * 2**20  # bytes
 SUMS = "checksums.json"
-ABANDONED = 3600  # seconds after which what is half-written belongs to a process that was killed
+ABANDONED = 3600  # seconds after which a half-written folder counts as abandoned
 
 
 class Shelf:
@@ -41,8 +41,8 @@ class Shelf:
         return is_whole(self.home / name)
 
     def get(self, name: str, make: Callable[[Path], None], *, anew: bool = False) -> Path:
-        """The folder of this name: as it was kept, or made now by `make`, which fills an empty one; in any case
-        `anew`, where what was kept is of no use."""
+        """The folder of this name: the cached one, or one built now by `make`, which fills an empty folder; `anew`
+        always builds."""
         place = self.home / name
         if anew or not is_whole(place):
             shutil.rmtree(place, ignore_errors=True)
@@ -52,10 +52,10 @@ class Shelf:
                     make(folder)
                     write_json(folder / SUMS, {file.name: checksum(file) for file in folder.iterdir()})
             except (OSError, InputError) as error:
-                if anew or not is_whole(place):  # no other process was faster
+                if anew or not is_whole(place):  # unless another process was faster
                     return self.not_kept(make, error)
         with suppress(OSError):
-            os.utime(place)  # used last
+            os.utime(place)  # most recently used
         return place
 
     def not_kept(self, make: Callable[[Path], None], error: Exception) -> Path:
@@ -69,7 +69,7 @@ class Shelf:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder holds what was written to it."""
+    """Whether the files of a folder are unchanged."""
     try:
         sums = json.loads((folder / SUMS).read_text(encoding="utf-8"))
         return all(checksum(folder / name) == kept for name, kept in sums.items())
@@ -78,7 +78,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def cache_home() -> Path:
-    """GLASSFORMER_CACHE, or a folder among the user's caches."""
+    """GLASSFORMER_CACHE, or a folder in the user's cache."""
     chosen = os.environ.get("GLASSFORMER_CACHE")
     if chosen:
         return Path(chosen)
@@ -86,7 +86,7 @@ def cache_home() -> Path:
 
 
 def make_room(home: Path) -> None:
-    """Removes what killed processes left, and what was used longest ago, until the rest is within the limit."""
+    """Deletes what killed processes left, and the least recently used folders until the rest is within the limit."""
     for kind in home.iterdir() if home.is_dir() else ():
         if kind.is_dir():
             remove_partial(kind, before=time.time() - ABANDONED)
@@ -100,14 +100,14 @@ def make_room(home: Path) -> None:
 
 
 def fingerprint(*facts: object) -> str:
-    """A name for what follows from these facts on this machine, with this torch and this version."""
+    """A hash of these facts, this machine, this torch and this version."""
     everything = (__version__, torch.__version__, sys.version_info[:2], machine(), *facts)
     return hashlib.sha256(repr(everything).encode()).hexdigest()[:24]
 
 
 @cache
 def machine() -> str:
-    """What compiled code depends on: the processor and what it can do."""
+    """What compiled code depends on: the processor and its features."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
@@ -116,5 +116,5 @@ def machine() -> str:
 
 @cache
 def say_once(message: str) -> None:
-    """One line on standard error, however often it is said."""
+    """Prints a line to standard error once, however often it is called."""
     print(message, file=sys.stderr)

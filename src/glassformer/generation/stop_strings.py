@@ -1,7 +1,7 @@
-"""Stop strings: a text ends as soon as what was written contains one of them.
+"""Stop strings: generation ends as soon as the new text contains one of them.
 
 A string may begin inside one token and end inside another, so the last tokens are decoded together and searched, as
-far back as the longest string can reach. Special tokens are text here: `<|im_end|>` may be a stop string.
+far back as the longest string can reach. Special tokens count as text: `<|im_end|>` may be a stop string.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from torch import Tensor
 
 
 class Decoder(Protocol):
-    """The part of a tokenizer that is needed here."""
+    """The tokenizer methods that are needed here."""
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str: ...
 
 
 @dataclass(frozen=True)
 class StopStrings:
-    """The strings of one call, and the tokenizer that turns ids into text."""
+    """The stop strings of one call, and the tokenizer that decodes."""
 
     strings: tuple[str, ...]
     tokenizer: Decoder
 
     def met(self, texts: Tensor, prompt_length: int) -> Tensor:
         """Which of these texts (B, T) contain a string behind the prompt, ending in their last token."""
-        most = max(len(string.encode()) for string in self.strings)  # tokens: each writes at least one byte
+        most = max(len(string.encode()) for string in self.strings)  # tokens: each has at least one byte
         start = max(prompt_length, texts.shape[1] - most)
         found = [self.are_in(row) for row in texts[:, start - 1 :].tolist()]
         return torch.tensor(found, device=texts.device)  # (B)

@@ -1,4 +1,4 @@
-"""A request has a whole deadline: one that trickles in byte by byte ends as surely as one that is silent."""
+"""A deadline for whole requests: one that trickles in byte by byte is closed just as a silent one."""
 
 import io
 import socket
@@ -7,15 +7,15 @@ from typing import Any
 
 
 class Arriving(io.RawIOBase):
-    """The bytes of a connection. Between requests it may be idle; from the first byte on a request has to be whole in
-    time."""
+    """The bytes of a connection. It may be idle between requests; from its first byte on, a request must arrive
+    completely within the deadline."""
 
     def __init__(self, connection: socket.socket, idle: float, whole: float) -> None:
         self.connection, self.idle, self.whole = connection, idle, whole
-        self.until: float | None = None  # when the request that arrives has to be here
+        self.until: float | None = None  # deadline of the request that is arriving
 
     def renew(self) -> None:
-        """The next request begins with its own first byte."""
+        """Clears the deadline: the next request starts its own."""
         self.until = None
 
     def readable(self) -> bool:
@@ -24,7 +24,7 @@ class Arriving(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         left = self.whole if self.until is None else self.until - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the request was not here in time")
+            raise TimeoutError("the request did not arrive in time")
         self.connection.settimeout(self.idle if self.until is None else min(left, self.idle))
         size = self.connection.recv_into(buffer)
         if self.until is None:

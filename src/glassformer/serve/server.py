@@ -1,8 +1,8 @@
-"""The explorer's server: HTTP on this machine alone, from the standard library.
+"""The explorer's server: HTTP for this machine only, with the standard library.
 
-A page of another site must neither read nor steer it, so the Host header has to name this machine and our port, and a
-POST has to be JSON from our own page. Every request is bounded in size and time, connections in number; an
-error is one sentence as JSON. When all places are taken, the client that has kept us waiting longest loses its own.
+Pages of other sites must not be able to read or control it, so the Host header must name this machine and our port, and
+a POST must be JSON from our own page. Requests are limited in size and time, and connections in number; an error is one
+sentence as JSON. When all connections are in use, the client that has kept the server waiting longest is disconnected.
 """
 
 import io
@@ -29,11 +29,11 @@ from glassformer.serve.arriving import Arriving
 LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 MOST_BODY = 4 * 2**20
-MOST_DISCARDED = 64 * 2**20  # of a body that is too large
+MOST_DISCARDED = 64 * 2**20  # bytes read of a body that is too large
 MOST_CONNECTIONS = 64
-IDLE = 30.0  # seconds that a connection may be silent, or an answer wait to be taken
-WHOLE = 30.0  # seconds from the first byte of a request to its last
-LEAVING = 1.0  # seconds that a connection may take to end, when another needs its place
+IDLE = 30.0  # seconds that a connection may be silent, or that a response may wait to be read
+WHOLE = 30.0  # seconds from the first byte of a request to the last
+LEAVING = 1.0  # seconds that a connection may take to close when another needs its slot
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; object-src 'none'; "
@@ -43,13 +43,13 @@ POLICY = (
 
 @cache
 def page_files() -> dict[str, Path]:
-    """All that the page is made of. A request is looked up here, so that nothing else on the disk can be named."""
+    """All files of the page. Requests are looked up here, so that no other file can be read."""
     files = (file for file in PAGE.rglob("*") if file.suffix in TYPES and file.is_file())
     return {file.relative_to(PAGE).as_posix(): file for file in files}
 
 
-class RefusedError(Exception):
-    """A request that is answered with a status of its own."""
+class RequestError(Exception):
+    """A request that is answered with an error status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class RefusedError(Exception):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers for one session."""
+    """Serves one session."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -65,12 +65,12 @@ class Server(ThreadingHTTPServer):
     def __init__(self, session: Session | PairSession, port: int) -> None:
         self.session, self.routes = session, Routes(session)
         self.places = Semaphore(MOST_CONNECTIONS)
-        self.waiting = dict[socket.socket, None]()  # connections that keep us waiting, the longest first
+        self.waiting = dict[socket.socket, None]()  # connections that keep the server waiting, the longest first
         self.lock = Lock()
         super().__init__((LOOPBACK, port), Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for each connection, and not for more than there are places."""
+        """One thread per connection, up to the maximum."""
         if not self.places.acquire(blocking=False) and not self.free_a_place():
             self.shutdown_request(request)
             return
@@ -87,7 +87,7 @@ class Server(ThreadingHTTPServer):
             self.places.release()
 
     def wait_for(self, connection: socket.socket) -> None:
-        """The next thing to happen is up to the client: to send a request, or to take an answer."""
+        """Marks a connection as waiting for the client to send a request or to read a response."""
         with self.lock:
             self.waiting.pop(connection, None)
             self.waiting[connection] = None
@@ -97,7 +97,7 @@ class Server(ThreadingHTTPServer):
             self.waiting.pop(connection, None)
 
     def free_a_place(self) -> bool:
-        """Hangs up on the client that has kept us waiting longest. False if all the others are being answered."""
+        """Disconnects the client that has kept the server waiting longest. False if all clients are being answered."""
         with self.lock:
             slowest = next(iter(self.waiting), None)
             if slowest is None:
@@ -108,7 +108,7 @@ class Server(ThreadingHTTPServer):
         return self.places.acquire(timeout=LEAVING)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever hangs up in the middle is no news; all else is one line."""
+        """Ignores clients that disconnect; prints any other error as one line."""
         error = sys.exception()
         if not isinstance(error, OSError):
             print(f"error: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -127,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "glassformer", ""
     timeout, whole = IDLE, WHOLE
-    disable_nagle_algorithm = True  # or a small answer waits for the other side to acknowledge its headers
+    disable_nagle_algorithm = True  # otherwise a small response waits until the client acknowledges its headers
 
     def setup(self) -> None:
         super().setup()
@@ -148,18 +148,18 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(self.read)
 
     def do_HEAD(self) -> None:
-        """As GET; `send` leaves the content out."""
+        """As GET; `send` omits the content."""
         self.answer(self.read)
 
     def do_POST(self) -> None:
         self.answer(self.posted)
 
     def answer(self, make: Any) -> None:
-        """One answer to every request, whatever happens while it is made."""
+        """Sends exactly one response to every request, whatever happens."""
         try:
             self.check_host()
             make()
-        except RefusedError as error:
+        except RequestError as error:
             self.refuse(error.status, error)
         except InputError as error:
             self.refuse(400, error)
@@ -170,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
         except OvertimeError as error:
             self.refuse(504, error)
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            self.close_connection = True  # whoever asked is gone
+            self.close_connection = True  # the client is gone
         except Exception as error:
             print(f"error: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             self.refuse(500, f"the server failed with {type(error).__name__}: see its terminal")
@@ -178,19 +178,21 @@ class Handler(BaseHTTPRequestHandler):
     def check_host(self) -> None:
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0].lower() not in {f"{name}:{self.server.port}" for name in NAMES}:
-            raise RefusedError(421, f"this server answers to {self.server.address} only: open that address")
+            raise RequestError(421, f"this server only answers at {self.server.address}. Open that address")
 
     def read(self) -> None:
         self.server.stop_waiting_for(self.connection)
         if len(self.path) > 4096:
-            raise RefusedError(414, "the address is too long: expected at most 4,096 characters")
+            raise RequestError(414, "the address is too long: expected at most 4,096 characters")
         try:
             parts = urlsplit(self.path)
             query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=20))
         except ValueError:
-            raise InputError(f"the address {self.path[:60]!r} cannot be read: open {self.server.address}") from None
+            raise InputError(f"the address {self.path[:60]!r} cannot be read. Open {self.server.address}") from None
         if parts.path.startswith("/api/") and self.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            raise RefusedError(403, "a page of another site asked: only the explorer's own page may")
+            raise RequestError(
+                403, "request from a page of another site: only the explorer's own page may send requests"
+            )
         if not parts.path.startswith("/api/"):
             self.send_file("index.html" if parts.path == "/" else parts.path.removeprefix("/"))
             return
@@ -209,47 +211,49 @@ class Handler(BaseHTTPRequestHandler):
         body = self.body()
         self.server.stop_waiting_for(self.connection)
         if self.path != "/api/view":
-            raise GoneError("there is nothing to post to but /api/view")
+            raise GoneError("expected a POST to /api/view")
         try:
             given = json.loads(body)
         except (ValueError, RecursionError):
             raise InputError('the body is not JSON: expected {"input": {...}}') from None
         if not isinstance(given, dict) or set(given) != {"input"}:
-            raise InputError('the body has other keys than expected: expected {"input": {...}}')
+            raise InputError('the body has unexpected keys: expected {"input": {...}}')
         self.send_json(200, self.server.session.view(given["input"]).shown)
 
     def check_origin(self) -> None:
         origin = self.headers.get("Origin")
         if origin is not None and origin.lower() not in {f"http://{name}:{self.server.port}" for name in NAMES}:
-            raise RefusedError(403, f"a page of {origin[:60]} asked: only the explorer's own page may")
+            raise RequestError(
+                403, f"request from a page of {origin[:60]}: only the explorer's own page may send requests"
+            )
         if (self.headers.get("Content-Type") or "").partition(";")[0].strip().lower() != "application/json":
-            raise RefusedError(415, "the body has another type: expected Content-Type: application/json")
+            raise RequestError(415, "the body has the wrong type: expected Content-Type: application/json")
 
     def body(self) -> bytes:
         length = self.headers.get("Content-Length") or ""
         if self.headers.get("Transfer-Encoding") or not (length.isascii() and length.isdigit()):
             self.close_connection = True
-            raise RefusedError(411, "the request does not say how long its body is: expected Content-Length")
+            raise RequestError(411, "the request has no Content-Length")
         if len(length) > 12 or int(length) > MOST_BODY:
             self.discard(min(int(length[:12]), MOST_DISCARDED))
-            raise RefusedError(413, f"the input is too large: expected at most {MOST_BODY // 2**20} MB")
+            raise RequestError(413, f"the input is too large: expected at most {MOST_BODY // 2**20} MB")
         try:
             return self.rfile.read(int(length))
         except TimeoutError:
-            raise RefusedError(408, f"the input was not here in {self.whole:g} seconds: send it again") from None
+            raise RequestError(408, f"the input did not arrive within {self.whole:g} seconds. Send it again") from None
 
     def discard(self, size: int) -> None:
-        """Reads what is not wanted, as a browser hears no answer before it has sent all."""
+        """Reads and drops the rest of a body: a browser reads no response before it has sent everything."""
         while size > 0 and (part := self.rfile.read(min(size, 2**16))):
             size -= len(part)
 
     def send_file(self, name: str) -> None:
-        """A part of the page, by its path in the page's folder; its colours come from the palette of all pages."""
+        """Sends a file of the page; palette.css comes from the palette that all pages share."""
         if name == "palette.css":
             return self.send(200, as_style_sheet().encode(), "text/css; charset=utf-8")
         file = page_files().get(name)
         if file is None:
-            raise GoneError(f"there is no {name[:60]!r} here: the explorer is at {self.server.address}")
+            raise GoneError(f"there is no {name[:60]!r}. The explorer is at {self.server.address}")
         return self.send(200, file.read_bytes(), f"{TYPES[file.suffix]}; charset=utf-8")
 
     def send_export(self, query: dict[str, str]) -> None:
@@ -263,13 +267,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200, text.encode(), "text/html; charset=utf-8", disposition)
 
     def refuse(self, status: int, error: object) -> None:
-        """A sentence. The connection ends, as a body may be left unread."""
+        """Sends an error sentence and closes the connection, because the body may be unread."""
         self.close_connection = True
-        with suppress(OSError):  # nobody may listen any more
+        with suppress(OSError):  # the client may be gone
             self.send_json(status, {"error": " ".join(str(error).split())})
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What http.server refuses by itself, such as an unknown method, is told like everything else."""
+        """Errors of http.server itself, such as an unknown method, take the same form."""
         self.refuse(code, f"{message or 'the request cannot be read'}: expected GET, or POST of JSON")
 
     def send_json(self, status: int, values: dict[str, Any]) -> None:
@@ -298,4 +302,4 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *values: Any) -> None:
-        """Quiet: the terminal belongs to the user, and an idle connection that is closed is no news."""
+        """Logs nothing: the terminal belongs to the user."""

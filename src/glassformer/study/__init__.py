@@ -1,1 +1,1 @@
-"""What a choice does: to training, in small models trained side by side, and to the speed of a model."""
+"""Experiments: the effect of a choice on training, in small models trained side by side, and the speed of a model."""

@@ -1,7 +1,7 @@
-"""The study `norms`: what the place of the norm does to training, after Xiong et al. (2020), figures 3 to 5.
+"""The study `norms`: how pre-norm and post-norm affect training, after Xiong et al. (2020), figures 3 to 5.
 
-Pre and post norm, several depths and learning rates, with and without warm-up: `trials.py` trains each,
-`norms.json` keeps every finished run, `picture.py` draws them.
+Pre-norm and post-norm at several depths and learning rates, with and without warm-up: `trials.py` trains each model,
+`norms.json` stores finished runs, `picture.py` draws them.
 """
 
 import time
@@ -35,13 +35,13 @@ from glassformer.terminal import make_console
 from glassformer.training.report import as_time
 
 NUMBERS, PICTURE = "norms.json", "norms.png"
-INITIALISATIONS = 16  # over which the gradients before the first step are averaged
-FIXED = 2  # what a step costs beside its layers, in layers
+INITIALISATIONS = 16  # initial weights over which the first gradients are averaged
+FIXED = 2  # cost of a step besides its layers, in layers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What is trained: every depth at every rate, with both places of the norm, with and without warm-up."""
+class NormStudy:
+    """Settings of the study: every depth at every learning rate, pre-norm and post-norm, with and without warm-up."""
 
     out: Path
     depths: tuple[int, ...]
@@ -52,21 +52,21 @@ class Plan:
     minutes: float
 
 
-def study_norms(plan: Plan) -> None:
+def study_norms(plan: NormStudy) -> None:
     console = make_console()
     task = make_task(plan.seed)
     study = open_study(plan, character_loss(task))
     with one_thread():
         study = measure_starts(task, study, plan)
         if not study.results:
-            keep(study, plan)  # early, so that a missing matplotlib is known before anything is trained
+            keep(study, plan)  # early, so that a missing matplotlib is noticed before training
         study = train_all(task, study, plan, console)
     keep(study, plan)
     console.print(f"\nthe picture  {plan.out / PICTURE}\nthe numbers  {plan.out / NUMBERS}")
 
 
-def measure_starts(task: LanguageModel, study: Study, plan: Plan) -> Study:
-    """Adds the gradients before the first step, as means over several initial weights, for depths not yet measured."""
+def measure_starts(task: LanguageModel, study: Study, plan: NormStudy) -> Study:
+    """Adds the gradients before the first step, averaged over several initial weights, for depths not measured yet."""
     starts = list(study.starts)
     for depth in plan.depths:
         for order in ORDERS:
@@ -81,8 +81,8 @@ def measure_starts(task: LanguageModel, study: Study, plan: Plan) -> Study:
     return study.replace(starts=tuple(starts))
 
 
-def trials(plan: Plan) -> list[Trial]:
-    """From the cheapest to the dearest."""
+def trials(plan: NormStudy) -> list[Trial]:
+    """The trials, from the cheapest to the most expensive."""
     return [
         Trial(order=order, depth=depth, rate=rate, warmup=warmup)
         for depth in sorted(plan.depths)
@@ -92,12 +92,12 @@ def trials(plan: Plan) -> list[Trial]:
     ]
 
 
-def train_all(task: LanguageModel, study: Study, plan: Plan, console: Console) -> Study:
-    """Adds the runs that are not there yet, as far as the time reaches."""
+def train_all(task: LanguageModel, study: Study, plan: NormStudy, console: Console) -> Study:
+    """Trains the missing runs, as many as fit into the time."""
     known = {result.trial for result in study.results}
     wanted = [trial for trial in trials(plan) if trial not in known]
     if known:
-        console.print(f"{len(known)} finished runs are kept, {len(wanted)} are to be trained")
+        console.print(f"{len(known)} finished runs are kept, {len(wanted)} remain to be trained")
     clock, skipped = Clock(plan, wanted), 0
     with progress_bar(console) as bar:
         line = bar.add_task("", total=clock.work_in_all, left="?")
@@ -105,7 +105,7 @@ def train_all(task: LanguageModel, study: Study, plan: Plan, console: Console) -
             needs, has = clock.needs(trial), clock.remaining()
             if needs > has:
                 skipped += 1
-                said = f"skipped: it takes about {as_time(needs)}, and {as_time(max(0.0, has))} are left"
+                said = f"skipped: it would take about {as_time(needs)}, and {as_time(max(0.0, has))} are left"
                 console.print(f"{number:2}/{len(wanted)}  {trial}  {said}")
                 clock.drop(trial)
                 continue
@@ -117,20 +117,20 @@ def train_all(task: LanguageModel, study: Study, plan: Plan, console: Console) -
             console.print(f"{number:2}/{len(wanted)}  {trial}  {study.outcome(result)}  ({clock.left()} left)")
     if skipped:
         console.print(
-            f"\n{skipped} runs did not fit into --minutes {plan.minutes:g}: the same command goes on with them"
+            f"\n{skipped} runs did not fit into --minutes {plan.minutes:g}. Run the same command again to train them"
         )
     return study
 
 
 def work(trial: Trial) -> int:
-    """What a step costs, in layers."""
+    """The cost of a step, in layers."""
     return trial.depth + FIXED
 
 
 class Clock:
-    """How long the rest will take, by what the runs so far took."""
+    """Estimates the remaining time from the runs so far."""
 
-    def __init__(self, plan: Plan, wanted: list[Trial]) -> None:
+    def __init__(self, plan: NormStudy, wanted: list[Trial]) -> None:
         self.began, self.limit = time.perf_counter(), 60 * plan.minutes
         self.work_in_all = max(1, sum(map(work, wanted)) * plan.steps)
         self.to_do, self.done, self.seconds = sum(map(work, wanted)), 0, 0.0
@@ -144,7 +144,7 @@ class Clock:
         self.to_do -= work(trial)
 
     def needs(self, trial: Trial) -> float:
-        """The seconds of a run; of the first one nothing is known, and it is tried."""
+        """The estimated seconds of a run; 0 for the first, of which nothing is known."""
         return work(trial) * self.seconds / self.done if self.done else 0.0
 
     def remaining(self) -> float:
@@ -154,15 +154,15 @@ class Clock:
         return as_time(max(0.0, min(self.remaining(), self.to_do * self.seconds / self.done)))
 
 
-def open_study(plan: Plan, frequencies: float) -> Study:
-    """The study of the folder, or a new one. What was made otherwise is not mixed with what is to come."""
+def open_study(plan: NormStudy, frequencies: float) -> Study:
+    """The study in the folder, or a new one. Results with other settings are refused, not mixed."""
     new = Study(steps=plan.steps, warmup=plan.warmup, seed=plan.seed, frequencies=round(frequencies, 4))
     file = plan.out / NUMBERS
     if not file.is_file():
         try:
             plan.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"--out {plan.out} cannot be made: {error.strerror}. Choose another folder") from None
+            raise InputError(f"--out {plan.out} cannot be created: {error.strerror}. Choose another folder") from None
         return new
     try:
         old = Study.from_dict(parse_json(file))
@@ -177,7 +177,7 @@ def open_study(plan: Plan, frequencies: float) -> Study:
     return old
 
 
-def keep(study: Study, plan: Plan) -> None:
+def keep(study: Study, plan: NormStudy) -> None:
     keep_numbers(study, plan.out)
     draw_norms(chosen_part(study, plan), plan.out / PICTURE)
 
@@ -186,8 +186,8 @@ def keep_numbers(study: Study, out: Path) -> None:
     write_json(out / NUMBERS, study.to_dict(), durable=True)
 
 
-def chosen_part(study: Study, plan: Plan) -> Study:
-    """Without what an earlier call measured and this one does not ask for."""
+def chosen_part(study: Study, plan: NormStudy) -> Study:
+    """Only the results that this call asks for."""
     asked = set(trials(plan))
     return study.replace(
         starts=tuple(start for start in study.starts if start.depth in plan.depths),
@@ -204,7 +204,7 @@ def progress_bar(console: Console) -> Progress:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Matrices this small are slower on several."""
+    """Computes with one thread: matrices this small are slower on several."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,6 +1,6 @@
-"""The picture of the norm study: gradients per layer, training curves, and how well each run ends.
+"""The picture of the norm study: gradients per layer, training curves, and final losses.
 
-A row is a depth. Post norm has one hue and pre norm another; a line without warm-up is dashed.
+Each row is a depth. Pre-norm and post-norm have different colours; lines without warm-up are dashed.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ import numpy as np
 
 from glassformer.figures.palette import FIRST, MUTED, SECOND, scale_of
 from glassformer.figures.plots import canvas
-from glassformer.study.trials import ORDERS, Result, Study
+from glassformer.study.trials import ORDERS, Study, TrialResult
 
 HUES = {"pre": FIRST, "post": SECOND}
 STROKES: dict[str, Any] = {"warm-up": "solid", "no warm-up": (0, (3.5, 1.8))}
-SMOOTHED = 30  # points of a drawn curve, each the mean of the steps around it
+SMOOTHED = 30  # points of a curve, each the mean of the steps around it
 
 
 def draw_norms(study: Study, path: Path) -> None:
-    """Everything that the study holds so far."""
+    """Draws all results of the study so far."""
     depths = sorted({start.depth for start in study.starts})
     rates = sorted({result.trial.rate for result in study.results})
     columns = 2 + len(rates) if rates else 1
     with canvas(3.1 * columns + 0.6, 2.3 * len(depths) + (3.2 if rates else 0.8), path) as picture:
         parts = picture.subfigures(2, 1, height_ratios=(2.3 * len(depths) + 0.6, 2.4), hspace=0.04) if rates else None
         above = picture if parts is None else parts[0]
-        picture.suptitle("The place of the norm: before each branch (pre) or after each sum (post)", fontsize=13)
+        picture.suptitle("Where the norm is: before each branch (pre) or after each sum (post)", fontsize=13)
         grid = above.subplots(len(depths), columns, squeeze=False)
         for row, depth in zip(grid, depths, strict=True):
             row[0].set_ylabel(f"{depth} layers", fontsize=12)
@@ -43,7 +43,7 @@ def draw_norms(study: Study, path: Path) -> None:
         for axis, title in zip(grid[0], titles, strict=True):
             axis.set_title(title, fontsize=10)
         finish_axes(grid, rates)
-        for axis in grid[:, 1:-1].flat:  # the first steps are alike, and the lines part below
+        for axis in grid[:, 1:-1].flat:  # all lines start alike and separate further down
             axis.set_ylim(top=min(axis.get_ylim()[1], study.frequencies + 1.0))
         legend = [*legend_lines(), *([frequency_line()] if rates else [])]
         above.legend(handles=legend, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
@@ -59,7 +59,7 @@ def draw_starts(axis: Any, study: Study, depth: int) -> None:
 
 
 def draw_curves(axis: Any, study: Study, depth: int, rate: float) -> None:
-    """The loss at each step, smoothed, and a cross where a run ends that learned nothing."""
+    """The smoothed loss at each step, with a cross at the end of runs that learned nothing."""
     axis.axhline(study.frequencies, color=MUTED, linestyle=":", linewidth=1.2, zorder=1)
     for result in of_panel(study, depth, rate):
         steps, losses = smoothed(result.losses)
@@ -75,11 +75,11 @@ def draw_ends(axis: Any, study: Study, depth: int, rate: float) -> None:
             axis.plot(range(1, depth + 1), result.gradients, marker="o", markersize=3, **style_of(result))
 
 
-def of_panel(study: Study, depth: int, rate: float) -> list[Result]:
+def of_panel(study: Study, depth: int, rate: float) -> list[TrialResult]:
     return [result for result in study.results if (result.trial.depth, result.trial.rate) == (depth, rate)]
 
 
-def style_of(result: Result) -> dict[str, Any]:
+def style_of(result: TrialResult) -> dict[str, Any]:
     stroke = STROKES["warm-up" if result.trial.warmup else "no warm-up"]
     return {"color": HUES[result.trial.order], "linestyle": stroke, "linewidth": 1.6}
 
@@ -92,7 +92,7 @@ def smoothed(losses: Sequence[float]) -> tuple[list[float], list[float]]:
 
 
 def finish_axes(grid: Any, rates: Sequence[float]) -> None:
-    """The same scale down each column, and in all panels of the loss."""
+    """The same scale in each column, and in all loss panels."""
     groups = [grid[:, 0], *([grid[:, 1:-1].flat, grid[:, -1]] if rates else [])]
     for group in groups:
         axes = list(group)
@@ -124,12 +124,12 @@ def legend_lines() -> list[Any]:
 def frequency_line() -> Any:
     from matplotlib.lines import Line2D
 
-    name = "what the characters' frequencies give (X: no better)"
+    name = "predicting by character frequency (X: no better)"
     return Line2D([], [], color=MUTED, linestyle=":", linewidth=1.4, label=name)
 
 
 def draw_summary(part: Any, study: Study, depths: Sequence[int], rates: Sequence[float]) -> None:
-    """The held-out loss at the end, for each order and warm-up: rows are depths, columns are rates."""
+    """The final held-out loss for each norm order and warm-up: rows are depths, columns are learning rates."""
     found = {(r.trial.order, r.trial.warmup > 0, r.trial.depth, r.trial.rate): r for r in study.results}
     low = min([study.frequencies - 1.0, *(r.loss for r in study.results if r.loss is not None)])
     axes = part.subplots(1, 4)
@@ -153,14 +153,14 @@ def draw_summary(part: Any, study: Study, depths: Sequence[int], rates: Sequence
     part.colorbar(image, ax=axes, fraction=0.02, pad=0.01).ax.tick_params(labelsize=8)
 
 
-def shade(study: Study, result: Result | None) -> float:
-    """The colour of a cell: a run that diverged is as bad as one that learned nothing, a missing one has none."""
+def shade(study: Study, result: TrialResult | None) -> float:
+    """The colour of a cell: a diverged run is as bad as one that learned nothing; a missing run has no colour."""
     if result is None:
         return float("nan")
     return study.frequencies if result.loss is None else result.loss
 
 
-def cell(study: Study, result: Result | None) -> str:
+def cell(study: Study, result: TrialResult | None) -> str:
     if result is None:
         return "not run"
     if result.loss is None:

@@ -1,7 +1,7 @@
-"""How fast a model runs on this machine: as it is, and through the engine with float32 and int8 weights.
+"""Measures how fast a model runs on this machine: plain, and through the engine with float32 and int8 weights.
 
-A side is one of these three, a job is one kind of call on random inputs. The sides take turns, and the best of several
-rounds counts. Peak memory is that of a process of its own for each side.
+A side is one of these three; a workload is one kind of call on random inputs. The sides take turns, and the best of
+several rounds counts. Peak memory is measured in a separate process for each side.
 """
 
 import time
@@ -28,16 +28,16 @@ from glassformer.generation.engine import NO_END, EngineReader, engine
 from glassformer.generation.loop import generate
 
 SideName = Literal["plain", "float32", "int8"]
-Kind = Literal["generates", "encodes texts", "reads images", "reads series"]
+ModelKind = Literal["generates", "encodes texts", "reads images", "reads series"]
 
 PROMPT, NEW, BATCHES = 32, 64, (1, 8)
-TEXTS, MEAN, SPREAD = 64, 32, 0.8  # texts to encode: how many, and the log-normal distribution of their lengths
+TEXTS, MEAN, SPREAD = 64, 32, 0.8  # texts to encode: their number, and the log-normal distribution of their lengths
 PADDED = 32  # texts that are padded together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Sizes of the random inputs; those that are not given have a default."""
+    """Sizes of the random inputs; None means the default."""
 
     batch_sizes: tuple[int, ...] = ()
     prompt_tokens: int | None = None
@@ -48,19 +48,19 @@ class Inputs:
 
 
 class Side(NamedTuple):
-    """A model ready to run in one way."""
+    """A model that is ready to run in one way."""
 
     name: SideName
-    model: Transformer  # the model itself, or its twin over packed weights
+    model: Transformer  # the model itself, or a copy with packed weights
     generate: Callable[..., Any]
     encode: Callable[..., Any]
     seconds: float = 0.0  # until it was ready
-    compiled: bool = False  # in these seconds
+    compiled: bool = False  # whether it was compiled in that time
     note: str = ""
 
 
-class Job(NamedTuple):
-    """A call, and for a model that generates the same call for one token."""
+class Workload(NamedTuple):
+    """A call, and for a model that generates, the same call for one token."""
 
     name: str
     amount: int  # tokens, texts or examples
@@ -80,7 +80,7 @@ def load_plain(folder: Path) -> Transformer:
     return load_folder(folder, dtype=torch.float32)
 
 
-def kind_of(model: Transformer) -> Kind:
+def kind_of(model: Transformer) -> ModelKind:
     config = model.config
     if config.patches is not None:
         if config.decoder is not None:
@@ -89,8 +89,8 @@ def kind_of(model: Transformer) -> Kind:
     return "generates" if config.decoder is not None and config.head == "language" else "encodes texts"
 
 
-def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Job], dict[str, int]]:
-    """What each side computes, and the sizes that were settled."""
+def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Workload], dict[str, int]]:
+    """The workloads of each side, and the sizes used."""
     kind, sizes = kind_of(model), tuple(dict.fromkeys(inputs.batch_sizes or BATCHES))
     if kind == "generates":
         prompt, new = settled_lengths(model, inputs)
@@ -104,7 +104,7 @@ def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Job], dict[str, 
 
 
 def settled_lengths(model: Transformer, inputs: Inputs) -> tuple[int, int]:
-    """Tokens of a prompt and tokens to generate: as given, or the defaults as far as the model has room for them."""
+    """Prompt tokens and new tokens: as given, or the defaults limited by the model's maximum length."""
     config, prompt, new = model.config, inputs.prompt_tokens, inputs.new_tokens
     room = config.last_stack.room
     if config.encoder is not None:
@@ -126,17 +126,17 @@ def settled_lengths(model: Transformer, inputs: Inputs) -> tuple[int, int]:
     return prompt, new
 
 
-def generating_job(model: Transformer, batch: int, prompt: int, new: int, beams: int) -> Job:
+def generating_job(model: Transformer, batch: int, prompt: int, new: int, beams: int) -> Workload:
     ids = random_ids(model, batch, prompt)  # (B, T)
     choices = {"num_beams": beams, "num_return_sequences": 1, "do_sample": False, "stop_strings": ()}
 
     def run(side: Side, count: int) -> Any:
         return side.generate(ids, max_new_tokens=count, min_new_tokens=count, **choices)
 
-    return Job(f"batch {batch}", batch * new, lambda side: run(side, new), lambda side: run(side, 1))
+    return Workload(f"batch {batch}", batch * new, lambda side: run(side, new), lambda side: run(side, 1))
 
 
-def encoding_jobs(texts: Sequence[Tensor]) -> list[Job]:
+def encoding_jobs(texts: Sequence[Tensor]) -> list[Workload]:
     """One text at a time, padded batches in the texts' own order, and batches of similar length."""
 
     @torch.no_grad()
@@ -147,13 +147,13 @@ def encoding_jobs(texts: Sequence[Tensor]) -> list[Job]:
             batch.rows(hidden_state(side.model, batch))
 
     return [
-        Job("one by one", len(texts), lambda side: [side.encode([text]) for text in texts]),
-        Job(f"batches of {PADDED}", len(texts), as_they_come),
-        Job("sorted by length", len(texts), lambda side: side.encode(texts)),
+        Workload("one by one", len(texts), lambda side: [side.encode([text]) for text in texts]),
+        Workload(f"batches of {PADDED}", len(texts), as_they_come),
+        Workload("sorted by length", len(texts), lambda side: side.encode(texts)),
     ]
 
 
-def reading_job(model: Transformer, batch: int) -> Job:
+def reading_job(model: Transformer, batch: int) -> Workload:
     image, series = model.config.image, model.config.series
     if image is not None:
         given = {"pixel_values": torch.rand(batch, image.channels, image.size, image.size)}
@@ -165,7 +165,7 @@ def reading_job(model: Transformer, batch: int) -> Job:
     def run(side: Side) -> Any:
         return side.model(**given)
 
-    return Job(f"batch {batch}", batch, run)
+    return Workload(f"batch {batch}", batch, run)
 
 
 def random_ids(model: Transformer, batch: int, length: int) -> Tensor:
@@ -174,21 +174,21 @@ def random_ids(model: Transformer, batch: int, length: int) -> Tensor:
 
 
 def random_texts(model: Transformer, count: int, mean: int) -> list[Tensor]:
-    """Ids of texts as people have them: many short ones, a few long ones, in no order."""
+    """Random ids with realistic lengths: many short texts, a few long ones, in random order."""
     room = (model.config.encoder or model.config.last_stack).room
     drawn = np.random.default_rng(0).lognormal(np.log(mean) - SPREAD**2 / 2, SPREAD, count)
     return [random_ids(model, 1, int(length))[0] for length in drawn.round().clip(1, room)]
 
 
 def prepare(name: SideName, model: Transformer) -> Side:
-    """Packs the weights and compiles, or loads what was compiled before."""
+    """Packs the weights and compiles the model, or loads what was compiled before."""
     if name == "plain":
         return Side(name, model, partial(generate, model), partial(encode, model))
     start = time.perf_counter()
     fast = engine(model, weights=name)
     twin = fast.twin()
     if twin is None:
-        note = "The engine cannot run here: the plain model was measured in its place."
+        note = "The engine cannot run here: the plain model was measured instead."
         return Side(name, model, fast.generate, fast.encode, note=note)
     compiled, note = False, ""
     if kind_of(model) == "generates":
@@ -199,8 +199,9 @@ def prepare(name: SideName, model: Transformer) -> Side:
     return Side(name, twin, fast.generate, fast.encode, time.perf_counter() - start, compiled, note)
 
 
-def measure(sides: Sequence[Side], jobs: Sequence[Job], rounds: int, say: Callable[[str], None]) -> list[Figure]:
-    """Each side in turn; `say` is told what is measured now. All calls were made once before, by `warm_up`."""
+def measure(sides: Sequence[Side], jobs: Sequence[Workload], rounds: int, say: Callable[[str], None]) -> list[Figure]:
+    """Measures each side in turn; `say` is called with what is being measured. `warm_up` must have run every call
+    once."""
     whole, first = defaultdict[Any, list[float]](list), defaultdict[Any, list[float]](list)
     pairs = [(side, job) for job in jobs for side in sides]
     for number in range(rounds):
@@ -216,8 +217,8 @@ def measure(sides: Sequence[Side], jobs: Sequence[Job], rounds: int, say: Callab
     return figures
 
 
-def warm_up(sides: Sequence[Side], jobs: Sequence[Job]) -> None:
-    """Every call once: memory is taken, and what is compiled only when it is needed is compiled."""
+def warm_up(sides: Sequence[Side], jobs: Sequence[Workload]) -> None:
+    """Runs every call once, so that memory is allocated and lazy compilation is done."""
     for job in jobs:
         for side in sides:
             job.run(side)
@@ -230,11 +231,11 @@ def seconds(run: Callable[[Side], Any], side: Side) -> float:
 
 
 def peak_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> float | None:
-    """MiB that the model and its last job add to a new process; None where that cannot be measured."""
+    """MiB that the model and its last workload add to a new process; None if that cannot be measured."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(added_memory, folder, name, inputs, threads).result()
-        except BrokenProcessPool:  # killed, as when memory runs out
+        except BrokenProcessPool:  # killed, for example because memory ran out
             return None
 
 
@@ -249,7 +250,7 @@ def added_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> 
 
 
 def peak() -> float | None:
-    """MiB that this process held at most, mapped files included."""
+    """Peak MiB of this process, mapped files included."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux

@@ -1,7 +1,7 @@
-"""One trial of the norm study: a small language model of either norm order, its gradients, and its training.
+"""One trial of the norm study: a small pre-norm or post-norm language model, its gradients, and its training.
 
-The models differ in norm order, depth, learning rate and warm-up, and in nothing else. They read characters of the
-built-in documentation, and the loop that trains everything here trains them. Read next: `norms.py`.
+The models differ only in norm order, depth, learning rate and warm-up. They read characters of the built-in
+documentation and are trained by the package's one training loop. Read next: `norms.py`.
 """
 
 import os
@@ -29,7 +29,7 @@ from glassformer.training.report import Report
 from glassformer.training.signals import Signals
 
 D_MODEL, HEADS, CONTEXT, WINDOWS = 32, 4, 32, 16
-NOTHING = 0.05  # nats by which a model must beat the characters' frequencies to have learned more than them
+NOTHING = 0.05  # nats by which a model must beat character frequencies to count as having learned
 
 Order = Literal["pre", "post"]
 ORDERS: tuple[Order, ...] = ("pre", "post")
@@ -37,7 +37,7 @@ ORDERS: tuple[Order, ...] = ("pre", "post")
 
 @dataclass(frozen=True, kw_only=True)
 class Trial(Config):
-    """What a run differs in from the others; a warm-up of 0 steps is none."""
+    """What distinguishes a run from the others; 0 warm-up steps mean no warm-up."""
 
     order: Order
     depth: int
@@ -50,13 +50,13 @@ class Trial(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(Config):
-    """What came of a trial. The loss is that of held-out text; None where the training diverged."""
+class TrialResult(Config):
+    """The outcome of a trial. The loss is on held-out text; None if the training diverged."""
 
     trial: Trial
     losses: tuple[float, ...]  # at each step
     loss: float | None
-    gradients: tuple[float, ...]  # of each layer after the last step; empty where the training diverged
+    gradients: tuple[float, ...]  # of each layer after the last step; empty if the training diverged
     seconds: float
 
 
@@ -71,32 +71,32 @@ class Start(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Config):
-    """Everything that was measured, and what must be the same for more to be added."""
+    """All results, and the settings that further results must share."""
 
     steps: int
     warmup: int
     seed: int
-    frequencies: float  # the loss of whoever knows how frequent each character is, and nothing else
+    frequencies: float  # the loss of predicting by character frequency
     starts: tuple[Start, ...] = ()
-    results: tuple[Result, ...] = ()
+    results: tuple[TrialResult, ...] = ()
 
-    def is_stuck(self, result: Result) -> bool:
-        """Whether a run learned nothing but how frequent each character is."""
+    def is_stuck(self, result: TrialResult) -> bool:
+        """Whether a run learned no more than character frequencies."""
         return result.loss is not None and result.loss > self.frequencies - NOTHING
 
-    def outcome(self, result: Result) -> str:
+    def outcome(self, result: TrialResult) -> str:
         if result.loss is None:
             return f"diverged at step {len(result.losses) + 1}"
         return f"loss {result.loss:.2f}" + (", stuck" if self.is_stuck(result) else "")
 
 
 def make_task(seed: int) -> LanguageModel:
-    """The text, cut into characters; its model is replaced in each trial."""
+    """The task: text tokenised into characters; its model is replaced in each trial."""
     return LanguageModel(train_settings(steps=1, rate=1.0, warmup=1, seed=seed))
 
 
 def train_settings(*, steps: int, rate: float, warmup: int, seed: int) -> LmSettings:
-    """Plain Adam without clipping, at a rate that is constant after the warm-up: nothing that hides an instability."""
+    """Plain Adam without clipping, with a constant rate after the warm-up, so that nothing hides an instability."""
     return LmSettings(
         out=Path("unused"), device="cpu", tokenizer="characters", context=CONTEXT, batch_tokens=WINDOWS * CONTEXT,
         sample=0, optimizer="adam", clip=0.0, schedule="constant", steps=steps, eval_every=steps, rate=rate,
@@ -105,21 +105,21 @@ def train_settings(*, steps: int, rate: float, warmup: int, seed: int) -> LmSett
 
 
 def make_model(task: LanguageModel, order: Order, depth: int, seed: int) -> Transformer:
-    """The decoder of the paper, with Xavier's initial weights, on which the theorem rests."""
+    """The paper's decoder with Xavier initialisation, which the theorem assumes."""
     stack = StackConfig(d_model=D_MODEL, num_layers=depth, num_heads=HEADS, max_len=CONTEXT, norm_order=order)
     torch.manual_seed(seed)
     return Transformer(TransformerConfig(decoder=stack, vocab_size=len(task.tokenizer), init="paper"))
 
 
 def character_loss(task: LanguageModel) -> float:
-    """The loss on held-out text of a guess by how frequent each character is in the training text."""
+    """The held-out loss of predicting by character frequency in the training text."""
     assert task.corpora.valid is not None
     counts = np.bincount(task.corpora.trained.tokens, minlength=len(task.tokenizer)) + 1
     return float(-np.log(counts / counts.sum())[task.corpora.valid.tokens].mean())
 
 
 def gradient_norms(model: Transformer, loss: Tensor) -> list[float]:
-    """Of each layer, the norm of the loss's gradient by the second matrix of its feed-forward, as in the theorem."""
+    """For each layer, the norm of the loss gradient for the second matrix of its feed-forward, as in the theorem."""
     stack = "encoder" if model.decoder is None else "decoder"
     layers = range(model.config.last_stack.num_layers)
     weights = [model.get_parameter(f"{stack}.blocks.{layer}.ffn.down.weight") for layer in layers]
@@ -134,8 +134,8 @@ def measured_gradients(task: LanguageModel, model: Transformer, number: int = 0)
     return gradient_norms(model, task.loss(model(**batch).logits, labels) / task.weight(labels))
 
 
-class Curve(Report):
-    """Keeps the loss at each step, and the held-out loss at the end; writes nothing."""
+class LossCurve(Report):
+    """Records the loss at each step and the final held-out loss; writes nothing."""
 
     def __init__(self, steps: int, tell: Callable[[], None]) -> None:
         super().__init__(Path(os.devnull), Console(quiet=True), unit="tokens", steps=steps)
@@ -152,28 +152,28 @@ class Curve(Report):
 
 
 class NoCheckpoints(Checkpoints):
-    """A trial takes seconds, and its weights are of no further use."""
+    """No checkpoints: a trial takes seconds and its weights are not needed."""
 
     def write(self, name: str, values: dict[str, Any], about: dict[str, Any]) -> None:
         pass
 
 
-def train(task: LanguageModel, trial: Trial, *, steps: int, seed: int, tell: Callable[[], None]) -> Result:
-    """One run, by the loop that trains everything; `tell` is called after each step."""
+def train(task: LanguageModel, trial: Trial, *, steps: int, seed: int, tell: Callable[[], None]) -> TrialResult:
+    """Trains one run with the common loop; `tell` is called after each step."""
     began = time.perf_counter()
     task.model = make_model(task, trial.order, trial.depth, seed)
     settings = train_settings(steps=steps, rate=trial.rate, warmup=max(1, trial.warmup), seed=seed)
     ranks, gradients, number = Ranks("cpu"), list[float](), 0
-    with Signals() as signals, Curve(steps, tell) as curve:
+    with Signals() as signals, LossCurve(steps, tell) as curve:
         trainer = Trainer(task, settings, ranks, NoCheckpoints(settings.out, ranks, keep=1), curve)
         try:
             number = trainer.run(signals)
             gradients = [round(norm, 6) for norm in measured_gradients(task, task.model)]
         except DivergedError:
-            pass  # a result, too: there is no final loss
+            pass  # divergence is a result: there is no final loss
     if number:
-        raise Stopped(number, "stopped: finished runs are kept, and the same command goes on with the others")
-    return Result(
+        raise Stopped(number, "stopped: finished runs are kept. Run the same command again to train the others")
+    return TrialResult(
         trial=trial, losses=tuple(curve.curve), loss=curve.final, gradients=tuple(gradients),
         seconds=round(time.perf_counter() - began, 2),
     )  # fmt: skip

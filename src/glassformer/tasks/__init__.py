@@ -1,1 +1,1 @@
-"""What a Transformer can be trained for: data + model + loss + metric, one page each."""
+"""The tasks a Transformer can be trained for: data, model, loss and metric, one file each."""

@@ -1,13 +1,13 @@
-"""What a model must beat: simple guesses for every task, each measured on the same held-out data as the model.
+"""Simple baselines for every task, scored on the same held-out data as the model.
 
     forecast    seasonal_naive, linear_forecast
     classify    majority_class, bag_of_words
     images      majority_class
-    lm          character_ngram (on its own page, `data/ngram.py`)
+    lm          character_ngram (in `data/ngram.py`)
     mlm         most_frequent_token
     translate   copy_source, nearest_source; compared by score_translations
 
-A score without one of these beside it says little.
+A score says little without a baseline beside it.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ from glassformer.training.waiting import Follow
 
 NO_TRAINING = "no baseline: it needs the training examples, and only what is to be scored was read"
 CHUNK = 512  # windows at a time, so that memory does not grow with their number
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of a regression's regularisation, the inverse
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # inverse strengths of the regression's regularisation
 SILENT = Follow()
 
 
@@ -45,7 +45,7 @@ class ForecastScore:
 def seasonal_naive(
     test: Windows, period: int, numbers: Sequence[int] | None = None, follow: Follow = SILENT
 ) -> ForecastScore:
-    """The last season again: yesterday's hours with period 24, last week's with 168."""
+    """Repeats the last season: yesterday's hours with period 24, last week's with 168."""
     if not 1 <= period <= test.length:
         raise InputError(f"period {period}: expected 1 to {test.length}, the rows that are looked back on")
     last = test.length - period + np.arange(test.horizon) % period
@@ -57,7 +57,7 @@ def linear_forecast(
 ) -> ForecastScore:
     """future = W past + b, fitted by least squares with a ridge, one W for all series (as in Zeng et al., 2023).
 
-    Every window is first brought to mean 0 and deviation 1 by its past, and the forecast back again.
+    Every window is normalised by its past to mean 0 and deviation 1, and the forecast is scaled back.
     """
     size = train.length + 1  # a constant 1 is the last input; its weight is b
     inputs, outputs = np.zeros((size, size)), np.zeros((size, train.horizon))
@@ -84,7 +84,7 @@ def linear_forecast(
 def chunks(
     windows: Windows, numbers: Sequence[int] | None, follow: Follow
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Past (N, L, C) and future (N, H, C) of some windows at a time: of all, or of those of these numbers."""
+    """Past (N, L, C) and future (N, H, C), some windows at a time: of all windows, or of those with these numbers."""
     every = windows.all()
     chosen = np.arange(len(every)) if numbers is None else np.array(numbers)
     for start in follow(range(0, len(chosen), CHUNK)):
@@ -112,7 +112,7 @@ def score_forecasts(forecasts: Iterator[tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def majority_class(train: Sequence[Hashable], test: Sequence[Hashable]) -> float:
-    """Accuracy of always guessing the label that training has most often."""
+    """Accuracy of always predicting the most frequent training label."""
     guess = Counter(train).most_common(1)[0][0]
     return sum(label == guess for label in test) / len(test)
 
@@ -156,7 +156,7 @@ class TokenScore:
 
 
 def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], vocab_size: int) -> TokenScore:
-    """For masked tokens: each by its share of the training text, 1 added to every count so that none is impossible."""
+    """For masked tokens: predicts by frequency in the training text, with 1 added to every count."""
     counts = Counter(token for row in train for token in row)
     if not counts or not masked:
         raise InputError("no training tokens, or no masked ones: there is nothing to count")
@@ -166,7 +166,7 @@ def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], v
 
 
 def nearest_source(train: Sequence[Pair], test: Sequence[Pair], follow: Follow = SILENT) -> list[str]:
-    """The translation of the training source that is most alike: 2 |A and B| / (|A| + |B|) of their letter triples."""
+    """The translation of the most similar training sentence, by 2 |A and B| / (|A| + |B|) of their letter trigrams."""
     found: dict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(follow(train)):
         for triple in triples(pair.source):
@@ -183,6 +183,6 @@ def nearest_source(train: Sequence[Pair], test: Sequence[Pair], follow: Follow =
 
 
 def triples(text: str) -> set[str]:
-    """Three letters in a row, the edges of the text marked."""
+    """Letter trigrams, with the edges of the text marked."""
     padded = f"\n{text}\n"
     return {padded[start : start + 3] for start in range(max(1, len(padded) - 2))}

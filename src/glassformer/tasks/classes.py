@@ -1,8 +1,8 @@
-"""What the tasks that name classes share: one class for each example, or any number of them; the loss and the scores.
+"""Shared by the classification tasks: single-label and multi-label loss and scores.
 
-One label to an example is learned by cross-entropy, several by a yes or no for each class. With balanced class weights
-an error counts as n / (classes * count of its class), and the loss of a batch is divided by the sum of the weights, as
-`torch.nn.CrossEntropyLoss(weight=...)` does.
+A single label is trained by cross-entropy, several labels by binary cross-entropy for each class. With balanced
+class weights an error counts n / (classes * count of its class), and the loss of a batch is divided by the sum of the
+weights, as `torch.nn.CrossEntropyLoss(weight=...)` does.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from torch import Tensor
 from glassformer.tasks.metrics import classification_metrics, confusion, multi_label_metrics
 from glassformer.training.task import Scores, Task
 
-SHOWN = 10  # wrong answers in the report, and as many right ones
+REPORT_EXAMPLES = 10  # wrong answers in the report, and as many right ones
 
 
 class ClassTask(Task):
-    """Examples with labels (N), or with 0 and 1 for each class where `several` may apply (N, C)."""
+    """Examples with labels (N), or with 0 and 1 for each class if `several` may apply (N, C)."""
 
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "macro_f1", "micro_f1", "exact_match")
 
@@ -84,7 +84,7 @@ class ClassTask(Task):
         for text, label, guess in zip(inputs, labels.tolist(), guesses.tolist(), strict=True):
             expected, answer = self.in_words(label), self.in_words(guess)
             rows[expected == answer].append({"input": text, "expected": expected, "answer": answer})
-        return rows[False][:SHOWN] + rows[True][:SHOWN]
+        return rows[False][:REPORT_EXAMPLES] + rows[True][:REPORT_EXAMPLES]
 
     def in_words(self, label: int | list[float]) -> str:
         if isinstance(label, int):

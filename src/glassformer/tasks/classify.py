@@ -1,6 +1,6 @@
-"""Classification: an encoder reads a text, two texts or a series, and names its class, or each class that applies.
+"""Classification: an encoder reads a text, a text pair or a series and predicts its class, or all classes that apply.
 
-What is read is on the page `readers.py`, the loss and the scores on `classes.py`.
+Inputs are read by `readers.py`; the loss and the scores are in `classes.py`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.generation.encode import map_batches
 from glassformer.tasks.baselines import NO_TRAINING, bag_of_words, majority_class
-from glassformer.tasks.classes import SHOWN, ClassTask, balanced_weights
+from glassformer.tasks.classes import REPORT_EXAMPLES, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
 from glassformer.tasks.readers import Reader, SeriesReader, TextReader
 from glassformer.tasks.registry import TASKS
@@ -30,7 +30,7 @@ from glassformer.tasks.settings import ClassifySettings
 from glassformer.training.task import Batch, Scores, spread
 
 READERS: dict[str, type[Reader]] = {"text": TextReader, "series": SeriesReader}
-COUNTED = 20_000  # examples up to which words are counted for comparison
+COUNTED = 20_000  # training examples up to which bag of words is trained
 ONE: Problem = "single_label_classification"
 SEVERAL: Problem = "multi_label_classification"
 
@@ -43,16 +43,16 @@ class Classify(ClassTask):
     metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 600
 
-    doubles = 0  # examples that were left out because their text is held out
-    shared = ""  # which of the files have examples in common
+    doubles = 0  # training examples removed because their text is held out
+    shared = ""  # which files share examples
 
     def __init__(self, settings: ClassifySettings, files: Sequence[Path] = ()) -> None:
         self.settings: ClassifySettings = settings
         self.reader: Reader = READERS[settings.reads](settings)
         self.train: Examples[Any] | None = None
         self.valid: Examples[Any] | None = None
-        self.forms: dict[str, str] = {}  # how each file is written
-        self.notes: list[str] = []  # what is to be said beside the scores
+        self.forms: dict[str, str] = {}  # format of each file
+        self.notes: list[str] = []  # notes beside the scores
         if files:
             if len(files) > 1:
                 raise InputError(f"{len(files)} files to score: expected one, with a label in each row")
@@ -68,7 +68,9 @@ class Classify(ClassTask):
         self.check_examples()
         self.reader.fit(self.model)
         self.encoded = self.reader.encode(self.train) if self.train else []
-        for held_out in filter(None, (self.valid, self.test)):  # what is too long is told now, not at an evaluation
+        for held_out in filter(
+            None, (self.valid, self.test)
+        ):  # texts that are too long are reported now, not at an evaluation
             self.reader.encode(held_out)
         self.lengths = [self.reader.length(example) for example in self.encoded]
         self.targets = self.as_targets(self.train) if self.train else torch.empty(0)
@@ -81,7 +83,7 @@ class Classify(ClassTask):
         return found
 
     def load(self) -> tuple[Examples[Any], Examples[Any], Examples[Any] | None]:
-        """Examples to train on, to validate and to test: as they are given, split off, or built in."""
+        """Training, validation and test examples: given, split off, or built in."""
         settings, read = self.settings, self.read
         test: Examples[Any] | None
         if settings.data is None:
@@ -109,7 +111,7 @@ class Classify(ClassTask):
         return chosen(examples, train, left_out=examples.left_out), chosen(examples, valid), test
 
     def make_model(self) -> None:
-        """With the classes of the training examples; a model that has learned its classes keeps them."""
+        """The model, with the classes of the training examples; a loaded model keeps its classes."""
         settings = self.settings
         if settings.init is not None and settings.head is None:
             self.model = make_model(settings, self.no_config, head="class")
@@ -127,7 +129,7 @@ class Classify(ClassTask):
         raise AssertionError("a model that is loaded has its config")
 
     def check_examples(self) -> None:
-        """Each label is one that the model knows, and where one is expected there is one."""
+        """Checks that the model knows each label, and that there is exactly one if one is expected."""
         for examples in filter(None, (self.train, self.valid, self.test)):
             check_labels(examples, self.names)
             for line, example in zip(examples.lines, examples, strict=True):
@@ -138,7 +140,7 @@ class Classify(ClassTask):
                     )
 
     def as_targets(self, examples: Examples[Any]) -> Tensor:
-        """The number of each class, (N); where several may apply, 0 or 1 for each class, (N, C)."""
+        """The class number of each example, (N); if several may apply, 0 or 1 for each class, (N, C)."""
         number = {name: i for i, name in enumerate(self.names)}
         if not self.several:
             return torch.tensor([number[example.labels[0]] for example in examples])
@@ -212,7 +214,7 @@ class Classify(ClassTask):
         return replace(scores, sample=self.sample_of(len(whole), len(examples)))
 
     def baselines(self, examples: Examples[Any]) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """What always the same class reaches, and a count of the words; and why one of them is left out."""
+        """Scores of the majority class and of bag of words; and why one of them is left out."""
         if self.train is None:
             return {}, [NO_TRAINING]
         if self.several:
@@ -256,7 +258,7 @@ class Classify(ClassTask):
         left_out = sum(len(examples.left_out) for examples in (self.train, self.valid, self.test) if examples)
         doubles = f"; {self.doubles:,} left out because their text is held out" if self.doubles else ""
         empty = f"{doubles}; {left_out:,} empty ones left out (--skip-empty)" if left_out else doubles
-        some = ", ".join(self.names[:SHOWN]) + (", ..." if len(self.names) > SHOWN else "")
+        some = ", ".join(self.names[:REPORT_EXAMPLES]) + (", ..." if len(self.names) > REPORT_EXAMPLES else "")
         hints = label_hints(label for example in self.train for label in example.labels) if self.settings.data else []
         shared = f"; {self.shared}" if self.shared else ""
         how = "any number of which may apply" if self.several else "one of which applies"
@@ -276,6 +278,6 @@ def has_several(examples: Sequence[Any]) -> bool:
 
 
 def chosen(examples: Examples[Any], numbers: Sequence[int], left_out: Sequence[int] = ()) -> Examples[Any]:
-    """Some of the examples of a file, which keep their lines."""
+    """Some examples of a file, with their lines."""
     lines = [examples.lines[i] for i in numbers]
     return Examples([examples[i] for i in numbers], path=examples.path, lines=lines, left_out=left_out)

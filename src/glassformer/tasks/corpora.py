@@ -1,8 +1,8 @@
-"""Running text for the tasks `lm` and `mlm`: one long row of tokens each to train on, to validate and to test, and
-windows cut from it.
+"""Running text for the tasks `lm` and `mlm`: one long row of tokens each for training, validation and test, and its
+windows.
 
-Text of files is written as tokens into the run folder and mapped into memory, so it may be larger than that; what is
-there already is used again while nothing has changed. The built-in documentation is small and stays in memory.
+The tokens of text files are written into the run folder and memory-mapped, so they may be larger than memory; they
+are reused if nothing has changed. The built-in documentation is small and stays in memory.
 """
 
 import random
@@ -25,23 +25,23 @@ from glassformer.tasks.settings import LanguageSettings
 from glassformer.text import Tokenizer
 from glassformer.training.folder import TOKENS
 
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 SEPARATORS = {"file": None, "line": "\n", "blank-line": BLANK_LINES}
-LEARNED = 100_000_000  # characters that a tokenizer is learned from; more change little
+LEARNED = 100_000_000  # characters that a tokenizer is trained on; more change little
 
 
 @dataclass(frozen=True)
 class Corpora:
-    """To train on, to choose the best weights by, and to score: where a run is only judged, just the last."""
+    """Training, validation and test text; only the last if a run is only scored."""
 
     train: Corpus | None
     valid: Corpus | None
     test: Corpus | None
     left_out: int = 0  # documents without text
-    shared: str = ""  # which of the files have documents in common
+    shared: str = ""  # which files share documents
     forms: Mapping[str, str] = field(default_factory=dict)  # how each file is written
-    others: Sequence[Path] = ()  # files in folders that are no text
+    others: Sequence[Path] = ()  # files in folders that are not text
 
     def scored(self, split: str) -> Corpus:
         found = (self.test if split == "test" else None) or self.valid
@@ -57,10 +57,10 @@ class Corpora:
 def load_corpora(
     settings: LanguageSettings, tokenizer: Tokenizer, files: Sequence[Path], *, counts_bytes: bool
 ) -> Corpora:
-    """The texts of the settings, or these files to be judged by. Whoever `counts_bytes` needs to know how many of them
-    are held out, which a tokenizer that loses something cannot tell at every token."""
+    """The texts of the settings, or these files to score. With `counts_bytes` the bytes of the held-out text must be
+    known, which a lossy tokenizer cannot tell at every token."""
     if files:
-        with TemporaryDirectory(prefix="glassformer-tokens-") as folder:  # what is mapped outlives its name
+        with TemporaryDirectory(prefix="glassformer-tokens-") as folder:  # memory-mapped files outlive their name
             corpus = write_files(files, tokenizer, Path(folder), settings)
         return Corpora(None, None, corpus, forms=forms_of(files, settings), others=text_files(files)[1])
     if not settings.data:
@@ -89,7 +89,7 @@ def load_corpora(
 
 
 def shared_by(made: Mapping[str, Corpus]) -> str:
-    """Which of the corpora have documents in common, and how many."""
+    """Says which corpora share documents, and how many."""
     said = []
     for part, other in (("valid", "train"), ("test", "train"), ("test", "valid")):
         found = shared_documents(made[part], made[other]) if part in made and other in made else None
@@ -108,7 +108,7 @@ def forms_of(files: Sequence[Path], settings: LanguageSettings) -> dict[str, str
 
 
 def check_context(settings: LanguageSettings, model: Transformer) -> None:
-    """A loaded model with a table of positions sees no further than that."""
+    """Refuses a context longer than the position table of a loaded model."""
     room = model.config.room
     if room is not None and room < settings.context:
         raise InputError(
@@ -141,8 +141,8 @@ def write_files(files: Sequence[Path], tokenizer: Tokenizer, folder: Path, setti
 
 
 def training_texts(settings: LanguageSettings) -> Iterator[str]:
-    """What a tokenizer is learned from: the text to train on without what will be held out, if it is long its
-    beginning."""
+    """The text that a tokenizer is trained on: the training text without held-out text; only its beginning if it is
+    long."""
     if not settings.data:
         yield documentation_split()[0]
         return
@@ -167,7 +167,7 @@ def pieces_of(settings: LanguageSettings) -> Iterator[str]:
 
 
 def window_starts(corpus: Corpus, length: int, *, seed: int, epoch: int) -> range:
-    """Where the windows of an epoch begin. Each epoch cuts the text elsewhere, so that no token is never seen."""
+    """The starts of an epoch's windows. Each epoch cuts the text at other positions, so that every token is used."""
     if len(corpus) < length:
         raise InputError(
             f"the text to train on has {len(corpus):,} tokens, and a window {length:,}: lower --context, or give more"
@@ -177,21 +177,22 @@ def window_starts(corpus: Corpus, length: int, *, seed: int, epoch: int) -> rang
     return range(first, len(corpus) - length + 1, length)
 
 
-def covering(corpus: Corpus, length: int, stride: int) -> Numbers:
-    """Windows over a whole text, (N, 2): where each begins, and from where on its tokens are new; each is new once.
+def covering(corpus: Corpus, length: int, stride: int) -> IntArray:
+    """Windows over a whole text, (N, 2): the start of each, and from where on its tokens are new; each token is new
+    once.
 
-    Each window begins `stride` tokens behind the one before, so that but for the first ones a new token has at least
-    length - stride others before it. The last window ends with the text.
+    Each window starts `stride` tokens after the previous one, so that a new token has at least length - stride tokens
+    of context, except at the beginning. The last window ends with the text.
     """
     last = max(0, len(corpus) - length)
     starts = np.append(np.arange(0, last, stride), last)
     return np.stack([starts, np.append(0, starts[:-1] + length)], axis=1)
 
 
-def cut(corpus: Corpus, starts: Numbers, length: int) -> tuple[Numbers, Numbers]:
+def cut(corpus: Corpus, starts: IntArray, length: int) -> tuple[IntArray, IntArray]:
     """Windows as ids (B, T), and the document of each of their tokens (B, T).
 
-    A window may begin at -1: before the first token stands the first token once more.
+    A window may begin at -1: the first token is then repeated before itself.
     """
     positions = np.maximum(starts[:, None] + np.arange(length), 0)  # (B, T)
     documents = np.searchsorted(corpus.starts, (corpus.first + positions).astype(np.uint64), side="right")  # (B, T)
@@ -199,13 +200,13 @@ def cut(corpus: Corpus, starts: Numbers, length: int) -> tuple[Numbers, Numbers]
 
 
 def unknown_tokens_note(tokenizer: Tokenizer, corpus: Corpus) -> list[str]:
-    """How many of its tokens are unknown, if any is."""
+    """How many of its tokens are unknown, if any."""
     count = 0 if tokenizer.unknown_id is None else int(np.count_nonzero(corpus.tokens == tokenizer.unknown_id))
     return [f"{count:,} of {len(corpus):,} tokens are unknown to the vocabulary"] if count else []
 
 
 def describe_corpora(corpora: Corpora, settings: LanguageSettings) -> str:
-    """A line about the text: where it is from, how much of it is for what, and what was left out."""
+    """A line about the text: its origin, the sizes of its parts, and what was left out."""
     origin = ", ".join(map(str, settings.data)) or "Python's documentation (no --data was given)"
     named = {"to train on": corpora.train, "held out": corpora.valid, "to test": corpora.test}
     parts = [f"{len(corpus):,} tokens {use}" for use, corpus in named.items() if corpus is not None]
@@ -216,8 +217,8 @@ def describe_corpora(corpora: Corpora, settings: LanguageSettings) -> str:
 
 
 def notes_of(corpora: Corpora) -> list[str]:
-    """What is to be said beside the scores: which documents are in several files, and how files to be scored were
-    read, if not as plain UTF-8."""
+    """Notes beside the scores: documents that are in several files, and the format of scored files if it is not
+    plain UTF-8."""
     shared = [corpora.shared] if corpora.shared else []
     if corpora.train is None and set(corpora.forms.values()) - {f"{UTF8} text"}:
         return [*shared, f"read as {describe_together(corpora.forms)}"]
@@ -225,5 +226,5 @@ def notes_of(corpora: Corpora) -> list[str]:
 
 
 def describe_forms(corpora: Corpora) -> dict[str, str]:
-    """A line about how the files are written, if there are any."""
+    """A line about the format of the files, if there are any."""
     return {"format": describe_together(corpora.forms)} if corpora.forms else {}

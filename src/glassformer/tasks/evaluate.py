@@ -1,6 +1,6 @@
-"""`gf.evaluate`: how good a finished run is, on what it held out or on other files.
+"""`gf.evaluate`: scores a finished run on its held-out data or on other files.
 
-A run keeps its settings, so what it held out is found again: its files, the seed of its split, its columns.
+A run stores its settings, so its held-out data is found again: its files, the seed of its split, its columns.
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,9 @@ def evaluate(
 ) -> Scores:
     """The scores of a run, or of any model whose `task` is named, on all of `data` or of a `split` of the run's own.
 
-    `follow` shows how far it is (`training/waiting.py`); nothing is shown without it.
-    `changes` are settings of the training that are to be otherwise here, such as `text_columns`. `engine` is as in
-    `gf.pipeline`: where the model is compiled, scores may differ in the sixth digit.
+    `follow` shows the progress (`training/waiting.py`).
+    `changes` are settings that differ from training, such as `text_columns`. `engine` is as in `gf.pipeline`: with a
+    compiled model, scores may differ in the sixth digit.
     """
     made = task_to_score(run, data, split=split, task=task, device=device, num_beams=num_beams, **changes)
     made.follow = follow or made.follow
@@ -61,7 +61,7 @@ def task_to_score(
     num_beams: int | None = None,
     **changes: Any,
 ) -> Task:
-    """The task of a run with its model loaded and its examples read: what `evaluate` scores, as often as wanted."""
+    """The task of a run with its model loaded and its examples read, ready to be scored."""
     if isinstance(data, str | Path):
         raise InputError(f"data is {str(data)!r}: expected a list of files")
     if split not in (None, "valid", "test"):
@@ -86,7 +86,7 @@ def task_to_score(
 
 
 def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict[str, Any]) -> TaskSettings:
-    """Those of the run's record; of a model without one, the defaults of the task that is named."""
+    """The settings in the run's record; for another model, the defaults of the named task."""
     if task not in (None, *TASKS):
         raise InputError(f"task is {task!r}: expected one of {', '.join(TASKS)}")
     folder = find_folder(run)
@@ -112,7 +112,7 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
         raise InputError(f"{run} has no {RUN}, which would say what was held out: give files to score with --data")
     else:
         name, values = task, {}
-    if has_data:  # another file may be written otherwise
+    if has_data:  # another file may have another format
         values = {key: value for key, value in values.items() if key not in OF_A_FILE}
     settings = settings_to_judge(name, values, str(folder))
     known = {entry.name for entry in fields(settings)}

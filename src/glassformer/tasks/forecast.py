@@ -34,7 +34,7 @@ from glassformer.training.task import Batch, Curve, Scores, Task, spread
 
 JUDGED = 256  # windows that are looked at together
 DRAWN = 6  # curves in the report
-Part = Literal["train", "validation", "test"]
+Split = Literal["train", "validation", "test"]
 
 
 class Forecast(Task):
@@ -63,7 +63,7 @@ class Forecast(Task):
             parts = split_rows(len(rows), settings.splits or (0.7, 0.1, 0.2))
             self.scaler = Scaler.fit(rows[: parts.train])
             scaled = self.scaler.scale(rows)
-            names: tuple[Part, ...] = ("train", "validation", "test")
+            names: tuple[Split, ...] = ("train", "validation", "test")
             self.train, self.valid, self.test = (
                 windows(parts.part(scaled, name, settings.length), settings.length, settings.horizon) for name in names
             )

@@ -25,7 +25,7 @@ from glassformer.generation.choose_engine import Work
 from glassformer.predict.writing import complete
 from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.corpora import (
-    Numbers,
+    IntArray,
     check_context,
     covering,
     cut,
@@ -111,7 +111,7 @@ class LanguageModel(Task):
         starts = np.array([every[number] for number in examples])
         return self.as_batch(self.corpora.trained, starts, self.settings.context)
 
-    def as_batch(self, corpus: Corpus, starts: Numbers, length: int) -> Batch:
+    def as_batch(self, corpus: Corpus, starts: IntArray, length: int) -> Batch:
         """Windows of `length` tokens to be predicted, and what is read for them: the token before each.
 
         That before a document's first is the start token, or where there is none it is not predicted. What is read for
@@ -135,7 +135,7 @@ class LanguageModel(Task):
         return self.settings.label_smoothing
 
     @torch.no_grad()
-    def cross_entropy(self, corpus: Corpus, windows: Numbers) -> tuple[float, int]:
+    def cross_entropy(self, corpus: Corpus, windows: IntArray) -> tuple[float, int]:
         """The sum over the tokens that are new in these windows, and their number."""
         length = min(self.settings.context, len(corpus))
         total, count = 0.0, 0
@@ -150,7 +150,7 @@ class LanguageModel(Task):
             count += int(self.weight(labels))
         return total, count
 
-    def windows(self, split: Literal["test", "valid"]) -> Numbers:
+    def windows(self, split: Literal["test", "valid"]) -> IntArray:
         """Those that are scored: one behind another during training; in the end they overlap by half."""
         context = self.settings.context
         if split == "valid":

@@ -1,7 +1,7 @@
-"""Masked language modelling: an encoder guesses tokens that were hidden from it (BERT: Devlin et al., 2019).
+"""Masked language modelling: an encoder predicts masked tokens (BERT: Devlin et al., 2019).
 
-Of every ten tokens that are to be guessed, eight are masked, one is replaced by another, and one is left as it is.
-Which ones is drawn anew in each epoch; on held-out text they are always the same. The presets are built like ModernBERT
+Of every ten tokens to predict, eight are masked, one is replaced by a random token, and one is unchanged. They are
+drawn again in each epoch; on held-out text they are always the same. The presets have the architecture of ModernBERT
 (Warner et al., 2024) and are saved as such.
 """
 
@@ -24,7 +24,7 @@ from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.tasks.baselines import NO_TRAINING, most_frequent_token
 from glassformer.tasks.corpora import (
-    Numbers,
+    IntArray,
     check_context,
     covering,
     cut,
@@ -45,14 +45,14 @@ from glassformer.text import Tokenizer
 from glassformer.text.words import Words
 from glassformer.training.task import Batch, Scores, Task, spread
 
-MASKED, REPLACED = 0.8, 0.1  # of the tokens to be guessed
-COUNTED = 3_000_000  # tokens of the training text whose frequencies are compared with
-SHOWN, NEIGHBOURS = 20, 12  # examples in the report, and the tokens on either side of a guess
+MASKED, REPLACED = 0.8, 0.1  # shares of the tokens to predict
+COUNTED = 3_000_000  # training tokens counted for the frequency baseline
+REPORT_EXAMPLES, NEIGHBOURS = 20, 12  # examples in the report, and tokens of context on either side
 
 
 @dataclass
 class Judged:
-    """The guesses at masked tokens: the loss over all, the true tokens, and those that were guessed."""
+    """Predictions of masked tokens: the total loss, the true tokens, and the predicted ones."""
 
     loss: float
     truths: list[int]
@@ -73,7 +73,7 @@ class Judged:
 
 
 class MaskedLanguageModel(Task):
-    """Running text, an encoder, cross-entropy and accuracy of the tokens that are to be guessed."""
+    """Running text, an encoder, cross-entropy and accuracy of the masked tokens."""
 
     name: ClassVar[str] = "mlm"
     unit: ClassVar[str] = "masked tokens"
@@ -133,11 +133,11 @@ class MaskedLanguageModel(Task):
     def as_batch(
         self,
         corpus: Corpus,
-        starts: Numbers,
+        starts: IntArray,
         generators: Sequence[np.random.Generator],
-        new: Numbers | None = None,
+        new: IntArray | None = None,
     ) -> Batch:
-        """Windows with some tokens hidden; `new` is the place in the text from which on they may be."""
+        """Windows with some tokens masked; `new` is the position in the text from which on tokens may be masked."""
         length = min(self.length, len(corpus))
         truth, documents = cut(corpus, starts, length)
         may = self.is_ordinary[truth]
@@ -160,7 +160,7 @@ class MaskedLanguageModel(Task):
             batch["documents"] = torch.tensor(np.pad(documents, ((0, 0), ends), mode="edge"))
         return batch
 
-    def hide(self, truth: Numbers, generator: np.random.Generator) -> Numbers:
+    def hide(self, truth: IntArray, generator: np.random.Generator) -> IntArray:
         fate = generator.random(len(truth))
         others = generator.choice(self.ordinary, len(truth))
         return np.select([fate < MASKED, fate < MASKED + REPLACED], [np.full_like(truth, self.mask), others], truth)
@@ -170,7 +170,7 @@ class MaskedLanguageModel(Task):
         return self.settings.label_smoothing
 
     def fixed_batches(self, corpus: Corpus, most: int | None = None) -> Iterator[Batch]:
-        """All of a text, or some windows of it, with the same tokens hidden each time."""
+        """All of a text, or some of its windows, with the same tokens masked each time."""
         windows = covering(corpus, self.length, self.length)
         windows = windows[spread(len(windows), most)]
         size = max(1, self.settings.batch_tokens // self.settings.context)
@@ -185,20 +185,20 @@ class MaskedLanguageModel(Task):
         for batch in self.fixed_batches(corpus, most):
             labels = batch.pop("labels").to(self.model.device)
             hidden = self.model.encode(**{name: value.to(self.model.device) for name, value in batch.items()})
-            logits = head(hidden[labels != IGNORE])  # (guesses, V): no other token needs the vocabulary
+            logits = head(hidden[labels != IGNORE])  # (masked, V): logits of other tokens are not needed
             truths = labels[labels != IGNORE]
             judged.loss += float(summed_loss(logits, truths))
             judged.truths += truths.tolist()
             guesses = logits.argmax(dim=-1)
             judged.guesses += guesses.tolist()
-            if len(judged.examples) < SHOWN:
+            if len(judged.examples) < REPORT_EXAMPLES:
                 judged.examples += self.shown(batch["input_ids"], labels.cpu(), guesses.cpu())
         if not judged.truths:
             raise InputError("the held-out text has no token to hide: give more of it, or raise --valid-fraction")
         return judged
 
     def shown(self, inputs: Tensor, labels: Tensor, guesses: Tensor) -> list[dict[str, str]]:
-        """One guess of each window, with the text about it as the model saw it."""
+        """One prediction per window, with its context as the model saw it."""
         rows, places = (labels != IGNORE).nonzero(as_tuple=True)
         found = []
         for row in range(len(inputs)):
@@ -250,7 +250,7 @@ class MaskedLanguageModel(Task):
             unit=self.unit,
             notes=[*notes, *unknown_tokens_note(self.tokenizer, self.corpora.scored(self.split))],
             baselines=baselines,
-            examples=judged.examples[:SHOWN],
+            examples=judged.examples[:REPORT_EXAMPLES],
             sample=self.sample_of(whole, whole if most is None else most),
         )
 
@@ -276,15 +276,15 @@ def choose(
     begins: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
     fraction: float,
     generator: np.random.Generator,
-) -> Numbers:
-    """Places of a row to be guessed: words in random order, until there is `fraction` of the tokens that `may` be.
+) -> IntArray:
+    """Positions to predict in a row: words in random order, up to `fraction` of the tokens that `may` be chosen.
 
-    Where every token begins a word, these are tokens; at least one word is chosen if there is any.
+    If every token begins a word, these are single tokens; at least one word is chosen if there is any.
     """
-    word = np.cumsum(begins) - 1  # (T): which word each token is of
+    word = np.cumsum(begins) - 1  # (T): the word of each token
     sizes = np.bincount(word, weights=may)
     order = generator.permutation(len(sizes))
     order = order[sizes[order] > 0]
     reached = np.cumsum(sizes[order])
-    taken = order[reached - sizes[order] / 2 <= fraction * may.sum()]  # a last word that is more in than out
+    taken = order[reached - sizes[order] / 2 <= fraction * may.sum()]  # includes the last word if most of it fits
     return np.flatnonzero(np.isin(word, taken if len(taken) else order[:1]) & may)

@@ -1,4 +1,4 @@
-"""What `classify` reads: texts, pairs of texts, or series. Each kind knows its files, its model and its batches."""
+"""Inputs of `classify`: texts, text pairs or series, each with its files, its model and its batches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from glassformer.tasks.texts import (
 from glassformer.text import Tokenizer
 from glassformer.training.task import Batch
 
-PATCHES = 20  # about so many in a series, where nobody says
+PATCHES = 20  # in a series, by default
 SHOWN_VALUES = 6
 BUILT_IN = Path("the documentation")
 
@@ -48,36 +48,36 @@ class Reader(ABC):
 
     @abstractmethod
     def built_in(self, *, held_out: bool) -> Examples[Any]:
-        """What is trained on where no data is given."""
+        """The built-in examples, used without --data."""
 
     @abstractmethod
     def prepare(self, examples: Iterable[Any]) -> None:
-        """Learns from the training examples what the model depends on."""
+        """Prepares what the model needs from the training examples, such as the tokenizer."""
 
     @abstractmethod
     def config(self, num_classes: int) -> TransformerConfig: ...
 
     @abstractmethod
     def fit(self, model: Transformer) -> None:
-        """Takes note of the model, and refuses one of another kind."""
+        """Sets the model, and refuses one of another kind."""
 
     @abstractmethod
     def encode(self, examples: Examples[Any]) -> list[Any]:
-        """Examples as the batches are made of."""
+        """Encoded examples."""
 
     @abstractmethod
     def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
-        """The model's arguments. For the training examples of these `numbers`, as this epoch sees them."""
+        """The model's arguments; `numbers` are those of training examples, which may be augmented by epoch."""
 
     @abstractmethod
     def length(self, encoded: Any) -> int: ...
 
     @abstractmethod
     def show(self, example: Any) -> str:
-        """An example in words, for the report."""
+        """An example as text, for the report."""
 
     def notes(self, examples: Examples[Any]) -> list[str]:
-        """What the scores of these examples need beside them."""
+        """Notes beside the scores of these examples."""
         return []
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Reader(ABC):
 
 
 class TextReader(Reader):
-    """A text, or two to be judged together: the tokens of both, and which of the two each is of."""
+    """A text or a text pair: its tokens, and the segment of each."""
 
     def __init__(self, settings: ClassifySettings) -> None:
         super().__init__(settings)
@@ -128,7 +128,7 @@ class TextReader(Reader):
         self.cutter = Cutter(self.tokenizer, self.settings, model.config.room)
 
     def encode(self, examples: Examples[LabeledText]) -> list[tuple[list[int], list[int]]]:
-        """For each text its ids, and the segments of those of a pair, if the model tells segments apart."""
+        """The ids of each text, and the segments of a pair if the model uses segments."""
         counts = {len(example.texts) for example in examples}
         if len(counts) > 1:
             raise InputError(f"{examples.path} has single texts and pairs: expected one kind")
@@ -168,7 +168,7 @@ class TextReader(Reader):
 
 
 class SeriesReader(Reader):
-    """A series of numbers in patches (PatchTST: Nie et al., 2023), each window at mean 0 and deviation 1."""
+    """A series of numbers in patches (PatchTST: Nie et al., 2023), normalised to mean 0 and deviation 1."""
 
     values: int  # in each series
     tokens: int

@@ -1,4 +1,4 @@
-"""What each task can be told: its data, its model, and sensible values for its training (`training/settings.py`).
+"""The settings of each task: its data, its model, and its defaults for training (`training/settings.py`).
 
 Nothing heavy is imported here. The string under a field is its help text.
 """
@@ -29,28 +29,28 @@ MODEL = (
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(TrainSettings):
-    """The model of any task: made from a preset, or loaded."""
+    """The model of any task: new from a preset, or loaded."""
 
     preset: Preset = "tiny"
-    """How large the model is; the fields below change one thing of it."""
+    """Size of the model; the flags under model change single values."""
     init: str | None = None
-    """Start from this model instead: a run, a Hugging Face folder, or a hub id owner/name."""
+    """Fine-tune this model instead of training a new one: a run, a Hugging Face folder, or a hub id owner/name."""
     head: str | None = None
-    """With --init: replace the head by a new, untrained one of this name, such as class."""
+    """With --init: replace the head with a new, untrained one, such as class."""
     d_model: int | None = None
-    """Width of the model."""
+    """Width of the model (default: set by --preset)."""
     num_layers: int | None = None
-    """Blocks in each stack."""
+    """Number of layers in each stack (default: set by --preset)."""
     num_heads: int | None = None
-    """Attention heads of a block."""
+    """Number of attention heads (default: set by --preset)."""
     d_ff: int | None = None
-    """Width of the feed-forward layer."""
+    """Width of the feed-forward layer (default: set by --preset)."""
     dropout: float | None = None
-    """Dropout on residual branches and embeddings, as in the paper."""
+    """Dropout on residual branches and embeddings (default: chosen by the task)."""
     drop_path: float = 0.0
-    """How often a whole residual branch is left out in the last layer; less in those before."""
+    """Stochastic depth: probability of dropping a residual branch in the last layer; lower in earlier layers."""
     qk_norm: bool = False
-    """Norm the queries and keys of every head (Henry et al., 2020); an lm is then saved as Qwen3 instead of LLaMA."""
+    """Normalise queries and keys (Henry et al., 2020); an lm is then saved as Qwen3 instead of LLaMA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +61,7 @@ class TaskSettings(TrainSettings):
         for name in ("dropout", "drop_path"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
-                raise self._refuse(name, "expected a fraction from 0 up to, not including, 1")
+                raise self._refuse(name, "expected at least 0 and below 1")
         if self.head is not None and self.init is None:
             raise InputError("--head names a new head for the model of --init: give both, or neither")
         if self.init is not None:
@@ -71,17 +71,17 @@ class TaskSettings(TrainSettings):
 
     @classmethod
     def of_the_model(cls) -> list[str]:
-        """The fields that say what a new model is like: one that is loaded has its own."""
+        """The fields that describe a new model; a loaded model has its own."""
         return [name for name in MODEL if name in cls.__dataclass_fields__]
 
     @property
     def is_judged(self) -> bool:
-        """Whether a finished run is to be scored (`tasks/registry.py`), not a new one to start from it."""
+        """Whether a finished run is being scored (`tasks/registry.py`), not fine-tuned."""
         return self.init is not None and Path(self.init) == self.out
 
     @cached_property
     def init_folder(self) -> Path | None:
-        """The folder of `init`, found once: a hub id is looked up on the hub."""
+        """The folder of `init`, looked up once: a hub id is downloaded."""
         return None if self.init is None else find_folder(self.init)
 
     @property
@@ -102,24 +102,25 @@ class TaskSettings(TrainSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TableSettings(TaskSettings):
-    """How the files of a task are written that reads tables; each is found in the file if not given."""
+    """The format of tables; detected where it is not given."""
 
     header: bool | None = None
-    """--header: the first row of a table names its columns; --no-header: it is an example. Found if not given."""
+    """Whether the first row of a table holds the column names (default: detected)."""
     delimiter: Delimiter | None = None
-    """What stands between the cells of a table; found if not given."""
+    """Delimiter between the cells of a table (default: detected)."""
     quotes: bool | None = None
-    """--quotes: quotes stand around cells of a table; --no-quotes: they are part of the text. Found if not given."""
+    """Whether quotes enclose cells or are part of the text (default: detected)."""
     encoding: str | None = None
-    """Encoding of files of text, such as cp949; found if not given."""
+    """Encoding of text files, such as cp949 (default: detected)."""
     sheet: str | None = None
-    """Which sheet of an .xlsx file; the first if not given."""
+    """Sheet of an .xlsx file (default: the first)."""
     max_line_mb: int | None = None
-    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
+    """Maximum size of a line or cell in megabytes; a longer one is an error (default: 16)."""
 
     @property
     def tables(self) -> TableOptions:
-        """These, as the readers take them. Other files that a run is scored on are read as its own, where that fits."""
+        """These settings as the readers take them. Files that a run is scored on are read like its training files,
+        where possible."""
         options = TableOptions.of(self)
         if self.init_folder is None or not self.is_judged or not is_run(self.init_folder):
             return options
@@ -131,20 +132,20 @@ class TokenSettings(TableSettings):
     """Tokens of a task that reads or writes text."""
 
     tokenizer: Literal["bpe", "unigram", "wordpiece", "characters", "bytes"] = "bpe"
-    """How a tokenizer is learned from the training text; bytes is BPE over bytes, which loses nothing."""
+    """Kind of tokenizer to train on the training text; bytes is BPE over bytes, which is lossless."""
     tokenizer_from: str | None = None
-    """Use the tokenizer of this folder or hub id instead; that of --init is used in any case."""
+    """Use the tokenizer of this folder or hub id instead of training one. With --init, the model's own is used."""
     vocab_size: int = 8000
     """Largest size of the vocabulary that is learned."""
     label_smoothing: float = 0.0
-    """Part of the truth's probability that is spread over all answers."""
+    """Fraction of the target probability spread over all classes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.vocab_size < 64:
             raise self._refuse("vocab_size", "expected at least 64, room for the characters of the text")
         if not 0 <= self.label_smoothing < 1:
-            raise self._refuse("label_smoothing", "expected a fraction from 0 up to, not including, 1")
+            raise self._refuse("label_smoothing", "expected at least 0 and below 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,25 +163,26 @@ class TextSettings(TokenSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleSettings(TextSettings):
-    """What a task has whose examples are texts that stand alone, one as long as it is."""
+    """Settings of tasks whose examples are separate texts."""
 
     subword_dropout: float = 0.0
-    """Cut words differently each time, for robustness (bpe: Provilkov et al., 2020; unigram: Kudo, 2018)."""
+    """Subword regularisation: tokenise words differently each time (bpe: Provilkov et al., 2020; unigram: Kudo,
+    2018)."""
     max_len: int = 512
-    """The longest text that the model takes, in tokens."""
+    """Maximum length of a text in tokens."""
     truncate: bool = False
-    """Cut longer texts; without it, they are an error."""
+    """Truncate longer texts; without this flag they are an error."""
     skip_empty: bool = False
-    """Leave examples with an empty text out, and say how many; without it, they are an error."""
+    """Skip examples with an empty text and report their number; without this flag they are an error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_len < 1:
             raise self._refuse("max_len", "expected at least 1")
         if not 0 <= self.subword_dropout < 1:
-            raise self._refuse("subword_dropout", "expected a fraction from 0 up to, not including, 1")
+            raise self._refuse("subword_dropout", "expected at least 0 and below 1")
         if self.subword_dropout and self.tokenizer not in ("bpe", "unigram", "bytes"):
-            raise self._refuse("subword_dropout", f"a {self.tokenizer} tokenizer has one way only to cut a word")
+            raise self._refuse("subword_dropout", f"a {self.tokenizer} tokenizer has only one way to split a word")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,8 +195,8 @@ class ExampleSettings(TextSettings):
     batch_tokens=2048,
 )
 class TranslateSettings(ExampleSettings):
-    """Train an encoder-decoder on pairs of texts: translations, summaries, answers. With no data given, on the
-    built-in English dates to Korean."""
+    """Train an encoder-decoder on pairs of texts: translations, summaries, answers. Without --data, it learns to
+    translate built-in English dates to Korean."""
 
     task: ClassVar[str] = "translate"
 
@@ -202,30 +204,30 @@ class TranslateSettings(ExampleSettings):
     """Pairs to train on: a file with source<TAB>target in each line, a table with columns (.csv, .tsv, .jsonl, .json,
     .parquet, .xlsx), or two files aligned line by line. Files of text may be gzipped."""
     valid: tuple[Path, ...] = ()
-    """Pairs to choose the best weights by, in the same way; without any, a fraction of the data."""
+    """Validation pairs, in the same format; they select the best weights (default: a fraction of --data)."""
     test: tuple[Path, ...] = ()
-    """Pairs for the score at the end; without any, the validation pairs."""
+    """Test pairs for the final score (default: the validation pairs)."""
     source_column: str | None = None
-    """The column of the source, in files with columns."""
+    """Column of the source text, in a table (default: detected, such as source)."""
     target_column: str | None = None
-    """The column of the target."""
+    """Column of the target text, in a table (default: detected, such as target)."""
     valid_fraction: float = 0.05
-    """Fraction of your pairs kept from training, if there is no --valid."""
+    """Fraction of your pairs held out for validation, if there is no --valid."""
     examples: int = 40_000
-    """How many built-in pairs to generate for training, when there is no data."""
+    """Number of built-in training pairs, if there is no --data."""
 
     norm_order: Literal["post", "pre", "sandwich"] = "post"
-    """Where the norms stand; post is the paper's."""
+    """Where the norms are; post is the paper's."""
     num_beams: int = 1
-    """Beams to search with at the end, and as the model's own setting."""
+    """Number of beams for the final score, saved as the model's own setting."""
     length_penalty: float = 1.0
-    """Of the search: a text's score is divided by its length to this power."""
+    """Length penalty of beam search: a text's score is divided by its length to this power."""
     bleu_tokenize: Literal["13a", "intl", "char", "none", "zh"] = "13a"
-    """How sacrebleu cuts words; none for text that is tokenised already."""
+    """Tokenisation used by sacrebleu; none for text that is already tokenised."""
     lowercase: bool = False
-    """Score BLEU and chrF without regard to case."""
+    """Ignore case in BLEU and chrF."""
     vocab_size: int = 1000
-    """Largest size of the vocabulary, which source and target share."""
+    """Maximum size of the vocabulary that source and target share."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -239,8 +241,8 @@ class TranslateSettings(ExampleSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/classify"), vocab_size=2000, optimizer="muon", warmup=50, weight_decay=0.05)
 class ClassifySettings(ExampleSettings):
-    """Train an encoder to name the class of a text, of two texts together, or of a series. With no data given, on a
-    task made from Python's documentation."""
+    """Train an encoder to classify texts, text pairs or series. Without --data, it uses examples made from Python's
+    documentation."""
 
     task: ClassVar[str] = "classify"
 
@@ -248,29 +250,29 @@ class ClassifySettings(ExampleSettings):
     """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with a text and a label in each row; one of text may be
     gzipped."""
     valid: Path | None = None
-    """Rows to choose the best weights by; without any, a fraction of the data, with each class in its proportion."""
+    """Validation rows, which select the best weights (default: a stratified fraction of --data)."""
     test: Path | None = None
-    """Rows for the score at the end; without any, the validation rows."""
+    """Test rows for the final score (default: the validation rows)."""
     reads: Literal["text", "series"] = "text"
-    """What is classified; of a series, each row holds the label and its values."""
+    """Kind of input. series: each row holds the label and the values of a series."""
     text_columns: tuple[str, ...] = ()
-    """The column of the text, or the two of a pair; text, or sentence1 and sentence2, if not given."""
+    """Column of the text, or the two columns of a text pair (default: text, or sentence1 and sentence2)."""
     label_column: str = "label"
-    """The column of the label."""
+    """Column of the label."""
     label_separator: str | None = None
-    """Several labels may apply at once, and this stands between them in their column."""
+    """Separator between labels, for data where several labels apply at once."""
     class_weights: Literal["none", "balanced"] = "none"
-    """balanced: errors on rare classes count for more, in inverse proportion to their number."""
+    """Class weights in the loss. balanced: inversely proportional to the number of examples."""
     valid_fraction: float = 0.1
-    """Fraction of your rows kept from training, if there is no --valid."""
+    """Fraction of your rows held out for validation, if there is no --valid."""
     pooling: Literal["first", "mean", "max", "attention"] = "mean"
-    """How the tokens become one vector."""
+    """How token vectors are pooled into one."""
     patch: int | None = None
-    """Of a series, how many values become one token; about a twentieth of its length if not given."""
+    """For series: values per token (default: about a twentieth of the length)."""
     batch_size: int = 64
-    """Examples in a batch, at most; there are fewer where --batch-tokens are full."""
+    """Maximum number of examples per batch; --batch-tokens may limit it further."""
     rate: float | None = OPEN
-    """The highest learning rate; 0.003 if not given, and for a model that has learned already (--init) 0.00005."""
+    """Peak learning rate (default: 0.003, or 0.00005 with --init)."""
 
     def __post_init__(self) -> None:
         self._settle(rate=3e-3 if self.init is None else 5e-5)
@@ -287,27 +289,27 @@ class ClassifySettings(ExampleSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(tokenizer="bytes", vocab_size=1000, optimizer="muon", warmup=50, weight_decay=0.1)
 class LanguageSettings(TextSettings):
-    """What training on running text has, of both kinds."""
+    """Settings of both kinds of language modelling."""
 
     data: tuple[Path, ...] = ()
     """Text files, folders of them (.txt, .md), or tables with a column of texts (.csv, .tsv, .jsonl, .json, .parquet,
     .xlsx); files of text may be gzipped. Larger than memory is fine."""
     valid: tuple[Path, ...] = ()
-    """Text to choose the best weights by; without any, the last part of the data."""
+    """Validation text, which selects the best weights (default: the last part of --data)."""
     test: tuple[Path, ...] = ()
-    """Text for the score at the end; without any, the validation text."""
+    """Test text for the final score (default: the validation text)."""
     text_column: str = "text"
-    """The column of the text, in files with columns."""
+    """Column of the text, in a table."""
     documents: Literal["file", "line", "blank-line"] = "file"
-    """What a document is in a plain text file. Nothing attends from one document to another."""
+    """What counts as a document in a plain text file. Tokens do not attend across documents."""
     valid_fraction: float = 0.1
-    """Fraction of the text kept from training, if there is no --valid: its end."""
+    """Fraction at the end of the text held out for validation, if there is no --valid."""
     context: int = 128
-    """Tokens that the model sees at a time."""
+    """Context length in tokens."""
     rate: float | None = OPEN
-    """The highest learning rate; 0.005 if not given, and for a model that has learned already (--init) 0.0001."""
+    """Peak learning rate (default: 0.005, or 0.0001 with --init)."""
     batch_tokens: int = 2048
-    """Tokens in a batch: so many windows of --context."""
+    """Tokens per batch, in windows of --context tokens."""
 
     def __post_init__(self) -> None:
         self._settle(rate=5e-3 if self.init is None else 1e-4)
@@ -320,19 +322,19 @@ class LanguageSettings(TextSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/lm"))
 class LmSettings(LanguageSettings):
-    """Train a decoder to continue text. With no data given, on Python's documentation."""
+    """Train a decoder to continue text. Without --data, it uses Python's documentation."""
 
     task: ClassVar[str] = "lm"
 
     sample: int = 200
-    """Tokens of a text that the model writes for the report, as far as its context goes; 0 for none."""
+    """Length in tokens of the sample text in the report, at most the context; 0 for none."""
     overlap: float = 0.5
-    """Part of a window that the next one repeats, for its past, in the score at the end; 0 as most papers count."""
+    """Overlap of windows in the final score, as a fraction: the repeated part is context only. Most papers use 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.overlap < 1:
-            raise self._refuse("overlap", "expected a fraction from 0 up to, not including, 1")
+            raise self._refuse("overlap", "expected at least 0 and below 1")
         if self.sample < 0:
             raise self._refuse("sample", "expected 0 or more")
 
@@ -340,12 +342,12 @@ class LmSettings(LanguageSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/mlm"), tokenizer="wordpiece")
 class MlmSettings(LanguageSettings):
-    """Train an encoder to fill in masked words. With no data given, on Python's documentation."""
+    """Train an encoder to fill in masked words. Without --data, it uses Python's documentation."""
 
     task: ClassVar[str] = "mlm"
 
     mask_fraction: float = 0.15
-    """How many tokens are to be guessed: of ten, eight are masked, one is replaced by another, one is left."""
+    """Fraction of tokens to predict: of ten, eight are masked, one is replaced by a random token, one is unchanged."""
     whole_words: bool = False
     """Mask all tokens of a word together."""
 
@@ -358,7 +360,7 @@ class MlmSettings(LanguageSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/images"), weight_decay=0.05)
 class ImagesSettings(TableSettings):
-    """Train an encoder on patches of images to name their class. With no data given, on scikit-learn's digits."""
+    """Train an encoder on patches of images to classify them. Without --data, it uses scikit-learn's digits."""
 
     task: ClassVar[str] = "images"
 
@@ -366,36 +368,36 @@ class ImagesSettings(TableSettings):
     """A folder with a folder of images for each class (also inside train, valid and test), a folder with idx files
     (MNIST's format), or a .csv with columns image and label."""
     valid: Path | None = None
-    """Images to choose the best weights by; without any, a fraction of the data, with each class in its proportion."""
+    """Validation images, which select the best weights (default: a stratified fraction of --data)."""
     test: Path | None = None
-    """Images for the score at the end; without any, the test images in --data, or else the validation images."""
+    """Test images for the final score (default: the test images in --data, otherwise the validation images)."""
     image_column: str = "image"
-    """The column of the file's path, in a .csv."""
+    """Column of the image path, in a .csv."""
     label_column: str = "label"
-    """The column of the label."""
+    """Column of the label."""
     valid_fraction: float = 0.1
-    """Fraction of your images kept from training, if there is no --valid."""
+    """Fraction of your images held out for validation, if there is no --valid."""
     skip_corrupt: bool = False
-    """Leave out files that cannot be read as images, and say which; without it, they are an error."""
+    """Skip files that cannot be read as images and list them; without this flag they are an error."""
     size: int | None = None
-    """Pixels to a side that all images are brought to; as they are if all are alike, and else chosen, up to 64."""
+    """Image size in pixels per side (default: unchanged if all are alike, otherwise chosen, at most 64)."""
     patch: int | None = None
-    """Pixels to a side of a patch; a quarter of the image, if not given."""
+    """Patch size in pixels per side (default: a quarter of the image)."""
     mode: Literal["grey", "rgb"] | None = None
-    """Read all images as grey, or all in colour (rgb); in colour unless all are grey, if not given."""
+    """Read all images in grey or in colour (default: colour, unless all are grey)."""
     grey: bool = False
     """The same as --mode grey."""
     class_weights: Literal["none", "balanced"] = "none"
-    """balanced: errors on rare classes count for more, in inverse proportion to their number."""
+    """Class weights in the loss. balanced: inversely proportional to the number of examples."""
     augment: Literal["none", "shift", "flip", "affine"] = "none"
-    """Change training images at random: shift by up to an eighth of their side; flip also mirrors left and right;
-    affine turns by up to 10 degrees, stretches by up to a tenth and shifts by up to a sixteenth."""
+    """Random augmentation of training images. shift: by up to an eighth of the side; flip: also mirrors left and
+    right; affine: rotates by up to 10 degrees, scales by up to a tenth and shifts by up to a sixteenth."""
     label_smoothing: float = 0.1
-    """Part of the truth's probability that is spread over all classes."""
+    """Fraction of the target probability spread over all classes."""
     batch_size: int = 64
-    """Images in a batch."""
+    """Images per batch."""
     rate: float | None = 1e-3
-    """The highest learning rate."""
+    """Peak learning rate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -410,7 +412,7 @@ class ImagesSettings(TableSettings):
             if value is not None and value < 1:
                 raise self._refuse(name, "expected at least 1")
         if not 0 <= self.label_smoothing < 1:
-            raise self._refuse("label_smoothing", "expected a fraction from 0 up to, not including, 1")
+            raise self._refuse("label_smoothing", "expected at least 0 and below 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -524,45 +526,46 @@ class AskSettings(PictureSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/forecast"))
 class ForecastSettings(TableSettings):
-    """Train an encoder on patches of a series to say how it goes on, each channel by itself. With no data given, on a
-    made-up series of several seasons."""
+    """Train an encoder on patches of a series to forecast it, each channel separately. Without --data, it uses a
+    synthetic series with several seasons."""
 
     task: ClassVar[str] = "forecast"
 
     data: Path | None = None
-    """A .csv with a date and a column for each channel, or a long one with unique_id, ds and y; may be gzipped."""
+    """A .csv with a date column and a column per channel, or a long one with unique_id, ds and y; may be gzipped."""
     columns: tuple[str, ...] = ()
-    """The channels to use; all columns but that of the dates, if not given."""
+    """Columns to use as channels (default: all but the dates)."""
     splits: tuple[int, ...] = ()
-    """Rows to train on, to choose the best weights by, and to score at the end; 70, 10 and 20 % if not given."""
+    """Number of training, validation and test rows (default: 70, 10 and 20 %)."""
     fill: Literal["none", "previous", "interpolate"] = "none"
-    """What to put where values or dates are missing; without it, they are an error."""
+    """How to fill missing values or dates; none: they are an error."""
     date_format: str | None = None
-    """How dates are written, as Python's strptime has it, such as %d/%m/%Y; found from the column, if not given."""
+    """Date format as for Python's strptime, such as %d/%m/%Y (default: detected)."""
     decimal: Literal["point", "comma"] | None = None
-    """Whether numbers are written 1,234.5 or 1.234,5; found from the table, if not given."""
+    """Decimal mark: point for 1,234.5 or comma for 1.234,5 (default: detected)."""
     calendar: Literal["auto", "every-day", "weekdays"] = "auto"
-    """Which days a daily series has: auto finds those of trading, without weekends; every-day takes them for gaps."""
+    """Days of a daily series. auto: detects trading days without weekends; every-day: missing weekends are gaps."""
     cut: bool = False
-    """Cut series of different spans to the one they share; without it, they are an error."""
+    """Cut series with different time spans to the common span; without this flag they are an error."""
     length: int = 168
-    """Values that the model looks back on."""
+    """Input length: past values that the model reads."""
     horizon: int = 24
-    """Values that it predicts."""
+    """Number of values to forecast."""
     patch: int = 16
-    """Values that become one token."""
+    """Values per token."""
     stride: int = 8
-    """Values from the beginning of one patch to that of the next."""
+    """Distance between the starts of two patches, in values."""
     period: int = 24
-    """The season of the seasonal-naive baseline; --length if that is shorter."""
+    """Season of the seasonal-naive baseline; at most --length."""
     instance_norm: bool = True
-    """Bring each window to mean 0 and deviation 1, and its forecast back (Kim et al., 2022)."""
+    """Reversible instance norm (Kim et al., 2022): normalise each window, and its forecast back. --no-instance-norm
+    turns it off."""
     loss: Literal["mse", "mae", "huber"] = "mse"
-    """What training makes small."""
+    """Training loss."""
     batch_size: int = 64
-    """Windows in a batch, each with all its channels."""
+    """Windows per batch, each with all its channels."""
     rate: float | None = 2e-3
-    """The highest learning rate."""
+    """Peak learning rate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -579,7 +582,7 @@ class ForecastSettings(TableSettings):
 
 
 def is_date_format(text: str) -> bool:
-    """Whether `strptime` knows this format, and finds a year with it: without one, all years would be 1900."""
+    """Whether `strptime` accepts this format and it contains a year: without one, all years would be 1900."""
     try:
         datetime.strptime(datetime(2024, 12, 31).strftime(text), text)
     except ValueError:

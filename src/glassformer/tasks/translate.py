@@ -1,4 +1,4 @@
-"""Translation: an encoder reads the source, a decoder writes the target, one token after another.
+"""Translation: an encoder reads the source, and a decoder generates the target token by token.
 
 Training gives the decoder the true target shifted right by one, so that it learns to predict every token from those
 before it (teacher forcing). The model, the label smoothing and the optimiser are the paper's (sections 3 and 5).
@@ -42,10 +42,8 @@ from glassformer.text.padding import pad
 from glassformer.training.task import Batch, Scores, Task, spread
 
 HELD_OUT_DATES = 500  # to validate, and as many to test
-SHOWN = 20  # examples in the report
-LONGER = (
-    50  # tokens that a translation may be longer than its source (the paper, section 6.1): a young model never ends
-)
+REPORT_EXAMPLES = 20  # examples in the report
+LONGER = 50  # extra length of a translation in tokens (the paper, section 6.1): an untrained model never stops
 
 
 class Translate(Task):
@@ -63,13 +61,13 @@ class Translate(Task):
     def __init__(self, settings: TranslateSettings, files: Sequence[Path] = ()) -> None:
         self.settings: TranslateSettings = settings
         self.left_out = self.doubles = 0
-        self.shared = ""  # which of the files have sources in common
+        self.shared = ""  # which files share sources
         self.forms: dict[str, str] = {}  # how each file is written
-        self.notes: list[str] = []  # what is to be said beside the scores of files
-        self.columns: tuple[str, str] | None = None  # of source and target, where they have names
+        self.notes: list[str] = []  # notes beside the scores
+        self.columns: tuple[str, str] | None = None  # names of the source and target columns, if any
         self.pairs, self.valid, self.test = ([], [], self.read(files)) if files else self.load()
         if not files:
-            self.notes.clear()  # a training says it before it begins
+            self.notes.clear()  # already printed before training
         texts = (text for pair in self.pairs for text in (pair.source, pair.target))
         self.tokenizer = make_tokenizer(settings, texts, around="end")
         self.model = make_model(settings, self.config, head="language")
@@ -81,11 +79,14 @@ class Translate(Task):
         self.cutter = Cutter(self.tokenizer, settings, self.model.config.room)
         self.examples = self.encode(self.pairs)
         self.lengths = [max(map(len, example)) for example in self.examples]
-        for held_out in (self.valid, self.test or []):  # what is too long is told now, and not at the first evaluation
+        for held_out in (
+            self.valid,
+            self.test or [],
+        ):  # texts that are too long are reported now, not at the first evaluation
             self.encode(held_out)
 
     def load(self) -> tuple[list[Pair], list[Pair], list[Pair] | None]:
-        """Pairs to train on, to validate and to test: as they are given, split off, or the built-in dates."""
+        """Training, validation and test pairs: given, split off, or the built-in dates."""
         settings = self.settings
         if not settings.data:
             held_out = date_pairs(2 * HELD_OUT_DATES, seed=settings.seed, held_out=True)
@@ -104,7 +105,7 @@ class Translate(Task):
         return [pairs[i] for i in train], [pairs[i] for i in valid], test
 
     def read(self, files: Sequence[Path]) -> list[Pair]:
-        """The pairs of all files: of each that has columns, of a single one, and of the others two by two."""
+        """The pairs of all files: tables and single files hold pairs, other files are aligned two by two."""
         settings, waiting = self.settings, None
         pairs: list[Pair] = []
         for file in files:
@@ -136,7 +137,7 @@ class Translate(Task):
         return pairs
 
     def config(self) -> TransformerConfig:
-        """The paper's model at the size that was asked for."""
+        """The paper's model at the requested size."""
         settings, tokenizer = self.settings, self.tokenizer
         stack = StackConfig(
             **{"dropout": 0.1, **sizes_of(settings)}, norm_order=settings.norm_order, max_len=settings.max_len
@@ -159,7 +160,7 @@ class Translate(Task):
         )
 
     def set_search(self) -> None:
-        """How a loaded model searches: as it did, unless it is asked for otherwise."""
+        """Sets the search of a loaded model: its own settings, unless flags change them."""
         beams, penalty = self.settings.num_beams, self.settings.length_penalty
         asked = {**({"num_beams": beams} if beams > 1 else {}), **({"length_penalty": penalty} if penalty != 1 else {})}
         config = self.model.config
@@ -208,7 +209,7 @@ class Translate(Task):
 
     @torch.no_grad()
     def cross_entropy(self, pairs: Sequence[Pair]) -> float:
-        """The mean per target token, each predicted from the true ones before it."""
+        """The mean loss per target token, with teacher forcing."""
         examples = self.encode(pairs)
         loss = tokens = 0.0
         batches = bucketed([max(map(len, e)) for e in examples], self.settings.batch_tokens, seed=0, epoch=0)
@@ -227,7 +228,7 @@ class Translate(Task):
         pairs = [self.valid[number] for number in spread(len(self.valid), most)]
         loss = self.cross_entropy(pairs)
         metrics = {"loss": loss, "perplexity": exp(min(700.0, loss))}
-        if self.settings.metric not in (None, *metrics):  # then it is one that needs translations, which take longer
+        if self.settings.metric not in (None, *metrics):  # a metric that needs translations, which take longer
             metrics |= self.scored(pairs, num_beams=1)[0]
         return metrics
 
@@ -291,7 +292,7 @@ class Translate(Task):
         baselines, left_out = self.compared({"the target of the most alike source": nearest} if self.pairs else {})
         rows = [
             {"source": pair.source, "expected": pair.target, "translation": guess}
-            for pair, guess in zip(pairs[:SHOWN], guesses, strict=False)
+            for pair, guess in zip(pairs[:REPORT_EXAMPLES], guesses, strict=False)
         ]
         return Scores(
             metrics={**metrics, "perplexity": exp(min(700.0, loss))},
@@ -332,5 +333,5 @@ class Translate(Task):
 
 
 def has_columns(file: Path) -> bool:
-    """Whether a file of pairs stands by itself; others are aligned two by two."""
+    """Whether a file holds pairs by itself; others are aligned two by two."""
     return kind_of(file) is not None and not file.name.lower().removesuffix(".gz").endswith(".txt")

@@ -1,9 +1,9 @@
-"""Chat templates: a conversation as the one text a model was trained to continue.
+"""Chat templates: turn a conversation into the single text that a model was trained to continue.
 
     [{"role": "user", "content": "Hi"}]  ->  "<|user|>Hi<|end|><|assistant|>"
 
-The template is a Jinja program from the model's folder, so it runs in a sandbox (`sandbox.py`), where it can read what
-it is given and nothing else, and comes to an end.
+The template is a Jinja program from the model's folder, so it runs in a sandbox (`sandbox.py`): it can read only its
+input, and its time and memory are limited.
 """
 
 import json
@@ -38,9 +38,9 @@ def render(
     except InputError:
         raise
     except MemoryError:
-        raise ExhaustedError("the chat template takes more memory than there is") from None
-    except Exception as error:  # a program of a stranger may fail in any way
-        raise InputError(f"the chat template cannot write these messages: {error or type(error).__name__}") from None
+        raise ExhaustedError("the chat template needs more memory than there is") from None
+    except Exception as error:  # an untrusted program may fail in any way
+        raise InputError(f"the chat template cannot render these messages: {error or type(error).__name__}") from None
 
 
 def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -52,16 +52,16 @@ def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
 
 
 def refuse(reason: str) -> None:
-    """What a template calls when a conversation is not one it was made for."""
+    """Called by a template that does not support a conversation."""
     raise InputError(f"the chat template refuses these messages: {reason}")
 
 
 def to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **more: Any) -> str:
-    """Jinja's own filter would escape signs of HTML."""
+    """Replaces Jinja's own filter, which would escape HTML characters."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **more)
 
 
 def strftime_now(form: str) -> str:
-    if re.search(r"\d{3}", form):  # a width, for the library of C: %9999999d fills the memory
-        raise InputError(f"the chat template asks for the time as {form!r:.60}, which is no format of a date")
+    if re.search(r"\d{3}", form):  # a width for C's strftime: %9999999d would fill the memory
+        raise InputError(f"the chat template asks for the time as {form!r:.60}, which is not a date format")
     return datetime.now().strftime(form)

@@ -1,4 +1,4 @@
-"""What each family agreed on: its special tokens, and where they stand around a text.
+"""The conventions of each family: its special tokens and where they are added to a text.
 
 A family is named by the `tokenizer_class` of `tokenizer_config.json`, or else by the `model_type` of `config.json`.
 """
@@ -11,7 +11,7 @@ from tokenizers import processors
 
 from glassformer.errors import InputError
 
-Settings = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 BERT = "BertTokenizer"
 BERT_SPECIAL = {
@@ -31,7 +31,7 @@ FAIRSEQ = {
     "mask_token": "<mask>",
 }
 END_OF_TEXT = "<|endoftext|>"
-# The special tokens of a family where its files do not name them.
+# Special tokens of a family, used if its files do not name them.
 DEFAULT_SPECIAL: dict[str, dict[str, str]] = {
     BERT: BERT_SPECIAL,
     "GPT2Tokenizer": dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT),
@@ -62,7 +62,7 @@ DEFAULT_SPECIAL: dict[str, dict[str, str]] = {
     "LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
     "GemmaTokenizer": {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"},
 }
-SAME = {  # classes that cut as another does
+SAME = {  # classes that tokenise like another
     "DistilBertTokenizer": BERT,
     "ElectraTokenizer": BERT,
     "MobileBertTokenizer": BERT,
@@ -93,7 +93,7 @@ MODEL_TYPES = {
 GENERIC = ("PreTrainedTokenizer", "TokenizersBackend", "PythonBackend")  # says nothing about the special tokens
 
 
-def declared_family(settings: Settings, config: Settings) -> str | None:
+def declared_family(settings: JsonObject, config: JsonObject) -> str | None:
     """The class that `tokenizer_config.json` or `config.json` names."""
     for name in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
         name = str(name or "").removesuffix("Fast")
@@ -102,13 +102,13 @@ def declared_family(settings: Settings, config: Settings) -> str | None:
     return None
 
 
-def family_of(settings: Settings, config: Settings) -> str | None:
-    """The class that names the conventions: the declared one, or the one that the kind of model commonly has."""
+def family_of(settings: JsonObject, config: JsonObject) -> str | None:
+    """The tokenizer class whose conventions apply: the declared one, or the usual one for the model type."""
     return declared_family(settings, config) or MODEL_TYPES.get(str(config.get("model_type")))
 
 
 def use_special(settings: dict[str, Any], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Writes the family's special tokens where the folder names none; those that it sets to null stay out."""
+    """Adds the family's special tokens unless the folder names its own or sets them to null."""
     for name, token in defaults.items():
         settings.setdefault(name, token)
     return {name: content(settings[name]) for name in defaults if settings[name] is not None}
@@ -119,7 +119,7 @@ def content(token: Any) -> str:
     return str(token["content"] if isinstance(token, Mapping) else token)
 
 
-def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: Settings) -> processors.PostProcessor:
+def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: JsonObject) -> processors.PostProcessor:
     names = {"bos": special.get("bos_token"), "end": special.get("eos_token")}
     used = {token for name, token in names.items() if token is not None and f"{{{name}}}" in single + pair}
     return processors.TemplateProcessing(
@@ -129,7 +129,7 @@ def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: Set
     )
 
 
-def segments(backend: tokenizers.Tokenizer, special: Settings) -> processors.PostProcessor:
+def segments(backend: tokenizers.Tokenizer, special: JsonObject) -> processors.PostProcessor:
     """`[CLS] text [SEP]`, or `[CLS] text [SEP] pair [SEP]`, whose second part is of type 1."""
     begin, end = special["cls_token"], special["sep_token"]
     return processors.TemplateProcessing(
@@ -140,9 +140,10 @@ def segments(backend: tokenizers.Tokenizer, special: Settings) -> processors.Pos
 
 
 def begin_and_end(
-    backend: tokenizers.Tokenizer, special: Settings, settings: Settings, *, begin: bool
+    backend: tokenizers.Tokenizer, special: JsonObject, settings: JsonObject, *, begin: bool
 ) -> processors.PostProcessor:
-    """What `add_bos_token` and `add_eos_token` say; `begin` is whether a text begins with a token if they do not."""
+    """What `add_bos_token` and `add_eos_token` say; `begin` is the default: whether a text begins with a special
+    token."""
     bos = "{bos}" if settings.get("add_bos_token", begin) and special.get("bos_token") else ""
     end = "{end}" if settings.get("add_eos_token", False) and special.get("eos_token") else ""
     first, second = (
@@ -156,7 +157,7 @@ def numbered(backend: tokenizers.Tokenizer, tokens: list[str]) -> list[tuple[str
     for token, number in ids.items():
         if number is None:
             raise InputError(
-                f"the vocabulary has no token {token!r}, which stands beside a text. Name another one as bos_token, "
+                f"the vocabulary has no token {token!r}, which every text needs. Name another one as bos_token, "
                 "eos_token, cls_token or sep_token in tokenizer_config.json"
             )
     return [(token, int(number)) for token, number in ids.items() if number is not None]

@@ -1,14 +1,14 @@
-"""Other people's vocabulary files -> `tokenizer.json`.
+"""Converts other vocabulary files to `tokenizer.json`.
 
     vocab.txt                           WordPiece              BERT, DistilBERT, ELECTRA
     vocab.json + merges.txt             byte-level BPE         GPT-2, GPT-NeoX, Qwen2, RoBERTa, BART
     *.model                             sentencepiece          T5, ALBERT, XLM-R, mBART, NLLB, LLaMA, Gemma
-    vocab.json + *.model                sentencepiece          M2M100: the pieces have other ids than in the model
-    vocab.json + source.spm, target.spm sentencepiece, twice   Marian: two ways to cut, one table of ids
+    vocab.json + *.model                sentencepiece          M2M100: ids differ from the model's
+    vocab.json + source.spm, target.spm sentencepiece, twice   Marian: two tokenizers, one table of ids
 
-The first two are on this page, sentencepiece's on the next (`convert_sentencepiece`). The files say how text is cut;
-what stands around it is the family's convention (`conventions`). Files that do not say it are refused: a list of tokens
-can be cut out of texts in many ways, and the wrong one gives answers that look right.
+The first two are in this file, sentencepiece in `convert_sentencepiece`. The files say how text is tokenised; the
+special tokens around it are the family's convention (`conventions`). Files that do not say how to tokenise are refused:
+a list of tokens can be applied to text in many ways, and the wrong one gives answers that look right.
 """
 
 import re
@@ -33,11 +33,11 @@ from glassformer.text.vocabulary_files import (
 
 MADE_FROM = "vocab.txt, vocab.json and merges.txt, a sentencepiece .model, or source.spm and target.spm"
 CONTINUED = "##"  # before a piece that continues a word
-IN_BRACKETS = re.compile(r"\[[^\]]+\]")  # special and unused tokens, which no text becomes
-STRAYS = 0.01  # of the pieces, that decide nothing
-SHOWN = 5  # tokens of a vocabulary, in an error
+IN_BRACKETS = re.compile(r"\[[^\]]+\]")  # special and unused tokens, which never come from text
+STRAYS = 0.01  # share of the pieces that is ignored as noise
+LISTED_TOKENS = 5  # in an error
 BYTE_LEVEL = ("GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "RobertaTokenizer")
-# A contraction, letters with one sign before them, a single digit, signs, line breaks, spaces.
+# A contraction, letters after at most one symbol, a single digit, symbols, line breaks, spaces.
 QWEN_PIECE = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -48,14 +48,14 @@ class Made(NamedTuple):
 
     backend: tokenizers.Tokenizer
     family: str
-    target: tokenizers.Tokenizer | None = None  # for targets, where they are cut in another way
-    assumed: str = ""  # what no file says and the vocabulary suggests, in words
+    target: tokenizers.Tokenizer | None = None  # for targets, if they are tokenised differently
+    assumed: str = ""  # what was guessed from the vocabulary because no file says it, in words
 
 
 def convert(folder: Path, family: str | None, settings: dict[str, Any], declared: str | None) -> Made:
     """The tokenizer of the files in a folder; `declared` is the family if the folder names it.
 
-    Special tokens and the like that the family adds are written to `settings`.
+    Special tokens and other settings that the family adds are written to `settings`.
     """
     vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
     known = (folder / name for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"))
@@ -66,7 +66,7 @@ def convert(folder: Path, family: str | None, settings: dict[str, Any], declared
         return Made(backend, "MarianTokenizer", target)
     if pieces is not None:
         if family == "M2M100Tokenizer" and not vocabulary.is_file():
-            family = "NllbTokenizer"  # its models share the model_type
+            family = "NllbTokenizer"  # both have the same model_type
         chosen = sentencepiece_family(family, pieces)
         return Made(from_sentencepiece(pieces, chosen, settings), chosen, assumed=assumed_class(family, chosen, pieces))
     if vocabulary.is_file() and merges.is_file():
@@ -85,13 +85,13 @@ def assumed_class(family: str | None, chosen: str, file: Path) -> str:
     if family is not None:
         return ""
     return (
-        f"{file}: no file names the tokenizer's class, so it is read as {chosen}. To settle it, write tokenizer_class "
-        "to tokenizer_config.json"
+        f"{file}: no file names the tokenizer's class, so it is read as {chosen}. To change that, write "
+        "tokenizer_class to tokenizer_config.json"
     )
 
 
 def wordpiece(file: Path, settings: dict[str, Any], declared: str | None) -> Made:
-    """BERT's: words cut into the longest pieces that are known; `##` marks what continues a word."""
+    """BERT's tokenizer: splits words into the longest known pieces; `##` marks a piece that continues a word."""
     if declared not in (None, BERT):
         raise unknown(declared, file)
     special = use_special(settings, BERT_SPECIAL)
@@ -114,10 +114,10 @@ def wordpiece(file: Path, settings: dict[str, Any], declared: str | None) -> Mad
 
 
 def check_wordpiece(vocabulary: Iterable[str], file: Path) -> None:
-    """Refuses a list of tokens that no file calls WordPiece and that does not look like it."""
+    """Refuses a list of tokens that neither is declared as WordPiece nor looks like it."""
     tokens = list(vocabulary)
     if not any(token.startswith(CONTINUED) and token != CONTINUED for token in tokens):
-        some = ", ".join([repr(token) for token in tokens if not IN_BRACKETS.fullmatch(token)][:SHOWN])
+        some = ", ".join([repr(token) for token in tokens if not IN_BRACKETS.fullmatch(token)][:LISTED_TOKENS])
         raise NoTokenizerError(
             f"{file} does not say how texts are cut into its {len(tokens):,} tokens ({some}, ...), and no token begins "
             "with ## as in WordPiece. Add the model's tokenizer.json; or if it is WordPiece, write "
@@ -127,7 +127,7 @@ def check_wordpiece(vocabulary: Iterable[str], file: Path) -> None:
 
 
 def settle_case(vocabulary: Iterable[str], settings: dict[str, Any], file: Path, declared: str | None) -> str:
-    """Writes `do_lower_case` where no file has it, and says so unless the declared class has the same default."""
+    """Writes `do_lower_case` if no file has it, and says so unless the declared class has the same default."""
     if settings.get("do_lower_case") is not None:
         return ""
     lower = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, lowercase=True)
@@ -164,14 +164,14 @@ def byte_level_family(family: str | None, file: Path) -> str:
 
 
 def byte_level(vocabulary_file: Path, merges_file: Path, family: str, settings: dict[str, Any]) -> tokenizers.Tokenizer:
-    """GPT-2's: pairs of bytes merged, so that no text is unknown."""
+    """GPT-2's tokenizer: BPE over bytes, so that no text is unknown."""
     vocabulary, merges = read_vocabulary(vocabulary_file), read_merges(merges_file)
     special = use_special(settings, DEFAULT_SPECIAL[family])
     try:
         model = models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False)
     except Exception as error:  # the library raises bare Exceptions
         raise InputError(
-            f"{merges_file} does not fit {vocabulary_file.name} ({error}). Fetch both from the same place"
+            f"{merges_file} does not match {vocabulary_file.name} ({error}). Download both from the same source"
         ) from None
     backend = tokenizers.Tokenizer(model)
     prefix = bool(settings.get("add_prefix_space", False))

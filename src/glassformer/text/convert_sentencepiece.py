@@ -1,4 +1,4 @@
-"""Sentencepiece models -> `tokenizer.json`: the file's own rules, with a family's order of the vocabulary."""
+"""Converts sentencepiece models to `tokenizer.json`: the file's rules, with the family's vocabulary order."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Regex, normalizers
 from glassformer.errors import InputError
 from glassformer.text.conventions import (
     DEFAULT_SPECIAL,
-    Settings,
+    JsonObject,
     begin_and_end,
     content,
     segments,
@@ -59,7 +59,7 @@ def sentencepiece_family(family: str | None, file: Path) -> str:
 
 
 def from_sentencepiece(file: Path, family: str, settings: dict[str, Any]) -> tokenizers.Tokenizer:
-    """The file's own rules, with the family's order of the vocabulary and its special tokens."""
+    """The file's rules, with the family's vocabulary order and special tokens."""
     special = use_special(settings, DEFAULT_SPECIAL[family])
     spec = read_sentencepiece(file)
     pieces, unk_id = spec.pieces, spec.unk_id
@@ -72,7 +72,7 @@ def from_sentencepiece(file: Path, family: str, settings: dict[str, Any]) -> tok
         first = [special.get(name, "<s>") for name in ("bos_token", "pad_token", "eos_token", "unk_token")]
         pieces, unk_id = [*(Piece(token, 0.0, CONTROL) for token in first), *pieces[3:]], 3
     elif family == "AlbertTokenizer":
-        # "9," is read as "9" and ",": numbers with commas are cut alike wherever the comma stands
+        # "9," becomes "9" and ",", so that numbers are tokenised the same wherever a comma follows
         pieces = [replace(piece, score=piece.score - 100) if ends_in_number(piece.text) else piece for piece in pieces]
     more = further_tokens(family, settings)
     named = {*special.values(), *map(content, settings.get("additional_special_tokens") or [])}
@@ -98,18 +98,18 @@ def from_sentencepiece(file: Path, family: str, settings: dict[str, Any]) -> tok
 
 
 def further_tokens(family: str, settings: dict[str, Any]) -> list[str]:
-    """What the vocabulary of a family has behind the pieces of its file."""
+    """The tokens that a family's vocabulary has after the pieces of its file."""
     if family == "T5Tokenizer":
         extra = [f"<extra_id_{i}>" for i in range(settings.get("extra_ids", 100))]
         given = map(content, settings.get("additional_special_tokens") or [])
         settings["additional_special_tokens"] = list(dict.fromkeys([*given, *extra]))
-        return extra[::-1]  # the first of them stands last
+        return extra[::-1]  # in reverse order
     if family == "M2M100Tokenizer" and settings.get("language_codes") == "wmt21":
         return [f"__{code}__" for code in WMT21.split()]
     return LANGUAGES.get(family, [])
 
 
-def albert_steps(settings: Settings) -> list[normalizers.Normalizer]:
+def albert_steps(settings: JsonObject) -> list[normalizers.Normalizer]:
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if not settings.get("keep_accents", False):
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
@@ -133,8 +133,8 @@ def marian(folder: Path, settings: dict[str, Any]) -> tuple[tokenizers.Tokenizer
         spec = read_sentencepiece(folder / f"{side}.spm")
         pieces = reordered(spec.pieces, vocabulary, folder / f"{side}.spm")
         if spec.model_type == UNIGRAM:
-            # Pieces of the other side keep their ids. Their scores grow worse with the square of their length, so that
-            # one is taken only for a single character this side does not know.
+            # Pieces of the other side keep their ids. Their scores fall with the square of their length, so that
+            # one is used only for a single character that this side does not know.
             own = {piece.text for piece in spec.pieces}
             pieces = [p if p.text in own else replace(p, score=-1000.0 * len(p.text) ** 2) for p in pieces]
         with readable(folder / f"{side}.spm"):
@@ -149,13 +149,13 @@ def marian(folder: Path, settings: dict[str, Any]) -> tuple[tokenizers.Tokenizer
 
 
 def one_unknown(pieces: list[Piece]) -> normalizers.Normalizer:
-    """Characters in a row that sentencepiece does not know are one unknown token, whatever the other side knows."""
+    """Consecutive characters that sentencepiece does not know are one unknown token, whatever the other side knows."""
     known = "".join(piece.text for piece in pieces if len(piece.text) == 1) + SPACE + " "
     return normalizers.Replace(Regex(f"[^{re.escape(known)}]{{2,}}"), NOWHERE)
 
 
 def reordered(pieces: list[Piece], vocabulary: dict[str, int], file: Path) -> list[Piece]:
-    """The pieces in the order of `vocab.json`; what it has beyond them is never cut out of a text."""
+    """The pieces in the order of `vocab.json`; its additional tokens never come from text."""
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise InputError(
             f"{file.parent / 'vocab.json'}: its ids are not 0 to {len(vocabulary) - 1}. Is the file whole?"

@@ -1,8 +1,8 @@
-"""The languages of multilingual translation models, by the names their tokenizers give them.
+"""The language codes of multilingual translation models.
 
 mBART (Liu et al., 2020) writes `text </s> en_XX`; mBART-50 (Tang et al., 2020), M2M100 (Fan et al., 2021) and NLLB
-(NLLB Team, 2022) write `eng_Latn text </s>`. The codes and their order are what the published vocabularies have behind
-the pieces of the sentencepiece file; a folder with a `tokenizer.json` has them in it.
+(NLLB Team, 2022) write `eng_Latn text </s>`. The codes are in the order in which the published vocabularies add them
+after the sentencepiece pieces; a `tokenizer.json` already contains them.
 """
 
 import re
@@ -10,7 +10,7 @@ import re
 import tokenizers
 from tokenizers import processors
 
-# A language among the tokens: `__en__` (M2M100), `en_XX` (mBART), `eng_Latn` (NLLB), `>>fra<<` (Marian).
+# The form of a language token: `__en__` (M2M100), `en_XX` (mBART), `eng_Latn` (NLLB), `>>fra<<` (Marian).
 TOKEN = re.compile(r"__([a-z]{2,3})__|([a-z]{2}_[A-Z]{2})|([a-z]{3}_[A-Z][a-z]{3})|>>(.+)<<")
 
 MBART = """
@@ -72,7 +72,7 @@ def language_tokens(backend: tokenizers.Tokenizer) -> dict[str, str]:
 
 
 def language_template(backend: tokenizers.Tokenizer, token: str, end: str, position: str) -> processors.PostProcessor:
-    """`token $A end`, or `$A end token` where the language stands last."""
+    """`token $A end`, or `$A end token` if the language comes last."""
     before, after = ([token], [end]) if position == "first" else ([], [end, token])
     return processors.TemplateProcessing(
         single=[*before, "$A", *after],

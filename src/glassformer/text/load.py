@@ -1,7 +1,7 @@
-"""The tokenizer of a folder: `tokenizer.json` with its settings, or older files that it can be made from.
+"""Loads the tokenizer of a folder: `tokenizer.json` and its settings, or older files that can be converted.
 
-The settings stand in `tokenizer_config.json`; older folders keep some in `special_tokens_map.json` and
-`added_tokens.json`. All are read here, and `Tokenizer.save` writes the first.
+The settings are in `tokenizer_config.json`; older folders have some in `special_tokens_map.json` and
+`added_tokens.json`. All are read; `Tokenizer.save` writes only the first.
 """
 
 import sys
@@ -22,11 +22,11 @@ from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZE
 from glassformer.text.trial import check_rules, check_template
 from glassformer.text.vocabulary_files import LARGEST, read_text, readable
 
-# What a folder says of itself and no longer holds elsewhere, or what is kept in a file of its own.
+# Settings that describe only the original folder, or that are kept in a separate file.
 LEFT_OUT = ("added_tokens_decoder", "chat_template", "name_or_path", "special_tokens_map_file", "tokenizer_file")
-# Classes that transformers builds from files of their own, not from a tokenizer.json.
+# Classes that transformers builds from their own files, not from a tokenizer.json.
 WITHOUT_JSON = ("M2M100Tokenizer", "MarianTokenizer")
-TYPED = ("BertTokenizer", "AlbertTokenizer")  # their models tell two segments apart
+TYPED = ("BertTokenizer", "AlbertTokenizer")  # their models use two segments
 LEFT_PADDED = ("LlamaTokenizer", "GemmaTokenizer")
 CLIP = "CLIPTokenizer"  # marks where words end: red</w>
 END_OF_WORD = decoders.Sequence(
@@ -41,14 +41,14 @@ def load_tokenizer(path: str | Path, *, revision: str | None = None, token: str 
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
-    """`load_tokenizer` of a folder that was found. What no file says and the vocabulary suggests is said aloud."""
+    """`load_tokenizer` for a local folder. Prints what had to be guessed from the vocabulary."""
     settings, config = read_settings(folder), read_optional(folder / "config.json")
     family = family_of(settings, config)
     made, assumed = not (folder / TOKENIZER).is_file(), ""
     if made:
         given = set(settings)
         backend, family, target, assumed = convert(folder, family, settings, declared_family(settings, config))
-        # A token that is only customary, and that this vocabulary does without, gets no id.
+        # A conventional special token that this vocabulary does not have gets no id.
         customary = [name for name in SPECIAL if settings.get(name) is not None and name not in given]
         absent = [name for name in customary if backend.token_to_id(content(settings[name])) is None]
         settings |= dict.fromkeys(absent)
@@ -73,14 +73,14 @@ def read_tokenizer(folder: Path) -> Tokenizer:
 
 
 def read_optional(file: Path) -> dict[str, Any]:
-    """A file of settings, or none where there is no such file."""
+    """The settings in a file; empty if there is no such file."""
     return read_json(file, 'settings, as in {"pad_token": "<pad>"}') if file.is_file() else {}
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
     settings = read_optional(folder / SETTINGS)
     for name, value in read_optional(folder / "special_tokens_map.json").items():
-        # The older file knows how a token takes the spaces around it where the newer has only its name.
+        # The older file has a token's lstrip and rstrip where the newer one has only its name.
         if settings.get(name) is None or (isinstance(value, dict) and content(settings[name]) == content(value)):
             settings[name] = value
     for name in SPECIAL:
@@ -95,13 +95,13 @@ def read_backend(file: Path) -> tokenizers.Tokenizer:
     check_rules(file, content)
     with readable(file):
         backend = tokenizers.Tokenizer.from_buffer(content)
-    backend.no_padding()  # padding is ours, with a mask that knows of it
+    backend.no_padding()  # we pad ourselves, with a mask
     backend.no_truncation()
     return backend
 
 
 def add_tokens(backend: tokenizers.Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
-    """The tokens that the folder names beside the vocabulary; one that has an id must get it."""
+    """Adds the tokens that the folder names besides the vocabulary; one with an id must get that id."""
     known = {token.content for token in backend.get_added_tokens_decoder().values()}
     try:
         named = list(named_tokens(folder, settings))
@@ -111,13 +111,13 @@ def add_tokens(backend: tokenizers.Tokenizer, folder: Path, settings: Mapping[st
             '{"32000": {"content": "<pad>"}}. Fetch tokenizer_config.json again'
         ) from None
     for token, number in named:
-        if token.content not in known:  # what the tokenizer.json says of a token counts
+        if token.content not in known:  # tokenizer.json has priority
             (backend.add_special_tokens if token.special else backend.add_tokens)([token])
         found = backend.token_to_id(token.content)
         if number is not None and found != number:
             raise InputError(
                 f"{folder}: the token {token.content!r} has the id {number} in the settings and {found} in the "
-                "vocabulary. Fetch the tokenizer's files from one place, or take the token out of the settings"
+                "vocabulary. Download the tokenizer's files from one source, or remove the token from the settings"
             )
 
 
@@ -130,7 +130,7 @@ def named_tokens(folder: Path, settings: Mapping[str, Any]) -> Iterator[tuple[Ad
     mask = settings.get("mask_token")
     for name in SPECIAL:
         if settings.get(name) is not None:
-            # A mask stands for a word with the space before it, except where words carry no space (BERT's).
+            # A mask includes the space before a word, except where words carry no space (BERT).
             lstrip = settings[name] == mask and content(mask) == "<mask>"
             yield as_token(settings[name], lstrip=lstrip), None
     for name in EXTRA:
@@ -147,13 +147,13 @@ def as_token(token: Any, **flags: bool) -> AddedToken:
 
 
 def complete(settings: dict[str, Any], config: Mapping[str, Any], family: str | None, made: bool) -> None:
-    """Settings that a family implies are written down, so that a saved folder says them itself."""
+    """Writes down settings that the family implies, so that a saved folder is self-contained."""
     given = str(settings.get("tokenizer_class")).removesuffix("Fast")
     if made and family in WITHOUT_JSON:
         settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     elif made and SAME.get(given, given) != family:
         settings["tokenizer_class"] = family
-    if "model_type" in config:  # the model decides: without segments it refuses token types
+    if "model_type" in config:  # the model decides: one without segments refuses token types
         typed = max(config.get(name) or 0 for name in ("type_vocab_size", "num_segments")) > 1
     else:
         typed = "token_type_ids" in settings.get("model_input_names", ["token_type_ids"] if family in TYPED else [])
@@ -163,7 +163,7 @@ def complete(settings: dict[str, Any], config: Mapping[str, Any], family: str | 
 
 
 def set_language(backend: tokenizers.Tokenizer, settings: dict[str, Any], family: str | None) -> None:
-    """Where the language stands beside a text, and the one that stands there when none is asked for."""
+    """Sets where the language token is added, and the default language."""
     tokens = language_tokens(backend)
     if family not in DEFAULT:
         languages, written = {backend.token_to_id(token) for token in tokens.values()}, backend.encode("").ids
@@ -178,11 +178,13 @@ def set_language(backend: tokenizers.Tokenizer, settings: dict[str, Any], family
         end = content(settings.get("eos_token", "</s>"))
         backend.post_processor = language_template(backend, tokens[name], end, settings["language_position"])
     elif settings.get("src_lang"):
-        raise InputError(f"src_lang of {SETTINGS} is {name!r}, which is no language here{nearest(name, tokens)}")
+        raise InputError(
+            f"src_lang of {SETTINGS} is {name!r}, which is not a language of this tokenizer{nearest(name, tokens)}"
+        )
 
 
 def read_chat_templates(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """The default one and those with names; a file of its own counts more than the settings."""
+    """The default template and named ones; a separate file has priority over the settings."""
     named = settings.get("chat_template") or {}
     if isinstance(named, str):
         named = {"default": named}

@@ -1,8 +1,8 @@
-"""Sub-word regularisation: the same text cut in another way each time, so that a model learns what tokens are made of.
+"""Subword regularisation: tokenises the same text differently each time, for robustness.
 
-BPE-dropout (Provilkov et al., 2020) forgets each merge with some probability while it cuts a word. For unigram models a
-segmentation is drawn by its probability (Kudo, 2018): forwards the sums over all ways to cut up to each character, then
-backwards the pieces one by one. The library can do the first, but not from a seed; here `rng` decides alone.
+BPE-dropout (Provilkov et al., 2020) skips each merge with some probability. For unigram models a segmentation is
+sampled by its probability (Kudo, 2018): a forward pass sums over all segmentations up to each character, then the
+pieces are sampled backwards. The library can do the first, but not from a seed; here only `rng` decides.
 """
 
 import json
@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import Tokenizer
 
-ALPHA = 0.2  # how far the probabilities of unigram segmentations count: 0 not at all, 1 as they are
-CACHE = 1 << 18  # texts, and as many words, of which the usual cut is kept
+ALPHA = 0.2  # exponent of the unigram probabilities: 0 samples uniformly, 1 by probability
+CACHE = 1 << 18  # texts, and as many words, whose usual tokens are cached
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 Word = tuple[str, tuple[int, ...]]  # as the tokenizer spells it, and its usual ids
@@ -30,13 +30,13 @@ samplers: WeakKeyDictionary[Tokenizer, tuple[Callable[[str], list[Word]], Sample
 
 
 def sample_ids(tokenizer: Tokenizer, text: str, *, rate: float, rng: Random, alpha: float = ALPHA) -> list[int]:
-    """Ids of the text, with the special tokens around it, that decode as `tokenizer.ids(text)` does.
+    """Sampled ids of the text with its special tokens; they decode to the same text as `tokenizer.ids(text)`.
 
-    BPE: `rate` is the probability that a merge is forgotten (0.1 in the paper). Unigram: it is the probability that a
-    word is drawn at all, 1 in the paper, from the probabilities to the power `alpha`. With a rate of 0 all is as usual.
+    BPE: `rate` is the probability of skipping a merge (0.1 in the paper). Unigram: `rate` is the probability that a
+    word is sampled at all (1 in the paper), from the probabilities to the power `alpha`. A rate of 0 changes nothing.
     """
     if not 0 <= rate <= 1:
-        raise InputError(f"rate {rate} of sub-word regularisation: expected a probability, 0 to 1")
+        raise InputError(f"subword regularisation rate {rate}: expected a probability, 0 to 1")
     if tokenizer not in samplers:
         samplers[tokenizer] = word_reader(tokenizer), sampler_of(tokenizer)
     words_of, sample = samplers[tokenizer]
@@ -55,14 +55,14 @@ def sampler_of(tokenizer: Tokenizer) -> Sample:
             model["vocab"], [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]]
         )
     raise InputError(
-        f"sub-word regularisation of a {model['type']} tokenizer: expected BPE (without prefix or suffix) or unigram. "
+        f"subword regularisation of a {model['type']} tokenizer: expected BPE (without prefix or suffix) or unigram. "
         "Set its rate to 0, or train another tokenizer"
     )
 
 
 def word_reader(tokenizer: Tokenizer) -> Callable[[str], list[Word]]:
-    """Cuts a text into words, kept for the next epoch. What may not be cut anew has an empty spelling."""
-    # Not the tokenizer itself: it is the key under which this reader is kept, and must be free to go.
+    """Splits a text into words, cached for the next epoch. Words that must not be sampled have an empty spelling."""
+    # Not the tokenizer itself: it is the weak key of the cache and must not be kept alive.
     backend, lock = tokenizer.backend, tokenizer.lock
     whole = {tokenizer.unk_token_id, *backend.get_added_tokens_decoder()}
     whole |= {i for token, i in backend.get_vocab().items() if BYTE.fullmatch(token)}
@@ -96,7 +96,7 @@ def bpe_sampler(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) -> Sa
         for word, usual in words:
             if not word:
                 ids += usual
-            elif kept >= (needed := usual_merges(word)):  # none is forgotten: the common case costs nothing
+            elif kept >= (needed := usual_merges(word)):  # no merge is skipped: the common case is free
                 kept -= needed
                 ids += usual
             else:
@@ -109,7 +109,7 @@ def bpe_sampler(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) -> Sa
 
 
 class Coins(Iterator[bool]):
-    """Whether each merge in turn is forgotten, after `kept` that are not."""
+    """Decides for each merge in turn whether it is skipped, after `kept` that are not."""
 
     def __init__(self, kept: int, rate: float, rng: Random) -> None:
         self.kept, self.rate, self.rng = kept, rate, rng
@@ -123,14 +123,14 @@ class Coins(Iterator[bool]):
 
 
 def kept_in_a_row(rate: float, rng: Random) -> int:
-    """How many merges are done before one is forgotten: a single draw instead of one for each."""
+    """How many merges are done before one is skipped: a single draw instead of one per merge."""
     return 0 if rate == 1 else int(log(1 - rng.random()) / log1p(-rate))
 
 
 def merge(word: str, ranks: dict[tuple[str, ...], int], forgets: Iterator[bool]) -> list[str]:
-    """The best pair of neighbours becomes one, again and again; a pair that is forgotten waits for the next turn.
+    """Merges the best pair of neighbours repeatedly; a skipped pair waits for the next turn.
 
-    At every turn each pair may be forgotten, but a coin is only thrown for those that stand before the best one kept.
+    Every pair may be skipped at every turn, but only pairs ranked before the best kept one need a draw.
     """
     pieces: list[str] = list(word)
     after, before = list(range(1, len(pieces) + 1)), list(range(-1, len(pieces) - 1))
@@ -150,7 +150,7 @@ def merge(word: str, ranks: dict[tuple[str, ...], int], forgets: Iterator[bool])
         _, left, first, second = best
         right = after[left]
         if pieces[left] != first or right >= len(pieces) or pieces[right] != second:
-            continue  # one of the two has since become part of another
+            continue  # one of the two has already been merged
         if next(forgets):
             forgotten.append(best)
             continue
@@ -173,8 +173,8 @@ def unigram_sampler(vocabulary: list[tuple[str, float]]) -> Sample:
 
     @lru_cache(maxsize=CACHE)
     def lattice(word: str, alpha: float) -> list[tuple[list[float], list[int], list[int]]]:
-        """For each end of a piece: the running sum of the weights of those that may end there, their starts and ids."""
-        total = [0.0]  # the logarithm of the weight of all ways to cut up to here
+        """For each position: the running sum of the weights of pieces that end there, their starts and their ids."""
+        total = [0.0]  # log weight of all segmentations up to here
         columns = []
         for end in range(1, len(word) + 1):
             starts = range(max(0, end - longest), end)

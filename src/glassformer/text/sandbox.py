@@ -1,15 +1,15 @@
-"""Jinja for the templates of strangers: they read what they are given and nothing else, and they end.
+"""A Jinja sandbox for untrusted templates: they read only their input, within limits of time and memory.
 
-Jinja's sandbox keeps a template away from Python. Here it also has an end: `BoundedEnvironment` counts what a template
-makes, stops it after some seconds, and refuses an operation by the sizes of its operands before it is done:
+Jinja's own sandbox keeps a template away from Python. `BoundedEnvironment` also counts what a template produces, stops
+it after some seconds, and refuses an operation by the sizes of its operands before it runs:
 
-    loops       every turn of a loop and every call looks at the clock
-    + * ** % ~  what is joined, repeated or formatted, and slices, count by their length
+    loops       every iteration and every call checks the clock
+    + * ** % ~  joined, repeated or formatted values and slices count by their length
     calls       methods, macros and filters: by the sizes of their arguments, and by their result
-    output      the whole text, and lists in it that hold one another many times over
+    output      the whole text, and nested lists that share parts
 
-What remains is what Python does in one piece with values of bounded size, such as the comparison of two lists that hold
-one another: a template that is made for it can still take long. `trial.py` finds it if it does so for any conversation.
+A single Python operation on values of bounded size cannot be interrupted, such as comparing two lists that share parts:
+a malicious template can still take long. `trial.py` finds it if it does so for any conversation.
 """
 
 import functools
@@ -28,18 +28,18 @@ from jinja2.visitor import NodeTransformer
 from glassformer.errors import InputError
 
 SECONDS = 5.0  # that one conversation may take; usual templates take milliseconds
-MOST = 1 << 27  # characters and items that a template may make in all
+MOST = 1 << 27  # characters and items that a template may produce in all
 MOST_ITEMS = 1 << 20  # of nested lists that are written as text
 MOST_BITS = 1 << 14  # of a whole number
-WIDTH = re.compile(r"\d{6}")  # of a field, in a format
+WIDTH = re.compile(r"\d{6}")  # width of a field in a format
 
 
 class ExhaustedError(InputError):
-    """A template that would loop or fill memory without end."""
+    """A template that exceeded its limits."""
 
 
 class Generation(Extension):
-    """`{% generation %}` marks what the assistant wrote, for training; in the text it leaves no trace."""
+    """`{% generation %}` marks the assistant's words for training; it adds nothing to the text."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -49,7 +49,7 @@ class Generation(Extension):
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """One rendering: the clock runs from its making."""
+    """The environment of one rendering; its clock starts when it is created."""
 
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
@@ -65,13 +65,13 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     # What compiled templates call
 
     def turn(self) -> None:
-        """Looks at the clock now and then."""
+        """Checks the clock now and then."""
         self.turns += 1
         if self.turns % 64 == 0 and time.monotonic() > self.until:
             raise ExhaustedError(f"the chat template takes longer than {SECONDS:g} seconds")
 
     def count(self, size: int) -> None:
-        """Takes note of what was made, or is about to be."""
+        """Counts what was produced or is about to be."""
         self.made += size
         if self.made > MOST:
             raise ExhaustedError(f"the chat template makes more than {MOST:,} characters")
@@ -108,9 +108,9 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        """Every call of a template, of methods too."""
+        """Every call of a template, including methods."""
         __self.turn()
-        method = getattr(__obj, "__wrapped__", __obj)  # what Jinja puts in the place of str.format
+        method = getattr(__obj, "__wrapped__", __obj)  # Jinja's replacement of str.format
         owner, given = getattr(method, "__self__", None), [*args, *kwargs.values()]
         if isinstance(owner, str):
             if getattr(method, "__name__", "") in ("format", "format_map"):
@@ -121,7 +121,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return result
 
     def bounded(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A filter that looks at what it is given, and counts what it makes."""
+        """Wraps a filter: checks its arguments and counts its result."""
 
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
@@ -140,7 +140,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return checked
 
     def check_sizes(self, value: Any, given: Sequence[Any]) -> None:
-        """Refuses what could make far more than it is given, such as a text replaced by another at every letter."""
+        """Refuses calls whose result could be far larger than their arguments, such as replacing every letter by a
+        text."""
         largest = max((amount_of(other) for other in given), default=0)
         if times(value, largest) > MOST:
             raise ExhaustedError(f"the chat template makes more than {MOST:,} characters")
@@ -162,7 +163,7 @@ COUNTABLE = (str, list, tuple, dict, int)
 
 
 class Bounds(NodeTransformer):
-    """Puts a look at the clock into every loop, and our own functions in the place of ~ and of slices."""
+    """Adds a clock check to every loop, and replaces ~ and slices by our functions."""
 
     def __init__(self, environment: BoundedEnvironment) -> None:
         self.environment = environment
@@ -193,12 +194,12 @@ class Bounds(NodeTransformer):
 
 
 def size_of(value: Any) -> int:
-    """How much a value holds; of a number, a little."""
+    """The size of a value; a number counts little."""
     return len(value) if isinstance(value, str | list | tuple | dict) else 1
 
 
 def amount_of(value: Any) -> int:
-    """How much a value may stand for: of a number, as many."""
+    """The size that a value may lead to: a number counts as itself."""
     return abs(value) if isinstance(value, int) else size_of(value)
 
 
@@ -207,7 +208,7 @@ def times(left: Any, right: Any) -> int:
 
 
 def check_nested(value: Any) -> Any:
-    """A value that will be written as text. Lists that hold others many times over are written as many times."""
+    """Checks a value that will be written as text: a list that occurs many times is written as many times."""
     waiting, seen = [value], 0
     while waiting:
         some = waiting.pop()

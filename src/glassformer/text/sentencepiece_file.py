@@ -1,7 +1,7 @@
-"""A sentencepiece model file (Kudo and Richardson, 2018) -> a tokenizer that does the same.
+"""Reads a sentencepiece model file (Kudo and Richardson, 2018) and builds an equivalent tokenizer.
 
 The file is a protocol buffer of a few fields, read here without any package. It holds the pieces with their scores, the
-algorithm (unigram or byte-pair encoding), and how text is normalised before it is cut.
+algorithm (unigram or byte-pair encoding), and how text is normalised before it is tokenised.
 """
 
 import struct
@@ -19,7 +19,7 @@ SPACE = "▁"  # how a space is written inside a piece
 UNIGRAM, BPE = 1, 2
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 LARGEST = 1 << 27  # bytes of a file
-LONGEST_NUMBER, LONGEST_PIECE = 70, 4096  # bits of ten bytes; characters. Longer ones are damage
+LONGEST_NUMBER, LONGEST_PIECE = 70, 4096  # bits in ten bytes; characters. Longer ones mean a damaged file
 
 Field = int | bytes | float
 
@@ -33,7 +33,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class SentencePiece:
-    """What the file says; the names are those of sentencepiece's own options."""
+    """The content of the file; fields are named as sentencepiece's options."""
 
     pieces: list[Piece]
     model_type: int
@@ -84,7 +84,7 @@ def read_sentencepiece(path: Path) -> SentencePiece:
 
 
 def fields(message: bytes) -> dict[int, list[Field]]:
-    """Number of a field -> its values, of one protocol-buffer message."""
+    """Field number -> values, of one protocol-buffer message."""
     found: dict[int, list[Field]] = {}
     for key, value in read_fields(message):
         found.setdefault(key, []).append(value)
@@ -95,7 +95,7 @@ def read_fields(message: bytes) -> Iterator[tuple[int, Field]]:
     position = 0
 
     def varint() -> int:
-        """Seven bits to a byte, the lowest first; the highest bit says that more follow."""
+        """Seven bits per byte, the lowest first; the highest bit says that more bytes follow."""
         nonlocal position
         value = shift = 0
         while True:
@@ -137,9 +137,9 @@ def as_bytes(value: Field) -> bytes:
 def backend_of(
     spec: SentencePiece, pieces: Sequence[Piece], unk_id: int, *, prefix_once: bool = False, keep_end: bool = False
 ) -> tokenizers.Tokenizer:
-    """A tokenizer with the file's rules and these pieces, whose order may be another than the file's.
+    """A tokenizer with the file's rules and these pieces, whose order may differ from the file's.
 
-    `prefix_once`: the space that stands before a text is written at its beginning, not again after a special token.
+    `prefix_once`: the space before a text is added only at its beginning, not after each special token.
     `keep_end`: a space at the end of a text is kept.
     """
     model: models.Model
@@ -157,7 +157,7 @@ def backend_of(
     backend = tokenizers.Tokenizer(model)
     set_rules(backend, spec, prefix_once, keep_end)
     backend.decoder = decoder(spec)
-    # Both stand whole in a text and are never cut; only a control token is left out of decoded text.
+    # Both are matched whole and never split; only control tokens are left out of decoded text.
     backend.add_special_tokens([added(piece) for piece in pieces if piece.kind == CONTROL])
     backend.add_tokens([added(piece) for piece in pieces if piece.kind == USER_DEFINED])
     return backend
@@ -168,7 +168,7 @@ def added(piece: Piece) -> AddedToken:
 
 
 def merges(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
-    """Every way to make a piece of two others, the best piece first: the file keeps scores instead of merges."""
+    """Every way to merge two pieces into one, the best piece first: the file has scores instead of merges."""
     merged = (piece for piece in pieces if piece.kind in (NORMAL, USER_DEFINED))
     order = sorted(merged, key=lambda piece: -piece.score)
     usable = {piece.text for piece in order}
@@ -181,7 +181,7 @@ def merges(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
 
 
 def set_rules(backend: tokenizers.Tokenizer, spec: SentencePiece, prefix_once: bool, keep_end: bool) -> None:
-    """How a text is normalised, and where a space becomes part of a piece."""
+    """Sets how a text is normalised, and where a space becomes part of a piece."""
 
     def spaces(scheme: str, split: bool) -> pre_tokenizers.PreTokenizer:
         return pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=split)
@@ -189,14 +189,14 @@ def set_rules(backend: tokenizers.Tokenizer, spec: SentencePiece, prefix_once: b
     steps: list[normalizers.Normalizer] = [normalizers.Precompiled(spec.charsmap)] if spec.charsmap else []
     words = spec.split_by_whitespace and spec.add_dummy_prefix
     if spec.remove_extra_whitespaces and words and not keep_end:
-        # Spaces fall away, and each word gets one.
+        # Spaces are removed, and each word gets one.
         backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(" ", "removed"), spaces("always", True)])
     elif spec.remove_extra_whitespaces:
         steps += [] if keep_end else [normalizers.Replace(Regex("^ +| +$"), "")]
         steps.append(normalizers.Replace(Regex(" {2,}"), " "))
         backend.pre_tokenizer = spaces("always" if spec.add_dummy_prefix else "never", spec.split_by_whitespace)
     elif spec.add_dummy_prefix and not prefix_once:
-        # Spaces stay, and one more stands before a text even if it begins with one.
+        # Spaces stay, and one more is added before a text even if it begins with one.
         steps += [normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]
     else:
         backend.pre_tokenizer = spaces("first" if spec.add_dummy_prefix else "never", False)

@@ -1,13 +1,13 @@
-"""The bytes that a byte-level vocabulary spells its tokens with, and how they are shown.
+"""The byte alphabet of byte-level vocabularies, and how bytes are shown.
 
-A token may be a part of a character, as of Hangul or an emoji. Bytes that are no character by themselves are written
-as <EC>.
+A token may be part of a character, such as a Hangul syllable or an emoji. Bytes that are not a whole character are
+written as <EC>.
 """
 
 
 def byte_alphabet() -> dict[str, int]:
-    """The character that GPT-2's vocabularies write each byte with (Radford et al., 2019): printable ones as they are,
-    the others from 256 on, in their order."""
+    """The character for each byte in GPT-2's vocabularies (Radford et al., 2019): printable ones as they are, the
+    others from 256 on, in order."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -17,14 +17,14 @@ BYTES = byte_alphabet()
 
 
 def readable_token(token: str) -> str:
-    """A token as a byte-level vocabulary spells it, as text; one that is not spelled so stays as it is."""
+    """The text of a token of a byte-level vocabulary; a token in another spelling stays as it is."""
     if all(letter in BYTES for letter in token):
         return readable_bytes(bytes(BYTES[letter] for letter in token))
     return token
 
 
 def readable_bytes(content: bytes) -> str:
-    """UTF-8 where it is, and <EC> for each byte that is not."""
+    """Decodes UTF-8, and writes <EC> for each byte that is not valid."""
     written, at = "", 0
     while at < len(content):
         for length in (1, 2, 3, 4):

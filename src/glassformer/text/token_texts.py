@@ -1,11 +1,11 @@
-"""Tokens as a person would write them: no byte alphabets, no markers of spaces or of continued words.
+"""Tokens as readable text, without byte alphabets and markers of spaces or continued words.
 
-A token of byte-level or sentencepiece vocabularies may be a part of a character, as of Hangul or an emoji. Where the
-tokens beside it have the rest, the character is the text of the first of them, so that all texts in a row are the text.
-Bytes of which no character is known are written as <EC>.
+A token may be part of a character, such as a Hangul syllable or an emoji. If the next tokens hold the rest, the first
+one gets the whole character, so that the texts of all tokens together are the text. Bytes that form no character are
+written as <EC>.
 
-`label` is what stands for a token whose text cannot be seen: an ellipsis for the rest of a character, ZWJ for a joiner.
-`bytes` are those of a token that is a part of a character.
+`label` names a token whose text is invisible: an ellipsis for the rest of a character, ZWJ for a joiner. `bytes` are
+the bytes of a token that is part of a character.
 """
 
 import re
@@ -29,7 +29,7 @@ UNSEEN = {
 
 
 class TokenTexts:
-    """How the tokens of one vocabulary are written."""
+    """Readable texts of the tokens of one vocabulary."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         self.backend = backend
@@ -42,10 +42,10 @@ class TokenTexts:
         self.begins_words = isinstance(backend.model, models.WordPiece)
 
     def describe(self, i: int, surface: str | None = None) -> dict[str, Any]:
-        """The token as the page shows it; `surface` is what the text has, where the vocabulary lacks it."""
+        """A token as the page shows it; `surface` is its part of the text, used for unknown tokens."""
         token = self.backend.id_to_token(i)
         if token is None:
-            return {"text": f"<{i}>", "id": i, "special": True}  # a model's table may have rows that no token uses
+            return {"text": f"<{i}>", "id": i, "special": True}  # the model's table may have unused rows
         unknown = token == getattr(self.backend.model, "unk_token", None)
         if i in self.added and not (unknown and surface):
             return {"text": token, "id": i, "special": i in self.special}
@@ -70,7 +70,7 @@ class TokenTexts:
         return token.replace(SPACE, " ")
 
     def content(self, token: str) -> bytes | None:
-        """The bytes of a token that is spelled in bytes; None of one that is spelled in characters."""
+        """The bytes of a token that is spelled in bytes; None if it is spelled in characters."""
         if self.is_byte_level and all(letter in BYTES for letter in token):
             return bytes(BYTES[letter] for letter in token)
         found = BYTE.fullmatch(token)
@@ -83,7 +83,7 @@ class TokenTexts:
     def describe_all(
         self, ids: Sequence[int], text: str = "", places: Sequence[tuple[int, int]] = ()
     ) -> list[dict[str, Any]]:
-        """Tokens in a row; `places` are where each stands in the text, (0, 0) where it does not."""
+        """Describes a row of tokens; `places` are their positions in the text, (0, 0) for tokens that are not in it."""
         surfaces: list[str | None] = [None] * len(ids)
         for at, (start, end) in enumerate(places):
             surfaces[at] = text[start:end] or None
@@ -96,13 +96,13 @@ class TokenTexts:
 
 
 def name_of(token: Mapping[str, Any]) -> str:
-    """A described token in one word, for a table or beside a picture."""
+    """A short name of a described token, for a table or a picture."""
     continues = "##" if token.get("joined") else ""
     return str(token.get("label") or continues + token["text"].strip() or SPACE)
 
 
 def join_characters(run: list[tuple[dict[str, Any], bytes]]) -> None:
-    """Writes each character of several tokens to the first of them."""
+    """Moves each character that spans several tokens to the first of them."""
     ends, whole = list[int](), b""
     for _, content in run:
         whole += content
@@ -126,7 +126,7 @@ def join_characters(run: list[tuple[dict[str, Any], bytes]]) -> None:
 
 
 def characters(content: bytes) -> Iterator[tuple[int, int, str]]:
-    """Where each character begins and ends; a byte that belongs to none is <EC>."""
+    """The start and end of each character; a byte outside any character is <EC>."""
     at = 0
     while at < len(content):
         for end in range(at + 1, min(at + 4, len(content)) + 1):
@@ -146,7 +146,7 @@ def is_unseen(letter: str) -> bool:
 
 
 def labelled(token: dict[str, Any]) -> dict[str, Any]:
-    """With a name for what has no width, and a ring under a mark that stands alone."""
+    """Adds a name for characters without width, and a ring under a combining mark that stands alone."""
     text = token["text"]
     if text and all(is_unseen(letter) for letter in text):
         token["label"] = " ".join(UNSEEN.get(letter, f"U+{ord(letter):04X}") for letter in text)

@@ -1,7 +1,7 @@
-"""A tokenizer: splits text into tokens of a vocabulary, and puts them together again.
+"""The tokenizer: encodes text as token ids and decodes it.
 
-The work is done by the `tokenizers` library; the file is its `tokenizer.json`, so other tools read it as it is. Where a
-tokenizer comes from is on the other pages: `load` reads a folder, `convert` other people's files, `train` makes one.
+The `tokenizers` library does the work, and its `tokenizer.json` is the file format, so other tools can read it. `load`
+reads a tokenizer from a folder, `convert` from other formats, and `train` learns one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,25 +28,25 @@ TOKENIZER, TARGET, SETTINGS = "tokenizer.json", "tokenizer_target.json", "tokeni
 CHAT = "chat_template.jinja"
 FILES = (TOKENIZER, TARGET, SETTINGS, CHAT)
 SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token", "cls_token", "sep_token", "mask_token")
-# Gemma 3's models of text alone have the tokenizer of those that also see, with one token more than their table.
+# Gemma 3's text-only models have the tokenizer of the multimodal ones, with one token more than their table.
 UNSEEN = ("<image_soft_token>",)
 SPACE = "▁"  # how a space is written inside a token
-# What old vocabularies put a space before, and no person would.
+# Punctuation before which old vocabularies put a space.
 TIDY = {f" {sign}": sign for sign in (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")} | {" ' ": "'"}
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of texts as ids, named as the model takes them. What nobody asks for is not made."""
+    """A batch of encoded texts, with the model's argument names. Each tensor is built when it is first used."""
 
     rows: Sequence[Any] = field(repr=False)  # the texts as `tokenizers` encoded them
     padding_id: int
-    left: bool  # where the padding is
-    has_types: bool  # whether the model tells segments apart
+    left: bool  # whether the padding is on the left
+    has_types: bool  # whether the model uses segments
 
     @cached_property
     def ids(self) -> list[list[int]]:
-        """Those of each text, without padding."""
+        """The ids of each text, without padding."""
         return [row.ids for row in self.rows]
 
     @cached_property
@@ -56,25 +56,25 @@ class Encoded:
 
     @cached_property
     def attention_mask(self) -> Tensor:
-        """True where a token stands. (B, T)"""
+        """True for tokens, False for padding. (B, T)"""
         lengths = torch.tensor(list(map(len, self.ids)))[:, None]  # (B, 1)
         places = torch.arange(int(lengths.max()))
         return places >= len(places) - lengths if self.left else places < lengths
 
     @cached_property
     def token_type_ids(self) -> Tensor | None:
-        """The segment of each token, for models that tell them apart. (B, T)"""
+        """The segment of each token, for models that use segments. (B, T)"""
         return pad([row.type_ids for row in self.rows], 0, left=self.left) if self.has_types else None
 
     @cached_property
     def offsets(self) -> Tensor:
-        """Where each token stands in its text, in characters; 0 for special tokens and padding. (B, T, 2)"""
+        """Start and end of each token in its text, in characters; 0 for special tokens and padding. (B, T, 2)"""
         both = [pad([[place[end] for place in row.offsets] for row in self.rows], 0, left=self.left) for end in (0, 1)]
         return torch.stack(both, dim=-1)
 
     @cached_property
     def sequence_ids(self) -> Tensor:
-        """In which text it stands: 0 the text, 1 its pair, -1 neither (a special token, or padding). (B, T)"""
+        """Which text a token belongs to: 0 the text, 1 its pair, -1 neither (special token or padding). (B, T)"""
         parts = [[-1 if part is None else part for part in row.sequence_ids] for row in self.rows]
         return pad(parts, -1, left=self.left)
 
@@ -82,8 +82,9 @@ class Encoded:
 class Tokenizer:
     """Text to ids and back, with the ids of its special tokens.
 
-    `settings` are those of `tokenizer_config.json`; `target` is a second tokenizer for what is translated into, of a
-    model that cuts its two languages in different ways (Marian). `assumed` says what no file says; mostly it is empty.
+    `settings` are those of `tokenizer_config.json`; `target` is a second tokenizer for the target language of a model
+    that tokenises its two languages differently (Marian). `assumed` says what was guessed because no file says it;
+    usually it is empty.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Tokenizer:
         self.lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A lock belongs to one process: workers that read data get a copy without it."""
+        """A lock belongs to one process: data workers get a copy without it."""
         return {name: value for name, value in self.__dict__.items() if name != "lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -117,13 +118,13 @@ class Tokenizer:
 
     @property
     def padding_id(self) -> int:
-        """What a batch is filled up with; the mask hides it, so that any id does where there is no pad token."""
+        """The id used as padding; the mask hides it, so any id will do if there is no pad token."""
         known = (i for i in (self.pad_token_id, self.eos_token_id) if i is not None)
         return next(known, 0)
 
     @property
     def unknown_id(self) -> int | None:
-        """The id of whatever the vocabulary lacks; None where nothing is unknown, as with bytes."""
+        """The id of the unknown token; None if nothing is unknown, as with bytes."""
         is_unigram = isinstance(self.backend.model, models.Unigram)
         token = self.special.get("unk_token") if is_unigram else getattr(self.backend.model, "unk_token", None)
         return self.backend.token_to_id(token) if token else None
@@ -157,7 +158,7 @@ class Tokenizer:
             return list(self.backend.encode(text, add_special_tokens=add_special).ids)
 
     def ids_batch(self, texts: Sequence[str], *, add_special: bool = True) -> list[list[int]]:
-        """As `ids`, for many texts at once: as quick as it gets, for what is encoded once and kept."""
+        """As `ids`, for many texts at once: the fastest way to encode texts once."""
         with self.lock:
             return [row.ids for row in self.backend.encode_batch_fast(list(texts), add_special_tokens=add_special)]
 
@@ -176,9 +177,9 @@ class Tokenizer:
     ) -> Encoded:
         """A batch of texts, or of pairs of texts, padded to the longest.
 
-        `max_length` cuts what is longer, special tokens counted; `target` encodes what the decoder is to write. A
-        language is written beside the text in the way of the model: the source's, or the target's for a target. Without
-        `places`, it is quicker, and there are no `offsets`.
+        `max_length` truncates longer texts, special tokens included; `target` encodes targets of the decoder. A
+        language token is added as the model expects: the source language, or the target language for a target. Without
+        `places` it is faster, and there are no `offsets`.
         """
         check_texts(texts, pairs)
         languages = {True: target_language or self.settings.get("tgt_lang"), False: source_language}
@@ -217,7 +218,7 @@ class Tokenizer:
     def set_up(
         self, backend: tokenizers.Tokenizer, max_length: int | None, language: str | None, pair: bool, add_special: bool
     ) -> Iterator[None]:
-        """The library keeps truncation and template in the tokenizer; here they belong to one call."""
+        """Sets truncation and template for one call; the library keeps them in the tokenizer."""
         position = self.settings.get("language_position")
         speaks = language is not None and position is not None
         with self.lock:
@@ -251,9 +252,9 @@ class Tokenizer:
         return [self.decode(row, skip_special=skip_special) for row in rows]
 
     def tokens(self, ids: Sequence[int] | Tensor, *, source: bool = False) -> list[str]:
-        """Each token as a person would write it; with two vocabularies, those of the target unless of the `source`.
+        """Each token as readable text; with two vocabularies, of the target unless `source` is set.
 
-        Of a token that is a part of a character the bytes are written, as <EC>.
+        A token that is part of a character is written as its bytes, such as <EC>.
         """
         backend = self.backend if source or self.target is None else self.target
         texts = {int(i): self.readable(int(i), source=source) for i in ids}
@@ -279,9 +280,9 @@ class Tokenizer:
         template: str | None = None,
         **variables: Any,
     ) -> str:
-        """The conversation as one text; encode it with `add_special=False`, for its special tokens are in it.
+        """The conversation as one text. Encode it with `add_special=False`: it already has its special tokens.
 
-        `variables` are what a template may ask for beside the messages, such as `tools` or `enable_thinking`.
+        `variables` are further inputs of the template, such as `tools` or `enable_thinking`.
         """
         if template is not None and template not in self.chat_templates:
             raise InputError(f"unknown chat template {template!r}{nearest(template, self.chat_templates)}")
@@ -314,7 +315,7 @@ def check_texts(texts: Sequence[str], pairs: Sequence[str] | None) -> None:
             raise InputError(f"a single text {batch[:40]!r} was given: expected a list of texts")
         for text in batch or ():
             if not isinstance(text, str):
-                raise InputError(f"{text!r} is no text: expected a list of strings")
+                raise InputError(f"{text!r} is not a text: expected a list of strings")
     if not texts:
         raise InputError("an empty batch: there is no text to encode")
     if pairs is not None and len(pairs) != len(texts):
@@ -322,7 +323,7 @@ def check_texts(texts: Sequence[str], pairs: Sequence[str] | None) -> None:
 
 
 def check_vocabulary(tokenizer: Tokenizer, vocab_size: int, key: str = "vocab_size") -> None:
-    """A token without a row in the model's table stops here. A table with more rows than tokens is common."""
+    """Refuses a token that has no row in the model's table. More rows than tokens are common."""
     tokens = tokenizer.backend.get_vocab(with_added_tokens=True)
     last = max((i for token, i in tokens.items() if token not in UNSEEN), default=-1)
     if last >= vocab_size:

@@ -1,13 +1,13 @@
-"""Rules and templates of strangers, tried once before they are used: in a process of its own, with little time and
+"""Tries untrusted tokenizer rules and chat templates once before use, in a separate process with limited time and
 memory.
 
 A `tokenizer.json` may hold any regular expression, and a `chat_template` any Jinja program. Neither can be interrupted
-while it runs, and either can take all time or all memory. So those that are not known are tried when a folder is
-loaded (`trial_child.py`), which takes a fifth of a second; what the usual families have is known, and costs nothing.
+while it runs, and either may take unlimited time or memory. So unknown ones are tried when a folder is loaded
+(`trial_child.py`), which takes a fifth of a second; those of the usual families are known and not tried.
 
-What is tried are short texts that such rules are slow with. A pattern that is slow with other texts only is not found;
-neither is one whose time grows with the square of a text's length, which some of the usual have, too. A template is
-also bounded wherever it runs (`sandbox.py`).
+The trial uses short texts that make such rules slow. It does not find a pattern that is slow only with other texts, or
+one whose time grows with the square of the text's length, as that of some usual patterns does. A template is also
+limited wherever it runs (`sandbox.py`).
 """
 
 import json
@@ -24,14 +24,14 @@ from typing import Any
 from glassformer.errors import InputError
 from glassformer.schema import shown
 
-CPU_SECONDS, PATIENCE = 2, 20  # of computing; of waiting, where the machine is busy with something else
-STARVED = 1.0  # seconds of computing: one that got less did not have its turn, which says nothing about it
-MEMORY = 1 << 30  # bytes, also of what Python and its libraries take
+CPU_SECONDS, PATIENCE = 2, 20  # seconds of computing; seconds of waiting on a busy machine
+STARVED = 1.0  # seconds of computing: with less, the process was not scheduled, and the trial says nothing
+MEMORY = 1 << 30  # bytes, including Python and its libraries
 LONGEST_TEMPLATE = 1 << 18  # characters
-MOST_STEPS, MOST_PIECES = 64, 64  # of the rules; tokens and texts around a text
+MOST_STEPS, MOST_PIECES = 64, 64  # of the rules; tokens and texts added to a text
 CHILD = Path(__file__).with_name("trial_child.py")
 
-# The steps of a tokenizer that a file can make slow. Its vocabulary cannot.
+# The steps of a tokenizer that a file can make slow; its vocabulary cannot.
 STEPS = ("normalizer", "pre_tokenizer", "decoder")
 CONTRACTIONS = r"'s|'t|'re|'ve|'m|'ll|'d"
 LETTERS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -65,7 +65,7 @@ KNOWN = {
     r" ?[^(\s|[.,!?…。，、।۔،])]+",
     rf"<\|startoftext\|>|<\|endoftext\|>|{CONTRACTIONS}|[\p{{L}}]+|[\p{{N}}]|[^\s\p{{L}}\p{{N}}]+",
 }
-# What a template needs in order to be slow with a short conversation; most have none of it.
+# What makes a template slow with a short conversation; most templates have none of it.
 RISKY = re.compile(r"\*|range|recursive|macro|lipsum|center|format|indent|batch|just|zfill|wrap|expandtabs|\d{5}")
 MOST_LOOPS = 8
 
@@ -77,19 +77,19 @@ def check_rules(file: Path, content: bytes) -> None:
         count = sum(len(pairs) for pairs in parts_of(rule) if is_piece(pairs))
         if count > MOST_PIECES:
             raise InputError(
-                f"{file}: its post_processor writes {count:,} tokens and texts around a text: expected at most "
-                f"{MOST_PIECES}. Fetch the tokenizer from where you trust it"
+                f"{file}: its post_processor adds {count:,} tokens and texts to a text: expected at most "
+                f"{MOST_PIECES}. Download the tokenizer from a source you trust"
             )
     unknown = {name: sections[name][-1] for name in STEPS if any(not is_known(rule) for rule in sections.get(name, ()))}
     if unknown:
         rules = {name: as_plain(rule) for name, rule in unknown.items()}
         failed = outcome(json.dumps({"rules": rules}))
         if failed:
-            raise InputError(f"{file}: its {failed}. Fetch the tokenizer from where you trust it")
+            raise InputError(f"{file}: its {failed}. Download the tokenizer from a source you trust")
 
 
 def check_template(place: str, template: str) -> None:
-    """Tries a chat template, unless it has nothing that could be slow."""
+    """Tries a chat template, unless nothing in it could be slow."""
     if len(template) > LONGEST_TEMPLATE:
         raise InputError(
             f"{place} has {len(template):,} characters: expected at most {LONGEST_TEMPLATE:,}. Is it a chat template?"
@@ -98,7 +98,7 @@ def check_template(place: str, template: str) -> None:
     if loops > MOST_LOOPS or RISKY.search(template):
         failed = outcome(json.dumps({"template": template}))
         if failed:
-            raise InputError(f"{place}: {failed}. Fetch the template from where you trust it, or remove it")
+            raise InputError(f"{place}: {failed}. Download the template from a source you trust, or remove it")
 
 
 @cache
@@ -122,10 +122,10 @@ def outcome(request: str) -> str:
         if computed() - before < STARVED:
             return ""
         said, code, errors = (error.stdout or b"").decode().split("\n"), None, ""
-    except OSError:  # no other process can be started here
+    except OSError:  # no process can be started here
         return ""
     tried, *rest = [line for line in said if line][::-1] or [""]
-    if tried == "done" or not tried:  # or it could not even begin, which says nothing about what was to be tried
+    if tried == "done" or not tried:  # or it could not start, which says nothing about the rules
         return ""
     if tried.startswith(("grows", "exhausts")):
         how = tried.partition(" ")[2]
@@ -140,7 +140,7 @@ def outcome(request: str) -> str:
 
 
 def computed() -> float:
-    """Seconds that ended child processes have computed; without an end where the system does not say."""
+    """CPU seconds of finished child processes; infinite if the system does not tell."""
     try:
         import resource
     except ImportError:
@@ -149,17 +149,17 @@ def computed() -> float:
     return used.ru_utime + used.ru_stime
 
 
-class Pairs(list[tuple[str, Any]]):
-    """A JSON object with all its keys, also those that are there twice."""
+class KeyValuePairs(list[tuple[str, Any]]):
+    """A JSON object with all its keys, including duplicates."""
 
 
 def sections_of(file: Path, content: bytes) -> dict[str, list[Any]]:
     """The steps of a `tokenizer.json` by name, without its vocabulary, which is nearly all of the file.
 
-    It stands last in files that the library wrote. If it does not, or if a name could be hidden behind escapes, the
-    whole file is read.
+    The vocabulary comes last in files that the library wrote. If it does not, or if a name could be hidden by escapes,
+    the whole file is read.
     """
-    decoder = json.JSONDecoder(object_pairs_hook=Pairs)
+    decoder = json.JSONDecoder(object_pairs_hook=KeyValuePairs)
     try:
         text = content.decode("utf-8")
         found, end = top_level(text, decoder)
@@ -175,9 +175,9 @@ def sections_of(file: Path, content: bytes) -> dict[str, list[Any]]:
     return sections
 
 
-def top_level(text: str, decoder: json.JSONDecoder) -> tuple[Pairs, int | None]:
+def top_level(text: str, decoder: json.JSONDecoder) -> tuple[KeyValuePairs, int | None]:
     """The entries before the model, and where that begins; None if there is none."""
-    found, at = Pairs(), skip_blank(text, 0)
+    found, at = KeyValuePairs(), skip_blank(text, 0)
     if text[at] != "{":
         raise ValueError("expected an object")
     at = skip_blank(text, at + 1)
@@ -203,7 +203,7 @@ def skip_blank(text: str, at: int) -> int:
 
 
 def hides_more(text: str, at: int) -> bool:
-    """Whether the name of a step stands behind this place, where a vocabulary has numbers behind its tokens."""
+    """Whether the name of a step follows this place, as a key whose value is not a number."""
     for name in (*STEPS, "post_processor"):
         place = text.find(f'"{name}"', at)
         while place >= 0:
@@ -213,35 +213,35 @@ def hides_more(text: str, at: int) -> bool:
             place = text.find(f'"{name}"', place + 1)
     place = text.find("\\u00", at)
     while place >= 0:
-        if text[place + 4] in "234567":  # a letter of ASCII, which nobody writes so
+        if text[place + 4] in "234567":  # an ASCII letter, which nobody escapes
             return True
         place = text.find("\\u00", place + 1)
     return False
 
 
 def parts_of(rule: Any) -> Iterator[Any]:
-    """A value of JSON and all that is in it."""
+    """A JSON value and everything inside it."""
     waiting = [rule]
     while waiting:
         part = waiting.pop()
         yield part
-        if isinstance(part, Pairs):
+        if isinstance(part, KeyValuePairs):
             waiting += [value for _, value in part]
         elif isinstance(part, list):
             waiting += part
 
 
 def is_piece(part: Any) -> bool:
-    """Whether this is a list of what stands around a text."""
+    """Whether this is a list of tokens and texts of a template."""
     kinds = ("SpecialToken", "Sequence")
-    return isinstance(part, list) and not isinstance(part, Pairs) and any(
-        isinstance(entry, Pairs) and any(key in kinds for key, _ in entry) for entry in part
+    return isinstance(part, list) and not isinstance(part, KeyValuePairs) and any(
+        isinstance(entry, KeyValuePairs) and any(key in kinds for key, _ in entry) for entry in part
     )  # fmt: skip
 
 
 def is_known(rule: Any) -> bool:
-    """Whether a step consists of what is quick with any text: no pattern but the usual, and nothing that grows."""
-    objects = [part for part in parts_of(rule) if isinstance(part, Pairs)]
+    """Whether a step is fast with any text: only known patterns, and nothing that makes the text longer."""
+    objects = [part for part in parts_of(rule) if isinstance(part, KeyValuePairs)]
     if len(objects) > MOST_STEPS:
         return False
     for part in objects:
@@ -249,7 +249,7 @@ def is_known(rule: Any) -> bool:
         if len(entries) < len(part) or any(key == "Regex" and value not in KNOWN for key, value in part):
             return False
         pattern, content = entries.get("pattern"), entries.get("content", "")
-        literal = dict(pattern).get("String") if isinstance(pattern, Pairs) else None
+        literal = dict(pattern).get("String") if isinstance(pattern, KeyValuePairs) else None
         room = len(literal) if isinstance(literal, str) else 1
         if pattern is not None and isinstance(content, str) and len(content) > max(1, room):
             return False
@@ -259,7 +259,7 @@ def is_known(rule: Any) -> bool:
 
 
 def as_plain(value: Any) -> Any:
-    """As JSON gives it by itself."""
-    if isinstance(value, Pairs):
+    """As plain JSON values."""
+    if isinstance(value, KeyValuePairs):
         return {key: as_plain(entry) for key, entry in value}
     return [as_plain(entry) for entry in value] if isinstance(value, list) else value

@@ -1,8 +1,8 @@
-"""What `trial.py` runs in a process of its own: a tokenizer's rules, or a chat template, on a few short texts.
+"""Runs a tokenizer's rules or a chat template on a few short texts, in a separate process for `trial.py`.
 
-Run by its path, without torch and without anything that a site adds: it is there in a fifth of a second. Reads one
-request as JSON from standard input. Prints what it is about to try, line by line, and `done` at the end; so the last
-line says what the process did not survive.
+Run by its path, without torch and site packages, so that it starts in a fifth of a second. Reads one request as JSON
+from standard input. Prints each thing before it is tried, and `done` at the end, so that the last line says what the
+process did not survive.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 LENGTH = 1000  # characters of a text
-GROWTH = 64  # times as long as a text its tokens may be, together
+GROWTH = 64  # all tokens together may be this many times as long as the text
 USUAL = "aZ 1\n\t.-'_é가!"
 EMPTY_MODEL = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
 CONVERSATIONS = (
@@ -46,7 +46,7 @@ def say(text: str) -> None:
 
 
 def limit(seconds: int, size: int) -> None:
-    """Time and memory that the system lets this process have; where it cannot, the caller looks at the clock."""
+    """Limits the time and memory of this process; where the system cannot, the caller watches the clock."""
     try:
         import resource
     except ImportError:
@@ -59,7 +59,7 @@ def limit(seconds: int, size: int) -> None:
 
 
 def try_rule(name: str, rule: Any) -> None:
-    """One step of a tokenizer by itself, without its vocabulary."""
+    """Tries one step of a tokenizer alone, without its vocabulary."""
     import tokenizers
 
     whole = {"version": "1.0", "added_tokens": [], "model": EMPTY_MODEL, name: rule}
@@ -78,9 +78,9 @@ def try_rule(name: str, rule: Any) -> None:
 
 
 def texts_for(rule: str) -> Iterator[str]:
-    """Long runs of one sign or word, of the usual ones and of those in the rule: what a pattern that tries every way to
-    cut a text takes for ever with. Behind a run stands what does not belong to it, and then all signs of the rule: a
-    text without one that it needs is passed over."""
+    """Long runs of one character or word, common ones and those in the rule, on which a backtracking pattern takes
+    forever. After a run comes a character that does not match, then all characters of the rule, because a pattern
+    may skip a text that lacks one it needs."""
     signs = dict.fromkeys([*USUAL, *(sign for sign in rule if sign.isprintable())])
     words = dict.fromkeys("".join(sign if sign.isalnum() else " " for sign in rule).split())
     tail = f"\x00!{''.join(signs)[:80]}{' '.join(words)[:80]}"
@@ -91,8 +91,8 @@ def texts_for(rule: str) -> Iterator[str]:
 
 
 def try_template(template: str, package: str) -> None:
-    """A chat template with short conversations. That it refuses one is nothing bad."""
-    # The package as it stands on disk, without the imports of its first page.
+    """Tries a chat template on short conversations. It may refuse them."""
+    # The package on disk, without the imports of its __init__.
     stub = types.ModuleType("glassformer.text")
     stub.__path__ = [str(Path(package) / "text")]
     sys.modules[stub.__name__] = stub
@@ -107,7 +107,7 @@ def try_template(template: str, package: str) -> None:
             except ExhaustedError as error:
                 say(f"exhausts {error}")
                 sys.exit(1)
-            except Exception:  # told when it is used
+            except Exception:  # reported when it is used
                 continue
 
 

@@ -1,7 +1,7 @@
-"""Tokens that stand for what a vocabulary lacks: found in texts, counted, and said.
+"""Finds, counts and reports unknown tokens, which stand for what a vocabulary lacks.
 
-A model answers a text of unknown tokens as it answers any other, and its answer means little. So whoever answers also
-says how much of a text was unknown, on every call.
+A model answers a text of unknown tokens like any other, but the answer means little. So every answer comes with how
+much of the text was unknown.
 """
 
 from collections import Counter
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import Encoded, Tokenizer
 
-CHUNK = 256  # texts that are encoded at a time
-MOSTLY = 0.5  # the share of a text's letters above which it is as good as unread
-NAMED, REMEMBERED = 5, 10_000  # pieces that are named; pieces that are counted one by one
-LONGEST = 20  # characters of a piece that is named
+CHUNK = 256  # texts encoded at a time
+MOSTLY = 0.5  # share of a text's letters above which the text counts as not read
+NAMED, REMEMBERED = 5, 10_000  # pieces listed in a message; pieces counted separately
+LONGEST = 20  # characters of a listed piece
 
 
 @dataclass(frozen=True)
 class Unknown:
     """The parts of one text, or of a pair, that became unknown tokens."""
 
-    tokens: int  # of the whole text, special tokens not counted
+    tokens: int  # in the whole text, without special tokens
     pieces: tuple[str, ...] = ()  # in their order
-    share: float = 0.0  # of the text's letters, that are in these pieces: a token may stand for one or for a whole word
+    share: float = 0.0  # share of the text's letters in these pieces: a token may be one letter or a whole word
 
     @property
     def is_mostly(self) -> bool:
@@ -31,7 +31,7 @@ class Unknown:
 
 
 def find_unknown(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[Unknown]:
-    """For each text, or pair of texts, what the vocabulary lacks of it."""
+    """What the vocabulary lacks, for each text or text pair."""
     if tokenizer.unknown_id is None:
         return [Unknown(0)] * len(texts)
     found = []
@@ -45,7 +45,7 @@ def find_unknown(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str
 def unknown_in(
     tokenizer: Tokenizer, ids: Sequence[Sequence[int]], texts: Sequence[str], pairs: Sequence[str] | None = None
 ) -> list[Unknown]:
-    """The same of texts whose ids are at hand. Only those with unknown tokens are encoded again, for where they are."""
+    """The same for texts whose ids are known. Only those with unknown tokens are encoded again, to locate them."""
     unknown, special = tokenizer.unknown_id, tokenizer.backend.num_special_tokens_to_add(pairs is not None)
     found = [Unknown(0 if unknown is None else len(row) - special) for row in ids]
     lacking = [i for i, row in enumerate(ids) if unknown in row]
@@ -60,7 +60,7 @@ def unknown_in(
 def unknown_of(
     tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str], pairs: Sequence[str] | None = None
 ) -> list[Unknown]:
-    """The same of texts that are encoded. An unknown token that somebody wrote as such, "[UNK]", is known."""
+    """The same for encoded texts. An unknown token that is written in the text, "[UNK]", is not counted."""
     unknown, special = tokenizer.unknown_id, tokenizer.backend.num_special_tokens_to_add(pairs is not None)
     if unknown is None:
         return [Unknown(0)] * len(texts)
@@ -85,7 +85,7 @@ def letters(*texts: str) -> int:
 
 
 class Tally:
-    """Unknown tokens of many texts, added up as they are answered."""
+    """Counts the unknown tokens of many texts."""
 
     def __init__(self, found: Sequence[Unknown] = ()) -> None:
         self.texts = self.affected = self.mostly = self.tokens = self.unknown = 0
@@ -104,7 +104,7 @@ class Tally:
                 self.pieces.update(piece for piece in one.pieces if known or piece in self.pieces)
 
     def sentence(self) -> str:
-        """What a person must know; empty if every token is known."""
+        """A warning for the user; empty if every token is known."""
         if not self.unknown:
             return ""
         where = f" in {self.affected:,} of {self.texts:,} texts" if self.texts > 1 else ""
@@ -119,7 +119,7 @@ class Tally:
 
 
 def check_mostly_known(tokenizer: Tokenizer, found: Sequence[Unknown], names: Sequence[str]) -> None:
-    """Where something was assumed about a tokenizer, texts that it mostly does not know tell that it was wrong."""
+    """If something was assumed about a tokenizer, texts that are mostly unknown show that the assumption was wrong."""
     if not tokenizer.assumed:
         return
     for one, name in zip(found, names, strict=True):

@@ -1,4 +1,4 @@
-"""Reading vocabulary files: what is broken or does not fit is named."""
+"""Reads vocabulary files; errors name what is broken or does not match."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ from glassformer.errors import InputError, nearest
 from glassformer.io import parse_json, read_small
 from glassformer.text.conventions import DEFAULT_SPECIAL
 
-LARGEST = 1 << 28  # bytes of a file that says how texts are cut; those of the largest vocabularies have a tenth
+LARGEST = 1 << 28  # bytes of a tokenizer file; the largest vocabularies have a tenth of that
 
 
 class NoTokenizerError(InputError):
-    """The files of a folder do not say how texts become tokens."""
+    """The files of a folder do not say how to tokenise texts."""
 
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Around the library's own reading: it raises bare Exceptions, and its panics are not even that."""
+    """Wraps the library's reading, which raises bare Exceptions, and panics that are not even that."""
     try:
         yield
     except BaseException as error:
@@ -35,7 +35,7 @@ def read_text(file: Path) -> str:
 
 def read_vocabulary(file: Path) -> dict[str, int]:
     if not file.is_file():
-        raise InputError(f"{file.parent} has no {file.name}: expected the table of its ids. Fetch it too")
+        raise InputError(f"{file.parent} has no {file.name}: expected the table of its ids. Download it as well")
     values = parse_json(file)
     if not isinstance(values, dict) or not all(isinstance(i, int) for i in values.values()):
         raise InputError(f"{file}: expected a table of tokens and their ids, as in " + '{"the": 12}')
@@ -60,7 +60,7 @@ def require(vocabulary: Mapping[str, int], special: Mapping[str, str], file: Pat
 
 
 def read_tokens(file: Path) -> dict[str, int]:
-    """A `vocab.txt`: one token per line, whose id is the number of its line, counted from 0."""
+    """Reads a `vocab.txt`: one token per line, whose id is the line number from 0."""
     lines = (line.removesuffix("\r") for line in read_text(file).split("\n"))
     return {line: i for i, line in enumerate(lines) if line}
 

@@ -1,4 +1,4 @@
-"""Where words begin in a row of tokens, told by the tokens themselves: for what is done with whole words."""
+"""Finds where words begin in a row of tokens, for whole-word masking and word alignment."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 LETTERS, DIGITS, OTHER, SPACE = 1, 2, 0, 3
 
-# One character of a script without spaces with the marks upon it, or a run of others.
+# One character of a script without spaces, with its combining marks, or a run of other characters.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 UNSPACED += "\U00020000-\U0003ffff"
 MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3\u3099\u309a\u30fc"
@@ -19,8 +19,8 @@ WORD = re.compile(rf"[{UNSPACED}][{MARKS}]*|[^\s{UNSPACED}]+")
 
 
 class Words:
-    """A token goes on a word if it is marked so (## in a WordPiece vocabulary), or else if it goes on with letters
-    where the token before ended in letters or was a single space, and so with digits. Any other begins a word."""
+    """A token continues a word if it is marked so (## in a WordPiece vocabulary), or if it starts with a letter and
+    the previous token ended in one or was a single space; the same holds for digits. Any other token begins a word."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         model = tokenizer.backend.model
@@ -47,15 +47,15 @@ class Words:
 def kind_of(character: str) -> int:
     if not character:
         return OTHER
-    if character == "\ufffd":  # some bytes of a character that has several: those of letters, nearly always
+    if character == "\ufffd":  # part of a multi-byte character, nearly always a letter
         return LETTERS
     group = unicodedata.category(character)[0]
     return LETTERS if group in "LM" else DIGITS if group == "N" else OTHER
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end: they are set apart by spaces, as in English and Korean.
+    """Where the words of a text begin and end: words are separated by spaces, as in English and Korean.
 
-    Scripts that write no spaces (Han, kana, Thai, Lao, Khmer, Burmese) count a character as a word.
+    In scripts without spaces (Han, kana, Thai, Lao, Khmer, Burmese) each character is a word.
     """
     return [match.span() for match in WORD.finditer(text)]

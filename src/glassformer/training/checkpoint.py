@@ -1,10 +1,10 @@
-"""Checkpoints that survive a kill: a folder appears whole under its name or not at all, and the old goes after the new.
+"""Checkpoints that survive a kill: each is written atomically, and the old one is deleted after the new one exists.
 
     checkpoints/step-00000400/    weights, optimiser and averages (torch.distributed.checkpoint), and state.json
     checkpoints/best-00000300/    the weights that were best on the validation set
-    checkpoints/weights-00000400/ those at an evaluation, where the last ones are to be averaged
+    checkpoints/weights-00000400/ weights at an evaluation, for --average
 
-The files do not depend on the number of processes, so that a run may go on with another.
+The files do not depend on the number of processes, so a run may continue with another number.
 """
 
 import re
@@ -31,27 +31,27 @@ FOLDER, STATE = "checkpoints", "state.json"
 
 @dataclass
 class State:
-    """Where a run stands. The next batch is number `batch` of `epoch`."""
+    """The progress of a run. The next batch is number `batch` of `epoch`."""
 
     step: int = 0
     epoch: int = 0
     batch: int = 0
-    seconds: float = 0.0  # of training, over all its processes' lives
-    scale: dict[str, Any] = field(default_factory=dict)  # of a loss in float16
+    seconds: float = 0.0  # of training, over all restarts
+    scale: dict[str, Any] = field(default_factory=dict)  # of the loss scaler, for float16
     best: float | None = None
-    best_loss: float | None = None  # of the same evaluation; decides between equal scores
+    best_loss: float | None = None  # of the same evaluation; breaks ties between equal scores
     best_step: int = 0
     stale: int = 0  # evaluations since the best
-    evaluated: int = 0  # the step of the last one
+    evaluated: int = 0  # step of the last evaluation
 
 
 def has_checkpoint(out: Path) -> bool:
-    """Whether a run has a whole checkpoint to go on from."""
+    """Whether a run has a complete checkpoint to resume from."""
     return bool(numbered(out / FOLDER, "step"))
 
 
 def numbered(folder: Path, kind: str) -> list[Path]:
-    """The whole checkpoints of a kind, the newest last."""
+    """The complete checkpoints of a kind, the newest last."""
     if not folder.is_dir():
         return []
     return sorted(entry for entry in folder.iterdir() if re.fullmatch(rf"{kind}-\d{{8}}", entry.name))
@@ -64,7 +64,7 @@ class Checkpoints:
         self.folder, self.ranks, self.keep = out / FOLDER, ranks, keep
 
     def last(self) -> Path | None:
-        """The newest whole checkpoint."""
+        """The newest complete checkpoint."""
         steps = self.numbered("step")
         return steps[-1] if steps else None
 
@@ -72,7 +72,7 @@ class Checkpoints:
         return numbered(self.folder, kind)
 
     def save(self, state: State, model: nn.Module, optimizers: list[Optimizer], average: Mapping[str, Tensor]) -> None:
-        """Where the run stands; then what it no longer needs goes."""
+        """Saves the progress of the run, then deletes old checkpoints."""
         name = f"step-{state.step:08}"
         if (self.folder / name).exists():
             return
@@ -83,18 +83,18 @@ class Checkpoints:
         self.remove([*old, *(self.numbered("step")[: -self.keep] if self.keep else ())])
 
     def save_weights(self, kind: str, step: int, weights: Mapping[str, Tensor], keep: int = 0) -> None:
-        """The weights alone, of which the last `keep` stay; 0 for all."""
+        """Saves only the weights and keeps the last `keep`; 0 keeps all."""
         self.write(f"{kind}-{step:08}", {"model": dict(weights)}, {"step": step})
         if keep:
             self.remove(self.numbered(kind)[:-keep])
 
     def forget_after(self, step: int) -> None:
-        """What a life of the run before a kill did beyond the checkpoint that it goes on from never happened."""
+        """Deletes weights saved after `step`: the resumed run repeats those steps."""
         later = [entry for kind in ("best", "weights") for entry in self.numbered(kind)]
         self.remove([entry for entry in later if int(entry.name.split("-")[1]) > step])
 
     def remove(self, folders: Iterable[Path]) -> None:
-        """All processes wait: none may see another list of folders than the others."""
+        """All processes wait, so that all see the same list of folders."""
         if self.ranks.is_first:
             for folder in folders:
                 discard(folder)
@@ -105,24 +105,25 @@ class Checkpoints:
         try:
             with self.ranks.together():
                 if self.ranks.is_first:
-                    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+                    shutil.rmtree(partial, ignore_errors=True)  # left by a killed process
                     partial.mkdir(parents=True)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # PyTorch's words on its own internals
+                warnings.simplefilter("ignore")  # PyTorch's warnings about its internals
                 save(values, checkpoint_id=partial, no_dist=self.ranks.size == 1)
             with self.ranks.together():
                 if self.ranks.is_first:
                     write_json(partial / STATE, about, durable=True)
-                    discard(place)  # the same step, of a life before a kill
+                    discard(place)  # the same step, saved before a kill
                     partial.rename(place)
                     sync(self.folder)
         except (OSError, CheckpointException) as error:
             shutil.rmtree(partial, ignore_errors=True)
             reason = str(error).strip().splitlines()[-1]
             last = self.last()
-            kept = f"the last whole one is {last}" if last else "there is no earlier one"
+            kept = f"the last complete one is {last}" if last else "there is no earlier one"
             raise InputError(
-                f"the checkpoint {place} could not be written ({reason}); {kept}. Make room, then go on with --resume"
+                f"the checkpoint {place} could not be written ({reason}); {kept}. Free some disk space, "
+                "then continue with --resume"
             ) from error
 
     def restore(
@@ -134,20 +135,22 @@ class Checkpoints:
         set_state_dict(model, optimizers, model_state_dict=values["model"], optim_state_dict=values["optimizer"])
         for name, value in values["average"].items():
             average[name].copy_(value)
-        known = {entry.name for entry in fields(State)}  # earlier versions kept more
+        known = {entry.name for entry in fields(State)}  # earlier versions stored more
         return State(**{name: value for name, value in parse_json(folder / STATE).items() if name in known})
 
     def read(self, folder: Path, values: dict[str, Any]) -> None:
-        """Fills these tensors with those of a checkpoint."""
+        """Loads a checkpoint into these tensors."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 load(values, checkpoint_id=folder, no_dist=self.ranks.size == 1)
         except CheckpointException as error:
             reason = next(iter(error.failures.values()))
-            raise InputError(f"{folder} does not fit this model ({reason}): was the run started otherwise?") from None
+            raise InputError(
+                f"{folder} does not fit this model ({reason}). Was the run started with other settings?"
+            ) from None
 
     def clean(self) -> None:
-        """Removes what a killed process left half-written."""
+        """Deletes half-written checkpoints of killed processes."""
         if self.ranks.is_first and self.folder.is_dir():
             remove_partial(self.folder)

@@ -1,9 +1,8 @@
-"""The folder of a run, from before it begins to its end: whether it is free, what is written first, and what comes back
-if the training fails.
+"""The folder of a run: checks that it is free, writes run.json first, and restores a replaced run if the training
+fails.
 
-`run.json` is the first file of a run and always whole: it says what the run is, so that a kill at any moment leaves a
-folder that the same command, --resume and --overwrite can take up. A run that is to be replaced stands aside, in
-`.mine.replaced`, until the new one has a model.
+`run.json` is written first and atomically, so that a kill at any moment leaves a folder that the same command, --resume
+or --overwrite can use. A run that is being replaced is kept in `.mine.replaced` until the new one has a model.
 """
 
 import shutil
@@ -22,31 +21,31 @@ from glassformer.training.settings import DATA, FREE, OF_THE_CALL, TrainSettings
 
 METRICS, REPORT, LOG, TOKENS = "metrics.jsonl", "report.html", "tensorboard", "tokens"
 MODELS = ("init", "tokenizer_from")  # the settings that may name a folder
-BEGUN = (METRICS, LOG, CHECKPOINTS)  # what a run without a checkpoint leaves that a new beginning must not find
+BEGUN = (METRICS, LOG, CHECKPOINTS)  # files of a run without a checkpoint, deleted before it starts again
 
 
 def check_free(settings: TrainSettings) -> None:
-    """Refuses a folder that holds something else, or a run that is neither to be resumed nor replaced; asked before
-    any work is done."""
+    """Refuses a folder that holds something else, or a run that is neither resumed nor replaced. Called before any
+    work is done."""
     out = settings.out
     if out.is_file():
         raise InputError(f"--out {out} is a file: expected a folder to write")
     if out.resolve() == Path.cwd():
-        raise InputError(f"--out {out} is the folder you are in: name one inside it, such as runs/mine")
+        raise InputError(f"--out {out} is the current folder. Name one inside it, such as runs/mine")
     if not is_run(out) and replaced_place(out).is_dir() and not settings.overwrite:
         raise InputError(
             f"--out {out}: a training was stopped while it replaced the run there, which is whole, in "
-            f"{replaced_place(out)}. Move it back, or go on replacing it with --overwrite"
+            f"{replaced_place(out)}. Move it back, or replace it with --overwrite"
         )
     if settings.resume:
         if not is_run(out):
-            raise InputError(f"--resume: {out} has no {RUN}, so there is no run to go on with. Leave --resume out")
+            raise InputError(f"--resume: {out} has no {RUN}, so there is no run to continue. Leave --resume out")
         check_same(settings)
         return
     if is_empty(out):
         return
     if not is_run(out):
-        raise InputError(f"--out {out} is a folder with other things in it: choose another")
+        raise InputError(f"--out {out} is a folder with other files in it. Choose another")
     if not settings.overwrite and not is_beginning_of(settings):
         state = "a finished run" if (out / WEIGHTS).is_file() else "a run that has not ended"
         raise InputError(
@@ -55,7 +54,7 @@ def check_free(settings: TrainSettings) -> None:
 
 
 def is_empty(out: Path) -> bool:
-    """Whether there is nothing in a folder, or only what a killed process of ours left there before its run began."""
+    """Whether a folder is empty, or holds only what a killed process left before its run began."""
     return not out.is_dir() or all(is_nothing(entry.name) for entry in out.iterdir())
 
 
@@ -64,8 +63,7 @@ def is_nothing(name: str) -> bool:
 
 
 def is_beginning_of(settings: TrainSettings) -> bool:
-    """Whether the folder holds the beginning of just this run, without a checkpoint: nothing is lost if it begins
-    anew."""
+    """Whether the folder holds the start of this same run without a checkpoint: nothing is lost if it starts again."""
     out = settings.out
     if not is_run(out) or (out / WEIGHTS).exists() or has_checkpoint(out):
         return False
@@ -74,12 +72,12 @@ def is_beginning_of(settings: TrainSettings) -> bool:
 
 
 def identity(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings by which two calls ask for the same run."""
+    """The settings that identify a run."""
     return {name: value for name, value in with_whole_paths(settings).items() if name not in (*OF_THE_CALL, "out")}
 
 
 def check_same(settings: TrainSettings) -> None:
-    """A resumed run is the same run: what would change its result is refused by name."""
+    """Refuses to resume with settings that would change the result."""
     record = read_record(settings.out)
     if record["task"] != settings.task:
         raise InputError(f"--resume: {settings.out} was trained for {record['task']}, not {settings.task}")
@@ -93,7 +91,7 @@ def check_same(settings: TrainSettings) -> None:
 
 
 def with_whole_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as run.json keeps them: their files are found from any folder."""
+    """Settings as stored in run.json, with absolute paths, so that the run works from any folder."""
 
     def whole(path: Any) -> Any:
         if isinstance(path, list):
@@ -101,14 +99,14 @@ def with_whole_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
         return path and str(Path(path).absolute())
 
     data = {name: whole(settings[name]) for name in DATA if name in settings}
-    models = {  # the name of a hub id stays one
+    models = {  # hub ids stay as they are
         name: whole(settings[name]) for name in MODELS if settings.get(name) and Path(settings[name]).exists()
     }
     return {**settings, **data, **models}
 
 
 class RunFolder:
-    """The folder of one training, as its first process writes it. Its lock is held (`training/lock.py`)."""
+    """The folder of one training, written by its first process, which holds the lock (`training/lock.py`)."""
 
     def __init__(self, settings: TrainSettings) -> None:
         check_free(settings)
@@ -120,8 +118,8 @@ class RunFolder:
         self.was_there = self.out.is_dir() and not takes_up
 
     def begin(self, record: Mapping[str, Any]) -> None:
-        """Writes what the run is, before anything else. One that goes on has done so, and one that is to be replaced
-        stays until `replace`."""
+        """Writes run.json before anything else. A resumed run already has it; a run that is to be replaced stays
+        until `replace`."""
         if self.settings.resume or self.is_replacing:
             return
         try:
@@ -134,20 +132,20 @@ class RunFolder:
             raise InputError(f"--out {self.out} cannot be written: {error.strerror}") from None
 
     def replace(self, record: Mapping[str, Any]) -> None:
-        """Moves a run that is to be replaced aside, once all is there that the new one needs."""
+        """Moves the old run aside once the new one has everything it needs."""
         if not self.is_replacing:
             return
         new = partial_name(self.place)
         try:
-            shutil.rmtree(new, ignore_errors=True)  # of a process that had this number before
+            shutil.rmtree(new, ignore_errors=True)  # left by an earlier process with the same id
             new.mkdir()
             write_json(new / RUN, record, durable=True)
-            if (self.place / TOKENS).is_dir():  # those of the task that was just made
+            if (self.place / TOKENS).is_dir():  # of the task that was just made
                 (self.place / TOKENS).rename(new / TOKENS)
             if (self.place / WEIGHTS).is_file() or not self.replaced.is_dir():
                 discard(self.replaced)
                 self.place.rename(self.replaced)
-            else:  # a replacement that was not finished: the run that it was to replace is still there
+            else:  # an unfinished replacement: the old run still exists
                 discard(self.place)
             self.moved_aside = True
             new.rename(self.place)
@@ -159,23 +157,23 @@ class RunFolder:
         write_json(self.out / RUN, record, durable=True)
 
     def clean(self) -> None:
-        """Removes what killed processes left half-written, here and beside."""
+        """Deletes half-written files of killed processes, in the folder and beside it."""
         remove_partial(self.out)
         for name in (self.place.name, self.replaced.name):
             remove_partial(self.place.parent, of=f"{name[:60]}.")
 
     def end(self) -> None:
-        """The new model is there: what it replaces goes."""
+        """Deletes the replaced run: the new model exists."""
         discard(self.replaced)
 
     def put_back(self) -> None:
-        """A run that failed before its first checkpoint leaves the place to what it was to replace; one that has not
-        even begun leaves nothing. With a checkpoint, both stay."""
+        """Restores the replaced run if the new one failed before its first checkpoint; a run that had not begun
+        leaves nothing. With a checkpoint, both stay."""
         if self.settings.resume:
             return
         if self.moved_aside:
             if has_checkpoint(self.out):
-                print(f"the run that was to be replaced is in {self.replaced}", file=sys.stderr)
+                print(f"the replaced run is in {self.replaced}", file=sys.stderr)
                 return
             discard(self.place)
             self.replaced.rename(self.place)

@@ -1,9 +1,9 @@
-"""One owner for a run folder: a lock that says which process, on which host, holds it.
+"""A lock on a run folder, which says which process on which host holds it.
 
-The lock is a file beside the folder, `.mine.lock`, because the folder itself moves when a run is replaced; where the
-folder above may not be written to, it is `.lock` inside. The owner holds it by flock, which ends with the process
-however that ends, and writes down who it is, for people and for file systems without flock. Of several processes of one
-training, the first holds it. Whoever only reads a run needs no lock: every file there appears whole.
+The lock is a file beside the folder, `.mine.lock`, because the folder itself moves when a run is replaced; if the
+parent folder is not writable, it is `.lock` inside. The owner holds it by flock, which ends with the process however it
+ends, and writes who it is, for people and for file systems without flock. Of several processes of one training, the
+first holds it. Readers need no lock, because every file is written atomically.
 """
 
 import errno
@@ -32,9 +32,9 @@ class Owner:
     """Who holds a lock."""
 
     host: str
-    boot: str | None  # tells machines apart, and a machine before and after it was started anew
+    boot: str | None  # distinguishes machines, and reboots of a machine
     process: int
-    started: str | None  # tells a process from a later one of the same number
+    started: str | None  # distinguishes a process from a later one with the same id
     since: str
 
     @classmethod
@@ -44,7 +44,7 @@ class Owner:
 
     @classmethod
     def read(cls, handle: int) -> "Owner | None":
-        """None where nobody has written down who it is."""
+        """None if the owner has not been written."""
         try:
             return cls(**json.loads(os.pread(handle, 10_000, 0)))
         except (ValueError, TypeError):
@@ -52,12 +52,12 @@ class Owner:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is on another machine, of which nothing can be known here."""
+        """Whether it is on another machine, whose processes cannot be seen from here."""
         return self.host != socket.gethostname() and (self.boot is None or self.boot != boot_of_machine())
 
     @property
     def is_gone(self) -> bool:
-        """Whether its process has ended. One on another machine may still run."""
+        """Whether its process has ended. A process on another machine may still run."""
         if self.is_elsewhere:
             return False
         if self.boot != boot_of_machine() or not is_alive(self.process):
@@ -70,7 +70,7 @@ class Lock:
 
     def __init__(self, out: Path) -> None:
         self.out, self.place = out, out.resolve()
-        self.made: list[Path] = []  # folders above it that were not there
+        self.made: list[Path] = []  # parent folders that were created
 
     def __enter__(self) -> Self:
         try:
@@ -87,7 +87,7 @@ class Lock:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.file.unlink(missing_ok=True)  # before the lock is given up: nobody takes a file that is about to go
+        self.file.unlink(missing_ok=True)  # before the lock is released, so that nobody takes a file about to go
         _held.discard(self.handle)
         os.close(self.handle)
         self.remove_parents()
@@ -108,7 +108,7 @@ class Lock:
             except BaseException:
                 os.close(handle)
                 raise
-            os.close(handle)  # the owner before has removed it meanwhile
+            os.close(handle)  # the previous owner has deleted it meanwhile
 
     def refused(self, owner: Owner | None, file: Path) -> InputError:
         if owner is None:
@@ -116,8 +116,8 @@ class Lock:
         who = f"process {owner.process} on {owner.host}, since {owner.since}"
         if owner.is_elsewhere:
             return InputError(
-                f"--out {self.out}: a training on another machine holds this folder ({who}), and whether it still runs "
-                f"cannot be seen from {socket.gethostname()}. If it has ended, delete {file} and try again"
+                f"--out {self.out}: a training on another machine holds this folder ({who}), and "
+                f"{socket.gethostname()} cannot see whether it still runs. If it has ended, delete {file} and try again"
             )
         return InputError(
             f"--out {self.out}: another training is writing there ({who}). Wait for it, end it with `kill "
@@ -131,14 +131,14 @@ class Lock:
             self.made.insert(0, folder)
 
     def remove_parents(self) -> None:
-        """Those that were made here and are still empty."""
+        """Removes parent folders that were created here and are still empty."""
         for folder in self.made:
             with suppress(OSError):
                 folder.rmdir()
 
 
 def can_hold(handle: int) -> bool:
-    """Takes the lock by flock, where the file system has it; False if another one holds it."""
+    """Takes the lock by flock, if the file system has it; False if another process holds it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -147,7 +147,7 @@ def can_hold(handle: int) -> bool:
 
 
 def is_at(handle: int, file: Path) -> bool:
-    """Whether an open file is the one of this name."""
+    """Whether an open file still has this name."""
     try:
         return os.path.samestat(os.fstat(handle), file.stat())
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def boot_of_machine() -> str | None:
 
 
 def start_of(process: int) -> str | None:
-    """When a process began, as the kernel counts; None where it does not tell."""
+    """When a process started, by the kernel's clock; None if the kernel does not tell."""
     try:
         about = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -171,7 +171,7 @@ def start_of(process: int) -> str | None:
 
 
 def forget_locks() -> None:
-    """A forked process holds none: it would keep them when its parent has ended."""
+    """A forked process drops the locks: it would keep them after its parent has ended."""
     for handle in _held:
         with suppress(OSError):
             os.close(handle)

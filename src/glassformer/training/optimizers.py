@@ -9,14 +9,14 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from glassformer.training.settings import TrainSettings
 
-# A quintic that drives singular values towards 1, five times over; Jordan's coefficients.
+# Quintic iteration that drives singular values towards 1, five steps; Jordan's coefficients.
 QUINTIC, ROUNDS = (3.4445, -4.7750, 2.0315), 5
 MOMENTUM = 0.95
 
 
 def make_optimizers(model: nn.Module, settings: TrainSettings) -> list[torch.optim.Optimizer]:
-    """One optimiser, or with Muon two: for the matrices inside the blocks, and for the rest. Their rate is set by the
-    loop, step by step."""
+    """One optimiser, or two with Muon: for the matrices inside the blocks, and for the rest. The loop sets their
+    learning rate at each step."""
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     inside = {
         name for name, parameter in named if settings.optimizer == "muon" and ".blocks." in name and parameter.ndim == 2
@@ -40,8 +40,9 @@ def make_optimizers(model: nn.Module, settings: TrainSettings) -> list[torch.opt
 class Muon(torch.optim.Optimizer):
     """W <- W - rate 0.2 sqrt(max(rows, columns)) orthogonal(momentum of the gradient).
 
-    The factor gives an update the size that Adam's has (Liu et al., 2025), so that one rate serves both. PyTorch's own
-    orthogonalises in bfloat16, which a CPU without it multiplies a hundred times slower: here it is float32 there.
+    The factor matches the size of Adam's updates (Liu et al., 2025), so that one learning rate serves both. PyTorch's
+    Muon orthogonalises in bfloat16, which is a hundred times slower on a CPU without bfloat16 support; here it uses
+    float32 there.
     """
 
     def __init__(self, parameters: Iterable[Tensor], *, weight_decay: float, lr: float = 0.0) -> None:
@@ -58,7 +59,7 @@ class Muon(torch.optim.Optimizer):
                 if "momentum" not in state:
                     state["momentum"] = torch.zeros_like(parameter)
                 momentum = state["momentum"].mul_(MOMENTUM).add_(parameter.grad)
-                direction = parameter.grad + MOMENTUM * momentum  # Nesterov's: one step ahead
+                direction = parameter.grad + MOMENTUM * momentum  # Nesterov momentum
                 alike.setdefault(parameter.shape, []).append((parameter, direction))
             for (rows, columns), members in alike.items():
                 # Matrices of one shape are orthogonalised together: few large products instead of many small ones.
@@ -70,7 +71,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """The nearest matrices with singular values of about 1, by Newton and Schulz's iteration."""
+    """The nearest matrices with singular values of about 1, by Newton-Schulz iteration."""
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.to(torch.bfloat16) if matrices.is_cuda else matrices
     x = x.mT if tall else x
@@ -83,12 +84,12 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A matrix that is shared among processes, put together; another as it is."""
+    """Gathers a matrix that is sharded across processes; returns others unchanged."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def shared_like(tensor: Tensor, model: Tensor) -> Tensor:
-    """The inverse: the part of this process."""
+    """The inverse: the shard of this process."""
     if isinstance(model, DTensor):
         return distribute_tensor(tensor, model.device_mesh, model.placements)
     return tensor

@@ -1,16 +1,16 @@
-"""The plan of a training: its steps, its warm-up, its evaluations, and how many examples each score is of.
+"""The plan of a training: its steps, warm-up and evaluations, and how many examples are scored.
 
-`--steps` says how long a training is. `--minutes` says how long a person waits: for reading, training, evaluations and
-the final score together. A few steps and scores are timed, and the time that is left is shared out:
+`--steps` sets the number of steps. `--minutes` sets the total time: reading, training, evaluations and the final score
+together. A few steps and scores are timed, and the remaining time is divided:
 
-    reading     what it took
-    scoring     a quarter of the rest at most: the final score of the model, and of simple methods beside it
-    validation  about a seventh: evaluations during the training
-    training    all that remains, as a number of steps
+    reading     as long as it took
+    scoring     at most a quarter of the rest: the final scores of the model and of the baselines
+    validation  about a seventh: evaluations during training
+    training    the rest, as a number of steps
 
-What does not fit is scored on a fixed sample. A plan counts in steps, never in seconds, and is kept in run.json: so a
-run that was killed repeats each bit. Where steps turn out slower or faster than those that were timed, the rest of the
-training is planned anew. Such a change is written before it takes effect, as a further leg of the plan.
+Sets that are too large are scored on a fixed sample. A plan counts in steps, never in seconds, and is stored in
+run.json, so that a resumed run repeats every bit. If steps turn out slower or faster than the timed ones, the rest of
+the training is planned again. Each change is written before it takes effect, as a further leg of the plan.
 """
 
 import time
@@ -22,24 +22,24 @@ from glassformer.schema import Config
 from glassformer.training.settings import TrainSettings
 from glassformer.training.waiting import as_time
 
-EVALUATIONS, FEWEST = 10, 3  # in a training: where nobody says, and where time is short
+EVALUATIONS, FEWEST = 10, 3  # evaluations in a training: by default, and if time is short
 SCORING, VALIDATION, MARGIN = 0.25, 0.14, 0.04  # shares of the time
-OF_MODEL = 0.6  # of the scoring; the rest is for simple methods
-LEAST = 0.25  # of the budget, which a training takes even if reading took longer than all of it
-TIMED = 0.02  # of the budget, for each of the things that are timed
-LATE, EARLY = 0.05, 0.15  # of the steps to come: how many too many or too few are planned before that is changed ...
+OF_MODEL = 0.6  # share of scoring for the model; the rest is for the baselines
+LEAST = 0.25  # share of the time that training gets even if reading took all of it
+TIMED = 0.02  # share of the time for each measurement
+LATE, EARLY = 0.05, 0.15  # of the remaining steps: the plan changes if it is off by more than this ...
 SLIGHT = 0.02  # ... and of all steps
 SMALLEST = 10  # examples of a sample
-FIRST = 2  # examples that are timed first
+FIRST = 2  # examples timed first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leg(Config):
-    """A stretch of a training, behind step `after` until step `until`."""
+    """A part of a training, from after step `after` to step `until`."""
 
     after: int = 0
     until: int
-    evaluations: int = EVALUATIONS  # in the whole training, as far as this leg decides
+    evaluations: int = EVALUATIONS  # evaluations in the whole training, for this leg
 
     def part(self, step: int) -> float:
         return (step - self.after) / (self.until - self.after) if self.until > self.after else 1.0
@@ -47,7 +47,7 @@ class Leg(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Shares(Config):
-    """Seconds for each thing that a person waits for."""
+    """Seconds for each part of the total time."""
 
     reading: float
     training: float
@@ -61,17 +61,17 @@ class Plan(Config):
 
     legs: tuple[Leg, ...]
     warmup: int
-    eval_every: int | None = None  # None: as the legs say
+    eval_every: int | None = None  # None: decided by the legs
     valid: int | None = None  # examples that an evaluation scores; None for all
     test: int | None = None  # examples of the final score; None for all
-    seconds: Shares | None = None  # of a plan that was made for `--minutes`
+    seconds: Shares | None = None  # if the plan was made for `--minutes`
 
     @property
     def steps(self) -> int:
         return self.legs[-1].until
 
     def progress(self, step: int) -> float:
-        """The part of the training that is done after so many steps; it goes from 0 to 1, and never jumps."""
+        """The fraction of the training that is done at a step; it rises from 0 to 1 without jumps."""
         done = 0.0
         for leg, following in zip(self.legs, [*(leg.after for leg in self.legs[1:]), None], strict=True):
             begun, rest = done, 1 - done
@@ -91,7 +91,7 @@ class Plan(Config):
         return int(round(self.progress(step) * count, 9))
 
     def evaluations_after(self, step: int) -> int:
-        """How many are still to come; the last step is always followed by one."""
+        """How many evaluations remain; one always follows the last step."""
         if self.eval_every is not None:
             return self.steps // self.eval_every - step // self.eval_every + bool(self.steps % self.eval_every)
         count = self.leg_of(step + 1).evaluations
@@ -101,14 +101,14 @@ class Plan(Config):
         return next(leg for leg in reversed(self.legs) if leg.after < step or leg is self.legs[0])
 
     def changed(self, step: int, until: int, evaluations: int) -> "Plan":
-        """The same up to this step, and from there another number of steps."""
+        """The same plan up to this step, with another number of steps from there."""
         before = [leg for leg in self.legs if leg.after < step]
         return self.replace(legs=(*before, Leg(after=step, until=until, evaluations=evaluations)))
 
     def refit(
         self, step: int, *, left: float, step_seconds: float, evaluation_seconds: float, most: int | None = None
     ) -> "Plan":
-        """This plan, or where it does not fit into the seconds that are left, or leaves many of them, a changed one."""
+        """This plan, or a changed one if it would take more or much less than the remaining seconds."""
         planned, to_come, count = self.steps - step, self.evaluations_after(step), self.legs[-1].evaluations
         fitting = max(1, int(2 * VALIDATION * left / max(evaluation_seconds, 1e-9)))
         if self.eval_every is None and to_come > fitting:
@@ -123,7 +123,7 @@ class Plan(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What was timed: the seconds of a step, and of each example that is validated and scored."""
+    """Measured seconds per step, per validated example and per scored example."""
 
     step: float
     valid: float
@@ -131,7 +131,7 @@ class Costs:
 
 
 def plan_steps(settings: TrainSettings, steps: int, valid: int | None = None, warmup: int | None = None) -> Plan:
-    """The plan of so many steps, which score at most `valid` examples in an evaluation."""
+    """The plan for a number of steps, with at most `valid` examples per evaluation."""
     return Plan(
         legs=(Leg(until=steps),),
         warmup=fitting_warmup(settings, steps) if warmup is None else warmup,
@@ -151,10 +151,10 @@ def plan_minutes(
     most: int | None = None,
     warmup: int | None = None,
 ) -> Plan:
-    """The plan that fits into `--minutes`, of which so many seconds are over.
+    """The plan that fits into `--minutes`, of which `waited` seconds have passed.
 
-    There are `valid` and `test` examples to score, and at most `most` steps to take. Of a run that goes on, `step` are
-    behind it, and `warmup` is what it began with.
+    There are `valid` and `test` examples to score, and at most `most` steps. For a resumed run, `step` steps are done,
+    and `warmup` is the one it started with.
     """
     assert settings.minutes is not None
     budget = 60 * settings.minutes
@@ -188,18 +188,18 @@ def plan_minutes(
 
 
 def fitting_warmup(settings: TrainSettings, steps: int) -> int:
-    """The warm-up that was asked for, or where it is more than half of the training a quarter of the steps.
+    """The requested warm-up, or a quarter of the steps if it is more than half of them.
 
-    One that a flag gave stays: `describe_warmup` says it if it does not fit.
+    A warm-up given by a flag stays; `describe_warmup` warns if it does not fit.
     """
     fits = 2 * settings.warmup <= steps or "warmup" in settings.given
     return settings.warmup if fits else max(1, steps // 4)
 
 
 def sample_size(fitting: float, count: int) -> int:
-    """How many of `count` examples to score where so many fit: all, or a round number of them, one digit and noughts.
+    """How many of `count` examples to score if `fitting` fit into the time: all, or a number with one digit and zeros.
 
-    Round, so that two runs on one machine score the same sample, or nearly so.
+    Round, so that two runs on one machine score about the same sample.
     """
     if fitting >= count:
         return count
@@ -213,7 +213,7 @@ def as_sample(some: int, whole: int, unit: str) -> str:
 
 
 def seconds_each(score: Callable[[int], object], count: int, limit: float) -> float:
-    """How long an example takes to score, timed on more and more of them until the limit is near."""
+    """Seconds to score one example, measured on more and more examples until the limit is near."""
     some = min(count, FIRST)
     while True:
         began = time.perf_counter()
@@ -225,7 +225,7 @@ def seconds_each(score: Callable[[int], object], count: int, limit: float) -> fl
 
 
 def describe_plan(plan: Plan, settings: TrainSettings, *, valid: int, test: int, unit: str) -> list[str]:
-    """The plan in words, a line for each thought; `valid` and `test` are how many there are."""
+    """The plan in words; `valid` and `test` are the numbers of examples."""
     often = plan.evaluations_after(0) if len(plan.legs) == 1 else plan.legs[-1].evaluations
     lines = [
         f"{plan.steps:,} steps, {describe_warmup(plan, settings)}, {often:,} evaluation{'s' if often != 1 else ''}"
@@ -238,7 +238,7 @@ def describe_plan(plan: Plan, settings: TrainSettings, *, valid: int, test: int,
 
 
 def describe_shares(shares: Shares) -> str:
-    """What the time is for."""
+    """How the time is divided."""
     return (
         f"{as_time(shares.reading)} for reading and timing, {as_time(shares.training)} for training, "
         f"{as_time(shares.validation)} for evaluations, {as_time(shares.scoring)} for the final score"
@@ -250,5 +250,7 @@ def describe_warmup(plan: Plan, settings: TrainSettings) -> str:
         return f"warm-up {plan.warmup:,} ({settings.warmup:,} is too long for so few steps; --warmup sets it)"
     if plan.warmup >= plan.steps:
         reached = f"{plan.steps / plan.warmup:.0%}"
-        return f"warm-up {plan.warmup:,} (it does not fit: the rate ends at {reached} of its highest; lower --warmup)"
+        return (
+            f"warm-up {plan.warmup:,} (too long: the learning rate only reaches {reached} of its peak; lower --warmup)"
+        )
     return f"warm-up {plan.warmup:,}"

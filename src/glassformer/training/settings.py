@@ -1,4 +1,4 @@
-"""What every training can be told, whatever the task: budget, optimiser, evaluation, checkpoints, machine.
+"""The settings that all tasks share: training time, optimiser, evaluation, checkpoints, machine.
 
 The tasks add their data and their model (`tasks/settings.py`). Nothing heavy is imported here.
 """
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 from glassformer.errors import InputError
 from glassformer.settings import Settings
 
-# What a resumed run may be told anew: how far and how it is computed, never what is computed.
+# Settings that may change when a run is resumed: how long and on what machine it trains, never what it computes.
 FREE = (
     *(
         "out",
@@ -33,73 +33,74 @@ DATA = ("data", "valid", "test")  # the settings that name the data of a run, in
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings(Settings):
-    """What every training has."""
+    """The settings of every task."""
 
-    task: ClassVar[str]  # its name
+    task: ClassVar[str]  # name of the task
 
     out: Path
-    """The run folder to write."""
+    """Output folder for the model, curves and report."""
     resume: bool = False
-    """Go on with the run in that folder; its settings are taken from it."""
+    """Continue the run in --out with the settings it was started with."""
     overwrite: bool = False
-    """Replace the run in that folder."""
+    """Replace the run in --out."""
     accept_changed_data: bool = False
-    """With --resume: go on although the data has changed since the run began."""
+    """With --resume: continue even if the data has changed since the run started."""
 
     steps: int | None = None
-    """Updates of the weights; what the task suggests, if neither this nor --minutes is given."""
+    """Number of training steps (default: chosen by the task, or by --minutes)."""
     minutes: float | None = None
-    """Minutes to wait for everything: reading, training, evaluation and the final score. The plan is made to fit."""
+    """Total time in minutes: reading the data, training, evaluation and the final score. The number of steps is chosen
+    to fit."""
     optimizer: Literal["adamw", "adam", "muon"] = "adamw"
-    """muon: orthogonalised updates for the matrices inside the blocks, AdamW for the rest."""
+    """Optimizer. muon: orthogonalised updates for the matrices inside the blocks, AdamW for the rest."""
     rate: float | None = None
-    """The highest learning rate; with the inverse-sqrt schedule, the paper's (d_model warmup)^-0.5 if not given."""
+    """Peak learning rate; the inverse-sqrt schedule has a default, the paper's (d_model warmup)^-0.5."""
     schedule: Literal["constant", "linear", "cosine", "inverse-sqrt", "stable-decay"] = "cosine"
-    """How the rate goes on after the warm-up; stable-decay stays and falls in the last fifth."""
+    """Learning rate schedule after the warm-up. stable-decay: constant, then decays over the last fifth of training."""
     warmup: int = 100
-    """Steps over which the rate rises to its highest; a default that does not fit a short training is scaled down."""
+    """Warm-up steps, over which the learning rate rises to its peak; the default shrinks for a short training."""
     final_rate: float = 0.1
-    """Where linear, cosine and stable-decay end, as a part of the highest rate."""
+    """Final learning rate of linear, cosine and stable-decay, as a fraction of the peak."""
     weight_decay: float = 0.01
-    """Of matrices and tables, with adamw and muon."""
+    """Weight decay of weight matrices and embeddings, with adamw and muon."""
     beta1: float = 0.9
-    """Memory of the gradient's mean."""
+    """Decay of the running mean of the gradient (Adam's beta1)."""
     beta2: float = 0.98
-    """Memory of its square."""
+    """Decay of the running mean of the squared gradient (Adam's beta2)."""
     clip: float = 1.0
-    """Largest norm of the gradient; larger ones are scaled down to it. 0 for none."""
+    """Maximum gradient norm; larger gradients are scaled down. 0 turns clipping off."""
     accumulate: int = 1
-    """Parts in which a batch is computed, one after the other, for less memory: the update stays the same."""
+    """Gradient accumulation: compute each batch in this many parts to save memory. The updates stay the same."""
     ema: float | None = None
-    """Evaluate and keep a moving average of the weights with this memory, such as 0.999."""
+    """Evaluate and save an exponential moving average of the weights with this decay, such as 0.999."""
     average: int = 1
-    """Keep the mean of the weights at the last so many evaluations."""
+    """Save the average of the weights at the last this many evaluations."""
     r_drop: float = 0.0
-    """Weight of the divergence between two passes with different dropout (R-Drop: Liang et al., 2021)."""
+    """Weight of the R-Drop loss, the divergence between two passes with different dropout (Liang et al., 2021)."""
     seed: int = 0
-    """Decides the initial weights, the order of the data and dropout."""
+    """Random seed of the initial weights, the order of the data and dropout."""
 
     eval_every: int | None = None
-    """Steps between evaluations on the validation set; a tenth of the training if not given."""
+    """Steps between evaluations on the validation set (default: a tenth of the training)."""
     metric: str | None = None
-    """What decides which weights are best; what the task suggests, if not given."""
+    """Metric that selects the best weights (default: chosen by the task)."""
     patience: int | None = None
-    """Stop when so many evaluations in a row brought nothing better."""
+    """Early stopping: stop after this many evaluations without improvement (default: never stop early)."""
     checkpoint_every: int | None = None
-    """Steps between checkpoints; about every two minutes if not given."""
+    """Steps between checkpoints (default: a checkpoint about every two minutes)."""
     keep: int = 1
-    """How many of the last checkpoints to keep; 0 for all."""
+    """Number of recent checkpoints to keep; 0 keeps all."""
     tensorboard: bool = False
-    """Also write the curves for TensorBoard, to a folder of the run."""
+    """Also write the curves for TensorBoard, into the run folder."""
 
     device: str | None = None
-    """Where to train, such as cpu or cuda; a GPU if there is one."""
+    """Device to train on, such as cpu or cuda (default: a GPU if there is one)."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """In what matrices are multiplied; the weights stay float32."""
+    """Precision of matrix products; the weights stay float32."""
     compile: bool = False
-    """Compile the model with torch.compile: slow to start, then faster."""
+    """Compile the model with torch.compile: slower to start, then faster."""
     shard: bool = False
-    """With torchrun: share weights, gradients and optimiser among the processes (FSDP2)."""
+    """With torchrun: shard weights, gradients and optimizer state across the processes (FSDP2)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,27 +114,27 @@ class TrainSettings(Settings):
         for name in ("beta1", "beta2", "ema"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
-                raise self._refuse(name, "expected a fraction from 0 up to, not including, 1")
+                raise self._refuse(name, "expected at least 0 and below 1")
         if not 0 <= self.final_rate <= 1:
             raise self._refuse("final_rate", "expected a fraction from 0 to 1")
         if self.average < 1:
             raise self._refuse("average", "expected at least 1")
         if self.rate is None and self.schedule != "inverse-sqrt":
-            raise self._refuse("rate", f"the {self.schedule} schedule needs one, such as 0.001")
+            raise self._refuse("rate", f"the {self.schedule} schedule needs a learning rate, such as 0.001")
         if self.resume and self.overwrite:
-            raise InputError("--resume goes on with a run and --overwrite replaces it: choose one")
+            raise InputError("--resume continues a run and --overwrite replaces it: choose one")
         if self.accept_changed_data and not self.resume:
-            raise InputError("--accept-changed-data is for a run that goes on: give --resume, too, or leave it out")
+            raise InputError("--accept-changed-data only works with --resume. Add --resume or leave it out")
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files and folders of data that were given, by the name of their setting; none for built-in data."""
+        """The data files and folders by setting name; empty for built-in data."""
         given = {name: getattr(self, name, None) or () for name in DATA}
         return {name: [paths] if isinstance(paths, Path) else list(paths) for name, paths in given.items() if paths}
 
     @property
     def given(self) -> frozenset[str]:
-        """The fields that a flag or a keyword of this call set: what the program must not adjust."""
+        """Fields set by a flag or keyword of this call: the program must not adjust them."""
         given: frozenset[str] = self.__dict__.get("_given", frozenset())
         return given
 

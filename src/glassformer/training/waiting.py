@@ -1,7 +1,6 @@
-"""What a person waits for: bars with the time left on a terminal, a line now and then elsewhere, and loops that end
-when they would take too long.
+"""Progress of long loops: bars with the remaining time on a terminal, a line now and then elsewhere, and a time limit.
 
-A task counts its loops with `task.follow`. Whoever runs it decides what is shown: `Follow` shows nothing, `Bars` do.
+A task counts its loops with `task.follow`. The caller decides what is shown: `Follow` shows nothing, `Bars` shows bars.
 """
 
 import time
@@ -15,28 +14,28 @@ from rich.progress import Task as Line
 from rich.table import Column
 from rich.text import Text
 
-TOLD = 200  # times that a loop tells how far it is
-QUIET = 20.0  # seconds without a line, where there is no terminal
-JUDGED = 0.1  # of the time that a loop may take: what is spent then tells how long the whole takes
+TOLD = 200  # updates of a loop's progress
+QUIET = 20.0  # seconds between lines, without a terminal
+JUDGED = 0.1  # share of a loop's time limit after which its total time is estimated
 
 Item = TypeVar("Item")
 
 
 class OutOfTime(Exception):  # noqa: N818 - no error: what was to be computed is left out
-    """A loop would take longer than it may."""
+    """A loop would exceed its time limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"it would take about {as_time(seconds)}")
 
 
 class Follow:
-    """Counts through loops. This one shows nothing."""
+    """Counts loops and shows nothing."""
 
-    title = "scoring"  # of the loops that have none of their own
-    limit: tuple[float, float] | None = None  # when `limited` began and must end, as `time.perf_counter` counts
+    title = "scoring"  # of loops without their own
+    limit: tuple[float, float] | None = None  # start and end of `limited`, by `time.perf_counter`
 
     def __call__(self, items: Sequence[Item], title: str | None = None) -> Iterator[Item]:
-        """The items one by one, counted."""
+        """Yields the items and counts them."""
         every = max(1, len(items) // TOLD)
         with self.counted(len(items), title) as tell:
             for number, item in enumerate(items, start=1):
@@ -46,7 +45,7 @@ class Follow:
 
     @contextmanager
     def counted(self, total: float, title: str | None = None) -> Iterator[Callable[[float], None]]:
-        """For loops of another form: call what this gives with how much is done, until it is `total`."""
+        """For other loops: yields a function to call with how much is done, up to `total`."""
         began, done, limit = time.perf_counter(), 0.0, self.limit
 
         def tell(more: float) -> None:
@@ -69,7 +68,7 @@ class Follow:
 
     @contextmanager
     def limited(self, until: float | None) -> Iterator[None]:
-        """Loops inside end with `OutOfTime` where they would take longer."""
+        """Loops inside raise `OutOfTime` if they would take longer."""
         before, self.limit = self.limit, None if until is None else (time.perf_counter(), until)
         try:
             yield
@@ -88,21 +87,21 @@ class Follow:
         """A loop begins."""
 
     def show(self, part: float, left: str) -> None:
-        """So much of it is done."""
+        """Shows the progress of a loop."""
 
     def end(self) -> None:
-        """It has ended."""
+        """A loop ends."""
 
 
 class Bars(Follow):
-    """Shows each loop as a bar, a loop inside another one below it. With `stay`, what is left at the end is kept."""
+    """Shows each loop as a bar, nested loops below it. With `stay`, the last state remains visible."""
 
     def __init__(self, console: Console, *, stay: bool = False) -> None:
         self.console = console
         self.is_live = console.is_terminal or console.is_jupyter
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), Said(Column(no_wrap=True)))
         self.progress = Progress(*columns, console=console, transient=not stay, disable=not self.is_live)
-        self.loops: list[tuple[Any, str]] = []  # those that run, the innermost last
+        self.loops: list[tuple[Any, str]] = []  # running loops, the innermost last
         self.told = time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -114,7 +113,7 @@ class Bars(Follow):
 
     @contextmanager
     def waiting(self, title: str) -> Iterator[None]:
-        """Something of which nobody knows how long it takes: the time so far is shown."""
+        """Shows the elapsed time of something of unknown length."""
         line = self.progress.add_task(title, total=None, said="")
         try:
             yield
@@ -139,7 +138,7 @@ class Bars(Follow):
 
 
 class Said(ProgressColumn):
-    """What a line says behind its bar; of one without an end, how long it has been going on."""
+    """The text after a bar: the remaining time, or the elapsed time if the length is unknown."""
 
     def render(self, task: Line) -> Text:
         return Text(task.fields["said"] or as_time(task.elapsed or 0.0))

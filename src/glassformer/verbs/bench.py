@@ -1,4 +1,4 @@
-"""The verb `bench`: how fast a model runs on this machine, as it is and through the engine."""
+"""The verb `bench`: how fast a model runs on this machine, plain and through the engine."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from glassformer.settings import Settings
 from glassformer.terminal import make_console
 
 if TYPE_CHECKING:
-    from glassformer.study.speed import Figure, Inputs, Job, Side
+    from glassformer.study.speed import Figure, Inputs, Side, Workload
 
 TITLES = {"plain": "plain", "float32": "engine", "int8": "engine, int8"}
 UNITS = {"generates": "tokens", "encodes texts": "texts", "reads images": "images", "reads series": "series"}
-FLAGS = {  # of a kind of model
+FLAGS = {  # by kind of model
     "generates": ("batch_sizes", "prompt_tokens", "new_tokens", "num_beams"),
     "encodes texts": ("texts", "mean_tokens"),
     "reads images": ("batch_sizes",),
@@ -29,38 +29,38 @@ SIZES = tuple(dict.fromkeys(flag for flags in FLAGS.values() for flag in flags))
 
 @dataclass(frozen=True, kw_only=True)
 class BenchSettings(Settings):
-    """Measure how fast a model runs on this machine: as it is, and through the engine with float32 and int8 weights.
+    """Measure how fast a model runs on this machine: plain, and through the engine with float32 and int8 weights.
 
-    A model that generates: tokens per second and time to the first token. One that encodes: texts per second one by
-    one, in padded batches as they come, and sorted by length as engine.encode does. One of images or series: examples
-    per second. Also the time until the engine is ready, and peak memory. Inputs are random. The sides take turns, and
-    the best of several rounds counts.
+    Models that generate: tokens per second and time to the first token. Models that encode texts: texts per second one
+    by one, in padded batches, and sorted by length as engine.encode does. Models of images or series: examples per
+    second. Also the time until the engine is ready, and peak memory. Inputs are random. The variants take turns, and
+    the best of several rounds is reported.
     """
 
     run: Positional[str]
     """The run or model folder, or a hub id owner/name."""
     sides: tuple[Literal["plain", "float32", "int8"], ...] = ("plain", "float32", "int8")
-    """What to measure: plain (the model as it is), float32 and int8 (the engine with these weights)."""
+    """Variants to measure: plain (the model as it is), float32 and int8 (the engine with these weights)."""
     batch_sizes: tuple[int, ...] = ()
-    """Inputs computed together; 1, then 8, if not given."""
+    """Batch sizes to measure (default: 1 and 8)."""
     prompt_tokens: int | None = None
-    """Length of each prompt, or of each text to translate; 32 if not given, or what the model has room for."""
+    """Tokens in each prompt or source text (default: 32, or fewer if the model takes fewer)."""
     new_tokens: int | None = None
-    """Tokens to generate for each input; 64 if not given, or what the model has room for."""
+    """Tokens to generate for each input (default: 64, or fewer if the model takes fewer)."""
     num_beams: int | None = None
-    """Number of beams; the model's own setting if not given."""
+    """Number of beams (default: the model's own setting)."""
     texts: int | None = None
-    """Number of texts to encode; 64 if not given."""
+    """Number of texts to encode (default: 64)."""
     mean_tokens: int | None = None
-    """Mean length of these texts in tokens; 32 if not given. Most are shorter, a few are much longer."""
+    """Mean length of these texts in tokens; most are shorter, a few are much longer (default: 32)."""
     rounds: int = 3
-    """How often each side is measured; the best counts."""
+    """Rounds to measure; the best is reported."""
     threads: int | None = None
-    """The most threads to compute with; one per core if not given."""
+    """Number of threads (default: one per core)."""
     json: bool = False
-    """Print the figures as one JSON object."""
+    """Print the results as one JSON object."""
     revision: str | None = None
-    """Of a hub id, which branch, tag or commit; the newest if not given."""
+    """Branch, tag or commit of a hub model (default: the newest)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,7 +74,7 @@ class BenchSettings(Settings):
             raise self._refuse("sides", "expected one or more of plain, float32 and int8")
 
     def inputs_for(self, kind: str) -> "Inputs":
-        """The sizes of the inputs. A flag that this kind of model has no use for is an error, never ignored."""
+        """Sizes of the inputs. A flag that this kind of model does not use is an error."""
         from glassformer.study.speed import Inputs
 
         for flag in SIZES:
@@ -126,7 +126,7 @@ def main(settings: BenchSettings) -> None:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal what is measured now."""
+    """Shows on a terminal what is being measured."""
     console = make_console(stderr=True)
     if not console.is_terminal:
         yield lambda text: None
@@ -144,12 +144,12 @@ def in_words(sizes: Mapping[str, int]) -> str:
 
 def table_of(
     sides: "Sequence[Side]",
-    jobs: "Sequence[Job]",
+    jobs: "Sequence[Workload]",
     figures: "Sequence[Figure]",
     memory: Mapping[str, float | None],
     unit: str,
 ) -> Table:
-    """A column for each side; speeds with their ratio to that of the first."""
+    """One column per side; speeds with their ratio to the first."""
     table = Table("", *(TITLES[side.name] for side in sides), box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in table.columns[1:]:
         column.justify = "right"

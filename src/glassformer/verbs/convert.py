@@ -1,4 +1,4 @@
-"""The verb `convert`: a model written anew."""
+"""The verb `convert`: rewrites a model with another dtype, in safetensors."""
 
 import json
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from glassformer.terminal import make_console
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertSettings(Settings):
-    """Write a model anew: as safetensors, under present names, with a tokenizer.json, in a dtype of your choice."""
+    """Rewrite a model: as safetensors with current tensor names and a tokenizer.json, in the dtype you choose."""
 
     source: Positional[str]
-    """The run or model folder to read, or a hub id owner/name."""
+    """Run or model folder to read, or a hub id owner/name."""
     target: Positional[Path]
-    """The folder to write."""
+    """Output folder."""
     dtype: Literal["float32", "float16", "bfloat16"] | None = None
-    """The weights' new dtype; as they are if not given."""
+    """New dtype of the weights (default: unchanged)."""
     max_shard_size: str = "50GB"
-    """Weights of more bytes are written as several files; a number, or one such as 5GB."""
+    """Maximum size of a weight file, such as 5GB or a number of bytes; larger weights are split into several files."""
     overwrite: bool = False
-    """Replace the model in a folder that is not empty; other files in it stay."""
+    """Replace a model in the output folder; other files there stay."""
     revision: str | None = None
-    """Of a hub id, which branch, tag or commit; the newest if not given."""
+    """Branch, tag or commit of a hub model (default: the newest)."""
     json: bool = False
-    """Print what was done as JSON."""
+    """Print the result as JSON."""
 
 
 def main(settings: ConvertSettings) -> None:

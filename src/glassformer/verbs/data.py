@@ -1,4 +1,4 @@
-"""The verb `data`: lists the known data sets (`data/known.py`), or brings one here and says how to train on it."""
+"""The verb `data`: lists the known data sets (`data/known.py`), or downloads one and says how to train on it."""
 
 import json
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(Settings):
-    """List the public data sets that there are recipes for, or bring one here, file by file, each with its checksum."""
+    """List the public data sets that have a recipe, or download one and verify its checksums."""
 
     name: Positional[str | None] = None
-    """The data set; without it, the list."""
+    """The data set to download; without it, the list is printed."""
     out: Path = Path("data")
-    """The folder to write into: the files stand in a folder of the data set's name, as the recipes expect them."""
+    """Output folder; the files go into a subfolder with the data set's name, where the recipes expect them."""
     source: Annotated[Path | None, arg(name="from")] = None
-    """Take the files from this folder, in which they stand as they are or in a folder of the data set's name, plain or
-    gzipped; from the network if not given."""
+    """Copy the files from this folder, or its subfolder with the data set's name, instead of downloading them. They may
+    be gzipped."""
     json: bool = False
-    """Print the list, or the files that were brought, as JSON."""
+    """Print the list, or the downloaded files, as JSON."""
 
 
 def main(settings: DataSettings) -> None:
@@ -46,7 +46,7 @@ def main(settings: DataSettings) -> None:
 
 
 def show_list(console: Console, *, as_json: bool) -> None:
-    """Name, task, size, licence and content of each data set, and how to get one."""
+    """Prints name, task, size, licence and content of each data set, and how to get one."""
     if as_json:
         rows = [{"name": name, **described(entry)} for name, entry in KNOWN.items()]
         console.print(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -57,8 +57,8 @@ def show_list(console: Console, *, as_json: bool) -> None:
         console.print(f"  licence: {entry.licence}")
         if entry.note:
             console.print(f"  only with --from DIR: {entry.note}")
-    console.print("\nglassformer data NAME              fetches one into data/NAME")
-    console.print("glassformer data NAME --from DIR   takes a copy that you have")
+    console.print("\nglassformer data NAME              downloads one into data/NAME")
+    console.print("glassformer data NAME --from DIR   copies it from a folder")
 
 
 def described(entry: Known) -> dict[str, str | int]:
@@ -73,7 +73,7 @@ def described(entry: Known) -> dict[str, str | int]:
 
 
 def bring(settings: DataSettings, name: str, console: Console) -> None:
-    """Every file of a data set, and the command that trains on it."""
+    """Downloads every file of a data set and prints the command that trains on it."""
     known.check_name(name)
     entry, out = KNOWN[name], settings.out / name
     with shown_progress(name, entry, console) as progress:
@@ -84,9 +84,9 @@ def bring(settings: DataSettings, name: str, console: Console) -> None:
         return
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
     console.print(f"{name}: {count}, {entry.size / MEGABYTE:.1f} MB, checked, in {out}")
-    console.print(f"licence: {entry.licence}\n\ntrain on it with\n  {command}")
+    console.print(f"licence: {entry.licence}\n\nTrain on it:\n  {command}")
     if settings.out != Path("data"):
-        console.print(f"  (that recipe reads data/{name}: write {out} into your copy of it)")
+        console.print(f"  (the recipe reads data/{name}: change that to {out} in your copy)")
 
 
 def recipe_path(entry: Known) -> str:
@@ -95,7 +95,7 @@ def recipe_path(entry: Known) -> str:
 
 @contextmanager
 def shown_progress(name: str, entry: Known, console: Console) -> Iterator[known.Progress]:
-    """A bar over the bytes of all files, on a terminal; what is here already counts when it has been looked at."""
+    """A progress bar over the bytes of all files, on a terminal; files that exist count once they are verified."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     counts: dict[str, int] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

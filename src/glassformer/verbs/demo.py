@@ -1,4 +1,4 @@
-"""The verb `demo`: the whole job from input to picture, on built-in data, in about a minute on two cores."""
+"""The verb `demo`: trains, scores, translates and draws on built-in data, in about a minute on two cores."""
 
 import random
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from glassformer.errors import InputError
 from glassformer.settings import Settings
 from glassformer.terminal import make_console
 
-SHOWN = "the 3rd of March 1998, half past four in the afternoon"
+EXAMPLE = "the 3rd of March 1998, half past four in the afternoon"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSettings(Settings):
-    """Train a small Transformer on the built-in dates for about a minute, score it, translate, draw its attention."""
+    """Train a small Transformer on the built-in dates for a minute, score it, translate, and draw its attention."""
 
     out: Path = Path("runs/demo")
-    """The run folder to write; an earlier demo in it is replaced."""
+    """Output folder; an earlier demo there is replaced."""
     steps: int = 1400
-    """Updates of the weights."""
+    """Number of training steps."""
     seed: int = 0
-    """Decides the data, the initial weights and the order."""
+    """Random seed of the data, the initial weights and the order."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,13 +41,13 @@ def main(settings: DemoSettings) -> None:
     console = make_console(enduring=True)
     console.print("A Transformer learns to read English dates in Korean.\n")
     is_a_demo = is_run(settings.out) and read_record(settings.out).get("verb") == "demo"
-    # Three times through 40,000 examples is too little to overfit, so there is no dropout.
+    # Three epochs of 40,000 examples do not overfit, so there is no dropout.
     job = TranslateSettings(
         out=settings.out, overwrite=is_a_demo, steps=settings.steps, seed=settings.seed, batch_tokens=1024,
         warmup=max(1, min(150, settings.steps // 4)), rate=2e-3, d_model=96, d_ff=384, dropout=0.0,
     )  # fmt: skip
     if is_run(settings.out) and not is_a_demo:
-        raise InputError(f"--out {settings.out} holds a run that is no demo: choose another folder")
+        raise InputError(f"--out {settings.out} holds a run that is not a demo. Choose another folder")
     check_free(job)
     made: list[Translate] = []
 
@@ -59,20 +59,20 @@ def main(settings: DemoSettings) -> None:
     task = made[0]
     console.print(f"\nheld-out exact match {scores.metrics['exact_match']:.1%}", style="bold", end="")
     console.print(f": phrases and dates that training never saw, {scores.count} of them\n")
-    texts = [SHOWN, *(pair.source for pair in random.Random(0).sample(task.test or task.valid, 3))]
+    texts = [EXAMPLE, *(pair.source for pair in random.Random(0).sample(task.test or task.valid, 3))]
     for text, answer in zip(texts, translate(task.model, task.tokenizer, texts), strict=True):
         console.print(f"  {text}")
         console.print(f"    {answer}", style="bold")
     attention, positions = settings.out / "attention-cross.png", settings.out / "positions.png"
-    picture_attention(task.model, task.tokenizer, SHOWN, attention)
+    picture_attention(task.model, task.tokenizer, EXAMPLE, attention)
     picture_positions(task.model, positions)
     console.print(
-        f"\nwhat each Korean word looked at   {attention}\n"
-        f"how it knows the order of words   {positions}\n"
-        f"the curves, and more translations {settings.out / REPORT}\n\n"
-        f"Try next\n"
+        f"\nwhat each Korean word attends to   {attention}\n"
+        f"how it encodes the order of words  {positions}\n"
+        f"curves and more translations       {settings.out / REPORT}\n\n"
+        f"Next:\n"
         f'  glassformer predict {settings.out} "Sun, Nov 15 2026 15:40"\n'
-        f"  glassformer explore {settings.out}        see through it, in the browser\n"
+        f"  glassformer explore {settings.out}        look inside it in the browser\n"
         f'  glassformer inspect align {settings.out} "noon on May 1st, 2031"\n'
         f"  glassformer inspect shapes {settings.out} --fold\n"
         f"  glassformer train translate --data your-pairs.tsv --out runs/mine\n"

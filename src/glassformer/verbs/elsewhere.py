@@ -1,16 +1,16 @@
-"""Words that people know from other tools, answered with ours: flags, keys of a TOML file, verbs and tasks.
+"""Names from other tools and ours for them: flags, keys of a TOML file, verbs and tasks.
 
-What does not exist here at all is on the page docs/not-here.md.
+The page docs/not-here.md lists what is not supported at all.
 """
 
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 NOT_HERE = "docs/not-here.md"
-SEE_NOT_HERE = f"{NOT_HERE} says what is not here, and what to use instead"
-COUNTED = 50_000_000  # bytes of a file whose lines are counted to say what an epoch is
+SEE_NOT_HERE = f"{NOT_HERE} lists what is not supported and what to use instead"
+COUNTED = 50_000_000  # bytes; the lines of larger files are not counted to tell the length of an epoch
 
-# Ours, and what it is called elsewhere; the first of ours that a verb has.
+# Our names, and names of the same flag elsewhere; of several of ours, the first that a verb has is used.
 SAME = {
     ("rate",): "lr learning_rate base_lr max_lr peak_lr lr_rate step_size",
     ("steps",): "max_steps num_steps n_steps train_steps total_steps max_iters num_iters iterations num_train_steps",
@@ -94,13 +94,13 @@ SAME = {
     ("run",): "model model_path checkpoint model_name_or_path run_dir",
 }
 LONGER = "epochs epoch num_epochs n_epochs max_epochs num_train_epochs nb_epochs train_epochs"
-MISSING = (
+NOT_SUPPORTED = (
     "lora use_lora lora_r lora_rank lora_alpha peft qlora adapter load_in_4bit load_in_8bit quantize quantization "
     "reward_model dpo ppo rlhf push_to_hub gguf onnx"
 )
 
-# What to type here, and the verbs and tasks that people type for it.
-VERBS = {
+# What to type here, and names of that verb or task elsewhere.
+VERBS_ELSEWHERE = {
     "train TASK": "fit learn pretrain pre-train sft",
     "train TASK --init MODEL": "finetune fine-tune fine_tune tune",
     "predict RUN": "generate infer inference run complete chat prompt answer embed encode sample",
@@ -117,16 +117,16 @@ VERBS = {
     "explore RUN": "visualize visualise view ui gui web",
     "inspect LOOK": "attention summary info",
 }
-ABSENT = (
+NO_SUCH_TASK = (
     "lora qlora peft ner token-classification qa question-answering squad rlhf dpo ppo serve api speech asr whisper "
     "tts video diffusion detection detr segmentation swin onnx gguf quantize regression retrieval rag"
 )
 
 
 def flag_elsewhere(word: str, known: Collection[str], epoch: Callable[[], int | None] = lambda: None) -> str | None:
-    """What a flag or a key of another tool is called here, as a sentence; None if it is none of the words above.
+    """A sentence that names our flag for one of another tool; None if the word is not listed above.
 
-    `known` are the names of the settings that a verb has. `epoch` counts the steps of one, where that is quick.
+    `known` are the names of a verb's settings. `epoch` counts the steps of an epoch, if that is quick.
     """
     word = word.replace("-", "_").lower()
     if word in known:
@@ -134,20 +134,20 @@ def flag_elsewhere(word: str, known: Collection[str], epoch: Callable[[], int | 
     if word in LONGER.split() and "steps" in known:
         count = epoch()
         said = f"; one epoch of your data is about {count:,} steps" if count else ""
-        return f"{flag(word)}: the length of a training is --steps N or --minutes M here{said}"
+        return f"{flag(word)}: set the length of training with --steps N or --minutes M{said}"
     for ours, theirs in SAME.items():
         name = next((name for name in ours if name in known), None)
         if name is not None and word in theirs.split():
             return called(word, name)
-    if word in MISSING.split():
-        return f"{flag(word)} is not here: {NOT_HERE} says what to use instead"
+    if word in NOT_SUPPORTED.split():
+        return f"{flag(word)} is not supported. {NOT_HERE} says what to use instead"
     return None
 
 
 def called(word: str, name: str) -> str:
-    """Ours for theirs, and what is different about it."""
+    """Names our flag, and how it differs from theirs."""
     if name == "run":
-        return f"{flag(word)} is not a flag here: name the model right behind the verb"
+        return f"{flag(word)} is not a flag here: name the model right after the verb"
     differs = ""
     if name == "batch_tokens" and "tokens" not in word:
         differs = ", and counts tokens"
@@ -157,7 +157,7 @@ def called(word: str, name: str) -> str:
 
 
 def steps_of_an_epoch(file: Path, batch_size: int) -> int | None:
-    """Lines of a table by the examples of a batch; None where they are not counted in a moment."""
+    """Lines of a table divided by the batch size; None if they cannot be counted quickly."""
     if file.suffix not in (".csv", ".tsv", ".jsonl") or not file.is_file() or file.stat().st_size > COUNTED:
         return None
     with file.open("rb") as opened:
@@ -165,12 +165,12 @@ def steps_of_an_epoch(file: Path, batch_size: int) -> int | None:
 
 
 def verb_elsewhere(word: str, *, what: str = "verb") -> str | None:
-    """What to type here for a verb or a task of another tool, as a sentence; None if it is none of the words above."""
+    """A sentence that names our verb or task for one of another tool; None if the word is not listed above."""
     word = word.lower()
-    if word in ABSENT.split():
-        return f"there is no {what} {word!r} here: {NOT_HERE} says what to use instead"
-    ours = next((ours for ours, theirs in VERBS.items() if word in theirs.split()), None)
-    return None if ours is None else f"there is no {what} {word!r} here: it is `glassformer {ours}`"
+    if word in NO_SUCH_TASK.split():
+        return f"there is no {what} {word!r}. {NOT_HERE} says what to use instead"
+    ours = next((ours for ours, theirs in VERBS_ELSEWHERE.items() if word in theirs.split()), None)
+    return None if ours is None else f"there is no {what} {word!r}: use `glassformer {ours}`"
 
 
 def flag(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The verb `eval`: the scores of a run, in words or as JSON."""
+"""The verb `eval`: scores of a run, as text or JSON."""
 
 import json
 import sys
@@ -16,36 +16,36 @@ from glassformer.terminal import make_console
 
 @dataclass(frozen=True, kw_only=True)
 class EvalSettings(Settings):
-    """Score a run again, on what it held out or on files of yours, beside what simple methods reach on its own data.
+    """Score a run on its held-out data or on your files, beside simple baselines.
 
-    A model that was not trained here is scored, too, if its task is named and files are given.
+    A model that was not trained here can be scored, too: name its --task and give files with --data.
     """
 
     run: Positional[Path]
     """The run folder; with --task, any model folder or a hub id owner/name."""
     data: tuple[Path, ...] = ()
-    """Files to score, in the format that the run was trained on; if not given, what the run held out."""
+    """Files to score, in the same format as the training data (default: the run's held-out data)."""
     split: Literal["valid", "test"] | None = None
-    """Which of the run's own examples; the test set if it has one, and else the validation set, if not given."""
+    """Which held-out data to score (default: the test set if the run has one, otherwise the validation set)."""
     task: TaskName | None = None
-    """What the model is for, if its folder does not say."""
+    """Task of the model, if its folder does not say."""
     json: bool = False
     """Print the scores as one JSON object."""
     device: str | None = None
-    """Where to run, such as cpu or cuda; the cpu if not given."""
+    """Device to run on, such as cpu or cuda (default: cpu)."""
     engine: Literal["auto", "on", "off"] = "auto"
-    """Whether to compile the model for speed; auto does if that saves time overall."""
+    """Whether to compile the model for speed. auto: only if that saves time overall."""
 
     num_beams: int | None = None
-    """Search with as many beams; as the model says, if not given."""
+    """Number of beams (default: the model's own setting)."""
     source_column: str | None = None
-    """The column of the source; as in training, if not given (so for all that follow)."""
+    """Column of the source text (default: as in training)."""
     target_column: str | None = None
-    """The column of the target."""
+    """Column of the target text (default: as in training)."""
     text_columns: tuple[str, ...] = ()
-    """The column of the text, or the two of a pair."""
+    """Column of the text, or the two columns of a text pair (default: as in training)."""
     text_column: str | None = None
-    """The column of the text, of a language model."""
+    """Column of the text, for a language model (default: as in training)."""
     label_column: str | None = None
     """The column of the label."""
     image_column: str | None = None
@@ -57,33 +57,33 @@ class EvalSettings(Settings):
     answer_column: str | None = None
     """The column of its answer."""
     max_len: int | None = None
-    """The longest text, in tokens."""
+    """Maximum length of a text in tokens (default: as in training)."""
     context: int | None = None
-    """Tokens that a language model sees at a time."""
+    """Context length of a language model in tokens (default: as in training)."""
     truncate: bool = False
-    """Cut longer texts; without it, they are an error."""
+    """Truncate longer texts; without this flag they are an error."""
     fill: Literal["previous", "interpolate"] | None = None
-    """What to put where values or dates of a series are missing."""
+    """How to fill missing values or dates of a series (default: as in training)."""
     date_format: str | None = None
-    """How the dates of a series are written, such as %d/%m/%Y."""
+    """Date format of a series, such as %d/%m/%Y (default: as in training)."""
     decimal: Literal["point", "comma"] | None = None
     """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
     skip_empty: bool = False
     """Leave out examples with an empty text, and say how many."""
     skip_corrupt: bool = False
-    """Leave out files that cannot be read as images, and say which."""
+    """Skip files that cannot be read as images, and list them."""
     header: bool | None = None
-    """--header: the first row of a table names its columns; --no-header: it is an example."""
+    """Whether the first row of a table holds the column names (default: as in training, otherwise detected)."""
     delimiter: Delimiter | None = None
-    """What stands between the cells of the files in --data; found if not given."""
+    """Delimiter between the cells of a table (default: detected)."""
     quotes: bool | None = None
-    """--quotes: quotes stand around cells; --no-quotes: they are part of the text. As in training, or found."""
+    """Whether quotes enclose cells or are part of the text (default: as in training, otherwise detected)."""
     encoding: str | None = None
-    """Encoding of the files in --data, such as cp949; found if not given."""
+    """Encoding of text files, such as cp949 (default: detected)."""
     sheet: str | None = None
-    """Which sheet of an .xlsx file in --data; the first if not given."""
+    """Sheet of an .xlsx file (default: the first)."""
     max_line_mb: int | None = None
-    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
+    """Maximum size of a line or cell in megabytes; a longer one is an error (default: 16)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +94,7 @@ class EvalSettings(Settings):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What is to be otherwise than in the training: the flags that were given, by the names of its settings."""
+        """The settings that differ from training: the given flags, by field name."""
         about_the_call = ("run", "data", "split", "task", "json", "device", "engine", "num_beams")
         given = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
         return {

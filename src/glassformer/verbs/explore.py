@@ -1,4 +1,4 @@
-"""The verb `explore`: a model in the browser, or as one file."""
+"""The verb `explore`: opens a model in the browser, or writes the page as one file."""
 
 import errno
 import sys
@@ -14,30 +14,32 @@ from glassformer.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreSettings(Settings):
-    """Open a model in the browser: what it does with your input, layer by layer, head by head. Or write that as one
-    HTML file, which opens without a network."""
+    """Open a model in the browser: what it does with your input, layer by layer and head by head. Or write the page as
+    one HTML file that opens without a network."""
 
     run: Positional[str]
     """The run or model folder, or a hub id owner/name."""
     port: int = 8642
-    """Where the page is served, on this machine alone; 0 for any that is free."""
+    """Port of the page, which only this machine can open; 0 for any free port."""
     export: Path | None = None
-    """Write the page to this .html with the data of one input inside, and serve nothing."""
+    """Write the page to this .html file, with the data of one input, instead of serving it."""
     text: str | None = None
-    """The input to export; the first example if not given."""
+    """With --export: the input (default: the first example)."""
     open: bool = False
     """Open the page in the browser."""
     source_language: str | None = None
-    """The language of the texts, as the model names it, of a model that reads several."""
+    """Language code of the input, for a multilingual model, such as en_XX."""
     target_language: str | None = None
-    """The language to translate into, as the model names it, of a model that writes several."""
+    """Language code to translate into, for a multilingual model."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.port < 2**16:
             raise self._refuse("port", "expected a number from 0 to 65535")
         if self.text is not None and self.export is None:
-            raise self._refuse("text", "it is the input to export. Give --export page.html, or type it on the page")
+            raise self._refuse(
+                "text", "it only works with --export. Add --export page.html, or type the text on the page"
+            )
 
 
 def main(settings: ExploreSettings) -> None:
@@ -55,21 +57,21 @@ def main(settings: ExploreSettings) -> None:
     if settings.export is not None:
         write_export(session, Routes(session), settings.text, settings.export)
         size = settings.export.stat().st_size / 1e6
-        print(f"{settings.export} ({size:.1f} MB) opens in any browser, with no network")
+        print(f"{settings.export} ({size:.1f} MB) opens in any browser, without a network")
         return
     try:
         server = Server(session, settings.port)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        reason = "in use" if error.errno == errno.EADDRINUSE else "not open to you"
+        reason = "in use" if error.errno == errno.EADDRINUSE else "not permitted"
         raise InputError(f"port {settings.port} on {LOOPBACK} is {reason}: choose another with --port") from None
-    print(f"{session.folder} is open at {server.address}  (Ctrl-C ends it)", flush=True)
+    print(f"{session.folder} is open at {server.address}  (Ctrl-C to stop)", flush=True)
     if settings.open:
         webbrowser.open(server.address)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        print("\nended", file=sys.stderr)
+        print("\nstopped", file=sys.stderr)
     finally:
         server.server_close()

@@ -1,5 +1,5 @@
-"""A verb's settings from what was typed: the defaults, then the run that `--resume` goes on with, then the TOML file of
-`--config`, then the flags.
+"""Reads a verb's settings from the command line: defaults < the run that `--resume` continues < the TOML file of
+`--config` < flags.
 """
 
 import io
@@ -22,19 +22,23 @@ from glassformer.errors import InputError, nearest
 from glassformer.settings import Settings
 from glassformer.tasks.settings import TaskSettings
 from glassformer.verbs.elsewhere import SEE_NOT_HERE, flag_elsewhere, steps_of_an_epoch
+from glassformer.verbs.help import entries_of, help_page
 
-RULE = re.compile("[-─]+")  # a line across the box of the parser of flags
-KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path"}  # as it calls them
+RULE = re.compile("[-─]+")  # a horizontal line in a box that tyro prints
+KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path"}  # tyro's name of a type, and ours
 
 
 def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings:
-    """The settings of this kind that the arguments of `glassformer VERB` say; `--help` is answered, and ends here."""
+    """The settings given by the arguments of `glassformer VERB`. `--help` prints the page and exits."""
     for flag, value in pairwise([*args, "--"]):
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
-            raise InputError(f"{flag} needs a file behind it; leave it out for none")
+            raise InputError(f"{flag} needs a file. Add one, or leave {flag} out")
     check_words(takes, args)
     args = with_answers(takes, args)
     before = given_elsewhere(takes, args)
+    if {"--help", "-h"} & set(takewhile(lambda arg: arg != "--", args)):
+        print(help_page(takes, verb, before))
+        sys.exit(0)
     with one_sentence(takes, verb, args), plain_errors(takes):
         settings: Settings = tyro.cli(
             takes,
@@ -44,14 +48,14 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
             config=(tyro.conf.FlagCreatePairsOff,),
         )
     given = names_in(args) & names_of(takes)
-    if before is not None:  # what the file leaves open depends on the flags
+    if before is not None:  # defaults that the file leaves open depend on the flags
         settings = settings.replace(**{name: None for name in before.left_open if name not in given})
     return settings.as_given(given) if isinstance(settings, TaskSettings) else settings
 
 
 @contextmanager
 def one_sentence(takes: type[Settings], verb: str, args: list[str]) -> Iterator[None]:
-    """What the parser of flags says in a box, in one sentence."""
+    """Turns the box in which tyro prints an error into an InputError of one sentence."""
     box = io.StringIO()
     try:
         with redirect_stderr(box):
@@ -64,10 +68,10 @@ def one_sentence(takes: type[Settings], verb: str, args: list[str]) -> Iterator[
 
 
 def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
-    """The sentence of a box: its first part, up to a line, without the names of our classes and types."""
+    """The sentence in a box: its first part, up to a line, without names of classes and types."""
     lines = [line.strip("╭╰│╮╯|+ ") for line in box.splitlines()[1:]]  # without its title
     first = " ".join(takewhile(lambda line: not RULE.fullmatch(line), dropwhile(RULE.fullmatch, filter(None, lines))))
-    see = f"glassformer {verb} --help says more"
+    see = f"See glassformer {verb} --help"
     if wrong := re.match(r"Error parsing (--\S+): ", first):
         kind = next((words for word, words in KINDS.items() if re.search(rf"{wrong[1]} .*\b{word}\b", box)), "")
         return f"{wrong[1]} {value_of(args, wrong[1]) or ''}: expected {kind or 'another value'}. {see}"
@@ -76,22 +80,28 @@ def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
         return f"{choice[2]} {choice[1]}: expected one of {', '.join(choices)}"
     if missing := re.match(rf"Missing from glassformer {verb}: (.*)", first):
         needed = re.findall(r"(\S+) (.*?)\.? \(required\)", missing[1])
-        return f"glassformer {verb} needs {' and '.join(f'{name} ({words})' for name, words in needed)}. {see}"
+        typed = {entry.text.rstrip("."): entry.typed for entry in entries_of(takes, None)}
+        said = (f"{typed.get(words, name)} ({words[:1].lower()}{words[1:]})" for name, words in needed)
+        return f"glassformer {verb} needs {' and '.join(said)}. {see}"
     if unknown := re.match(r"Unrecognized options: ([^\s,]+)", first):
-        return no_flag(unknown[1], verb, takes) if unknown[1].startswith("--") else f"{unknown[1]}: not expected. {see}"
+        return (
+            no_flag(unknown[1], verb, takes)
+            if unknown[1].startswith("--")
+            else f"unexpected argument {unknown[1]}. {see}"
+        )
     return re.sub(r"Error parsing \w+: ", "", first) if "Error parsing" in first else f"{first.rstrip('.')}. {see}"
 
 
 def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
-    """A sentence about a flag that nobody has, with the nearest of ours, or the page of what is not here."""
+    """The error for an unknown flag: names the nearest flag, or the page of what is not supported."""
     flag = typed.partition("=")[0]
     near = nearest(flag, {"--" + name.replace("_", "-") for name in names_of(takes)})
-    hint = near if near.endswith("?") else f". glassformer {verb} --help lists them; {SEE_NOT_HERE}"
+    hint = near if near.endswith("?") else f". glassformer {verb} --help lists all flags; {SEE_NOT_HERE}"
     return f"glassformer {verb} has no flag {flag}{hint}"
 
 
-class RefusedError(Exception):
-    """Carries what settings refuse through tyro, which draws a box around a ValueError and cuts its lines."""
+class SettingsError(Exception):
+    """Carries an InputError through tyro, which would draw a box around a ValueError and cut its lines."""
 
     def __init__(self, error: InputError) -> None:
         super().__init__(str(error))
@@ -100,7 +110,7 @@ class RefusedError(Exception):
 
 @contextmanager
 def plain_errors(takes: type[Settings]) -> Iterator[None]:
-    """What these settings refuse while they are made arrives as it is."""
+    """Lets an InputError from the construction of these settings pass through tyro unchanged."""
     kind: Any = takes
     init = kind.__init__
 
@@ -109,19 +119,19 @@ def plain_errors(takes: type[Settings]) -> Iterator[None]:
         try:
             init(self, *values, **named)
         except InputError as error:
-            raise RefusedError(error) from error
+            raise SettingsError(error) from error
 
     kind.__init__ = made
     try:
         yield
-    except RefusedError as refused:
+    except SettingsError as refused:
         raise refused.error from None
     finally:
         kind.__init__ = init
 
 
 def check_words(takes: type[Settings], args: list[str]) -> None:
-    """Answers a flag that other tools have with ours."""
+    """Refuses flags of other tools and names ours."""
 
     def epoch() -> int | None:
         file, size = value_of(args, "--data"), value_of(args, "--batch-size") or str(getattr(takes, "batch_size", ""))
@@ -139,7 +149,7 @@ def names_of(takes: type[Settings]) -> set[str]:
 
 
 def names_in(args: list[str]) -> set[str]:
-    """The settings that flags name."""
+    """Names of the settings that have a flag here."""
     flags = args[: args.index("--")] if "--" in args else args
     return {name_of(arg).removeprefix("no_") for arg in flags if arg.startswith("--")}
 
@@ -149,7 +159,7 @@ def name_of(flag: str) -> str:
 
 
 def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
-    """`--header` and `--no-header` as True and False, for what may also be left open."""
+    """Rewrites `--header` and `--no-header` to True and False, for settings that may also be None."""
     for name in answers_of(takes):
         flag = "--" + name.replace("_", "-")
         args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
@@ -157,7 +167,7 @@ def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
 
 
 def answers_of(takes: type[Settings]) -> list[str]:
-    """The settings that are yes, no, or left open."""
+    """Settings of type `bool | None`."""
     hints = get_type_hints(takes)
     return [entry.name for entry in fields(takes) if hints[entry.name] == bool | None]
 
@@ -169,8 +179,8 @@ def answered(arg: str, value: str, flag: str) -> list[str]:
 
 
 def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
-    """The settings of the run that `--resume` goes on with and of `--config FILE`, which is taken out of the arguments;
-    a flag goes before the file, and the file before the run."""
+    """The settings of the run that `--resume` continues and of `--config FILE`, which is removed from the arguments.
+    Flags override the file, and the file overrides the run."""
     path = value_of(args, "--config", take=True)
     told = {} if path is None else read_toml(takes, Path(path))
     if "--resume" not in args or not issubclass(takes, TaskSettings):
@@ -183,19 +193,19 @@ def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
 
 
 def settings_of_run(takes: type[TaskSettings], out: Path, told: set[str]) -> dict[str, Any]:
-    """Those that the run in this folder was begun with, without what those that are told now replace."""
+    """The settings the run was started with, except those that `told` replaces."""
     record = read_record(out)
     if record["task"] != takes.task:
         raise InputError(f"--resume: {out} was trained for {record['task']}, not {takes.task}")
     settings: dict[str, Any] = record["settings"]
-    if length := {"steps", "minutes"} & told:  # another length takes the place of the old one
+    if length := {"steps", "minutes"} & told:  # a new length replaces the old one
         settings = {name: value for name, value in settings.items() if name not in {"steps", "minutes"} - length}
     return settings
 
 
 def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> TaskSettings:
-    """The settings that the keywords of a function say, which are the flags with underscores: `minutes=5`. `config` is
-    a TOML file, as for the command line."""
+    """The settings given by keyword arguments, which are the flags with underscores: `minutes=5`. `config` is a TOML
+    file, as on the command line."""
     values, kinds = dict(given), get_type_hints(takes)
     config = values.pop("config", None)
     known = {*names_of(takes), "config"}
@@ -203,7 +213,7 @@ def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> Task
         if said := flag_elsewhere(name, known):
             raise InputError(f"gf.train: {said}")
         if name not in known:
-            raise InputError(f"gf.train: there is no setting {name!r} for {takes.task}{nearest(name, known)}")
+            raise InputError(f"gf.train: {takes.task} has no setting {name!r}{nearest(name, known)}")
     told = {} if config is None else read_toml(takes, Path(config))
     told |= {name: as_written(value, kinds[name]) for name, value in values.items()}
     out = Path(told.get("out") or takes.out)
@@ -213,7 +223,7 @@ def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> Task
 
 
 def as_written(value: Any, kind: Any) -> Any:
-    """A value as a TOML file has it: where several may stand, one alone is a list of one."""
+    """A value as in a TOML file: a single value of a list setting becomes a list."""
     if get_origin(kind) is tuple:
         value = [value] if isinstance(value, str | PathLike | int) else list(value)
         return [fspath(part) if isinstance(part, PathLike) else part for part in value]
@@ -237,7 +247,7 @@ def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
             line = next((i for i, row in enumerate(text.splitlines(), start=1) if row.strip().startswith(key)), 1)
             if said is not None:
                 raise InputError(f"--config {path}, line {line}: {said}")
-            raise InputError(f"--config {path}, line {line}: there is no field {key!r}{nearest(key, known)}")
+            raise InputError(f"--config {path}, line {line}: unknown setting {key!r}{nearest(key, known)}")
     return values
 
 
@@ -249,14 +259,14 @@ def made_from(takes: type[Settings], values: dict[str, Any], path: str | None) -
 
 
 def value_of(args: list[str], flag: str, *, take: bool = False) -> str | None:
-    """What follows a flag, or stands behind its equals sign; `take` removes both from the arguments."""
+    """The value after a flag or its equals sign; `take` removes both from the arguments."""
     at = next((i for i, arg in enumerate(args) if arg == flag or arg.startswith(f"{flag}=")), None)
     if at is None:
         return None
     _, inline, value = args[at].partition("=")
     if not inline:
         if at + 1 == len(args):
-            raise InputError(f"{flag} needs a value behind it")
+            raise InputError(f"{flag} needs a value")
         value = args[at + 1]
     if take:
         del args[at : at + (1 if inline else 2)]

@@ -1,4 +1,4 @@
-"""The verb `predict` with --out: every row of a file in, every row out, with the answers beside it."""
+"""The verb `predict` with --out: writes every row of a file with its answer."""
 
 import signal
 import sys
@@ -19,17 +19,17 @@ def predict_file(run: Pipeline, asked: Asked) -> None:
         try:
             job = answer_file(run, asked, progress)
         except KeyboardInterrupt:
-            kept = f"{progress.done:,} rows are kept" if progress.done else "no row is kept yet"
-            raise Stopped(signal.SIGINT, f"stopped: {kept}. The same command goes on from there") from None
+            kept = f"{progress.done:,} rows are saved" if progress.done else "no rows are saved yet"
+            raise Stopped(signal.SIGINT, f"stopped: {kept}. Run the same command again to continue") from None
     for line in job.told():
         print(line, file=sys.stderr)
 
 
 class RowProgress:
-    """How far a file is: a bar with the time that is left on a terminal, and a line now and then elsewhere."""
+    """Progress of a file: a bar with the remaining time on a terminal, a line now and then elsewhere."""
 
-    LINES = 10  # in all, where there is no terminal ...
-    QUIET = 20.0  # ... and more, so that there are not many seconds without one
+    LINES = 10  # printed in all where there is no terminal ...
+    QUIET = 20.0  # ... and one more after this many seconds of silence
 
     def __init__(self) -> None:
         self.console = make_console(stderr=True)

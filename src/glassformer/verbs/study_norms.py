@@ -1,4 +1,4 @@
-"""The verb `study norms`."""
+"""The verb `study norms`: pre-norm against post-norm over depth and learning rate."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,24 +8,23 @@ from glassformer.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class StudyNormsSettings(Settings):
-    """Train small language models with the norm before and after each branch, over depth and learning rate, with and
-    without warm-up, and draw the curves and the gradients of each layer in one picture. Runs that are finished are kept
-    and not repeated."""
+    """Train small pre-norm and post-norm language models over depth and learning rate, with and without warm-up, and
+    draw the loss curves and the gradients of each layer in one picture. Finished runs are kept and not repeated."""
 
     out: Path = Path("studies/norms")
-    """The folder to write: norms.png, and the numbers as norms.json."""
+    """Output folder for the picture norms.png and the numbers norms.json."""
     depths: tuple[int, ...] = (2, 6, 12)
     """Numbers of layers."""
     rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
     """Learning rates."""
     steps: int = 400
-    """Updates of each run."""
+    """Training steps of each run."""
     warmup: int = 200
-    """Steps over which the rate rises, in the runs that have a warm-up; it is constant then."""
+    """Warm-up steps, in the runs that have a warm-up; the learning rate is constant afterwards."""
     seed: int = 0
-    """Decides the initial weights and the order of the data."""
+    """Random seed of the initial weights and the order of the data."""
     minutes: float = 10.0
-    """What does not fit into this time is skipped, and said so; the same command goes on with it."""
+    """Time limit in minutes. Runs that do not fit are skipped; run the same command again to continue with them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,6 +40,6 @@ class StudyNormsSettings(Settings):
 
 
 def main(settings: StudyNormsSettings) -> None:
-    from glassformer.study.norms import Plan, study_norms
+    from glassformer.study.norms import NormStudy, study_norms
 
-    study_norms(Plan(**vars(settings)))
+    study_norms(NormStudy(**vars(settings)))

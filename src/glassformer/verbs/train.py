@@ -1,4 +1,4 @@
-"""The verb `train` and `gf.train`: one function for all tasks, whose settings are in `tasks/settings.py`."""
+"""The verb `train` and `gf.train`, for all tasks; their settings are in `tasks/settings.py`."""
 
 import json
 import os
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def train(task: str, **settings: Any) -> "TrainedRun":
-    """What `glassformer train TASK` does: `gf.train("classify", data="reviews.csv", minutes=5)`.
+    """Trains as `glassformer train TASK` does: `gf.train("classify", data="reviews.csv", minutes=5)`.
 
-    The settings are the flags of the command with underscores, and have its defaults; `config` names a TOML file of
-    them. Bad input raises `gf.InputError`, and nothing is written then.
+    Settings are the flags of the command with underscores and have the same defaults; `config` names a TOML file. Bad
+    input raises `gf.InputError`, and nothing is written.
     """
     began = time.perf_counter()  # a person waits for the imports, too
     from glassformer.verbs.elsewhere import verb_elsewhere
@@ -61,7 +61,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """A finished training. It stands for its folder wherever one is asked for: `gf.pipeline(run)`."""
+    """A finished training. It can be passed wherever a folder is expected: `gf.pipeline(run)`."""
 
     task: str
     folder: Path
@@ -81,23 +81,23 @@ class TrainedRun:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The scores at the end, by name."""
+        """The final scores by name."""
         return self.scores.metrics
 
     @property
     def baselines(self) -> dict[str, dict[str, float]]:
-        """What simple methods reach on the same examples."""
+        """Scores of simple baselines on the same examples."""
         return self.scores.baselines
 
     @property
     def results(self) -> dict[str, Any]:
-        """As `run.json` has them: the metrics, how many examples were scored, and the seconds of training."""
+        """The results in `run.json`: metrics, number of scored examples, and training time in seconds."""
         results: dict[str, Any] = read_record(self.folder)["results"]
         return results
 
     @cached_property
     def curves(self) -> dict[str, Curve]:
-        """What was measured during training, by name: `loss`, `rate`, `valid_loss` and the like."""
+        """Training curves by name: `loss`, `rate`, `valid_loss` and others."""
         from glassformer.training.folder import METRICS
 
         found: dict[str, Curve] = {}
@@ -112,7 +112,7 @@ class TrainedRun:
 
     @cached_property
     def model(self) -> "Transformer":
-        """With the weights that were kept, read from the folder."""
+        """The model with its best weights, loaded from the folder."""
         from glassformer.checkpoints.load import load
 
         return load(self.folder)
@@ -134,7 +134,7 @@ def main(settings: TaskSettings) -> None:
     if not is_first():
         return
     show_scores(scores, console)
-    console.print(f"\nthe run is in {settings.out}, and what became of it in {settings.out / REPORT}; try")
+    console.print(f"\nSaved to {settings.out}. Report: {settings.out / REPORT}. Next:")
     for words in task.try_next(settings.out):
         console.print(f"  {shlex.join(words)}")
 
@@ -142,7 +142,7 @@ def main(settings: TaskSettings) -> None:
 def trained(
     settings: TaskSettings, console: Console, began: float, command: str | None = None
 ) -> "tuple[Task, Scores]":
-    """Trains, once it is clear that the folder is free and the files are there."""
+    """Trains, after checking that the folder is free and the files exist."""
     from glassformer.tasks.registry import make_task
     from glassformer.training.folder import check_free
     from glassformer.training.run import run
@@ -153,12 +153,12 @@ def trained(
 
 
 def is_first() -> bool:
-    """Of several processes, the first speaks."""
+    """Whether this is the first of several processes: only the first prints."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def show_scores(scores: "Scores", console: Console) -> None:
-    """The scores, and what simple methods reach beside them."""
+    """Prints the scores beside those of simple baselines."""
     from glassformer.training.report import as_number
 
     console.print(f"\nscored on {scores.scored_on}")

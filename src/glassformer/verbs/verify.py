@@ -1,4 +1,4 @@
-"""The verb `verify`: whether a model computes what it should, check by check."""
+"""The verb `verify`: checks that a model computes what it should, and writes a certificate."""
 
 import json
 import sys
@@ -21,21 +21,21 @@ STYLES = {"passed": "green", "differs": "bold red", "-": "dim"}
 
 @dataclass(frozen=True, kw_only=True)
 class VerifySettings(Settings):
-    """Check that a model computes on this machine what it should: against itself, against what was stored when it was
-    saved, and against transformers if that is installed. Exit code 0 if nothing differs, 1 if something does."""
+    """Check that a model computes the right results on this machine: against itself, against the logits stored when it
+    was saved, and against transformers if that is installed. Exit code 0 if nothing differs, 1 if something does."""
 
     model: Positional[str]
     """The run or model folder, or a hub id owner/name."""
     out: Path | None = None
-    """Where to write the certificate; certificate.json in the folder if not given."""
+    """File for the certificate (default: certificate.json in the model folder)."""
     revision: str | None = None
-    """Of a hub id, which branch, tag or commit; the newest if not given."""
+    """Branch, tag or commit of a hub model (default: the newest)."""
     json: bool = False
     """Print the certificate as JSON instead of a table."""
 
 
 def main(settings: VerifySettings) -> None:
-    """Ends with exit code 1 if something differs."""
+    """Exits with code 1 if a check differs."""
     from glassformer.checkpoints.verify import verify
 
     if settings.out is not None and (settings.out.is_dir() or not settings.out.parent.is_dir()):
@@ -52,18 +52,18 @@ def main(settings: VerifySettings) -> None:
 
 
 def write_certificate(certificate: "Certificate", settings: VerifySettings) -> Path | None:
-    """Beside the weights, unless told where; a folder that may not be written changes no verdict."""
+    """Writes beside the weights unless --out is given; a folder that is not writable does not change the verdict."""
     from glassformer.checkpoints.golden import CERTIFICATE
     from glassformer.io import write_json
 
     folder = Path(settings.model)
     if settings.out is None and not folder.is_dir():
-        return None  # of a hub id, whose copy on this machine is not ours to add to
+        return None  # a hub model: its cached copy is not ours to change
     file = settings.out or folder / CERTIFICATE
     try:
         write_json(file, certificate.to_dict())
     except OSError as error:
-        print(f"the certificate could not be written to {file}: {error.strerror}; try --out FILE", file=sys.stderr)
+        print(f"the certificate could not be written to {file}: {error.strerror}. Try --out FILE", file=sys.stderr)
         return None
     return file
 
@@ -93,5 +93,5 @@ def verdict(certificate: "Certificate") -> str:
     differing = [check for check in certificate.checks if check.verdict == "differs"]
     passed = [check for check in certificate.checks if check.verdict == "passed"]
     if differing:
-        return f"{len(differing)} of {len(differing) + len(passed)} differ: {named(differing)}."
-    return f"All {len(passed)} that apply passed."
+        return f"{len(differing)} of {len(differing) + len(passed)} checks differ: {named(differing)}."
+    return f"All {len(passed)} checks that apply passed."

@@ -11,7 +11,7 @@ from helpers.command import run
     ("words", "said"),
     [
         (["shapes", "RUN", "--length", "0"], "length is 0"),
-        (["shapes", "RUN", "--html", "nowhere/x.html"], "there is no folder nowhere"),
+        (["shapes", "RUN", "--html", "nowhere/x.html"], "the folder nowhere does not exist"),
         (["diff", "RUN", "nowhere"], "nowhere"),
         (["align", "RUN", " "], "is empty"),
         (["step", "RUN", ""], "is empty"),
@@ -39,8 +39,8 @@ def test_bad_input_is_one_sentence(
         (["positions", "RUN", "--part", "cross"], "encoder"),
         (["attention", "RUN"], "TEXT"),
         (["align", "RUN"], "no text given. Put it after the run: glassformer inspect align RUN"),
-        (["align", "RUN", "May", "--file", "x.txt"], "a text was given, too. Choose one"),
-        (["align", "RUN", "--file", "x.txt", "--target", "x"], "--target is 'x': it belongs to a text"),
+        (["align", "RUN", "May", "--file", "x.txt"], "a text was given as well. Choose one"),
+        (["align", "RUN", "--file", "x.txt", "--target", "x"], "--target is 'x': it only works with a text"),
         (["ablate", "RUN"], "no head given. Name one after the run"),
     ],
 )

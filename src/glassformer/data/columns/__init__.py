@@ -1,1 +1,1 @@
-"""What people write into the columns of a table of series: times, numbers, and the days that the rows are at."""
+"""Reads the columns of a table of series: times, numbers and calendars."""

@@ -1,7 +1,7 @@
 """The step from one row of a series to the next: seconds, months, or weekdays.
 
-A daily series without weekends is one of trading days: its rows follow each other from weekday to weekday, and an
-absent weekday is a holiday, not a gap. Coming holidays are not known, so later times skip weekends only.
+A daily series without weekends has trading days: its rows go from weekday to weekday, and a missing weekday is a
+holiday, not a gap. Future holidays are not known, so forecast times skip only weekends.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 Calendar = Literal["auto", "every-day", "weekdays"]
 Times = NDArray[np.datetime64]
 
-MOST_HOLIDAYS = 0.15  # fraction of the weekdays; exchanges close on 3 to 8 % of them
-LONGEST_HOLIDAY = 10  # weekdays in a row that are still taken as holidays; more of them are a gap
+MOST_HOLIDAYS = 0.15  # share of the weekdays; exchanges are closed on 3 to 8 %
+LONGEST_HOLIDAY = 10  # weekdays in a row that still count as holidays; more are a gap
 DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Frequency:
-    """The step from one row to the next: so many seconds or months, or from weekday to weekday."""
+    """The step from one row to the next: a number of seconds or months, or from weekday to weekday."""
 
     count: int
     unit: Literal["second", "month", "weekday"]
@@ -40,7 +40,8 @@ WEEKDAYS = Frequency(1, "weekday")
 
 
 def lay_out(times: Sequence[datetime], calendar: Calendar) -> tuple[Frequency, list[int | None]]:
-    """The step between rising times, and how many steps each is after the first; None for one between two steps."""
+    """The step between ascending times, and how many steps each is after the first; None for a time between two
+    steps."""
     if calendar == "weekdays" or (calendar == "auto" and are_trading_days(times)):
         return WEEKDAYS, list(place_weekdays(times))
     shift = to_month_start(times)
@@ -55,7 +56,7 @@ def are_weekdays(times: Sequence[datetime]) -> bool:
 
 
 def are_trading_days(times: Sequence[datetime]) -> bool:
-    """Whether a daily series has no weekends and, but for long gaps, most weekdays, over at least one weekend."""
+    """Whether a daily series has no weekends but most weekdays, apart from long gaps, over at least one weekend."""
     if len(times) < 2 or not are_weekdays(times):
         return False
     steps = [(count_weekdays(before, after), (after - before).days) for before, after in pairwise(times)]
@@ -65,12 +66,12 @@ def are_trading_days(times: Sequence[datetime]) -> bool:
 
 
 def count_weekdays(first: datetime, last: datetime) -> int:
-    """From one weekday to another, how many weekdays later it is."""
+    """The number of weekdays from one weekday to another."""
     return int(np.busday_count(np.datetime64(first, "D"), np.datetime64(last, "D")))
 
 
 def place_weekdays(times: Sequence[datetime]) -> list[int]:
-    """One step from row to row, over holidays too; a gap that no holiday explains has as many steps as weekdays."""
+    """One step per row, also across holidays; a gap too long for holidays has as many steps as weekdays."""
     days = np.array(times, dtype="datetime64[D]")
     apart = np.busday_count(days[:-1], days[1:])
     steps = np.where(apart > LONGEST_HOLIDAY + 1, apart, 1)
@@ -79,8 +80,8 @@ def place_weekdays(times: Sequence[datetime]) -> list[int]:
 
 
 def to_month_start(times: Sequence[datetime]) -> timedelta:
-    """A day where all times are on the last day of their month: these are no even number of days apart, but the days
-    after them are the firsts of months."""
+    """One day if all times are on the last day of their month: month ends are not evenly spaced, but the days after
+    them are the first of a month."""
     return DAY if all((time + DAY).day == 1 for time in times) else timedelta(0)
 
 
@@ -94,7 +95,7 @@ def find_frequency(times: Sequence[datetime]) -> Frequency:
 
 
 def count_steps(first: datetime, time: datetime, frequency: Frequency) -> int | None:
-    """How many steps after the first row, or None if it is between two steps."""
+    """The number of steps after the first row; None if it is between two steps."""
     if frequency.unit == "month":
         apart: float = 12 * (time.year - first.year) + time.month - first.month
     else:
@@ -103,7 +104,7 @@ def count_steps(first: datetime, time: datetime, frequency: Frequency) -> int | 
 
 
 def step_times(first: datetime, frequency: Frequency, count: int) -> Times:
-    """So many times, from the first on."""
+    """This many times, starting with the first."""
     start, steps = np.datetime64(first, "s"), np.arange(count) * frequency.count
     if frequency.unit == "second":
         return start + steps.astype("timedelta64[s]")
@@ -117,7 +118,7 @@ def step_times(first: datetime, frequency: Frequency, count: int) -> Times:
 
 
 def even_times(times: Sequence[datetime], places: Sequence[int], frequency: Frequency) -> Times:
-    """The time of every row, also of those that are missing between the places of the given ones."""
+    """The time of every row, including missing ones."""
     if frequency.unit != "weekday":
         shift = to_month_start(times)
         return step_times(times[0] + shift, frequency, places[-1] + 1) - np.timedelta64(shift.days, "D")
@@ -130,14 +131,14 @@ def even_times(times: Sequence[datetime], places: Sequence[int], frequency: Freq
 
 
 def times_after(times: Times, frequency: Frequency, count: int) -> Times:
-    """The next times behind these."""
+    """The times that follow these."""
     known: list[datetime] = times.astype("datetime64[s]").tolist()
     shift = to_month_start(known) if frequency.unit == "month" else timedelta(0)
     return step_times(known[-1] + shift, frequency, count + 1)[1:] - np.timedelta64(shift.days, "D")
 
 
 def is_even(times: Sequence[datetime]) -> bool:
-    """Whether times rise or fall without a gap. It tells the right way of reading dates from a wrong one."""
+    """Whether times rise or fall without a gap, which distinguishes the right date format from a wrong one."""
     ordered = times if times[0] <= times[-1] else times[::-1]
     if len(times) < 2 or any(before >= after for before, after in pairwise(ordered)):
         return False

@@ -1,6 +1,6 @@
-"""The cells of a table of series: which of its columns holds the times, and which hold numbers.
+"""The cells of a table of series: finds the column of times and the columns of numbers.
 
-A column that is not of numbers is refused by name, with those that can be chosen instead (`--columns`).
+A column that does not hold numbers is refused by name, with the columns that can be used instead (`--columns`).
 """
 
 import math
@@ -20,13 +20,13 @@ from glassformer.data.formats.table import Reads, TableOptions
 from glassformer.errors import InputError, nearest
 
 CLOCK = re.compile(r"\d{1,2}:\d{2}.*")
-UNNAMED = ("", "unnamed: 0")  # as pandas writes and reads the numbers of its rows
+UNNAMED = ("", "unnamed: 0")  # as pandas writes and reads its index
 MOST_SUGGESTED = 12
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a file as texts, and the line that each row stands on."""
+    """The cells of a file as texts, and the line of each row."""
 
     path: Path
     names: list[str]
@@ -35,8 +35,7 @@ class Cells:
 
     @classmethod
     def read(cls, path: Path, options: TableOptions = AS_FOUND, columns: Sequence[str] = ()) -> "Cells":
-        """All rows of a table; those without any value are left out. Where columns are chosen, two others may have one
-        name."""
+        """All rows of a table, without blank ones. If columns are selected, others may have duplicate names."""
         table = read_table(path, options, Reads(columns=tuple(columns)))
         names = [name.strip() for name in table.names]
         known = set[str]()
@@ -61,9 +60,9 @@ class Cells:
         return [row[number] for row in self.rows]
 
     def find_times(self) -> tuple[list[int], tuple[str, ...]]:
-        """The column of the times, or the two of date and time of day; and what a person should know of the choice.
+        """The column of times, or the two columns of date and time of day; and a note about the choice.
 
-        It is the first column, unless that is called otherwise and another is called and written as one of times.
+        It is the first column, unless another column has both the name and the format of times.
         """
         named = [i for i, name in enumerate(self.names) if is_time_name(name)]
         other = next((i for i in named if is_time(self.rows[0][i])), 0)
@@ -79,7 +78,7 @@ class Cells:
         return [first], notes
 
     def find_series(self, times: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
-        """The other columns; one without a name that is empty or counts the rows is none."""
+        """The other columns, without an unnamed one that is empty or counts the rows."""
         found, notes = [], list[str]()
         for number, name in enumerate(self.names):
             if number in times:
@@ -103,7 +102,7 @@ class Cells:
         return [known[name] for name in columns]
 
     def decide_decimal(self, columns: Sequence[int], remembered: Decimal | None) -> Decimal:
-        """The decimal mark of some columns. What they leave open, the others may tell."""
+        """The decimal mark of some columns; if they are ambiguous, the other columns decide."""
         for numbers in (columns, range(len(self.names))):
             cells = [row[number] for row in self.rows for number in numbers]
             mark = decide_decimal(cells, str(self.path), remembered=remembered)
@@ -117,9 +116,9 @@ class Cells:
         )
 
     def numbers(self, columns: Sequence[int], decimal: Decimal, advice: str = "") -> NDArray[np.float64]:
-        """Columns as numbers (T, C), nan where there is no value. Without `advice`, a flag is to choose others."""
+        """Columns as numbers (T, C), nan for missing values. Without `advice`, errors suggest --columns."""
         values = np.full((len(self.rows), len(columns)), np.nan)
-        texts: dict[int, int] = {}  # the columns that are no numbers, each with a row that shows it
+        texts: dict[int, int] = {}  # columns that are not numbers, each with a row that shows it
         first: InputError | None = None
         for place, number in enumerate(columns):
             found = [as_number(cell, decimal) for cell in self.column(number)]
@@ -142,7 +141,7 @@ class Cells:
         return values
 
     def not_numbers(self, texts: dict[int, int], others: Sequence[int], advice: str) -> InputError:
-        """Which columns cannot be series, and which can."""
+        """The error that says which columns cannot be series, and which can."""
         cells = {number: self.rows[row][number].strip() for number, row in texts.items()}
         number, row = next(iter(texts.items()))
         what = f"{self.place(row)}, column {self.names[number]!r}: {cells[number]!r} is not a number"

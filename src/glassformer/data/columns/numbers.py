@@ -1,9 +1,9 @@
-"""Numbers as people write them: 1234.5, "1,234.5" or "1.234,5". All cells together decide which mark is decimal.
+"""Parses numbers such as 1234.5, "1,234.5" or "1.234,5". All cells together decide the decimal mark.
 
     point   1234.5   1,234.5   1 234.5   1'234.5
     comma   1234,5   1.234,5   1 234,5
 
-Signs of percent and currency and suffixes such as K and M are not read: what they stand for is not the number alone.
+Percent and currency signs and suffixes such as K and M are refused, because they change the value.
 """
 
 import math
@@ -21,14 +21,14 @@ WRITTEN: dict[Decimal, re.Pattern[str]] = {
     "point": re.compile(rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:,\d{{3}})+)?(?:\.\d*)?{EXPONENT}"),
     "comma": re.compile(rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:\.\d{{3}})+)?(?:,\d*)?{EXPONENT}"),
 }
-THOUSANDS: dict[Decimal, str] = {"point": ",", "comma": "."}  # what stands between them
+THOUSANDS: dict[Decimal, str] = {"point": ",", "comma": "."}  # separator
 SPACED_THOUSANDS = re.compile("(?<=\\d)[ \u00a0\u2009\u202f'\u2019](?=\\d{3}(?!\\d))")
 SUFFIX = re.compile(r"[-+]?[\d.,]+\s?[KkMmBbTt]n?")
 CURRENCY = re.compile(r"[$€£¥₩₹원]|\b(?:USD|EUR|KRW|GBP|JPY|CNY|CHF)\b")
 
 
 def tidy(cell: str) -> str:
-    """A cell without what has no meaning: spaces around it and between thousands; a minus is a minus."""
+    """A cell without surrounding spaces and spaces between thousands, and with a plain minus sign."""
     cell = cell.strip().replace("\u2212", "-")
     return cell if cell.isascii() and " " not in cell and "'" not in cell else SPACED_THOUSANDS.sub("", cell)
 
@@ -36,7 +36,7 @@ def tidy(cell: str) -> str:
 def as_number(cell: str, decimal: Decimal) -> float | None:
     """A cell as a number: nan if it is empty, None if it does not hold one."""
     number = as_float(cell) if decimal == "point" else None
-    if number is not None:  # as most cells are
+    if number is not None:  # the common case
         return number
     cell = tidy(cell)
     if cell.lower() in MISSING:
@@ -55,7 +55,7 @@ def as_float(cell: str) -> float | None:
 
 
 def decide_decimal(cells: Sequence[str], place: str, *, remembered: Decimal | None = None) -> Decimal | None:
-    """The decimal mark of these cells; a remembered one where it fits, and None where they can be read either way."""
+    """The decimal mark of these cells: the remembered one if it fits, and None if both are possible."""
     if remembered != "comma" and not any("," in cell or cell.count(".") > 1 for cell in cells):
         return "point"
     marked = [cell for cell in map(tidy, cells) if ("," in cell or "." in cell) and any(map(str.isdigit, cell))]
@@ -71,12 +71,12 @@ def decide_decimal(cells: Sequence[str], place: str, *, remembered: Decimal | No
             return mark
     if remembered is not None:
         return remembered
-    # Without commas, a point is the decimal one, as everywhere else.
+    # Without commas, a point is decimal.
     return None if any("," in cell for cell, marks in reads if marks) else "point"
 
 
 def why_no_number(cell: str) -> str:
-    """What a cell is instead."""
+    """Why a cell is not a number."""
     if not cell:
         return "no values"
     if cell.endswith("%"):

@@ -1,8 +1,7 @@
-"""Times as people write them: 2024-12-31, 31.12.2024, 12/31/2024 11:00 PM, Dec 2024, 2024년 12월, 1735603200.
+"""Parses dates and times: 2024-12-31, 31.12.2024, 12/31/2024 11:00 PM, Dec 2024, 2024년 12월, 1735603200.
 
-Which way it is, a column decides as a whole: the one in which every cell is a time. Where two ways are left and give
-different times (01/02/2024), the right one is the one in which the rows follow each other evenly; where that does not
-tell either, the column is refused.
+The whole column decides the format: the one in which every cell is a time. If two formats remain and give different
+times (01/02/2024), the one with evenly spaced rows is used; if that does not decide either, the column is refused.
 """
 
 import re
@@ -32,7 +31,7 @@ CLOCK = (
 EPOCHS = {"seconds": (9, 10, 1), "milliseconds": (12, 13, 10**3), "microseconds": (15, 16, 10**6),
           "nanoseconds": (18, 19, 10**9)}  # fmt: skip
 ISO = "ISO 8601"
-FIRST_YEAR, LAST_YEAR = 100, 9000  # beyond, later and earlier times could not be computed
+FIRST_YEAR, LAST_YEAR = 100, 9000  # beyond these, earlier and later times could not be computed
 FIRST_SHORT_YEAR = 69  # 69 is 1969 and 68 is 2068, as in POSIX
 UNKNOWN_ZONE = re.compile(r".*\d\s*([A-Z]{2,5})")
 EXCEL_DAY = re.compile(r"[2-5]\d{4}(?:\.\d+)?")
@@ -42,19 +41,19 @@ DIRECTIVES = {"year": "%Y", "month": "%m", "day": "%d", "name": "%b", "hour": "%
 
 @dataclass(frozen=True)
 class Style:
-    """One way to write times."""
+    """One format of times."""
 
-    name: str  # kept with a run
+    name: str  # stored with a run
     example: str
     pattern: re.Pattern[str]
-    is_usual: bool = False  # so that nobody need be told
+    is_usual: bool = False  # so common that it is not reported
 
     def read(self, cell: str) -> datetime | None:
         match = self.pattern.fullmatch(cell)
         return None if match is None else as_time(match.groupdict())
 
     def format(self, cell: str) -> str:
-        """How `strptime` would be told to read this cell in this way."""
+        """The `strptime` format for this cell."""
         match = self.pattern.fullmatch(cell)
         assert match is not None
         groups = {name: text for name, text in match.groupdict().items() if text is not None and name in DIRECTIVES}
@@ -73,7 +72,7 @@ class Style:
 
 
 def dated(name: str, example: str, date: str, *, is_usual: bool = False) -> Style:
-    """With a day, so that a time of day may follow."""
+    """A format with a day, which a time of day may follow."""
     return Style(name, example, re.compile(WEEKDAY + date + CLOCK), is_usual)
 
 
@@ -107,7 +106,7 @@ STYLES = (
 
 @dataclass(frozen=True)
 class Column:
-    """The times of a column, how they are written, and what a person should know of it."""
+    """The times of a column, their format, and notes for the user."""
 
     times: list[datetime]
     style: str
@@ -115,12 +114,12 @@ class Column:
 
 
 def is_time_name(name: str) -> bool:
-    """Whether a column is called as one of times is, such as "Date", "date_time" or "<DATE>"."""
+    """Whether a column has a name for times, such as "Date", "date_time" or "<DATE>"."""
     return name.strip().strip("<>").replace("_", " ").split("(")[0].strip().lower() in NAMES
 
 
 def is_time(cell: str) -> bool:
-    """Whether a cell is a time in some way."""
+    """Whether a cell is a time in any known format."""
     return any(read(cell.strip()) for read in READERS.values())
 
 
@@ -133,9 +132,10 @@ def read_times(
     remembered: str | None = None,
     groups: Sequence[Sequence[int]] | None = None,
 ) -> Column:
-    """A column as times without zone. `place` names a row; `groups` are the rows of each series, if there are several.
+    """Parses a column as times without zone. `place` names a row in errors; `groups` are the rows of each series, if
+    several.
 
-    `date_format` is `strptime`'s and decides. A style that is `remembered` is taken wherever it fits.
+    `date_format`, as for `strptime`, has priority. A `remembered` style is used if it fits.
     """
     cells = [cell.strip() for cell in cells]
     for row, cell in enumerate(cells):
@@ -146,7 +146,7 @@ def read_times(
         return Column(times, "", notes)
     found, reached = {}, {}
     for name, read in READERS.items():
-        if ISO in found:  # which is never read otherwise
+        if ISO in found:  # unambiguous
             break
         times = []
         for cell in cells:
@@ -175,7 +175,7 @@ def read_epoch(cell: str, unit: str) -> datetime | None:
 
 
 def read_iso(cell: str) -> datetime | None:
-    """What the standard library reads, and quickly: 2024-12-31T23:00:00+09:00, 20241231, 2024-W52-2."""
+    """Formats that the standard library reads quickly: 2024-12-31T23:00:00+09:00, 20241231, 2024-W52-2."""
     try:
         return datetime.fromisoformat(cell)
     except ValueError:
@@ -183,7 +183,7 @@ def read_iso(cell: str) -> datetime | None:
 
 
 def as_time(groups: dict[str, str | None]) -> datetime | None:
-    """The time of what a pattern found; None if there is none such."""
+    """The time of a match; None if there is no such time."""
     year, month = int(groups["year"] or 0), int(groups.get("month") or 1)
     if len(groups["year"] or "") == 2:
         year += 1900 if year >= FIRST_SHORT_YEAR else 2000
@@ -198,7 +198,7 @@ def as_time(groups: dict[str, str | None]) -> datetime | None:
         if not 1 <= hour <= 12:
             return None
         hour = hour % 12 + (12 if half.startswith("p") else 0)
-    ends = (hour, minute, second) == (24, 0, 0)  # the end of a day, which is the beginning of the next
+    ends = (hour, minute, second) == (24, 0, 0)  # 24:00 is the start of the next day
     fraction = int((groups.get("fraction") or "0")[:6].ljust(6, "0"))
     try:
         time = datetime(year, month, int(groups.get("day") or 1), 0 if ends else hour, minute, second, fraction)
@@ -233,7 +233,7 @@ def by_format(cell: str, date_format: str, place: str) -> datetime:
 
 
 def decide(found: dict[str, list[datetime]], cells: Sequence[str], place: str, groups: Sequence[Sequence[int]]) -> str:
-    """The one way of several, if there is only one, or only one in which the rows are at even steps."""
+    """The only format, or the only one in which the rows are evenly spaced."""
     first = next(iter(found))
     if all(times == found[first] for times in found.values()):
         return first
@@ -254,8 +254,8 @@ def decide(found: dict[str, list[datetime]], cells: Sequence[str], place: str, g
 
 
 def settle_zones(times: list[datetime], place: Callable[[int], str]) -> tuple[list[datetime], tuple[str, ...]]:
-    """Times without zone: as they are written where one offset holds for all, or where all are at one time of day, as
-    days are; else in UTC."""
+    """Removes time zones: times stay as written if all have one offset, or if all are at one time of day, like days;
+    otherwise they are converted to UTC."""
     for row, time in enumerate(times):
         if not FIRST_YEAR <= time.year <= LAST_YEAR:
             raise InputError(f"{place(row)}: the year {time.year} is out of reach. Correct it, or leave the row out")
@@ -283,7 +283,7 @@ def say_style(name: str, cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def not_times(cells: Sequence[str], place: Callable[[int], str], column: str, reached: dict[str, int]) -> InputError:
-    """Names the first cell that does not read as a time, the cells before it, and the way out."""
+    """The error that names the first cell that is not a time, and what to do."""
     best = max(reached, key=lambda name: reached[name])
     row = reached[best] % len(cells)
     cell = cells[row]

@@ -1,1 +1,1 @@
-"""How a file of the user is written: its encoding, the delimiter and the header of a table, and the kinds of tables."""
+"""Detects the format of a user's file: encoding, delimiter, quotes and header, and the kind of table."""

@@ -1,4 +1,4 @@
-"""What stands between the cells of a table: a comma, a semicolon, a tab or a pipe, found in its first rows."""
+"""Detects the delimiter of a table from its first rows: comma, semicolon, tab or pipe."""
 
 import csv
 import re
@@ -9,13 +9,13 @@ from typing import Literal
 from glassformer.errors import InputError
 
 Delimiter = Literal["comma", "semicolon", "tab", "pipe"]
-# Quotes are around cells, which then may go over several lines or not; or they are text; or none was seen so far.
+# Quotes enclose cells, which may span several lines or not; or they are text; or none was seen so far.
 Quotes = Literal["none", "text", "one line", "several lines"]
 DELIMITERS: tuple[Delimiter, ...] = ("comma", "semicolon", "tab", "pipe")
 SIGNS: dict[str, str] = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
-ALIKE = 0.8  # share of the rows that have the same number of cells, where the delimiter is the right one
-LONGEST_CELL = 2**31 - 1  # what the csv module can be told to accept; by itself it stops at 128 KB
-EXCEL_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # with which a file tells Excel its delimiter
+ALIKE = 0.8  # share of rows with the same number of cells, if the delimiter is right
+LONGEST_CELL = 2**31 - 1  # the most that the csv module accepts; its default is 128 KB
+EXCEL_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line that tells Excel the delimiter
 DECIMAL_COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][-+]?\d+)?")
 DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 
@@ -23,7 +23,7 @@ DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 def rows_of(
     lines: Sequence[str], sign: str, *, quoted: bool = True, skips_spaces: bool = False, cut: bool = False
 ) -> list[list[str]]:
-    """The cells of these lines, if they are written so, and no rows if not. The last row may be `cut` off."""
+    """The cells of these lines in this format; no rows if they do not match it. The last row may be `cut` off."""
     if not quoted:
         return [line.rstrip("\r\n").split(sign) for line in lines]
     csv.field_size_limit(LONGEST_CELL)
@@ -44,7 +44,7 @@ def find_delimiter(
     candidates: Sequence[Delimiter] = DELIMITERS,
     cut: bool = False,
 ) -> Delimiter:
-    """The one that cuts the lines into rows with as many cells as the first has; the usual one where none does."""
+    """The delimiter that splits the lines into rows with as many cells as the first; the usual one if none does."""
     found = [delimiter for delimiter in candidates if cuts_alike(lines, SIGNS[delimiter], cut=cut)]
     if "comma" in found and "semicolon" in found and has_decimal_commas(rows_of(lines, ";", cut=cut)):
         return "semicolon"
@@ -80,11 +80,11 @@ def has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def quotes_of(lines: Sequence[str], sign: str, *, cut: bool = False) -> Quotes:
-    """How cells between tabs are quoted: as Excel, pandas and R write them, over several lines or not, or not at all.
+    """How tab-separated cells are quoted: as Excel, pandas and R do, over several lines or not, or not at all.
 
-    It takes a sign of it: a quote doubled inside quotes, every name in quotes, or a cell over several lines; and no
-    cell with a quote in it may stand without quotes: otherwise quotes are text. Where every line is a row, each is
-    read by itself, so that a single quote cannot swallow the lines that follow.
+    Quotes count as enclosing only with evidence: a doubled quote inside quotes, every name in quotes, or a cell over
+    several lines, and no unquoted cell that contains a quote. Otherwise quotes are text. If every line is a row, each
+    line is read separately, so that a single quote cannot swallow the following lines.
     """
     if not any('"' in line for line in lines):
         return "none"
@@ -99,7 +99,7 @@ def quotes_of(lines: Sequence[str], sign: str, *, cut: bool = False) -> Quotes:
 
 
 def without_quotes(cell: str) -> str:
-    """What a cell says that may stand in quotes."""
+    """The content of a cell that may be quoted."""
     return cell[1:-1].replace('""', '"') if is_in_quotes(cell) else cell
 
 
@@ -108,10 +108,10 @@ def is_in_quotes(cell: str) -> bool:
 
 
 def doubles_quotes(cell: str) -> bool:
-    """Whether a cell is in quotes and has quotes in it, doubled: a sign that the quotes around it are no text."""
+    """Whether a cell is quoted and contains doubled quotes: evidence that the quotes around it are not text."""
     return '""' in cell[1:-1] and is_in_quotes(cell)
 
 
 def contradicts(cell: str, quotes: Quotes) -> bool:
-    """Whether a cell with a quote in it speaks against what the beginning of the file said of quotes."""
+    """Whether a cell with a quote contradicts what was detected from the beginning of the file."""
     return (quotes == "one line" and not is_in_quotes(cell)) or (quotes == "none" and doubles_quotes(cell))

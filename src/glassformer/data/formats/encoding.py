@@ -1,7 +1,7 @@
 """The encoding of a text file: from its first bytes, or from --encoding.
 
-UTF-8, UTF-16 with a byte order mark, CP949 (which includes EUC-KR) and CP1252 are found. Bytes that are not UTF-8 are
-read as one of the last two only if they make sense in it and not in the other. Everything else is refused.
+Detects UTF-8, UTF-16 with a byte order mark, CP949 (which includes EUC-KR) and CP1252. Bytes that are not UTF-8 are
+read as one of the last two only if they make sense in one and not in the other. Everything else is refused.
 """
 
 import codecs
@@ -11,22 +11,22 @@ from dataclasses import dataclass
 
 from glassformer.errors import InputError
 
-MARKS = {  # byte order marks; the longer first, for one begins with the other
+MARKS = {  # byte order marks, the longer ones first, because one begins with another
     b"\xff\xfe\0\0": ("utf-32", "UTF-32"),
     b"\0\0\xfe\xff": ("utf-32", "UTF-32"),
     b"\xef\xbb\xbf": ("utf-8", "UTF-8"),
     b"\xff\xfe": ("utf-16", "UTF-16"),
     b"\xfe\xff": ("utf-16", "UTF-16"),
 }
-ZEROS = 0.1  # share of zero bytes above which a file is no text, or UTF-16 without its mark
-ESCAPES = re.compile(rb"\x1b\$[@B)]")  # by which ISO-2022 goes over to Japanese or Korean, all in ASCII
+ZEROS = 0.1  # share of zero bytes above which a file is not text, or is UTF-16 without a mark
+ESCAPES = re.compile(rb"\x1b\$[@B)]")  # with which ISO-2022 switches to Japanese or Korean, in ASCII
 SETTLE = "Name its encoding, such as --encoding cp949 (Korean) or --encoding cp1252 (Western European)"
-KOREAN = 4  # Hangul syllables that tell CP949 at least; fewer may be an accident
+KOREAN = 4  # Hangul syllables needed to detect CP949; fewer may be a coincidence
 
-# What Western European texts are written with in CP1252. The letters of Czech, Polish, Turkish or Icelandic texts are
-# not among them: there other encodings give other letters to the same bytes.
+# Characters of Western European texts in CP1252. The letters of Czech, Polish, Turkish or Icelandic are
+# not among them, because other encodings use the same bytes for other letters.
 LETTERS = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüŒœ"
-JOINS = "’–—…·"  # signs that may stand between two letters
+JOINS = "’–—…·"  # punctuation that may occur between two letters
 SIGNS = JOINS + "‘“”„‚‹›«»•€£¥§°©®™´¿¡ªº¹²³½¼¾×†‡‰µ\xa0"
 OUTSIDE = re.compile(rf"[^\x00-\x7f{LETTERS}{re.escape(SIGNS)}]")
 CROWD = re.compile(r"[^\x00-\x7f]{4,}")
@@ -41,14 +41,14 @@ WESTERN = re.compile(
 )
 BEHIND_A_WORD = re.compile(rf"[A-Za-z{LETTERS}]{{3}}[¹²³]|[A-Za-z][¿¡]")
 ODD = (OUTSIDE, CROWD, INSIDE_A_WORD, BESIDE_A_LETTER, BEHIND_A_WORD, WITHOUT_ASCII)
-HUNGARIAN = ("õûÕÛ", "öüÖÜ", "áíóúÁÍÓÚ")  # some of each: no Western language has these together
-TOLERATED = 0.005  # share of the characters outside ASCII that may be odd: a long text has a slip or two
+HUNGARIAN = ("õûÕÛ", "öüÖÜ", "áíóúÁÍÓÚ")  # some of each: no Western European language has all of these
+TOLERATED = 0.005  # share of non-ASCII characters that may be odd: a long text has a few typos
 FOREIGN_WORD, FOREIGN_SIGN = re.compile(r"\w*[^\W\x00-\x7f]\w*"), re.compile(r"\S*[^\x00-\x7f]\S*")
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """A codec by Python's name and by people's; where it was found by what makes sense, with a word for people."""
+    """A codec by Python's name and its common name; with a note if it was guessed from the content."""
 
     codec: str
     name: str
@@ -62,7 +62,7 @@ class Encoding:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a line ends with the byte of a newline and nowhere else."""
+        """Whether the newline byte occurs only at the end of a line."""
         return "\n".encode(self.codec) == b"\n"
 
 
@@ -71,7 +71,7 @@ UTF8 = Encoding("utf-8", "UTF-8")
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text is written: its encoding, and whether its lines end in a carriage return alone, as on old Macs."""
+    """The format of a text: its encoding, and whether lines end in a carriage return only, as on old Macs."""
 
     encoding: Encoding = UTF8
     returns: bool = False
@@ -83,22 +83,22 @@ class TextFormat:
 def find_text_format(
     head: bytes, name: str, *, whole: bool, asked: str | None = None, trained: str | None = None
 ) -> TextFormat:
-    """How a file that begins with `head`, which is the `whole` of it or not, is written."""
+    """The format of a file that begins with `head`, which may be the `whole` file."""
     encoding = find_encoding(head, name, whole=whole, asked=asked, trained=trained)
     text = decoded(head, encoding)
     return TextFormat(encoding, returns="\r" in text and "\n" not in text)
 
 
 def decoded(head: bytes, encoding: Encoding) -> str:
-    """The beginning of a file as text, without its byte order mark; what is wrong in it is told where it is read."""
+    """The beginning of a file as text, without its byte order mark; wrong bytes are reported when the file is read."""
     return head.decode(encoding.codec, "ignore").removeprefix("\ufeff")
 
 
 def find_encoding(
     head: bytes, name: str, *, whole: bool, asked: str | None = None, trained: str | None = None
 ) -> Encoding:
-    """The encoding of a file that begins with `head`, which is the `whole` of it or not. The one that the `trained`
-    model was told is taken where the file is not UTF-8."""
+    """The encoding of a file that begins with `head`, which may be the `whole` file. If the file is not UTF-8, the
+    encoding given in training (`trained`) is used."""
     marked = next((Encoding(*known) for mark, known in MARKS.items() if head.startswith(mark)), None)
     if asked is not None:
         return asked_encoding(asked, marked, name)
@@ -173,7 +173,7 @@ def guess_encoding(head: bytes, name: str, whole: bool, error: UnicodeDecodeErro
 
 
 def is_korean(text: str) -> bool:
-    """Nearly all letters are Hangul, and nearly all syllables those that KS X 1001 has: the common ones."""
+    """Whether nearly all letters are Hangul, and nearly all syllables the common ones of KS X 1001."""
     letters = Counter({sign: count for sign, count in Counter(text).items() if not sign.isascii() and sign.isalpha()})
     syllables = Counter({sign: count for sign, count in letters.items() if "가" <= sign <= "힣"})
     common = sum(count for sign, count in syllables.items() if is_common(sign))
@@ -183,7 +183,7 @@ def is_korean(text: str) -> bool:
 
 
 def is_western(text: str) -> bool:
-    """Letters with accents stand among plain ones, and signs where signs stand."""
+    """Whether accented letters occur among plain ones, and punctuation where it belongs."""
     if not WESTERN.search(text):
         return False
     if all(set(some) & set(text) for some in HUNGARIAN):
@@ -197,14 +197,14 @@ def outside_ascii(text: str) -> int:
 
 
 def is_common(syllable: str) -> bool:
-    """Whether KS X 1001 has it: CP949 added the others at bytes that were free."""
+    """Whether a syllable is in KS X 1001; CP949 added the others."""
     return min(syllable.encode("cp949")) >= 0xA1
 
 
 def is_mixed(line: bytes, encoding: Encoding) -> bool:
-    """Whether a line is UTF-8 although the file was found to be in another encoding: then it has two of them.
+    """Whether a line is UTF-8 although another encoding was detected: then the file has two encodings.
 
-    A few Korean syllables of CP949 make two-byte characters of UTF-8 by accident, but none of three bytes.
+    A few Korean syllables of CP949 are by coincidence valid two-byte UTF-8 characters, but none are three-byte ones.
     """
     if line.isascii() or not encoding.word:
         return False
@@ -223,6 +223,6 @@ def two_encodings(name: str, line: int, encoding: Encoding) -> InputError:
 
 
 def wrong_byte(name: str, line: int, error: UnicodeDecodeError, encoding: Encoding) -> InputError:
-    """A byte that the encoding does not have, behind the part of the file that it was found in."""
+    """The error for a byte that is invalid in the encoding, after the part it was detected from."""
     what = f"{name}, line {line}: byte 0x{error.object[error.start]:02x} is not {encoding.name}"
     return InputError(f"{what}. {'Name another encoding' if encoding.asked else SETTLE}, or repair the line")

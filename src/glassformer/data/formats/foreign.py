@@ -1,4 +1,4 @@
-"""Files that hold neither lines of text nor a table that is read here: each is refused with the way out."""
+"""Refuses files that are neither text nor a supported table, and says what to do."""
 
 from pathlib import Path
 

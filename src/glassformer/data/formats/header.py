@@ -1,4 +1,4 @@
-"""Whether the first row of a table names its columns, by what stands in it and in the rows below."""
+"""Detects whether the first row of a table is a header, from its cells and the rows below."""
 
 import re
 from collections.abc import Hashable, Sequence
@@ -12,7 +12,7 @@ LANGUAGE_TAG = re.compile(r"([a-z]{2,3})[-_][A-Za-z]{2,4}")  # en_XX, eng_Latn, 
 IDENTIFIER = re.compile(r"[A-Za-z]\w*")
 WRITTEN_TOGETHER = re.compile(r"\w_\w|[a-z][A-Z]|[a-z]\d+$")  # source_text, sourceText, sentence1
 LONGEST_NAME, MOST_WORDS = 30, 4
-FEW, SOME, MANY = 3, 8, 10  # rows below the first that a column is judged by: its numbers, its labels, its length
+FEW, SOME, MANY = 3, 8, 10  # rows needed to judge a column by its numbers, its labels, its length
 # Words that name a column. Each group is one thing in several languages: a row that has two words of one group is a
 # translation of that word, not a header.
 GROUPS = (
@@ -42,7 +42,7 @@ GROUP_OF = {word: number for number, words in enumerate(GROUPS) for word in word
 
 @dataclass(frozen=True)
 class Header:
-    """Whether there is a header; whether its names are known to be some; whether that is not what such files have."""
+    """Whether there is a header; whether its names are known; whether that is unusual for such files."""
 
     is_there: bool
     certain: bool = False
@@ -50,8 +50,8 @@ class Header:
 
 
 def find_header(rows: Sequence[Sequence[str]], *, columns: Sequence[str] = (), usual: bool = True) -> Header:
-    """Whether the first of these rows is a header. `columns` are names that would be in it; `usual` is what such files
-    have where nothing speaks for or against one."""
+    """Whether the first of these rows is a header. `columns` are names expected in it; `usual` is the default if
+    there is no evidence."""
     first, below = [cell.strip() for cell in rows[0]], [[cell.strip() for cell in row] for row in rows[1:]]
     names = [cell for cell in first if cell]
     if any(name.strip() in first for name in columns if not name.isdecimal()):
@@ -73,7 +73,7 @@ def find_header(rows: Sequence[Sequence[str]], *, columns: Sequence[str] = (), u
 
 
 def known_name(cell: str) -> Hashable | None:
-    """What a cell names, if all its words are known as names of columns; its number belongs to it."""
+    """The known column name of a cell, including its number, if all its words are known."""
     if tag := LANGUAGE_TAG.fullmatch(cell):
         cell = tag[1]
     words = WORDS.findall(INNER_CAPITAL.sub(" ", cell))
@@ -84,25 +84,25 @@ def known_name(cell: str) -> Hashable | None:
 
 
 def are_known(cells: Sequence[str]) -> bool:
-    """Whether these are several known names of columns, each of another thing."""
+    """Whether these are several known column names, each for another thing."""
     known = [known_name(cell.strip()) for cell in cells if cell.strip()]
     return len(known) > 1 and None not in known and len(set(known)) == len(known)
 
 
 def is_name(cell: str) -> bool:
-    """Whether a cell may name a column: it is short, and neither a number nor a sentence."""
+    """Whether a cell may be a column name: short, and neither a number nor a sentence."""
     short = len(cell) <= LONGEST_NAME and len(cell.split()) <= MOST_WORDS
     return short and cell[:1].isalpha() and NAME_LIKE.fullmatch(cell) is not None and not cell.endswith(".")
 
 
 def is_numbering(cells: Sequence[str]) -> bool:
-    """Whether these are 0, 1, 2 and so on, as pandas calls columns without a name; its index has none at all."""
+    """Whether these are 0, 1, 2 and so on, as pandas names unnamed columns; its index has an empty name."""
     counted = cells[1:] if cells and not cells[0] else cells
     return len(counted) > 1 and list(counted) == [str(number) for number in range(len(counted))]
 
 
 def speaks(cell: str, below: Sequence[str]) -> int:
-    """Whether a cell is unlike those below it (1), which speaks for a header, or like them (-1), or neither (0)."""
+    """Whether a cell differs from those below it (1), which suggests a header, is like them (-1), or neither (0)."""
     below = [other for other in below if other]
     if not cell or len(below) < FEW:
         return 0
@@ -115,7 +115,7 @@ def speaks(cell: str, below: Sequence[str]) -> int:
 
 
 def are_longer(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether every column has only texts that are much longer than its first cell."""
+    """Whether all texts of every column are much longer than its first cell."""
     for place, cell in enumerate(first):
         lengths = [len(row[place]) for row in below if place < len(row)]
         if len(lengths) < MANY or min(lengths) < max(20, 3 * len(cell)):

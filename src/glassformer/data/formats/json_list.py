@@ -1,4 +1,4 @@
-"""A JSON list of objects, read one object after another: the file may be larger than memory."""
+"""Reads a JSON list object by object, so that the file may be larger than memory."""
 
 import json
 from collections.abc import Iterator
@@ -7,17 +7,17 @@ from typing import Any
 from glassformer.data.formats.long import LONGEST, too_long
 from glassformer.errors import InputError
 
-NEAR = 12  # characters before the end of what was read, within which an error may be a value that is only half there
+NEAR = 12  # an error this close to the end of what was read may be a half-read value
 DECODER = json.JSONDecoder()
 
 
 def is_list(head: str) -> bool:
-    """Whether a file that begins so holds a list."""
+    """Whether a file with this beginning holds a list."""
     return head.lstrip().startswith("[")
 
 
-class Text:
-    """Blocks of text, joined as they are needed. `at` is the place up to which it has been read, on `line`."""
+class TextStream:
+    """Blocks of text, joined as needed. `at` is the current position, on `line`."""
 
     def __init__(self, blocks: Iterator[str]) -> None:
         self.blocks, self.buffer, self.at, self.line = blocks, "", 0, 1
@@ -27,7 +27,7 @@ class Text:
         self.at = at
 
     def more(self) -> bool:
-        """Forgets what has been read and takes in as much again as is left, so that no object is decoded often."""
+        """Drops what has been read and doubles the rest, so that no object is decoded often."""
         self.buffer, self.at = self.buffer[self.at :], 0
         wanted = max(1, len(self.buffer))
         before = len(self.buffer)
@@ -38,7 +38,7 @@ class Text:
         return len(self.buffer) > before
 
     def next_sign(self) -> str:
-        """The next character that is neither blank nor a comma, where it then stands; nothing at the end."""
+        """Moves to the next character that is neither blank nor a comma, and returns it; empty at the end."""
         while True:
             rest = self.at
             while rest < len(self.buffer) and self.buffer[rest] in " \t\r\n,":
@@ -53,10 +53,10 @@ class Text:
 def objects_in_list(
     blocks: Iterator[str], name: str, longest: int = LONGEST
 ) -> Iterator[tuple[int, dict[str, Any], str]]:
-    """Each object of the list, of at most so many characters: the line on which it begins, its values, and its text."""
-    text = Text(blocks)
+    """Each object of the list, of at most `longest` characters: its first line, its values, and its text."""
+    text = TextStream(blocks)
     text.next_sign()
-    text.at += 1  # the bracket by which the list was known
+    text.at += 1  # the opening bracket
     while (sign := text.next_sign()) != "]":
         if not sign:
             raise InputError(f"{name} ends inside its list: expected a ] at the end. Is the file whole?")
@@ -73,8 +73,8 @@ def objects_in_list(
         raise InputError(f"{name}, line {text.line}: something follows the list. Expected one list of objects")
 
 
-def decode(text: Text, name: str, longest: int) -> tuple[Any, int]:
-    """The value that begins here, and the place behind it."""
+def decode(text: TextStream, name: str, longest: int) -> tuple[Any, int]:
+    """The value that starts here, and the position after it."""
     while True:
         try:
             return DECODER.raw_decode(text.buffer, text.at)
@@ -84,7 +84,9 @@ def decode(text: Text, name: str, longest: int) -> tuple[Any, int]:
             if not isinstance(error, json.JSONDecodeError):  # such as a number of thousands of digits
                 raise InputError(f"{name}, line {text.line} cannot be read ({error})") from None
             half = error.msg.startswith("Unterminated string") or error.pos > len(text.buffer) - NEAR
-            if half and len(text.buffer) - text.at > longest:  # one without its bracket is not read to the end
+            if (
+                half and len(text.buffer) - text.at > longest
+            ):  # an object without its closing bracket is not read to the end
                 size = len(text.buffer) - text.at
                 raise too_long(f"{name}, line {text.line}", "object", size, longest, more=True) from None
             if not half or not text.more():

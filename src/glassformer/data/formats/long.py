@@ -1,6 +1,6 @@
-"""Lines and cells that are longer than any text: refused with their size, the limit and the flag that raises it.
+"""Refuses lines and cells that are too long, with their size, the limit and the flag that raises it.
 
-A file without line breaks, or with a quote that is never closed, would otherwise be held in memory as one cell.
+Otherwise a file without line breaks, or with an unclosed quote, would be held in memory as one cell.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,14 +10,14 @@ from typing import IO
 from glassformer.errors import InputError
 
 MEGABYTE = 10**6
-MAX_LINE_MB, MOST_MB = 16, 2000  # of a line where no flag says; that a flag may ask for
+MAX_LINE_MB, MOST_MB = 16, 2000  # of a line by default; maximum of the flag
 LONGEST = MAX_LINE_MB * MEGABYTE
-COUNTED = 16  # times the limit: how far a line is read on to tell its size
+COUNTED = 16  # times the limit: how far a line is read to tell its size
 BLOCK = 1 << 20
 
 
 def bounded_lines(stream: IO[bytes], name: str, longest: int) -> Iterator[bytes]:
-    """Every line with its end, as a file gives them; one of more than `longest` bytes is an error."""
+    """Every line with its line end; a line of more than `longest` bytes is an error."""
     read: Callable[[], bytes] = partial(stream.readline, longest + 1)
     for number, line in enumerate(iter(read, b""), start=1):
         if len(line) > longest:
@@ -26,7 +26,7 @@ def bounded_lines(stream: IO[bytes], name: str, longest: int) -> Iterator[bytes]
 
 
 def size_of_line(stream: IO[bytes], begun: bytes, longest: int) -> tuple[int, int, bool]:
-    """The bytes of a line that was begun, the limit, and whether it has more than these."""
+    """The size of a line that was begun, the limit, and whether it has more bytes than counted."""
     size, part = len(begun), begun
     while part and not part.endswith(b"\n") and size < COUNTED * longest:
         part = stream.readline(BLOCK)
@@ -35,7 +35,7 @@ def size_of_line(stream: IO[bytes], begun: bytes, longest: int) -> tuple[int, in
 
 
 def too_long(place: str, what: str, size: int, longest: int, more: bool = False) -> InputError:
-    """The error for a line, cell, row or object of `size` bytes; with `more`, it has at least as many."""
+    """The error for a line, cell, row or object of `size` bytes; with `more`, of at least `size` bytes."""
     missing = {"line": "Are its line breaks missing?", "cell": "Is a closing quote missing?"}
     return InputError(
         f"{place}: {'an' if what == 'object' else 'a'} {what} of {'more than ' if more else ''}{megabytes(size)} MB, "

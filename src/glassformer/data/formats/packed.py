@@ -1,6 +1,7 @@
-"""Tables that are no text: Parquet, by pyarrow, and Excel's .xlsx, by openpyxl; both are read row by row.
+"""Reads binary tables row by row: Parquet with pyarrow, and Excel's .xlsx with openpyxl.
 
-A small file can be made to unpack to any size. What a file says of its sizes is looked at before anything is unpacked.
+A small file can be made to expand to any size, so the sizes that a file declares are checked before anything is
+decompressed.
 """
 
 import warnings
@@ -15,18 +16,18 @@ from typing import Any
 from glassformer.data.formats.long import too_long
 from glassformer.errors import InputError, nearest
 
-BATCH = 1000  # rows of a Parquet file that are in memory as Python values
-BATCH_BYTES = 1 << 27  # of the texts in these; fewer rows are, where they have more
-ROW_BYTES = 16  # that a row of Parquet takes in memory at least, however little of the file it has
-LARGEST = 1 << 30  # bytes that a workbook may have when it is unpacked: its texts are held in memory
-LAST_ROW = 1 << 20  # of a sheet of Excel
-# A file that unpacks to more than both is made to fill memories: texts and numbers unpack to 3 to 30 times as much.
+BATCH = 1000  # rows of a Parquet file held as Python values
+BATCH_BYTES = 1 << 27  # of the texts in these rows; fewer rows are held if they have more
+ROW_BYTES = 16  # minimum memory of a Parquet row, however small it is in the file
+LARGEST = 1 << 30  # bytes of a decompressed workbook: its texts are held in memory
+LAST_ROW = 1 << 20  # of an Excel sheet
+# A file that expands to more than both is an attack: texts and numbers expand to 3 to 30 times as much.
 UNPACKED, TIMES = 1 << 22, 100
-BEGINNING = 1 << 24  # unpacked bytes after which what was read so far is judged alike, long before a large file ends
+BEGINNING = 1 << 24  # decompressed bytes after which what was read so far is checked in the same way
 
 
 def check_unpacked(path: Path, size: int, unpacked: int) -> None:
-    """Refuses a file of `size` bytes that unpacks to so many that it cannot be data."""
+    """Refuses a file of `size` bytes that expands to more than real data can."""
     if unpacked > max(UNPACKED, TIMES * size):
         raise InputError(
             f"{path} has {size:,} bytes and unpacks to more than {unpacked // 10**6:,} MB, over {TIMES} times as much, "
@@ -35,7 +36,7 @@ def check_unpacked(path: Path, size: int, unpacked: int) -> None:
 
 
 def check_so_far(path: Path, read: int, unpacked: int) -> None:
-    """Refuses the same of a file of which `read` bytes are read so far."""
+    """The same check for a file of which `read` bytes have been read so far."""
     if unpacked > max(BEGINNING, TIMES * read):
         raise InputError(
             f"{path}: its first {read:,} bytes unpack to more than {unpacked // 10**6:,} MB, over {TIMES} times as "
@@ -44,10 +45,9 @@ def check_so_far(path: Path, read: int, unpacked: int) -> None:
 
 
 def parquet_rows(path: Path, longest: int) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, one row group after another, each cell as what it is.
+    """The rows of a Parquet file, row group by row group, with typed cells.
 
-    A text that many rows share stands in the file once. It is kept so until the rows are made, a few at a time where
-    it is long.
+    A text shared by many rows is stored once. It stays shared until the rows are built, a few at a time if it is long.
     """
     try:
         import pyarrow
@@ -79,7 +79,7 @@ def parquet_rows(path: Path, longest: int) -> Iterator[dict[str, Any]]:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is one of texts or bytes."""
+    """Whether an Arrow type holds texts or bytes."""
     import pyarrow.types
 
     checks = (
@@ -104,7 +104,7 @@ def longest_cell(batch: Any) -> int:
 
 
 def excel_rows(path: Path, sheet: str | None, trained: str | None, longest: int) -> Iterator[tuple[int, list[str]]]:
-    """The rows of one sheet with their numbers, each cell as a .csv has it: a text, empty where there is nothing."""
+    """The rows of one sheet with their numbers, each cell as text as in a .csv; empty if there is no value."""
     with workbook(path) as book:
         for number, cells in sheet_rows(chosen_sheet(book, path, sheet, trained), path):
             if sum(map(len, cells)) > longest:
@@ -113,7 +113,7 @@ def excel_rows(path: Path, sheet: str | None, trained: str | None, longest: int)
 
 
 def excel_beginning(path: Path, sheet: str | None, trained: str | None, count: int) -> tuple[list[list[str]], str]:
-    """The first rows that are not blank, and which sheet is read, where there are several."""
+    """The first rows that are not blank, and the name of the sheet if there are several."""
     with workbook(path) as book:
         page = chosen_sheet(book, path, sheet, trained)
         found = list(islice((row for _, row in sheet_rows(page, path) if any(map(str.strip, row))), count))
@@ -122,7 +122,8 @@ def excel_beginning(path: Path, sheet: str | None, trained: str | None, count: i
 
 
 def sheet_rows(page: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Openpyxl makes up the rows that a sheet leaves out, so a row of number 10^12 comes after as many empty ones."""
+    """Refuses row numbers beyond Excel's limit: openpyxl generates all missing rows, so row 10^12 would follow as
+    many empty ones."""
     for number, row in enumerate(page.iter_rows(values_only=True), start=1):
         if number > LAST_ROW:
             raise InputError(f"{path} has a row behind {LAST_ROW:,}, where Excel ends. Save it as .csv")
@@ -143,7 +144,7 @@ def workbook(path: Path) -> Iterator[Any]:
         check_unpacked(path, path.stat().st_size, size)
         if size > LARGEST:
             raise InputError(f"{path} unpacks to {size:,} bytes: too many for a workbook. Save it as .csv")
-        with path.open("rb") as stream:  # where openpyxl fails, it does not close what it opened
+        with path.open("rb") as stream:  # openpyxl does not close its file if it fails
             with warnings.catch_warnings(action="ignore"):
                 book = load_workbook(stream, read_only=True, data_only=True)
             try:
@@ -152,14 +153,14 @@ def workbook(path: Path) -> Iterator[Any]:
                 book.close()
     except InputError:
         raise
-    except Exception as error:  # a file that is not what it says can fail anywhere in its parser
+    except Exception as error:  # a damaged file can fail anywhere in the parser
         raise InputError(
             f"{path} cannot be read as an Excel workbook ({first_line(error)}). Open it in Excel and save it as .csv"
         ) from None
 
 
 def chosen_sheet(book: Any, path: Path, sheet: str | None, trained: str | None = None) -> Any:
-    """The sheet that is asked for, that of the training if it is there, or the first that is not hidden."""
+    """The requested sheet, that of the training if it exists, or the first that is not hidden."""
     pages = {page.title: page for page in book.worksheets}
     if sheet is not None and sheet not in pages:
         raise InputError(f"--sheet {sheet}: {path} has no such sheet{nearest(sheet, pages)}")
@@ -172,7 +173,7 @@ def chosen_sheet(book: Any, path: Path, sheet: str | None, trained: str | None =
 
 
 def as_text(value: Any) -> str:
-    """A cell as a .csv has it; dates with the year first."""
+    """A cell as in a .csv; dates with the year first."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""How a table is written: its encoding, its delimiter, its quotes and its header, found once in its beginning.
+"""The format of a table: encoding, delimiter, quotes and header, detected once from its beginning.
 
-What a flag says settles it (`TableOptions`); what was found is carried to whoever reads the table (`TableFormat`), and
-told in one line.
+Flags have priority (`TableOptions`); the result is passed to the readers of the table (`TableFormat`) and reported in
+one line.
 """
 
 import re
@@ -27,16 +27,16 @@ from glassformer.data.formats.long import LONGEST, MAX_LINE_MB, MEGABYTE, MOST_M
 from glassformer.errors import InputError
 from glassformer.schema import shown
 
-Kind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
-LOOKED_AT = 500  # rows by which a table is judged
+FileKind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
+LOOKED_AT = 500  # rows from which the format is detected
 WEB_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
-TOLD = 3  # files, and ways to write one, that are told by name
-SHOWN = 60  # characters of a row in a sentence
+TOLD = 3  # files and formats that are listed by name
+ROW_CHARACTERS = 60  # of a row, shown in a message
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What flags say about how a table is written; None where the file decides."""
+    """The format of a table given by flags; None means detected."""
 
     header: bool | None = None
     delimiter: Delimiter | None = None
@@ -55,32 +55,32 @@ class TableOptions:
 
     @classmethod
     def of(cls, settings: object) -> "TableOptions":
-        """What the flags of a verb or a task say, which have the same names."""
+        """The options from the flags of a verb or a task, which have the same names."""
         told = (field.name for field in fields(cls) if field.name != "trained")
         return cls(**{name: getattr(settings, name) for name in told})
 
     @property
     def longest(self) -> int:
-        """Bytes of a line, or of a cell that goes over several lines, at most."""
+        """Maximum bytes of a line, or of a cell that spans several lines."""
         return (self.max_line_mb or MAX_LINE_MB) * MEGABYTE
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What flags said about the data of a training. It holds for other files where it fits."""
+    """The flags given for the training data, which apply to other files where they fit."""
 
     delimiter: Delimiter | None = None
     quotes: bool | None = None
     encoding: str | None = None
     sheet: str | None = None
-    kinds: tuple[str | None, ...] = ()  # of its files: quotes hold for files of these
+    kinds: tuple[str | None, ...] = ()  # of its files: quotes apply to files of these kinds
 
 
 @dataclass(frozen=True)
 class Reads:
-    """What a reader expects of a table: columns by name, a header or none where nothing speaks for either."""
+    """What a reader expects of a table: column names, and whether a header is usual."""
 
-    columns: tuple[str, ...] = ()  # names that would stand in a header
+    columns: tuple[str, ...] = ()  # names expected in a header
     header: bool = True
     delimiters: tuple[Delimiter, ...] = DELIMITERS
     numbers: bool = False  # in its cells
@@ -89,7 +89,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How a table is written, and the cells of its first row."""
+    """The format of a table, and the cells of its first row."""
 
     kind: str
     text: TextFormat | None = None  # of a file of text
@@ -100,7 +100,7 @@ class TableFormat:
     skips_spaces: bool = False  # behind a delimiter
     tells_excel: bool = False  # a first line that says the delimiter
     is_list: bool = False  # of objects, in JSON
-    header: Header | None = None  # None where each row names its cells
+    header: Header | None = None  # None if each row names its cells
     asked: bool = False  # by --header or --no-header
     first: tuple[str, ...] = ()
     decimal_comma: bool = False
@@ -114,7 +114,7 @@ class TableFormat:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns: from the header, or their numbers."""
+        """The column names: from the header, or numbers."""
         cells = [cell.strip() for cell in self.first]
         if not self.has_header:
             return [str(number) for number in range(1, len(cells) + 1)]
@@ -124,7 +124,7 @@ class TableFormat:
 
     @property
     def is_worth_telling(self) -> bool:
-        """Whether something was decided that a person who did not ask should hear of."""
+        """Whether something was guessed that the user should know."""
         doubtful = self.header is not None and not self.asked and (self.header.unusual or not self.header.certain)
         guessed = self.quotes == "one line" and not self.quotes_asked
         return doubtful or guessed or not self.usual or bool(self.text and self.text.encoding.word)
@@ -146,7 +146,7 @@ class TableFormat:
         return ", ".join(parts)
 
     def about_quotes(self) -> str:
-        """What was decided of quotes, where that is not the usual."""
+        """What was decided about quotes, if that is unusual."""
         if self.quotes_asked:
             return ", quotes are text (--no-quotes)" if self.quotes == "text" else ", cells in quotes (--quotes)"
         if self.delimiter != "tab" or self.quotes == "none":
@@ -155,7 +155,7 @@ class TableFormat:
 
     def about_header(self) -> str:
         row = " | ".join(cell.strip() for cell in self.first).rstrip(" |")
-        row = repr(row if len(row) <= SHOWN else f"{row[: SHOWN - 3]}...")
+        row = repr(row if len(row) <= ROW_CHARACTERS else f"{row[: ROW_CHARACTERS - 3]}...")
         if self.asked:
             return f"header {row} (--header)" if self.has_header else "no header (--no-header)"
         assert self.header is not None
@@ -165,7 +165,7 @@ class TableFormat:
 
 
 def describe_together(forms: Mapping[str, str]) -> str:
-    """How each of several files is written, those alike told together."""
+    """The formats of several files; files with the same format are listed together."""
     alike: dict[str, list[str]] = {}
     for name, form in forms.items():
         alike.setdefault(form, []).append(name)
@@ -179,7 +179,7 @@ def describe_together(forms: Mapping[str, str]) -> str:
 
 
 def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: TableOptions, reads: Reads) -> TableFormat:
-    """How a table of text that begins with `head` is written."""
+    """The format of a text table that begins with `head`."""
     trained = options.trained or Trained()
     text = find_text_format(head, name, whole=whole, asked=options.encoding, trained=trained.encoding)
     start = decoded(head, text.encoding)
@@ -201,7 +201,7 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
     else:
         delimiter = find_delimiter(lines, usual, name, candidates=reads.delimiters, cut=cut)
         if lines and delimiter == usual and SIGNS[usual] not in lines[0] and not is_known(lines[0], reads):
-            # A title may stand above the table: then the lines below say what it is separated by.
+            # There may be a title above the table: then the lines below show the delimiter.
             delimiter = find_delimiter(lines[1:], usual, name, candidates=reads.delimiters, cut=cut)
     sign = SIGNS[delimiter]
     of_training = trained.quotes if kind in trained.kinds else None
@@ -237,14 +237,14 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
 
 
 def is_known(line: str, reads: Reads) -> bool:
-    """Whether a line is the name of a single column."""
+    """Whether a line is a known column name."""
     return line.strip().strip('"') in reads.columns or known_name(line.strip().strip('"')) is not None
 
 
 def header_of(
     rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads, name: str, unit: str = "line"
 ) -> tuple[Header, bool]:
-    """Whether the first row is a header, and whether a flag said so."""
+    """The header, and whether a flag decided it."""
     if options.header is not None:
         return Header(options.header), True
     if not rows:
@@ -252,19 +252,21 @@ def header_of(
     header = find_header(rows, columns=reads.columns, usual=reads.header)
     title = next(filter(None, (cell.strip() for cell in rows[0])))
     if not header.certain and is_title(rows):
-        raise InputError(f"{name}, {unit} 1: {title[:SHOWN]!r} stands above the header. Delete the {unit}s above it")
+        raise InputError(
+            f"{name}, {unit} 1: {title[:ROW_CHARACTERS]!r} stands above the header. Delete the {unit}s above it"
+        )
     return header, False
 
 
 def is_title(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row is a title or a comment: it has one cell and the others more, or names come after it."""
+    """Whether the first row is a title or a comment: it has one cell and the others more, or column names follow it."""
     filled = [sum(bool(cell.strip()) for cell in row) for row in rows[: 1 + FEW]]
     alone = len(filled) > FEW and filled[0] == 1 and min(filled[1:]) > 1
     return alone or (len(rows) > 1 and are_known(rows[1]))
 
 
 def complete_lines(start: str, text: TextFormat, *, whole: bool) -> list[str]:
-    """The lines of the beginning of a file, with their ends. One that is cut off is not among them."""
+    """The complete lines of the beginning of a file, with their line ends."""
     lines = start.replace("\r\n", "\n").split("\r" if text.returns else "\n")
     if len(lines) > 1 and (not whole or not lines[-1]):
         lines.pop()

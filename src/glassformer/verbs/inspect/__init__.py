@@ -1,1 +1,1 @@
-"""The verbs `inspect LOOK`: one file per look inside a model, as a table, as numbers, or as a picture."""
+"""The verbs `inspect LOOK`: one file per look at a model, as a table, numbers or a picture."""

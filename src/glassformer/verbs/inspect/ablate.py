@@ -1,4 +1,4 @@
-"""The verb `inspect ablate`: what heads are worth."""
+"""The verb `inspect ablate`: how much each attention head matters."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -15,24 +15,24 @@ from glassformer.verbs.inspect.common import ModelSettings
 
 @dataclass(frozen=True, kw_only=True)
 class AblateSettings(ModelSettings):
-    """Score a run without some of its heads, one at a time."""
+    """Score a run with one head removed at a time."""
 
     heads: Positional[Annotated[tuple[str, ...], arg(metavar="HEAD [HEAD ...]")]] = ()
-    """Names of heads, as decoder.blocks.0.cross.3; * stands for anything, so '*' tries them all."""
+    """Names of heads, such as decoder.blocks.0.cross.3; * matches anything, so '*' tries them all."""
     examples: int = 200
-    """How many examples to score with."""
+    """Number of examples to score."""
     data: tuple[Path, ...] = ()
-    """Files to score on, as eval takes them; what the run held out if not given."""
+    """Files to score, as for eval (default: the run's held-out data)."""
     task: TaskName | None = None
-    """With --data: what the model is for, if it was not trained here."""
+    """With --data: task of a model that was not trained here."""
     picture: Path | None = None
-    """Also draw it, to this .png, .svg or .pdf."""
+    """Also draw the result to this .png, .svg or .pdf."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.heads:
             raise InputError(
-                "no head given. Name one after the run, as decoder.blocks.0.cross.3, or '*' for all of them"
+                "no head given. Name one after the run, such as decoder.blocks.0.cross.3, or '*' for all of them"
             )
 
 

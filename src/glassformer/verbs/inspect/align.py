@@ -1,6 +1,6 @@
-"""The verb `inspect align`.
+"""The verb `inspect align`: word alignment by cross-attention.
 
-On standard output stand the pairs alone, a line for each text, as other tools read them.
+Standard output holds only the pairs, one line per text, so that other tools can read it.
 """
 
 import json
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AlignSettings(PictureSettings):
-    """Which words of a translation come from which words of the text, by cross-attention: Pharaoh pairs i-j, and a
+    """Align the words of a translation with the words of the text, by cross-attention: Pharaoh pairs i-j, and a
     picture."""
 
     json: bool = False
-    """Print one JSON object per line, for each text."""
+    """Print one JSON object per text, each on a line."""
     text: Positional[Annotated[str | None, arg(metavar="[TEXT]")]] = None
-    """The text."""
+    """The text to translate."""
     target: str | None = None
-    """Its translation; the model's own if not given."""
+    """Its translation (default: the model's own)."""
     file: Path | None = None
-    """Instead of a text, every line of this file: a text, or a text and its translation with a tab between. A picture
-    is drawn only if asked for, of the first."""
+    """Align every line of this file instead: a text, or a text, a tab and its translation. A picture of the first line
+    is drawn only with --picture."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,9 +41,9 @@ class AlignSettings(PictureSettings):
                 'no text given. Put it after the run: glassformer inspect align RUN "May 1st", or use --file'
             )
         if self.text is not None and self.file is not None:
-            raise self._refuse("file", "a text was given, too. Choose one")
+            raise self._refuse("file", "a text was given as well. Choose one")
         if self.file is not None and self.target is not None:
-            raise self._refuse("target", "it belongs to a text; in a file it stands behind a tab")
+            raise self._refuse("target", "it only works with a text. In a file, put the translation after a tab")
 
 
 def main(settings: AlignSettings) -> None:
@@ -70,7 +70,7 @@ def main(settings: AlignSettings) -> None:
 
 
 def texts_of(settings: AlignSettings) -> tuple[list[str], list[str] | None]:
-    """The text and its translation; or the lines of a file, and where they have tabs what stands before and behind."""
+    """The text and its translation, or the lines of a file, split at the tab where there is one."""
     from glassformer.data.files import read_lines
     from glassformer.data.pairs import read_pairs
 
@@ -99,4 +99,4 @@ def draw_if_readable(alignment: "Alignment", path: Path) -> None:
     except InputError as error:
         console.print(f"no picture: {error}")
     else:
-        console.print(f"drawn in {path}")
+        console.print(f"picture: {path}")

@@ -1,4 +1,4 @@
-"""The verb `inspect diff`."""
+"""The verb `inspect diff`: compares the configs of two models."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,10 @@ from glassformer.verbs.inspect.common import ConfigSettings
 
 @dataclass(frozen=True, kw_only=True)
 class DiffSettings(ConfigSettings):
-    """The few fields of the config that turn one model into another."""
+    """Compare two models: the config fields that differ."""
 
     other: Positional[Annotated[str, arg(metavar="OTHER")]]
-    """The other model, named in the same way."""
+    """The model to compare with, named in the same way."""
 
 
 def main(settings: DiffSettings) -> None:

@@ -1,4 +1,4 @@
-"""`inspect` took its look as a flag once (`inspect RUN --shapes`). Who still types that is told the new form."""
+"""Earlier versions took the look of `inspect` as a flag (`inspect RUN --shapes`): the error names the new form."""
 
 import shlex
 import sys
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 
-FLAGS = {  # the old flag of a look, and how many words stood behind it
+FLAGS = {  # the old flag of a look, and how many words followed it
     **dict.fromkeys(("--shapes", "--params", "--positions", "--rollout"), 0),
     **dict.fromkeys(("--diff", "--attention", "--lens", "--align", "--align-file", "--step"), 1),
     "--ablate": sys.maxsize,  # any number
@@ -15,7 +15,7 @@ FLAGS = {  # the old flag of a look, and how many words stood behind it
 
 
 def new_form(args: list[str], looks: Collection[str]) -> str | None:
-    """What to type instead of `inspect ARGS`; None where that is no old form but a look that does not exist."""
+    """What to type instead of `inspect ARGS`; None if that is not an old form but an unknown look."""
     words = [part for word in args for part in (word.split("=", 1) if word.startswith("--") else [word])]
     old = [word for word in words if word in FLAGS]
     if not old:
@@ -27,13 +27,13 @@ def new_form(args: list[str], looks: Collection[str]) -> str | None:
 
 
 def begins_with_run(words: list[str], looks: Collection[str]) -> bool:
-    """Whether a run stands alone before the flags, and not a look that was mistyped."""
+    """Whether only a run precedes the flags, and not a mistyped look."""
     alone = len(list(takewhile(lambda word: not word.startswith("-"), words))) == 1
     return alone and (Path(words[0]).exists() or not get_close_matches(words[0], looks))
 
 
 def moved(words: list[str], flag: str) -> list[str]:
-    """Without the flag; what stood behind it comes right after the run."""
+    """Removes the flag; its values move right after the run."""
     if flag not in words:
         return words
     at = words.index(flag)

@@ -1,4 +1,4 @@
-"""The verb `inspect params`."""
+"""The verb `inspect params`: parameters by kind and by layer."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from glassformer.verbs.inspect.common import ConfigSettings
 
 @dataclass(frozen=True, kw_only=True)
 class ParamsSettings(ConfigSettings):
-    """Where the parameters are: by kind and by layer."""
+    """Count the parameters by kind and by layer."""
 
 
 def main(settings: ParamsSettings) -> None:

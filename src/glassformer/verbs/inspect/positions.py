@@ -1,4 +1,4 @@
-"""The verb `inspect positions`."""
+"""The verb `inspect positions`: draws the position encoding."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,10 +8,10 @@ from glassformer.verbs.inspect.common import PictureSettings
 
 @dataclass(frozen=True, kw_only=True)
 class PositionsSettings(PictureSettings):
-    """Draw how a model knows order: a heat map, waves, and similarity by distance."""
+    """Draw how a model encodes positions: a heat map, waves, and similarity by distance."""
 
     part: Literal["encoder", "decoder"] | None = None
-    """Of a model with two stacks, which one; both if not given."""
+    """Which stack of an encoder-decoder (default: both)."""
 
 
 def main(settings: PositionsSettings) -> None:

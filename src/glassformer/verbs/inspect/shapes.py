@@ -11,18 +11,18 @@ from glassformer.verbs.inspect.common import ConfigSettings
 
 @dataclass(frozen=True, kw_only=True)
 class ShapesSettings(ConfigSettings):
-    """Every tensor from the input to the loss: its axes and sizes, parameters, FLOPs, bytes, and what a cache keeps."""
+    """List every tensor from the input to the loss: axes and sizes, parameters, FLOPs, bytes, and the cache."""
 
     fold: bool = False
-    """Layers that are alike on one line."""
+    """Show identical layers on one line."""
     batch: int = 1
-    """How many sequences."""
+    """Number of sequences."""
     length: int | None = None
-    """How many tokens each has; 128 if not given, or as many as the model reads."""
+    """Tokens in each sequence (default: 128, or fewer if the model takes fewer)."""
     target_length: int | None = None
-    """The same for the target of a model with two stacks."""
+    """Tokens in the target of an encoder-decoder (default: as --length)."""
     html: Path | None = None
-    """Write it as a page to this file."""
+    """Write the list to this file as an HTML page."""
 
 
 def main(settings: ShapesSettings) -> None:
@@ -51,5 +51,5 @@ def main(settings: ShapesSettings) -> None:
 
 def write_page(path: Path, page: str) -> None:
     if not path.parent.is_dir():
-        raise InputError(f"--html {path} cannot be written: there is no folder {path.parent}")
+        raise InputError(f"--html {path} cannot be written: the folder {path.parent} does not exist")
     write_whole(path, page)
