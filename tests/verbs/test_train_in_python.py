@@ -48,7 +48,7 @@ def test_the_run_stands_for_its_folder(reviews: Path, tmp_path: Path) -> None:
     run = gf.train("classify", data=reviews, out=str(tmp_path / "run"), **SMALL)
     one, several = gf.pipeline(run)("good film"), gf.pipeline(run)(["good film", "bad film"])
     assert one.label in ("good", "bad")
-    assert one == several[0]
+    assert (one.label, one.scores) == (several[0].label, pytest.approx(several[0].scores, abs=1e-6))
     assert len(several) == 2
     assert gf.evaluate(run).metrics == pytest.approx(run.metrics)
     assert torch.equal(gf.load(run).head.out.weight, run.model.head.out.weight)  # type: ignore[union-attr]
