@@ -10,7 +10,6 @@ from helpers.tiny_models import QUESTION
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.explore.view.pair import open_session
 from glassformer.inspect.looks import patches
 from glassformer.inspect.looks.attention import picture_input
 from glassformer.inspect.looks.examples import example_scene
@@ -97,8 +96,6 @@ def test_what_is_refused(folder_of: FolderOf, tmp_path: Path) -> None:
         walk(preparer, example_scene())
     with pytest.raises(InputError, match="reads the encoder's vectors before its tokens"):
         picture_input(model, folder_of("prefix"), "example", tmp_path / "x.png", part="cross")
-    with pytest.raises(InputError, match="explorer draws cross-attention"):
-        open_session(folder_of("prefix"))
     model, _ = opened(folder_of("ask"))
     with pytest.raises(InputError, match="no question given"):
         picture_input(model, folder_of("ask"), "example", tmp_path / "x.png")
