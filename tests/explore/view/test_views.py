@@ -488,3 +488,11 @@ def test_stack_layer_and_step_are_sent_with_every_name(kind: str, routes_of: Rou
         stack = [] if entry["stack"] is None else [entry["stack"]]
         assert ".".join([*stack, *block, entry["step"]]) == entry["name"]
         assert entry["stack"] in (None, *shown["lines"])
+
+
+def test_a_text_before_the_words_is_refused(folder_of: Callable[[str], Path], tmp_path: Path) -> None:
+    model, tokenizer = gf.load(folder_of("encoder-decoder")), gf.load_tokenizer(folder_of("encoder-decoder"))
+    other = gf.Transformer(model.config.replace(memory="prefix"))
+    gf.save(other.eval(), tmp_path / "model", tokenizer=tokenizer)
+    with pytest.raises(InputError, match="of such models the explorer shows those that read images"):
+        Session(tmp_path / "model")

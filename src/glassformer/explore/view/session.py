@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.labels import class_names
+from glassformer.config import TransformerConfig
 from glassformer.core.context import watched_by
 from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Output, count
@@ -94,6 +95,7 @@ class Session:
         loaded = path if isinstance(path, Pipeline) else pipeline(path, device="cpu")
         if isinstance(loaded.preparer, PairPreparer):
             raise InputError(f"{path} holds a text and an image model, and a session shows one: use open_session")
+        check_seen(loaded.model.config)
         self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
         self.model.eval()
         self.steps, self.costs = steps_of(self.model), Costs(self.model)
@@ -228,6 +230,15 @@ class Session:
             assert output.logits is not None
             future = [answers.six(float(value)) for value in future_of(prepared, output.logits)[:, row]]
         return curve_of(prepared.window, row, future)
+
+
+def check_seen(config: TransformerConfig) -> None:
+    """A source before the words is drawn as the picture it is; a text has no place to stand there."""
+    if config.prefix and config.image is None:
+        raise InputError(
+            "this model reads the encoder's vectors before its tokens (memory='prefix'), and of such models the "
+            "explorer shows those that read images. Look at it with glassformer inspect attention"
+        )
 
 
 def check_languages(task: str, tokenizer: Tokenizer | None, languages: dict[str, str | None]) -> None:
