@@ -161,6 +161,10 @@ def test_a_picture_before_the_words_is_named_in_the_map_and_in_the_flow(open_ser
     assert "Before the words" in page.inner_text("#flow")
     assert f"T={len(line['tokens']) - 17}" in page.inner_text("#flow [data-stack=decoder]")
     assert "Cross-attention" not in page.inner_text("body")
+    assert "of the words that looked at a patch" in page.inner_text(".caption-scales")
+    page.locator(WORDS).nth(2).hover()  # now the words that it looked back at are lit
+    settled(page)
+    assert "of the words it looked back at" in page.inner_text(".caption-scales")
     click(page, "[data-focus='decoder.embed']")  # of the words alone: the row of the token that is kept
     page.locator(WORDS).nth(1).click()
     settled(page)

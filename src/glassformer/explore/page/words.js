@@ -127,6 +127,7 @@ const WORDS = {
   caption: ["The picture and where each word looked", "그림과 각 말이 본 곳"],
   captionHint: ["Hover a word to see what it looked at, a patch to see who looked at it.", "말 위에 올리면 그 말이 본 곳이, 조각 위에 올리면 그 조각을 본 말이 보입니다."],
   captionHere: ["The words, and what each looked at", "말과 각 말이 본 곳"],
+  backScale: ["of the words it looked back at", "돌아본 말의 가중치"],
   wordScale: ["of the words that looked at a patch", "조각을 본 말의 가중치"],
   rollout: ["Through all layers (rollout)", "모든 층을 거쳐 (롤아웃)"],
   curve: ["The series and where a patch looks", "시계열과 조각이 보는 곳"],

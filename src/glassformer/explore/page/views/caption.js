@@ -125,7 +125,7 @@ function draw(parts) {
   parts.rollout.hidden = chosenMap()?.rows !== "encoder";
   parts.scales.replaceChildren(...[
     shown.weights ? scaleBar("glow", shown.top, say("weightScale")) : null,
-    shown.words ? scaleBar("sequential", shown.wordTop, say("wordScale")) : null,
+    shown.words ? scaleBar("sequential", shown.wordTop, say(shown.shift ? "backScale" : "wordScale")) : null,
   ].filter(Boolean));
 }
 
