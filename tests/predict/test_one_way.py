@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.command import run
+from helpers.tiny_models import QUESTION as COLOUR
 from helpers.tiny_models import TEXT, make
 from PIL import Image
 
@@ -23,8 +24,9 @@ from glassformer.errors import InputError
 from glassformer.explore.view.session import Session
 from glassformer.figures.png import as_png
 from glassformer.inspect.looks.attention import attention_maps
+from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.images import ImagePreparer
-from glassformer.predict.prepare import preparer_of
+from glassformer.predict.prepare import prepare_words, preparer_of
 from glassformer.predict.series import SeriesPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.tasks.evaluate import task_to_score
@@ -171,6 +173,33 @@ def test_an_image(size: int, folder_of: FolderOf, tmp_path: Path) -> None:
     assert torch.equal(task.as_input(task.judged.take([place])), prepared.arguments["pixel_values"])
     answers = {row["input"]: row["answer"] for row in task.evaluate().examples}
     assert answers[str(file)] == predicted.label
+
+
+@pytest.mark.parametrize("size", [12, 19], ids=["as it is", "to be resized"])
+@pytest.mark.parametrize("kind", ["caption", "ask", "prefix"])
+def test_words_about_an_image(kind: str, size: int, folder_of: FolderOf, tmp_path: Path) -> None:
+    folder, file, question = folder_of(kind), tmp_path / "one.png", COLOUR if kind == "ask" else None
+    pixels = np.random.default_rng(size + 1).integers(0, 256, (size, size, 3), dtype=np.uint8)
+    file.write_bytes(as_png(pixels))
+    asked = {"question": question} if question else {}
+    (predicted,) = gf.pipeline(folder)([str(file)], **asked)
+    url = "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
+    view = Session(folder).view({"image": url, **({"text": question} if question else {})})
+    preparer = preparer_of(gf.load(folder).eval(), folder)
+    assert isinstance(preparer, CaptionPreparer)
+    prepared = prepare_words(preparer, str(file), **asked)  # what inspect draws over
+    row = {"image": str(file), **asked, ("answer" if question else "caption"): "anything"}
+    table = write(tmp_path / "rows.jsonl", json.dumps(row))
+    task: Any = task_to_score(folder, [table], task="ask" if question else "caption")
+    assert predicted == prepared.text == view.shown["text"] == task.evaluate().examples[0]["answer"]
+    assert predicted
+    for name, value in prepared.arguments.items():
+        assert torch.equal(value, view.prepared.arguments[name])
+    assert torch.equal(task.as_input(task.judged.take([0])), prepared.arguments["pixel_values"])
+    ((prompt, _),) = task.encode([one for _, one in task.judged.looked])
+    assert prepared.arguments["decoder_input_ids"][0, : len(prompt)].tolist() == prompt
+    assert names(view.shown, "encoder") == prepared.lines["encoder"].names
+    assert names(view.shown, "decoder")[-len(prepared.written) :] == prepared.lines["decoder"].names
 
 
 def test_the_class_of_a_series(folder_of: FolderOf, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class Line:
     writes: list[Token] | None = None  # behind each token, of a stack that writes
     prompt: int = 0  # tokens that were given, not written by the model
     begins: int = 0  # the place that writes the first word of an answer: before it stands the question
+    before: int = 0  # of these tokens, the vectors of a source that stand before those of the text
 
     @property
     def names(self) -> list[str]:
@@ -37,6 +38,11 @@ class Line:
         if self.writes is None:
             return self.names
         return [name_of(token) for token in (*self.tokens[: self.begins], *self.writes[self.begins :])]
+
+    def behind(self, source: "Line") -> "Line":
+        """The line as the stack has it where all vectors of a source stand before its tokens: each writes itself."""
+        size, writes = len(source.tokens), None if self.writes is None else [*source.tokens, *self.writes]
+        return Line([*source.tokens, *self.tokens], writes, self.prompt + size, self.begins + size, before=size)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -26,7 +26,7 @@ from glassformer.explore.view.session import Session
 from glassformer.explore.view.slices import mixed
 from glassformer.watch.names import StepName
 
-KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask"]
+KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask", "prefix"]
 NASTY = "<img src=x onerror=alert(1)></script><script>alert(2)</script><!-- \u2028 &lt;"
 
 

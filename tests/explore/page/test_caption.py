@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from helpers.browsing import click, overflow, press, recorded, settled
 from helpers.tiny_models import QUESTION
+from torch import Tensor
 
 from glassformer.explore.export.export import exported
 from glassformer.explore.view.routes import Routes
@@ -39,10 +40,18 @@ def hover_patch(page: Any, row: int, column: int, side: int = 4) -> None:
     settled(page)
 
 
-def test_a_word_lights_the_patches_it_looked_at(open_server: Open, visit: Any) -> None:
-    server = open_server("caption")
+def words_on_patches(server: Server, kind: str) -> Tensor:
+    """Of layer 1, head 2: what each word gave to the class token and to each patch, (T, S)."""
+    site = "attn" if kind == "prefix" else "cross"
+    before = 17 if kind == "prefix" else 0  # the picture's own rows
+    return recorded(server, {"example": 1})[f"decoder.blocks.1.{site}"][0, 2, before:, :17]
+
+
+@pytest.mark.parametrize("kind", ["caption", "prefix"])
+def test_a_word_lights_the_patches_it_looked_at(kind: str, open_server: Open, visit: Any) -> None:
+    server = open_server(kind)
     page = visit(f"{server.address}#example=1&layer=1&head=2")
-    weights = recorded(server, {"example": 1})["decoder.blocks.1.cross"][0, 2]  # (T, S)
+    weights = words_on_patches(server, kind)  # (T, S)
     names = [token["text"] for token in server.session.view({"example": 1}).shown["lines"]["encoder"]["tokens"]]
     assert glows(page) > 0.3
     for row in (0, 4):
@@ -54,14 +63,17 @@ def test_a_word_lights_the_patches_it_looked_at(open_server: Open, visit: Any) -
         assert page.get_attribute(f"{WORDS} >> nth={row}", "class").split()[-1] == "row"
 
 
-def test_a_patch_lights_the_words_that_looked_at_it(open_server: Open, visit: Any) -> None:
-    server = open_server("caption")
+@pytest.mark.parametrize("kind", ["caption", "prefix"])
+def test_a_patch_lights_the_words_that_looked_at_it(kind: str, open_server: Open, visit: Any) -> None:
+    server = open_server(kind)
     page = visit(f"{server.address}#example=1&layer=1&head=2")
-    weights = recorded(server, {"example": 1})["decoder.blocks.1.cross"][0, 2]
+    weights = words_on_patches(server, kind)
+    site = "attn" if kind == "prefix" else "cross"
+    largest = recorded(server, {"example": 1})[f"decoder.blocks.1.{site}"][0, 2].max()
     hover_patch(page, 2, 3)
     column = weights[:, 1 + 2 * 4 + 3]  # behind the class token
     lit = page.locator(WORDS).evaluate_all("chips => chips.map((chip) => chip.style.backgroundColor !== '')")
-    assert lit == (column > 0.004 * weights.max()).tolist()
+    assert lit == (column > 0.004 * largest).tolist()
     assert page.get_attribute(".map", "data-column") == str(1 + 2 * 4 + 3)  # the same key in the map
     page.mouse.click(*centre(page, 2, 3))
     settled(page)
@@ -139,7 +151,30 @@ def test_the_maps_of_each_stack_are_laid_over_the_picture(open_server: Open, vis
     assert page.inner_text(".tensor").endswith(".attn")
 
 
-@pytest.mark.parametrize("kind", ["caption", "ask"])
+def test_a_picture_before_the_words_is_named_in_the_map_and_in_the_flow(open_server: Open, visit: Any) -> None:
+    server = open_server("prefix")
+    page = visit(f"{server.address}#example=1&layer=1&head=2&key=3")
+    line = server.session.view({"example": 1}).shown["lines"]["decoder"]
+    assert page.locator(WORDS).count() == len(line["tokens"]) - 17
+    assert page.inner_text(".tensor") == "decoder.blocks.1.attn"
+    assert page.get_attribute(".map", "data-column") == "3"
+    assert "Before the words" in page.inner_text("#flow")
+    assert f"T={len(line['tokens']) - 17}" in page.inner_text("#flow [data-stack=decoder]")
+    assert "Cross-attention" not in page.inner_text("body")
+    assert "of the words that looked at a patch" in page.inner_text(".caption-scales")
+    page.locator(WORDS).nth(2).hover()  # now the words that it looked back at are lit
+    settled(page)
+    assert "of the words it looked back at" in page.inner_text(".caption-scales")
+    click(page, "[data-focus='decoder.embed']")  # of the words alone: the row of the token that is kept
+    page.locator(WORDS).nth(1).click()
+    settled(page)
+    assert page.get_attribute(".numbers", "data-token") == "1"
+    assert page.inner_text("#output .stepper .number").startswith(f"{len(line['tokens']) - 17} of")
+    click(page, page.get_by_role("button", name="Back", exact=True))
+    assert page.locator(f"{WORDS}:visible").count() == len(line["tokens"]) - 18
+
+
+@pytest.mark.parametrize("kind", ["caption", "ask", "prefix"])
 def test_an_exported_page_does_the_same_without_a_network(
     kind: str, open_server: Open, visit: Any, tmp_path: Path
 ) -> None:

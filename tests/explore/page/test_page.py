@@ -17,7 +17,7 @@ from glassformer.serve.server import Server
 
 pytestmark = pytest.mark.slow
 
-KINDS = ("encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask")
+KINDS = ("encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask", "prefix")
 NASTY = "<img src=x onerror=alert(1)></script><b>bold</b>"
 
 
@@ -29,6 +29,7 @@ def test_every_kind_of_model_is_shown(kind: str, open_server: Callable[[str], Se
         "encoder": "#output .choice.first",
         "image": ".picture canvas",
         "caption": ".caption-words canvas",
+        "prefix": ".caption-words canvas",
         "ask": ".caption-question .asked",
         "series": ".curve canvas",
     }
@@ -289,7 +290,7 @@ def test_an_exported_file_shows_the_same_with_no_network(
     kind: str, open_server: Callable[[str], Server], visit: Any, tmp_path: Path
 ) -> None:
     live = visit(f"{open_server(kind).address}#lang=en&theme=light")
-    if kind not in ("image", "series", "caption"):
+    if kind not in ("image", "series", "caption", "prefix"):
         ask(live, NASTY)
     with live.expect_download() as download:
         click(live, "[name=export]")

@@ -13,7 +13,7 @@ from helpers.browsing import settled
 from glassformer.serve.server import Server
 
 pytestmark = pytest.mark.slow
-KINDS = ("encoder-decoder", "decoder", "fill", "image", "series", "caption", "ask")
+KINDS = ("encoder-decoder", "decoder", "fill", "image", "series", "caption", "ask", "prefix")
 ACTIONS, CHECKS = 300, 6
 KEYS = ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "[", "]", ",", ".", "m", "Escape")
 TEXTS = ("The quick [MASK] fox", "Once upon a time 🦊", "안녕 small model", "a")

@@ -17,12 +17,13 @@ INPUTS: dict[str, dict[str, Any]] = {
     "image": {"example": 1},
     "series": {"example": 0},
     "caption": {"example": 1},
+    "prefix": {"example": 1},
     "ask": {"example": 1, "text": QUESTION},
     "fill": {"text": "The [MASK] fox"},
 }
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill", "image", "series", "caption", "ask"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill", "image", "series", "caption", "ask", "prefix"])
 def test_every_head_is_ranked_and_the_best_is_named(kind: str, routes_of: RoutesOf) -> None:
     view = routes_of(kind).session.view(INPUTS.get(kind, {"text": TEXT}))
     telling, lines = view.shown["telling"], view.shown["lines"]
@@ -34,7 +35,8 @@ def test_every_head_is_ranked_and_the_best_is_named(kind: str, routes_of: Routes
         for number, head in enumerate(heads):
             assert 0 <= head["score"] <= 1
             assert head["weight"] == pytest.approx(float(weights[number, head["row"], head["key"]]), abs=1e-3)
-            if "decoder" not in lines or "encoder" not in lines or entry["kind"] == "cross":
+            over_source = entry["kind"] == "cross" or (kind == "prefix" and entry["stack"] == "decoder")
+            if "decoder" not in lines or "encoder" not in lines or over_source:
                 scores[entry["name"], number] = head["score"]
     best = (telling["best"]["name"], telling["best"]["head"])
     assert scores[best] == max(scores.values())
@@ -45,11 +47,11 @@ def test_every_head_is_ranked_and_the_best_is_named(kind: str, routes_of: Routes
         assert shown["row"] == 0  # the class token, which the answer is read from
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "caption"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "caption", "prefix"])
 def test_the_worked_sum_is_the_one_of_record(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
     view = routes.session.view(INPUTS.get(kind, {"text": TEXT}))
-    site = "attn" if kind == "decoder" else "cross"
+    site = "attn" if kind in ("decoder", "prefix") else "cross"
     name = f"decoder.blocks.1.{site}"
     query = {"stack": "decoder", "layer": "1", "site": site, "head": "2", "row": "3"}
     found: Any = routes.get(f"view/{view.id}/worked", query)
@@ -66,7 +68,7 @@ def test_the_worked_sum_is_the_one_of_record(kind: str, routes_of: RoutesOf) -> 
     torch.testing.assert_close(torch.tensor(found["mixed"]), seen[f"{name}.mixed"][0, 2, 3], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill", "caption", "ask"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill", "caption", "ask", "prefix"])
 def test_the_lens_is_the_one_that_inspect_draws(kind: str, routes_of: RoutesOf) -> None:
     routes = routes_of(kind)
     view = routes.session.view(INPUTS.get(kind, {"text": TEXT}))

@@ -15,6 +15,7 @@ from helpers.tiny_models import QUESTION, TEXT, make
 from torch import Tensor
 
 import glassformer as gf
+from glassformer.errors import InputError
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.shown import stream_of
@@ -27,11 +28,12 @@ from glassformer.predict.images import Picture
 from glassformer.watch.record import Record
 
 RoutesOf = Callable[[str], Routes]
-KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask"]
+KINDS = ["encoder-decoder", "decoder", "encoder", "image", "series", "caption", "ask", "prefix"]
 INPUTS: dict[str, dict[str, Any]] = {
     "image": {"example": 1},
     "series": {"example": 0, "channel": 0},
     "caption": {"example": 1},
+    "prefix": {"example": 1},
     "ask": {"example": 1, "text": QUESTION},
     "fill": {"text": "The [MASK] fox [MASK]"},
     "span": {"text": "Who says?\nThe quick fox says hello."},
@@ -128,10 +130,10 @@ def test_the_flow_has_every_step_with_its_shape_and_cost(kind: str, routes_of: R
     seen = recorded(routes.session, view)
     flow = {entry["name"]: tuple(entry["shape"]) for entry in view.shown["flow"]}
     assert flow == {name: tuple(value.shape) for name, value in seen.items()}
-    lengths = [len(line["tokens"]) for line in view.shown["lines"].values()]
+    lengths = [len(line["tokens"]) - line["before"] for line in view.shown["lines"].values()]
     names = ("length", "target_length")
     sizes = {} if kind in ("image", "series") else dict(zip(names, lengths, strict=False))
-    if kind in ("caption", "ask"):
+    if kind in ("caption", "ask", "prefix"):
         sizes = {"target_length": lengths[1]}
     lines = {line.name: line for line in ledger(routes.session.model, **sizes).lines}
     assert [flow[entry["name"]] for entry in view.shown["maps"]] == [
@@ -221,6 +223,28 @@ def test_a_given_translation_is_read_as_labels_are(routes_of: RoutesOf) -> None:
     again = session.view({"text": "The fox", "continued": chosen}).shown["lines"]["decoder"]
     assert [token["id"] for token in again["tokens"]] == [int(expected[0, 0]), *chosen]
     assert len(again["writes"]) == len(again["tokens"])
+
+
+def test_a_picture_before_the_words_has_its_rows_in_their_stack(routes_of: RoutesOf) -> None:
+    routes = routes_of("prefix")
+    view, model = open_view(routes, "prefix"), routes.session.model
+    source, line = (view.shown["lines"][stack] for stack in ("encoder", "decoder"))
+    assert (line["before"], line["begins"], line["prompt"]) == (17, 17, 18)
+    assert line["tokens"][:17] == line["writes"][:17] == source["tokens"]
+    assert [token["id"] for token in line["tokens"][17:]] == view.prepared.written
+    assert view.shown["telling"]["best"]["name"].startswith("decoder.")
+    with torch.no_grad():
+        logits = view.prepared.run(model).logits
+    assert logits is not None
+    assert view.shown["answer"]["candidates"][:17] == [[]] * 17
+    found: Any = routes.get(f"view/{view.id}/next", {"row": "19", "top_k": "1"})
+    best = int(logits[0, 2].argmax())
+    assert found["drawn"]["id"] == view.shown["answer"]["candidates"][19][0]["id"] == best == line["writes"][19]["id"]
+    with pytest.raises(InputError, match="row 3 is of the picture, which writes no token: the words begin at 17"):
+        routes.get(f"view/{view.id}/next", {"row": "3"})
+    chosen = [token["id"] for token in line["writes"][17:19]]
+    again = routes.session.view({"example": 1, "continued": chosen}).shown["lines"]["decoder"]
+    assert [token["id"] for token in again["tokens"][18:]] == chosen
 
 
 def test_a_decoder_goes_on_with_what_was_chosen(folder_of: Callable[[str], Path], routes_of: RoutesOf) -> None:
@@ -348,7 +372,7 @@ def test_rollout_is_the_product_of_the_layers(routes_of: RoutesOf) -> None:
     np.testing.assert_allclose(found["weights"], product[0], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "image", "caption"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "image", "caption", "prefix"])
 def test_rollout_is_the_one_that_inspect_draws(kind: str, routes_of: RoutesOf) -> None:
     """A row, made layer by layer, is a row of the whole matrix."""
     routes = routes_of(kind)
@@ -464,3 +488,11 @@ def test_stack_layer_and_step_are_sent_with_every_name(kind: str, routes_of: Rou
         stack = [] if entry["stack"] is None else [entry["stack"]]
         assert ".".join([*stack, *block, entry["step"]]) == entry["name"]
         assert entry["stack"] in (None, *shown["lines"])
+
+
+def test_a_text_before_the_words_is_refused(folder_of: Callable[[str], Path], tmp_path: Path) -> None:
+    model, tokenizer = gf.load(folder_of("encoder-decoder")), gf.load_tokenizer(folder_of("encoder-decoder"))
+    other = gf.Transformer(model.config.replace(memory="prefix"))
+    gf.save(other.eval(), tmp_path / "model", tokenizer=tokenizer)
+    with pytest.raises(InputError, match="of such models the explorer shows those that read images"):
+        Session(tmp_path / "model")

@@ -10,13 +10,12 @@ from helpers.tiny_models import QUESTION
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.explore.view.pair import open_session
 from glassformer.inspect.looks import patches
 from glassformer.inspect.looks.attention import picture_input
 from glassformer.inspect.looks.examples import example_scene
 from glassformer.inspect.looks.lens import lens_of_text
 from glassformer.inspect.looks.rollout_picture import picture_rollout
-from glassformer.inspect.walk.equations import Worked
+from glassformer.inspect.walk.equations import Numbers, Worked
 from glassformer.inspect.walk.walkthrough import walk
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.prepare import preparer_of
@@ -91,14 +90,47 @@ def test_a_walk_begins_with_a_patch(folder_of: FolderOf) -> None:
     assert cross.equations[-1].title == "probabilities"
 
 
-def test_what_is_refused(folder_of: FolderOf, tmp_path: Path) -> None:
+@pytest.mark.parametrize("token", [0, 2, -1])
+def test_a_walk_of_a_word_behind_the_picture(token: int, folder_of: FolderOf) -> None:
     model, preparer = opened(folder_of("prefix"))
-    with pytest.raises(InputError, match="reads the encoder's vectors before its tokens"):
-        walk(preparer, example_scene())
+    prepared = preparer.prepare(example_scene(), target="a red circle")
+    ids = prepared.arguments["decoder_input_ids"][0]
+    place = token % len(ids)
+    found = walk(preparer, example_scene(), layer=1, head=2, token=token, target="a red circle")
+    with torch.no_grad(), gf.record(model, activations=True) as seen:
+        prepared.run(model)
+
+    def values(step: str, name: str) -> torch.Tensor:
+        """What the walk shows of a step under this name: the first numbers of it."""
+        rows = (row for equation in found.equations if equation.step == step for row in equation.rows)
+        return torch.tensor(next(row for row in rows if isinstance(row, Numbers) and row.name == name).values)
+
+    def same(shown: torch.Tensor, exact: torch.Tensor) -> None:
+        torch.testing.assert_close(shown, exact[: len(shown)], rtol=1e-4, atol=1e-5)
+
+    assert (found.token, found.tokens) == (place, prepared.lines["decoder"].names)
+    same(values("decoder.embed", f"table[{int(ids[place])}]"), model.decoder.embed.tokens.weight[ids[place]].detach())  # type: ignore[union-attr]
+    assert values("decoder.embed.positions", "position").tolist() == [place]
+    same(values("decoder.embed.positions", "PE"), seen["decoder.embed.positions"][0, place])
+    same(values("decoder.placed", "placed"), seen["decoder.placed"][0, 17 + place])
+    same(values("decoder.blocks.1.attn.q", "q"), seen["decoder.blocks.1.attn.q"][0, 2, 17 + place])
+    same(values("decoder.blocks.1.attn.mixed", "mixed"), seen["decoder.blocks.1.attn.mixed"][0, 2, 17 + place])
+    (weights,) = (row for one in found.equations if one.step == "decoder.blocks.1.attn" for row in one.rows
+                  if isinstance(row, Numbers) and row.name == "weights")  # fmt: skip
+    names = prepared.lines["decoder"].behind(prepared.lines["encoder"]).names
+    looked = seen["decoder.blocks.1.attn"][0, 2, 17 + place]
+    for label, weight in zip(weights.of, weights.values, strict=True):
+        key = int(label.split()[0])
+        assert label == f"{key} {names[key]!r}"
+        assert weight == pytest.approx(float(looked[key]), abs=1e-5)
+    logits = seen["logits"][0, place]
+    same(values("logits", "logits"), logits.sort(descending=True).values)
+
+
+def test_what_is_refused(folder_of: FolderOf, tmp_path: Path) -> None:
+    model, _ = opened(folder_of("prefix"))
     with pytest.raises(InputError, match="reads the encoder's vectors before its tokens"):
         picture_input(model, folder_of("prefix"), "example", tmp_path / "x.png", part="cross")
-    with pytest.raises(InputError, match="explorer draws cross-attention"):
-        open_session(folder_of("prefix"))
     model, _ = opened(folder_of("ask"))
     with pytest.raises(InputError, match="no question given"):
         picture_input(model, folder_of("ask"), "example", tmp_path / "x.png")

@@ -1,6 +1,7 @@
 """Captions and questions about pictures: batches, scores, baselines, and runs on scenes and on the user's own files."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,8 @@ from glassformer.data.scenes.make import make_scenes
 from glassformer.data.scenes.questions import questions_of
 from glassformer.data.scenes.words import caption_of
 from glassformer.errors import InputError
-from glassformer.tasks.evaluate import evaluate
+from glassformer.inspect.looks.examples import example_scene, told_picture
+from glassformer.tasks.evaluate import evaluate, task_to_score
 from glassformer.tasks.pictures import task as pictures
 from glassformer.tasks.pictures.ask import Ask
 from glassformer.tasks.pictures.caption import Caption
@@ -246,6 +248,25 @@ def test_the_report_shows_pictures_and_where_words_look(task: str, runs: dict[st
     page = (runs[f"{task} scenes"] / "report.html").read_text(encoding="utf-8")
     assert page.count('<img class="seen" src="data:image/png;base64,') == (12 if task == "caption" else 20)
     assert 'class="looked words"' in page
+
+
+@pytest.mark.parametrize("name", ["caption files", "ask files"])
+def test_an_example_is_a_picture_that_the_run_held_out(name: str, runs: dict[str, Path], own: Path) -> None:
+    shown = told_picture(runs[name])
+    task: Any = task_to_score(runs[name])
+    number, told = task.judged.looked[0]
+    file = task.judged.found.images.files[task.judged.rows[number]]
+    assert shown.name == f"held out: {told.text}"
+    np.testing.assert_array_equal(shown.pixels, np.asarray(Image.open(file)))
+
+
+def test_an_example_is_a_scene_where_the_table_is_gone(own: Path, runs: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(runs["caption files"], tmp_path / "run")
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    record["settings"]["data"] = str(tmp_path / "gone.csv")
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    for run_without in (folder, runs["caption scenes"]):
+        np.testing.assert_array_equal(told_picture(run_without).pixels, example_scene().pixels)
 
 
 def test_predict_writes_a_caption(runs: dict[str, Path], own: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,7 +126,12 @@ class Routes:
         reader = session.preparer
         if view.hidden is None or not isinstance(reader, TextPreparer | CaptionPreparer):
             raise InputError("this model writes no next token: it has no language head on a decoder")
-        row = number_of(query, "row", view.hidden.shape[1])
+        before = view.shown["lines"]["decoder"]["before"]
+        row = number_of(query, "row", before + view.hidden.shape[1]) - before
+        if row < 0:
+            raise InputError(
+                f"row {row + before} is of the picture, which writes no token: the words begin at {before}"
+            )
         choices = {
             "temperature": real_of(query, "temperature", 0.01, 100.0, default=1.0),
             "top_k": number_of(query, "top_k", 10**9, default=0),

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.labels import class_names
+from glassformer.config import TransformerConfig
 from glassformer.core.context import watched_by
 from glassformer.core.heads import LanguageHead
-from glassformer.core.model import Output, Transformer, count
+from glassformer.core.model import Output, count
 from glassformer.errors import InputError
 from glassformer.explore.view import answers, examples
 from glassformer.explore.view.bounds import GoneError, check_time, turn, within
@@ -29,9 +30,11 @@ from glassformer.explore.view.shown import (
     describe_sizes,
     finished,
     kind_of,
+    lines_of,
     maps_of,
     picture_of,
     stream_of,
+    words_after,
 )
 from glassformer.explore.view.telling import changes_of, meant_rows, telling_of
 from glassformer.figures.png import as_data_url
@@ -92,7 +95,7 @@ class Session:
         loaded = path if isinstance(path, Pipeline) else pipeline(path, device="cpu")
         if isinstance(loaded.preparer, PairPreparer):
             raise InputError(f"{path} holds a text and an image model, and a session shows one: use open_session")
-        check_seen(loaded.model)
+        check_seen(loaded.model.config)
         self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
         self.model.eval()
         self.steps, self.costs = steps_of(self.model), Costs(self.model)
@@ -192,8 +195,10 @@ class Session:
             row = channel_in(given, prepared)
             with seeing(self.model, row) as seen:
                 output = prepared.run(self.model)
+            lines = lines_of(prepared, self.model.config)
             answer = answers.answer_of(self.task, answers.Answered(self.preparer, prepared, output))
-            lines = finished({stack: line.to_dict() for stack, line in prepared.lines.items()}, answer)
+            answer = words_after(lines, answer)
+            lines = finished(lines, answer)
             maps, picture = maps_of(seen), picture_of(prepared, self.model.config)
             meant = meant_rows(answer, lines, picture["prefix"] if picture else 0)
             telling = telling_of(seen, maps, lines, meant)
@@ -227,12 +232,12 @@ class Session:
         return curve_of(prepared.window, row, future)
 
 
-def check_seen(model: Transformer) -> None:
-    """A model whose maps the page cannot draw yet is refused."""
-    if model.config.prefix:
+def check_seen(config: TransformerConfig) -> None:
+    """A source before the words is drawn as the picture it is; a text has no place to stand there."""
+    if config.prefix and config.image is None:
         raise InputError(
-            "this model reads the encoder's vectors before its tokens (memory='prefix'), and the explorer draws "
-            "cross-attention. Look at it with glassformer inspect attention"
+            "this model reads the encoder's vectors before its tokens (memory='prefix'), and of such models the "
+            "explorer shows those that read images. Look at it with glassformer inspect attention"
         )
 
 

@@ -33,20 +33,20 @@ def describe_sizes(config: TransformerConfig) -> dict[str, Any]:
     if series is not None:
         curves = {key: getattr(series, key) for key in ("length", "patch", "stride", "horizon")}
     stacks = {
-        name: describe_stack(stack, name, config.encoder is not None)
+        name: describe_stack(stack, name, config.cross)
         for name, stack in (("encoder", config.encoder), ("decoder", config.decoder))
         if stack is not None
     }
     return {"stacks": stacks, "vocab_size": config.vocab_size, "image": pictures, "series": curves}
 
 
-def describe_stack(stack: StackConfig, name: str, has_encoder: bool) -> dict[str, Any]:
+def describe_stack(stack: StackConfig, name: str, cross: bool) -> dict[str, Any]:
     fields = (
         "num_layers", "num_heads", "num_kv_heads", "d_model", "head_dim", "d_ff", "positions", "score_cap",
         "norm", "norm_order", "activation", "gated",
     )  # fmt: skip
     is_decoder = name == "decoder"
-    return {**{key: getattr(stack, key) for key in fields}, "causal": is_decoder, "cross": is_decoder and has_encoder}
+    return {**{key: getattr(stack, key) for key in fields}, "causal": is_decoder, "cross": is_decoder and cross}
 
 
 def describe_name(name: str) -> dict[str, Any]:
@@ -91,6 +91,20 @@ def stream_of(seen: Seen) -> dict[str, Any]:
         key = {"attn_residual": "after_attn", "cross_residual": "after_cross"}.get(place["step"])
         blocks[-1] |= {"after": at} | ({key: at} if key else {})
     return streams
+
+
+def lines_of(prepared: Prepared, config: TransformerConfig) -> dict[str, dict[str, Any]]:
+    """What each stack reads, row by row: a picture that stands before the words has its rows in their stack too."""
+    lines = dict(prepared.lines)
+    if config.prefix:
+        lines["decoder"] = lines["decoder"].behind(lines["encoder"])
+    return {stack: line.to_dict() for stack, line in lines.items()}
+
+
+def words_after(lines: dict[str, dict[str, Any]], answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer by the rows of its line: those of a picture before the words say no word."""
+    before = lines["decoder"]["before"] if answer["kind"] == "next" else 0
+    return {**answer, "candidates": [*([] for _ in range(before)), *answer["candidates"]]} if before else answer
 
 
 def finished(lines: dict[str, dict[str, Any]], answer: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ def telling_of(seen: Seen, maps: list[dict[str, Any]], lines: dict[str, Any], me
     """For every map its heads, and the map and head that the page opens on."""
     ranked = {entry["name"]: heads_of(seen.layers[entry["name"]], entry, lines, meant) for entry in maps}
     kind = "cross" if any(entry["kind"] == "cross" for entry in maps) else "self"
-    first = [entry["name"] for entry in maps if entry["kind"] == kind]
+    first = [entry["name"] for entry in maps if (entry["stack"], entry["kind"]) == (maps[-1]["stack"], kind)]
     places = [(name, head) for name in first for head in range(len(ranked[name]))]
     best = max(places, key=lambda place: ranked[place[0]][place[1]].score, default=None)
     return {
@@ -35,7 +35,7 @@ def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: 
     plain = [at for at, token in enumerate(named) if at >= first and (not token["special"] or at in meant)] or [first]
     sinks = torch.tensor([bool(token["special"]) for token in keys])
     if entry["stack"] == "decoder" and is_self and len(keys) > 1:
-        sinks[0] = True
+        sinks[queries["before"]] = True
     weights, rows = some_rows(layer)
     look = torch.cat([may_look(layer, row) for row in rows], dim=1)  # (H or 1, R, S)
     kept = [at for at, row in enumerate(rows) if row in set(plain)] or list(range(len(rows)))

@@ -87,9 +87,10 @@ def row_of(session: Session, view: View, name: str, token: int | None) -> Tensor
 
 
 def lens_length(view: View) -> int:
-    """How many tokens the lens reads: those of the stack that the head is on."""
+    """How many tokens the lens reads: those of the stack that the head is on, without a source before them."""
     lines = view.shown["lines"]
-    return len(lines.get("decoder", lines.get("encoder", {"tokens": []}))["tokens"])
+    line = lines.get("decoder", lines.get("encoder", {"tokens": [], "before": 0}))
+    return len(line["tokens"]) - line["before"]
 
 
 def lens_of(session: Session, view: View, first: int) -> dict[str, Any]:
@@ -106,16 +107,16 @@ def read_off(session: Session, view: View, rows: slice) -> dict[str, Any]:
     assert stack is not None
     assert isinstance(reader, TextPreparer | CaptionPreparer)
     name = "decoder" if model.decoder is not None else "encoder"
-    layers = []
+    layers, before = [], view.shown["lines"][name]["before"]
     with turn(session.calls), watched_by(check_time), session.silenced(view.without):
         with record(model, attention=False, activations=lens_places(stack, name)) as seen:
             view.prepared.run(model)
         for place in lens_places(stack, name):
-            logits = head(stack.norm(seen[place][:1, rows]))[0]  # (rows, V)
+            logits = head(stack.norm(seen[place][:1, before:][:, rows]))[0]  # (rows, V)
             best = logits.float().softmax(dim=-1).max(dim=-1)
             found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
             layers.append([{**reader.words.target_texts.describe(i), "score": six(score)} for i, score in found])
-    return {"stack": name, "first": rows.start, "layers": layers}
+    return {"stack": name, "first": before + rows.start, "layers": layers}
 
 
 def recorded(session: Session, view: View, name: str) -> Tensor:

@@ -3,13 +3,15 @@
 That is one that the run held out, or a built-in one where there is no run.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from glassformer.checkpoints.run import is_run
+from glassformer.checkpoints.run import is_run, read_record
 from glassformer.data.digits import digits
+from glassformer.data.pixels import Pixels
 from glassformer.data.scenes.make import make_scene
 from glassformer.data.scenes.words import caption_of
 from glassformer.data.seasons import seasons
@@ -25,6 +27,7 @@ from glassformer.tasks.classify import Classify
 from glassformer.tasks.evaluate import task_to_score
 from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.images import ImageClasses
+from glassformer.tasks.pictures.task import PictureTask
 
 EXAMPLE = "example"  # the word for it
 
@@ -35,7 +38,21 @@ def picture_or_example(preparer: Preparer, folder: Path, given: str) -> str | Pi
         return given
     if not given.strip():
         raise InputError("the input is empty: give the path of an image")
-    return example_scene() if given == EXAMPLE else given
+    return told_picture(folder) if given == EXAMPLE else given
+
+
+def told_picture(folder: Path) -> Picture:
+    """One that a run on pictures of its user held out, where they and their table are still there; else a scene."""
+    settings = read_record(folder)["settings"] if is_run(folder) else None
+    if not isinstance(settings, Mapping) or not settings.get("data"):
+        return example_scene()
+    try:
+        task = task_to_score(folder)
+    except InputError:  # what it was trained with is gone
+        return example_scene()
+    assert isinstance(task, PictureTask)
+    number, told = task.judged.looked[0]
+    return as_picture(f"held out: {told.text}", task.judged.take([number])[0])
 
 
 def example_scene() -> Picture:
@@ -68,8 +85,12 @@ def example_image(folder: Path) -> Picture:
         return Picture("a built-in digit", pixels)
     task = task_to_score(folder)
     assert isinstance(task, ImageClasses)
-    taken = task.judged.take([0])[0].transpose(1, 2, 0)  # (Y, X, C)
-    name = f"held out: {task.names[int(task.judged.labels[0])]}"
+    return as_picture(f"held out: {task.names[int(task.judged.labels[0])]}", task.judged.take([0])[0])
+
+
+def as_picture(name: str, pixels: Pixels) -> Picture:
+    """From the pixels of a task, (C, Y, X)."""
+    taken = pixels.transpose(1, 2, 0)  # (Y, X, C)
     return Picture(name, taken[:, :, 0] if taken.shape[2] == 1 else taken)
 
 

@@ -27,7 +27,8 @@ class Scene:
     site: str  # attn or cross
     layer: int
     head: int
-    row: int
+    row: int  # of the stack
+    before: int  # rows of a source that stand before the stack's own tokens
     reads: Tensor  # the ids of the stack's own tokens (T), or its picture (C, Y, X)
     keys: list[str]  # what the keys are, by token
     memory: Tensor | None  # (S, D)
@@ -38,13 +39,18 @@ class Scene:
         assert isinstance(block, Block)
         return block
 
+    @property
+    def token(self) -> int:
+        """The row among the stack's own tokens."""
+        return self.row - self.before
+
     def at(self, step: str) -> str:
         return f"{self.name}.blocks.{self.layer}.{step}"
 
     def vector(self, name: str) -> Tensor:
         """What was recorded of this token: (D), or (H, K) where it is split in heads."""
-        value = self.seen[name][0]
-        return value[self.row] if value.ndim == 2 else value[:, self.row]
+        value, row = self.seen[name][0], self.token if name.startswith(f"{self.name}.embed") else self.row
+        return value[row] if value.ndim == 2 else value[:, row]
 
     def equation(
         self, name: str, title: str, rows: list[Numbers | Worked], *, made: Place | None = None, said: str | None = None

@@ -51,11 +51,6 @@ def walk(
     that of the only stack, or the decoder's own.
     """
     model = preparer.model
-    if model.config.prefix:
-        raise InputError(
-            "step follows one token, and this model reads the encoder's vectors before its tokens (memory='prefix'): "
-            "look at it with glassformer inspect attention"
-        )
     part = part or ("encoder" if model.decoder is None else "decoder")
     stack = stack_of(model, part)
     check_index("layer", layer, stack.config.num_layers)
@@ -63,21 +58,25 @@ def walk(
     prepared = prepare_words(preparer, given, question=question, target=target)
     source = prepared.arguments.get("input_ids")
     name, site = ("encoder" if part == "encoder" else "decoder"), ("cross" if part == "cross" else "attn")
-    row = row_of(token, len(prepared.lines[name].tokens))
+    line, has_source = prepared.lines[name], name == "decoder" and model.config.prefix
+    before = len(prepared.lines["encoder"].tokens) if has_source else 0
+    row = row_of(token, len(line.tokens)) + before
     watched = {"attention": f"{name}.blocks.{layer}.{site}", "heads": [head], "rows": [row]}
     steps = [step for step in activation_names(model) if is_shown(step, name, layer, stack.config.num_layers)]
     with evaluating(model), record(model, activations=steps, **watched) as seen:  # type: ignore[arg-type]
         output = prepared.run(model)
     memory = output.encoder_last_hidden_state
-    looked_at = prepared.lines["encoder" if site == "cross" else name].names
-    keys = [f"{i} {word!r}" for i, word in enumerate(looked_at)]
+    looked_at = prepared.lines["encoder"] if site == "cross" else line
+    looked_at = looked_at.behind(prepared.lines["encoder"]) if has_source else looked_at
+    keys = [f"{i} {word!r}" for i, word in enumerate(looked_at.names)]
     reads = reads_of(prepared, name)
-    scene = Scene(model, seen, stack, name, site, layer, head, row, reads, keys, None if memory is None else memory[0])
+    source_rows = None if memory is None else memory[0]
+    scene = Scene(model, seen, stack, name, site, layer, head, row, before, reads, keys, source_rows)
     equations = [*input_equations(scene), *block_equations(scene), *stack_equations(scene)]
     if name == "decoder" or model.decoder is None:
         assert output.last_hidden_state is not None
-        equations += answer_equations(preparer, seen, row, source, output.last_hidden_state)
-    return Walk(prepared.lines[name].names, row, scene.at(site), head, equations)
+        equations += answer_equations(preparer, seen, scene.token, source, output.last_hidden_state)
+    return Walk(line.names, scene.token, scene.at(site), head, equations)
 
 
 def reads_of(prepared: Prepared, name: str) -> Tensor:
@@ -111,8 +110,8 @@ def input_equations(scene: Scene) -> list[Equation]:
     rows: list[Numbers | Worked]
     equations = [patch_equation(scene, embed) if isinstance(embed, PatchEmbedding) else token_equation(scene)]
     if embed.positions is not None:
-        position = scene.seen[f"{start}.positions"][0, scene.row]
-        rows = [numbers("position", float(scene.row)), numbers("PE", position)]
+        position = scene.vector(f"{start}.positions")
+        rows = [numbers("position", float(scene.token)), numbers("PE", position)]
         equations.append(scene.equation(f"{start}.positions", "its position", rows))
     total, rows = sum_of_input(scene, embed, found)
     placed = scene.vector(f"{scene.name}.placed")
@@ -138,7 +137,7 @@ def token_equation(scene: Scene) -> Equation:
     """The row of a table that a token looks up."""
     embed, start = scene.stack.embed, f"{scene.name}.embed"
     assert isinstance(embed, TokenEmbedding)
-    found, number = scene.vector(start), int(scene.reads[scene.row])
+    found, number = scene.vector(start), int(scene.reads[scene.token])
     row = embed.tokens.weight[number]
     rows: list[Numbers | Worked] = [numbers(f"table[{number}]", row)]
     if embed.scale != 1.0:
@@ -165,7 +164,7 @@ def sum_of_input(scene: Scene, embed: Embedding, token: Tensor) -> tuple[Tensor,
     if embed.segments is not None:
         parts.append(embed.segments.weight[0])
     if embed.positions is not None:
-        parts.append(scene.seen[f"{scene.name}.embed.positions"][0, scene.row])
+        parts.append(scene.vector(f"{scene.name}.embed.positions"))
     total = torch.stack(parts).sum(dim=0)
     if len(parts) == 1:
         return total, []

@@ -89,13 +89,13 @@ def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | Caption
 
 def tower_for(pair: "Pair", folder: Path, given: str) -> "tuple[TextPreparer | ImagePreparer, str | Picture]":
     """Of a pair the model that reads this: the one of images, for a file of one or `example`, or the one of texts."""
-    from glassformer.inspect.looks.examples import EXAMPLE, example_scene
+    from glassformer.inspect.looks.examples import EXAMPLE, told_picture
     from glassformer.predict.match import is_picture
     from glassformer.predict.prepare import pair_preparer_of
 
     preparer = pair_preparer_of(pair, folder)
     if given == EXAMPLE:
-        return preparer.pictures, example_scene()
+        return preparer.pictures, told_picture(folder)
     return (preparer.pictures if is_picture(given) else preparer.words), given
 
 

@@ -32,7 +32,7 @@ function tell(note, foot) {
   const samples = /** @type {HTMLDetailsElement} */ (document.querySelector(".samples"));
   if (state.error && !state.view && samples) samples.open = true; // what would work
   const view = state.view;
-  const counts = view ? Object.values(view.lines).map((line) => line.tokens.length).join(" + ") : "";
+  const counts = view ? Object.values(view.lines).map((line) => line.tokens.length - line.before).join(" + ") : "";
   const parts = view ? [say("count", { n: counts }), say("seconds", { n: view.seconds.toFixed(2) })] : [];
   if (view && !isWholeInAddress()) parts.push(say("notInLink"));
   parts.push(...(view?.notes ?? []));

@@ -1,6 +1,6 @@
 // The flow: from tokens to the answer, one row per stack. Blocks are thin bars as tall as the residual stream is long.
 
-import { chosenMap, litRow, openMap, stacks, stepIn, stepNamed, tokensName } from "../state/choice.js";
+import { chosenMap, litRow, openMap, sourceRows, stacks, stepIn, stepNamed, tokensName } from "../state/choice.js";
 import { button, make, number, refill } from "../drawing/dom.js";
 import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
@@ -18,7 +18,7 @@ function flow() {
 
 function stackRow(stack, isLast) {
   const stages = [
-    stage(tokensName(stack), inputName(stack), [`T=${state.view.lines[stack].tokens.length}`]),
+    stage(tokensName(stack), inputName(stack), [`T=${state.view.lines[stack].tokens.length - sourceRows(stack)}`]),
     stageOf(stepIn(stack, null, "embed"), say("embed")),
     stageOf(stepIn(stack, null, "placed"), say(isAdded(stack) ? "placed" : "entered")),
     bars(stack),
@@ -57,10 +57,10 @@ function stage(name, label, sizes) {
   );
 }
 
-// The end of the encoder: what every block of the decoder reads.
+// The end of the encoder: what every block of the decoder reads, or what stands before its tokens.
 function feeds() {
   const lead = () => openMap({ stack: "decoder", kind: "cross", layer: null, head: null });
-  return button(say("cross"), lead, { class: "stage feeds" });
+  return button(say(sourceRows() ? "stacksBefore" : "cross"), lead, { class: "stage feeds" });
 }
 
 function bars(stack) {

@@ -1,7 +1,7 @@
 // The next token: its distribution as bars, with temperature, top-k and top-p live; write one, draw one, take one back.
 
 import { barRow } from "../drawing/bars.js";
-import { chosenMap, firstRow, isTranslation, litRow, lineOf, nameAt, tokenText } from "../state/choice.js";
+import { chosenMap, firstRow, isTranslation, litRow, lineOf, nameAt, sourceRows, tokenText } from "../state/choice.js";
 import { button, make, refill } from "../drawing/dom.js";
 import { isLive, read, showInput } from "../state/load.js";
 import { pause } from "../state/settled.js";
@@ -50,8 +50,9 @@ const isMeant = () => state.view && state.view.answer?.kind === "next";
 function rowShown() {
   const map = chosenMap();
   const last = lineOf("decoder").tokens.length - 1;
-  if (state.hover?.line === "decoder") return Math.min(state.hover.index, last);
-  return map && map.rows === "decoder" ? Math.min(litRow(), last) : last;
+  const within = (row) => Math.max(sourceRows(), Math.min(row, last));
+  if (state.hover?.line === "decoder") return within(state.hover.index);
+  return map && map.rows === "decoder" ? within(litRow()) : last;
 }
 
 const isLastRow = (row) => row === lineOf("decoder").tokens.length - 1;

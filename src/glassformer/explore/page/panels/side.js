@@ -12,6 +12,7 @@ import {
   nameAt,
   openMap,
   rowTokens,
+  sourceRows,
   aboutStep,
   stackOfTokens,
   stacks,
@@ -120,11 +121,12 @@ function keys() {
   );
 }
 
-// What the encoder makes of a word is what the decoder's cross-attention reads.
+// What the encoder makes of a word is what the decoder reads: by cross-attention, or before its own tokens.
 function readBy(map) {
   const [index, tokens] = [litRow(map), tokensOf(map.rows)];
   const lead = () => openMap({ stack: "decoder", kind: "cross", layer: null, head: null, token: null, key: index });
-  return button(`${say("readBy", { token: nameAt(tokens, index) })} →`, lead, { class: "quiet", name: "readBy" });
+  const said = say(sourceRows() ? "readBySelf" : "readBy", { token: nameAt(tokens, index) });
+  return button(`${said} →`, lead, { class: "quiet", name: "readBy" });
 }
 
 const tokensStep = () => ({ english: say("tokensEnglish"), korean: say("tokensEnglish") });
@@ -261,7 +263,7 @@ function pages(first, size) {
 function liveValues(name) {
   const { values: found } = state;
   if (!found || found.name !== name) return null;
-  const subject = found.token === null ? null : nameAt(namesIn(name, found.line), found.token);
+  const subject = found.token === null ? null : nameAt(namesIn(name, found.line), found.token + found.skipped);
   const { values: list, first, size, length, token, head } = found;
   return { list, first, size, length, subject, token, head };
 }

@@ -1,6 +1,6 @@
 // Heads that are left out: which, and what the model says and does without them.
 
-import { chosenMap, litRow, openMap, tokenText } from "../state/choice.js";
+import { chosenMap, litRow, openMap, sourceRows, tokenText } from "../state/choice.js";
 import { button, make, number, percent, refill } from "../drawing/dom.js";
 import { heading, hint } from "../drawing/parts.js";
 import { isLive, openInput } from "../state/load.js";
@@ -61,7 +61,8 @@ function compare(answer, changed, text, curve) {
     return [say("position", { n: position }), pair(tokenText(was), was.score), pair(tokenText(best), best.score)];
   });
   if (answer.kind === "next") {
-    const row = Math.min(chosenMap()?.rows === "decoder" ? litRow() : Infinity, answer.candidates.length - 1);
+    const lit = chosenMap()?.rows === "decoder" ? Math.max(litRow(), sourceRows()) : Infinity;
+    const row = Math.min(lit, answer.candidates.length - 1);
     const [[now], was] = [answer.candidates[row], before.candidates[row]?.[0]];
     const next = [say("nextWord"), was ? pair(tokenText(was), was.score) : "–", pair(tokenText(now), now.score)];
     return text || changed.text ? [[say("output"), changed.text ?? "", text ?? ""], next] : [next];

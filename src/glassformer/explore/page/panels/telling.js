@@ -21,7 +21,8 @@ function tell(map, head) {
   const { best } = state.view.telling;
   const isBest = best?.name === map.name && best.head === head;
   const key = tellingOf(map)[head].score < LEAST ? "noneTells" : "mostTelling";
-  const ranked = state.view.maps.filter((one) => one.kind === map.kind); // of a translator, cross-attention alone
+  // Of a translator, cross-attention alone.
+  const ranked = state.view.maps.filter((one) => one.kind === map.kind && one.stack === map.stack);
   const all = ranked.reduce((sum, one) => sum + one.heads, 0);
   const why = isBest ? make("span", { class: "hint", text: ` ${say(key, { n: all })}` }) : "";
   return [make("bdi", { text: sentenceOf(map, head) }), why];

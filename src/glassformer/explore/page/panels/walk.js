@@ -2,7 +2,7 @@
 // numbers and a highlight. One asks for a guess before it tells.
 
 import {
-  argmax, chosenMap, nameAt, rowsShown, rowTokens, stacks, tellingOf, tokensOf, tokenText,
+  argmax, chosenMap, nameAt, rowsShown, rowTokens, sourceRows, stacks, tellingOf, tokensOf, tokenText,
 } from "../state/choice.js";
 import { button, make, number, percent, prefersStillness } from "../drawing/dom.js";
 import { oneHead } from "../state/load.js";
@@ -34,7 +34,7 @@ function question() {
   if (state.map?.name !== map.name || state.map.head !== oneHead()) return null;
   const tokens = rowTokens(map.rows);
   const rows = tokens.map((_, row) => row)
-    .filter((row) => row < rowsShown(map) && row !== told().row && !tokens[row].special);
+    .filter((row) => row >= sourceRows(map.rows) && row < rowsShown(map) && row !== told().row && !tokens[row].special);
   const asked = rows.map((row) => ({ row, keys: strongest(rowWeights(state.map, row), Infinity) }))
     .filter(({ keys }) => keys.length > 2);
   if (asked.length === 0) return null;

@@ -43,10 +43,11 @@ export const tellingOf = (map) => state.view.telling.maps[map.name];
 export const mostTelling = (map) => argmax(tellingOf(map).map((head) => head.score));
 export const argmax = (list) => list.indexOf(Math.max(...list));
 
-// The cross-attention that the ribbons show: of the chosen layer if it is a decoder's, else the last.
+// The map of words over their source, which ribbons and pictures show: of the chosen layer if it is a decoder's, else
+// the last. It is the cross-attention; where the source stands before the words, the decoder's own.
 export function crossMap() {
   if (!state.view) return null;
-  const maps = state.view.maps.filter((map) => map.kind === "cross");
+  const maps = state.view.maps.filter((map) => map.kind === "cross" || isOverSource(map));
   const chosen = chosenMap();
   return maps.find((map) => chosen.stack === "decoder" && map.layer === chosen.layer) ?? maps[maps.length - 1] ?? null;
 }
@@ -71,6 +72,10 @@ export function rowTokens(name) {
 }
 
 const asked = new WeakMap(); // the names of rows that read a question, then write its answer
+
+// How many rows of a line are vectors of a source that stand before its tokens: the first keys of its own map.
+export const sourceRows = (name = "decoder") => lineOf(name)?.before ?? 0;
+const isOverSource = (map) => map.stack === "decoder" && sourceRows() > 0;
 
 // The row that writes the first word: before it stands a question, if one was asked.
 export const firstRow = () => lineOf("decoder")?.begins ?? 0;
@@ -135,7 +140,9 @@ export function litColumn(map = chosenMap()) {
 }
 
 // Whether the cursor is on a key by itself, and asks who looks at it.
-export const isKeyMeant = (map) => map.columns !== map.rows && state.hover?.line === map.columns;
+export const isKeyMeant = (map) => (
+  map.columns !== map.rows ? state.hover?.line === map.columns : isOverSource(map) && state.hover?.line === "encoder"
+);
 
 // The row that tells most; in a map of other rows, one that the answer is near to.
 function defaultToken(map) {

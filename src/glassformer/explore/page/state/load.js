@@ -9,6 +9,7 @@ import {
   keptRow,
   litRow,
   mostTelling,
+  sourceRows,
   stacks,
   stepNamed,
   tokenIn,
@@ -123,7 +124,7 @@ async function loadMap(key, choose) {
 // The ribbons follow the chosen head where the decoder is on show; elsewhere they show all heads as one.
 function crossHead() {
   const chosen = chosenMap();
-  return chosen && chosen.kind === "cross" ? chosenHead() : "mean";
+  return chosen && chosen.name === crossMap()?.name ? chosenHead() : "mean";
 }
 
 // One question at a time: the first is asked at once, and of the places passed meanwhile only the last.
@@ -201,9 +202,9 @@ async function loadLens() {
   if (!view || !state.model.lens) return;
   const stack = stacks().at(-1);
   const map = chosenMap();
-  const token = map?.rows === stack ? keptRow(map) : 0;
+  const token = map?.rows === stack ? Math.max(0, keptRow(map) - sourceRows(stack)) : 0;
   const first = LENS * Math.floor(token / LENS);
-  if (state.lens?.id === view.id && state.lens.first === first) return;
+  if (state.lens?.id === view.id && state.lens.first === first + sourceRows(stack)) return;
   const found = await attempt(`view/${view.id}/lens?first=${first}`);
   if (state.view === view) set({ lens: found && { id: view.id, ...found } });
 }
@@ -215,13 +216,16 @@ export function valuesAsked() {
   const step = name && isLive() && name !== map?.name ? stepNamed(name) : null;
   if (!step) return null;
   const along = step.axes.slice(0, -1).findIndex((axis) => ["T", "N", "S"].includes(axis));
-  const line = ["cross.k", "cross.v"].includes(step.step) ? "encoder" : (step.stack ?? stacks().at(-1));
+  const isOfSource = ["cross.k", "cross.v"].includes(step.step) || (step.stack === null && step.axes[along] === "S");
+  const line = isOfSource ? "encoder" : (step.stack ?? stacks().at(-1));
   const isOfKey = map && [`${map.step}.k`, `${map.step}.v`].includes(step.step);
   const index = isOfKey ? (litKey() ?? 0) : tokenIn(line, rowUnderCursor());
-  const token = along < 0 ? null : Math.min(index, step.shape[along] - 1);
+  const isShort = along >= 0 && step.shape[along] < tokensOf(line).length; // of the tokens alone, without their source
+  const skipped = isShort ? sourceRows(line) : 0;
+  const token = along < 0 ? null : Math.max(0, Math.min(index - skipped, step.shape[along] - 1));
   const head = step.axes[1] === "H" || step.axes[1] === "G" ? oneHead() : null;
   const first = state.first !== null && state.first < step.shape.at(-1) ? state.first : 0;
-  return { name, line, token, head, first };
+  return { name, line, token, skipped, head, first };
 }
 
 // Vectors have no average: where all heads are averaged, they are those of the one that tells most.

@@ -2,7 +2,8 @@
 // laid over the picture, and of a patch the words that looked at it. The words grow one by one.
 
 import {
-  chosenMap, crossMap, firstRow, kindsOf, litColumn, litRow, openMap, rowTokens, shownSteps, tokensOf, tokenText,
+  chosenMap, crossMap, firstRow, kindsOf, litColumn, litRow, openMap, rowTokens, shownSteps, sourceRows, tokensOf,
+  tokenText,
 } from "../state/choice.js";
 import { make, number, sizeCanvas } from "../drawing/dom.js";
 import { glowColour, inkOn, scaleBar, weightColour } from "../drawing/heat.js";
@@ -44,7 +45,8 @@ export function captionView() {
 function buildWords(parts) {
   const [tokens, first] = [rowTokens("decoder"), firstRow()];
   const hasSmall = tokens.length - first <= MOST_SMALL;
-  parts.chips = tokens.map((token, index) => {
+  parts.chips = tokens.slice(sourceRows()).map((token, place) => {
+    const index = place + sourceRows();
     const small = index >= first && hasSmall ? make("canvas", { "aria-hidden": "true" }) : null;
     const kinds = [kindsOf(token), index >= first ? "looks" : "asked"].join(" ");
     return make(
@@ -53,8 +55,8 @@ function buildWords(parts) {
       small, make("span", { text: tokenText(token) }),
     );
   });
-  const question = parts.chips.slice(0, first);
-  parts.words.append(...parts.chips.slice(first));
+  const question = parts.chips.slice(0, first - sourceRows());
+  parts.words.append(...parts.chips.slice(question.length));
   if (question.length === 0) return null;
   return make("div", { class: "line caption-question", role: "group", "aria-label": say("question") }, ...question);
 }
@@ -84,7 +86,9 @@ function listen(parts) {
   }
 }
 
-// Keeping a word or a patch that the open map does not know opens the cross-attention, which knows both.
+const rowOf = (chip) => Number(chip.dataset.index);
+
+// Keeping a word or a patch that the open map does not know opens the map that knows both.
 function keepWord(index) {
   if (chosenMap().rows === "decoder") set({ token: index });
   else openMap({ stack: "decoder", kind: "cross", token: index });
@@ -121,7 +125,7 @@ function draw(parts) {
   parts.rollout.hidden = chosenMap()?.rows !== "encoder";
   parts.scales.replaceChildren(...[
     shown.weights ? scaleBar("glow", shown.top, say("weightScale")) : null,
-    shown.words ? scaleBar("sequential", shown.wordTop, say("wordScale")) : null,
+    shown.words ? scaleBar("sequential", shown.wordTop, say(shown.shift ? "backScale" : "wordScale")) : null,
   ].filter(Boolean));
 }
 
@@ -134,20 +138,27 @@ function lookOf() {
   const onWord = state.hover?.line === "decoder" ? Math.min(state.hover.index, shownSteps() - 1) : null;
   const isPatchRow = map.rows === "encoder" && onWord === null;
   const row = isPatchRow ? null : onWord ?? (map.rows === "decoder" ? litRow(map) : null);
-  const patch = isPatchRow ? litRow(map) : onPatch ?? (map.kind === "cross" ? litColumn(map) : null);
-  const weights = isPatchRow ? patchRow() : wordRow(map, row, isThere ? data : null);
-  const looked = patch !== null && isThere && (onPatch !== null || !isPatchRow) ? columnWeights(data, patch) : null;
-  const own = map.rows === "decoder" && map.columns === "decoder" && looked === null ? rowUnderCursor() : null;
+  const patch = isPatchRow ? litRow(map) : onPatch ?? patchOf(map.name === cross?.name ? litColumn(map) : null);
+  const weights = isPatchRow ? patchRow() : onPatches(wordRow(map, row, isThere ? data : null));
+  const isLooked = patch !== null && isThere && (onPatch !== null || !isPatchRow);
+  const looked = isLooked ? onWords(columnWeights(data, patch)) : null;
+  const isOwn = map.rows === "decoder" && map.columns === "decoder" && looked === null;
+  const own = isOwn ? onWords(rowUnderCursor()) : null;
   return {
     row, patch, isPatchRow, weights, top: weights ? Math.max(...weights) : 1, shift: own ? 1 : 0,
     words: looked ?? own, wordTop: looked ? data.largest : own ? Math.max(...own) : 1,
   };
 }
 
-// Exact, where the open map is the cross-attention itself.
+// Where the picture stands before the words, one map has both: its first places are patches, the others words.
+const patchOf = (column) => (column === null || column < tokensOf("encoder").length ? column : null);
+const onPatches = (weights) => weights && weights.slice(0, tokensOf("encoder").length);
+const onWords = (weights) => weights && weights.map((weight, index) => (index < sourceRows() ? 0 : weight));
+
+// Exact, where the open map is that one itself.
 function wordRow(map, row, data) {
   if (row === null) return null;
-  if (map.kind === "cross" && litRow(map) === row) return rowUnderCursor();
+  if (map.name === crossMap()?.name && litRow(map) === row) return rowUnderCursor();
   return data && row < data.rows ? rowWeights(data, row) : null;
 }
 
@@ -178,10 +189,10 @@ function paintSmall(parts) {
   if (!data || data.name !== crossMap()?.name || parts.painted === data) return;
   parts.painted = data;
   const size = { width: SMALL, height: Math.round((SMALL * parts.picture.grid[0]) / parts.picture.grid[1]) };
-  parts.chips.forEach((chip, index) => {
+  parts.chips.forEach((chip) => {
     const canvas = chip.querySelector("canvas");
-    if (!canvas || index >= data.rows) return;
-    const weights = rowWeights(data, index);
+    if (!canvas || rowOf(chip) >= data.rows) return;
+    const weights = onPatches(rowWeights(data, rowOf(chip)));
     const top = Math.max(...weights.slice(parts.picture.prefix), 1e-9);
     const context = sizeCanvas(canvas, size.width, size.height);
     paintPatches(context, parts.image, { ...parts.picture, lines: false }, size, weights, top);
@@ -190,7 +201,8 @@ function paintSmall(parts) {
 
 function lightWords({ chips }, { row, words, wordTop, shift }) {
   const shown = shownSteps();
-  chips.forEach((chip, index) => {
+  chips.forEach((chip) => {
+    const index = rowOf(chip);
     chip.hidden = index >= shown;
     const read = index + (index >= firstRow() ? shift : 0); // a word is written, then read a row later
     const weight = words ? words[read] : undefined;
@@ -199,7 +211,7 @@ function lightWords({ chips }, { row, words, wordTop, shift }) {
     chip.style.color = isLit ? inkOn(weight, wordTop) : "";
     chip.classList.toggle("row", index === row);
   });
-  rove(chips.filter((chip) => !chip.hidden), chips[row ?? -1]);
+  rove(chips.filter((chip) => !chip.hidden), chips[(row ?? -1) - sourceRows()]);
 }
 
 function readoutOf({ row, patch, isPatchRow, weights, words }) {
