@@ -344,14 +344,16 @@ def drop_last(arguments: argparse.Namespace) -> Iterator[Cells]:
         task = make_task(settings_to_judge("forecast", read_run(run)["settings"], str(run)))
         assert isinstance(task, Forecast)
         task.model.eval()
-        count = len(task.test)
-        for size in (None, *DROPPED):
-            numbers = range(count if size is None else count // size * size)
-            found[f"{horizon} {size or 'every'}"] = {
-                "windows": len(numbers),
-                "mse": task.errors(task.test, numbers)["mse"],
-                "linear": linear_forecast(task.train, task.test, numbers=numbers).mse,
-            }
+        counts = {str(size): len(task.test) // size * size for size in DROPPED} | {"every": len(task.test)}
+        squared = linear = 0.0
+        before = 0
+        for size, count in sorted(counts.items(), key=lambda item: item[1]):  # each adds some windows to the one before
+            new = range(before, count)
+            if new:
+                squared += len(new) * task.errors(task.test, new)["mse"]
+                linear += len(new) * linear_forecast(task.train, task.test, numbers=new).mse
+            before = count
+            found[f"{horizon} {size}"] = {"windows": count, "mse": squared / count, "linear": linear / count}
     (arguments.runs / "drop-last.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
     yield from drop_last_table(arguments.runs)
 
