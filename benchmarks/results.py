@@ -36,7 +36,7 @@ from readme import ROOT, write
 PAGES = {"en": ROOT / "docs" / "results.md", "ko": ROOT / "docs" / "results.ko.md"}
 HORIZONS = (96, 192, 336, 720)
 # Chosen on the validation rows: the head has a weight for each hour ahead, so for long horizons the rest is smaller.
-SIZES = {96: (), 192: ("--d-model", "16", "--d-ff", "32")}
+SIZES: dict[int, tuple[str, ...]] = {96: (), 192: ("--d-model", "16", "--d-ff", "32")}
 SIZES |= {336: SIZES[192], 720: SIZES[192]}
 DROPPED = (128, 2048)  # windows in a batch: PatchTST's, and xPatch's
 GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # of the support-vector machine
@@ -69,7 +69,18 @@ def bleu(record: Record) -> str:
     return f"{record['results']['bleu']:.2f} BLEU"
 
 
-LONG = ("--d-model", "256", "--num-layers", "6", "--num-heads", "8", "--context", "256", "--dropout", "0.2")
+LONG: tuple[str, ...] = (
+    "--d-model",
+    "256",
+    "--num-layers",
+    "6",
+    "--num-heads",
+    "8",
+    "--context",
+    "256",
+    "--dropout",
+    "0.2",
+)
 LONG += ("--batch-tokens", "4096", "--steps", "4000", "--eval-every", "250")
 CASED = {
     name: tuple(f"data/multi30k/{part}.{language}" for language in ("en", "de"))
@@ -339,7 +350,7 @@ def drop_last(arguments: argparse.Namespace) -> Iterator[Cells]:
     from glassformer.tasks.forecast import Forecast
     from glassformer.tasks.registry import make_task, settings_to_judge
 
-    found = {}
+    found: dict[str, dict[str, float]] = {}
     for horizon in HORIZONS:
         run = arguments.runs / f"etth1-{horizon}-0"
         if "results" not in read_record(run):
