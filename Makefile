@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow check check-js coverage format docs site bench recipes clean
+.PHONY: demo test test-slow check check-js coverage format docs site bench recipes results clean
 
 demo: $(VENV)/.installed
 	$(BIN)/glassformer demo
@@ -62,6 +62,10 @@ bench: $(VENV)/.installed-dev
 # Tries every recipe on its real data, a few minutes each.
 recipes: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/recipes.py
+
+# Trains every recipe to its end, many hours, and writes docs/results.md. What was stopped is taken up.
+results: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/results.py all
 
 clean:
 	rm -rf $(VENV)

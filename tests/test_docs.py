@@ -13,7 +13,7 @@ spec.loader.exec_module(docs_run)
 
 PAGES = sorted(DOCS.glob("*.md"))
 KOREAN = [page for page in PAGES if page.name.endswith(".ko.md")]
-WITHOUT_CODE = ("index.ko.md", "measured.ko.md", "not-here.ko.md")
+WITHOUT_CODE = ("index.ko.md", "measured.ko.md", "not-here.ko.md", "results.ko.md")
 
 
 def english_of(page: Path) -> Path:

@@ -22,9 +22,9 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.schema import shown
 from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.joined import join_products
 from glassformer.training.optimizers import make_optimizers
 from glassformer.training.plan import Costs, Plan, plan_steps, seconds_each
+from glassformer.training.quicker import make_quicker
 from glassformer.training.ranks import Ranks, whole_weights
 from glassformer.training.report import Report
 from glassformer.training.schedule import highest_rate, rate_factor
@@ -55,7 +55,7 @@ class Trainer:
         self.checkpoints, self.report = checkpoints, report
         check_precision(settings.precision, ranks.device)
         self.own = task.model.to(ranks.device).train()
-        join_products(self.own)
+        make_quicker(self.own, compiled=settings.compile)
         self.spread = ranks.spread(self.own, shard=settings.shard)
         self.model: nn.Module = torch.compile(self.spread) if settings.compile else self.spread  # type: ignore[assignment]
         self.optimizers = make_optimizers(self.own, settings)

@@ -47,6 +47,7 @@ from glassformer.training.plan import (
     sample_size,
     seconds_each,
 )
+from glassformer.training.quicker import keeping_memory
 from glassformer.training.ranks import Ranks
 from glassformer.training.report import Report, as_time
 from glassformer.training.settings import OF_THE_CALL, TrainSettings
@@ -181,7 +182,7 @@ class Run:
         self.record |= self.task.record()
         self.most_threads = torch.get_num_threads()
         threads = self.record["threads"] = threads_of_training(self.load, self.threads)
-        with exactly(threads):
+        with exactly(threads), keeping_memory():
             return self.train()
 
     def train(self) -> tuple[Task, Scores]:

@@ -1,0 +1,101 @@
+"""The table of results: written from finished runs only, and a row without one stays as it is."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = "# Results\n\n<!-- results -->\n<!-- /results -->\n\n| `nsmc` | prose |\n\n<!-- etth1 -->\n<!-- /etth1 -->\n"
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    spec = importlib.util.spec_from_file_location("results", ROOT / "benchmarks" / "results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "results", module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "PAGES", {"en": tmp_path / "results.md", "ko": tmp_path / "results.ko.md"})
+    monkeypatch.setattr(sys, "argv", ["results.py"])
+    for page in module.PAGES.values():
+        page.write_text(PAGE, encoding="utf-8")
+    return module
+
+
+def finish(out: Path, results: dict[str, float], baselines: dict[str, dict[str, float]]) -> None:
+    out.mkdir(parents=True)
+    record = {"results": results, "baselines": baselines, "steps": 1250, "notes": []}
+    (out / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    header = json.dumps({"__metadata__": {}, "a": {"shape": [3, 5]}, "b": {"shape": [7]}}).encode()
+    (out / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+
+
+def line(page: Path, name: str) -> list[str]:
+    table = page.read_text(encoding="utf-8").partition("<!-- /results -->")[0]
+    return next(
+        [cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines() if f"`{name}`" in row
+    )
+
+
+def test_a_row_is_written_from_its_run_and_stays(results: ModuleType, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    finish(runs / "nsmc", {"accuracy": 0.8512}, {"always the most frequent class": {"accuracy": 0.5}})
+    results.write_pages(runs)
+    english, korean = results.PAGES.values()
+    row = line(english, "nsmc")
+    assert row[:3] == ["`nsmc`", "**85.12%**", "always the most frequent class 50.00%"]
+    assert row[4:6] == ["1,250", "22"]
+    assert line(korean, "nsmc")[2] == "늘 가장 흔한 클래스 50.00%"
+    assert line(english, "multi30k")[1] == "not run yet"
+    assert line(korean, "multi30k")[1] == "아직 실행하지 않음"
+    before = english.read_text(encoding="utf-8")
+    results.write_pages(tmp_path / "elsewhere")  # no run at all: what was measured stays
+    assert english.read_text(encoding="utf-8") == before
+
+
+def test_a_run_that_was_stopped_is_no_result(results: ModuleType, tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "fashion-mnist"
+    out.mkdir(parents=True)
+    (out / "run.json").write_text(json.dumps({"steps": 100}), encoding="utf-8")
+    results.write_pages(tmp_path / "runs")
+    assert line(results.PAGES["en"], "fashion-mnist")[1] == "not run yet"
+
+
+def test_the_average_of_the_horizons_needs_all_of_them(results: ModuleType, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for number, horizon in enumerate(results.HORIZONS):
+        for seed in range(3):
+            scores = {"mse": 0.4 + 0.01 * number, "mae": 0.4}
+            finish(runs / f"etth1-{horizon}-{seed}", scores, {"seasonal": {"mse": 0.5}, "linear": {"mse": 0.42}})
+        rows = list(results.etth1_table(runs))
+        assert (rows[-1][0] == "average") == (number == 3)
+    assert rows[-1] == ["average", "0.4150", "0.4000", "0.4200", "0.5000"]
+    results.write_pages(runs)
+    assert line(results.PAGES["en"], "etth1")[1] == "**MSE 0.4150**"
+    assert line(results.PAGES["en"], "etth1")[4] == "1,250 x 12"
+
+
+def test_flags_of_the_trainings_stand_behind_two_dashes(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["results.py", "etth1", "--horizons", "96", "192", "--", "--rate", "0.001"]
+    monkeypatch.setattr(sys, "argv", words)
+    arguments = results.read_arguments()
+    assert arguments.horizons == [96, 192]
+    assert arguments.flags == ["--rate", "0.001"]
+
+
+def test_data_is_found_in_the_folder_of_all_sets(
+    results: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(results, "ROOT", ROOT)
+    (tmp_path / "nsmc").mkdir()
+    (tmp_path / "nsmc" / "test.tsv").touch()
+    row = next(row for row in results.SINGLE if row.name == "nsmc")
+    train, test = tmp_path / "nsmc" / "train.tsv.gz", tmp_path / "nsmc" / "test.tsv"
+    assert results.data_flags(row, tmp_path) == ["--data", str(train), "--test", str(test)]

@@ -1,0 +1,103 @@
+"""What training computes in another way for speed is what the core computes: to rounding, or in the mean."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import glassformer as gf
+from glassformer.core.attention import Attention
+from glassformer.core.stack import Stack
+from glassformer.training.quicker import QuickDropout, keeping_memory, make_quicker
+
+GROUPED = gf.StackConfig(
+    d_model=12, num_layers=1, num_heads=6, num_kv_heads=2, head_dim=4, qk_norm=True, positions="rotary"
+)
+
+
+def test_joined_products_are_the_three() -> None:
+    for bias in (True, False):
+        torch.manual_seed(0)
+        plain = Stack(GROUPED.replace(qkv_bias=bias), causal=True).double().train()
+        joined = copy.deepcopy(plain)
+        make_quicker(joined)
+        x = torch.randn(2, 5, 12, dtype=torch.float64)
+        found = []
+        for stack in (plain, joined):
+            output = stack(None, embeds=x)
+            output.square().sum().backward()
+            found.append([output.detach(), *(p.grad for p in stack.parameters())])
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(other, one, rtol=1e-12, atol=1e-12)
+
+
+def test_an_evaluation_computes_them_one_by_one() -> None:
+    """So that every watcher sees q, k and v, and an answer has the bits of the loaded model."""
+    torch.manual_seed(0)
+    plain = Stack(GROUPED.replace(dropout=0.5), causal=True).eval()
+    joined = copy.deepcopy(plain)
+    make_quicker(joined)
+    assert all(isinstance(block.attn, Attention) for block in joined.blocks)
+    seen: list[torch.Size] = []
+    joined.blocks[0].attn.q.register_forward_hook(lambda module, given, made: seen.append(made.shape))
+    x = torch.randn(2, 5, 12)
+    assert torch.equal(joined(None, embeds=x), plain(None, embeds=x))
+    assert seen == [(2, 5, 24)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.999])
+def test_quick_dropout_leaves_out_as_many_and_keeps_the_mean(p: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    dropout = nn.Dropout(p)
+    make_quicker(nn.Sequential(dropout))
+    assert type(dropout) is QuickDropout
+    x = torch.ones(333, 1001, dtype=dtype, requires_grad=True)
+    y = dropout(x)
+    assert y.dtype == dtype
+    kept = y != 0
+    assert float(kept.double().mean()) == pytest.approx(1 - p, abs=4 * (p * (1 - p) / x.numel()) ** 0.5 + 2**-16)
+    values = y.detach()[kept].double()
+    torch.testing.assert_close(values, torch.full_like(values, 1 / (1 - p)), rtol=8e-3, atol=0)
+    y.double().sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_quick_dropout_leaves_neighbours_to_themselves() -> None:
+    """Four masks come from one random word: none tells of another."""
+    torch.manual_seed(0)
+    dropped = (QuickDropout(0.3)(torch.ones(4, 400_000)) == 0).double().view(-1, 4)
+    correlations = torch.corrcoef(dropped.T) - torch.eye(4, dtype=torch.float64)
+    assert float(correlations.abs().max()) < 0.01
+    assert torch.allclose(dropped.mean(dim=0), torch.tensor(0.3, dtype=torch.float64), atol=0.005)
+
+
+def test_quick_dropout_follows_the_seed() -> None:
+    drawn = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        drawn.append(QuickDropout(0.2)(torch.ones(7, 3)))
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], QuickDropout(0.2)(torch.ones(7, 3)))
+
+
+def test_nothing_is_drawn_where_nothing_is_left_out() -> None:
+    x = torch.randn(3, 5)
+    assert torch.equal(QuickDropout(0.0)(x), x)
+    assert torch.equal(QuickDropout(0.7).eval()(x), x)
+    assert not QuickDropout(1.0)(x).any()
+
+
+def test_a_compiled_model_keeps_its_dropout() -> None:
+    model = nn.Sequential(nn.Dropout(0.1))
+    make_quicker(model, compiled=True)
+    assert type(model[0]) is nn.Dropout
+
+
+def test_memory_is_kept_and_given_back_without_a_change_of_results() -> None:
+    x = torch.randn(2000, 3000)
+    with keeping_memory():
+        inside = (x * 2).sum()
+    assert torch.equal((x * 2).sum(), inside)
