@@ -395,7 +395,7 @@ def test_the_verb_prints_a_table_and_writes_a_certificate(
     assert run("verify", tmp_path / "model") == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    for part in ("llama, head language, float32", "cache = no cache", "passed", "2.0e-05", "All 8 that apply passed"):
+    for part in ("llama, head language, float32", "cache = no cache", "passed", "2.0e-05", "All 8 checks that apply passed"):
         assert part in captured.out
     stored = json.loads((tmp_path / "model" / "certificate.json").read_text(encoding="utf-8"))
     digest = hashlib.sha256((tmp_path / "model" / "model.safetensors").read_bytes()).hexdigest()
@@ -418,7 +418,7 @@ def test_exit_code_1_when_something_differs(
 ) -> None:
     position_offset(monkeypatch)
     assert run("verify", folders["gpt2"], "--out", tmp_path / "red.json") == 1
-    assert "2 of 8 differ: golden values, transformers." in capsys.readouterr().out
+    assert "2 of 8 checks differ: golden values, transformers." in capsys.readouterr().out
     assert json.loads((tmp_path / "red.json").read_text(encoding="utf-8"))["passed"] is False
 
 
@@ -433,7 +433,7 @@ def test_a_folder_that_may_not_be_written_changes_no_verdict(
     captured = capsys.readouterr()
     assert "could not be written" in captured.err
     assert "Permission denied" in captured.err
-    assert "All 7 that apply passed." in captured.out
+    assert "All 7 checks that apply passed." in captured.out
 
 
 def test_bad_input_is_exit_code_2(folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

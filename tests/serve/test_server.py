@@ -120,7 +120,7 @@ def test_the_page_and_its_policy(server: Server) -> None:
     assert "script-src 'self'" in (response.getheader("Content-Security-Policy") or "")
     assert response.getheader("X-Content-Type-Options") == "nosniff"
     files = [file for file in serving.PAGE.rglob("*") if file.is_file()]
-    assert {file.parent.name for file in files} == {"page", "state", "drawing", "panels"}
+    assert {file.parent.name for file in files} == {"page", "state", "drawing", "panels", "views"}
     for file in files:
         status, content, _ = ask(server, f"/{file.relative_to(serving.PAGE).as_posix()}")
         assert status == 200

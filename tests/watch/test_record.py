@@ -83,9 +83,9 @@ def test_a_generation_with_a_cache_is_recorded_as_one_pass(name: str) -> None:
     model = make(name)
     inputs = {key: value[:1] for key, value in make_example(model.config).items() if "token_type" not in key}
     source = {key: value for key, value in inputs.items() if not key.startswith("decoder")}
-    choices = {"attention_mask": source["attention_mask"], "max_new_tokens": 6, "eos_token_id": []}
+    choices = {**source, "max_new_tokens": 6, "eos_token_id": []}
     with gf.record(model, activations=["decoder.*"]) as seen:
-        ids = gf.generate(model, source["input_ids"], **choices)
+        ids = gf.generate(model, **choices)
     finished = {"decoder_input_ids": ids[:, :-1]} if model.encoder else {"input_ids": ids[:, :-1]}
     with torch.no_grad(), gf.record(model, activations=["decoder.*"]) as whole:
         model(**(source if model.encoder else {}), **finished)
@@ -94,8 +94,9 @@ def test_a_generation_with_a_cache_is_recorded_as_one_pass(name: str) -> None:
         wanted, got = whole[step], seen[step]
         assert torch.equal(wanted.isfinite(), got.isfinite()), step
         torch.testing.assert_close(got.nan_to_num(0, 0, 0), wanted.nan_to_num(0, 0, 0), rtol=1e-4, atol=1e-5, msg=step)
-    with gf.record(model, attention="decoder.blocks.0.attn", heads=[1], rows=[0, ids.shape[1] - 2]) as some:
-        gf.generate(model, source["input_ids"], **choices)
+    last = whole["decoder.blocks.0.attn"].shape[2] - 1
+    with gf.record(model, attention="decoder.blocks.0.attn", heads=[1], rows=[0, last]) as some:
+        gf.generate(model, **choices)
     wanted = whole["decoder.blocks.0.attn"][:, [1]][:, :, [0, -1]]
     torch.testing.assert_close(some["decoder.blocks.0.attn"], wanted, rtol=1e-4, atol=1e-5)
 

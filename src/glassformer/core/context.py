@@ -108,7 +108,8 @@ class Mask:
         i = torch.arange(rows.start, rows.stop, device=device)[:, None] + first  # (T, 1)
         j = torch.arange(keys.start, keys.stop, device=device)  # (S)
         back, ahead = self._reach()
-        nearby = ((j >= i - back) & (j <= (i + ahead).clamp(min=self.prefix - 1)))[None]  # (1, T, S)
+        last = (i + ahead).clamp(min=self.prefix - 1) if self.prefix else i + ahead  # (T, 1)
+        nearby = ((j >= i - back) & (j <= last))[None]  # (1, T, S)
         if self._window_has_holes and self.keep is not None:
             place = self.keep.cumsum(dim=1)  # (B, S)
             back, ahead = self._window_reach()
@@ -131,11 +132,13 @@ class Mask:
     def _visible(self, start: int, stop: int) -> slice:
         """The keys that any query of these rows may see."""
         offset, (back, ahead) = self.keys - self.queries, self._reach()
-        return slice(max(0, start + offset - back), min(self.keys, max(stop + offset + ahead, self.prefix)))
+        last = max(stop + offset + ahead, self.prefix) if self.prefix else stop + offset + ahead
+        return slice(max(0, start + offset - back), min(self.keys, last))
 
     def _sees_all(self, rows: slice, keys: slice) -> bool:
         offset, (back, ahead) = self.keys - self.queries, self._reach()
-        last = max(rows.start + offset + ahead, self.prefix - 1)
+        last = rows.start + offset + ahead
+        last = max(last, self.prefix - 1) if self.prefix else last  # a graph of any length knows no maximum
         covers = rows.stop - 1 + offset - back <= keys.start and keys.stop - 1 <= last
         return covers and not self._window_has_holes
 
