@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 SCRIPTS = (
-    *("startup.py", "core.py", "load.py", "families.py", "demo.py", "train.py", "tasks.py"),
+    *("startup.py", "core.py", "load.py", "families.py", "demo.py", "train.py", "tasks.py", "scenes.py"),
     *("watch.py", "align.py", "explorer.py", "speed.py", "beside.py"),
 )
 
