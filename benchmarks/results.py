@@ -110,6 +110,8 @@ KOREAN = {
     "not run yet": "아직 실행하지 않음",
     "support-vector machine": "서포트 벡터 머신",
     "horizon": "예측 길이",
+    "seeds": "시드",
+    "average": "평균",
     "windows": "창의 수",
     "every window": "모든 창",
     "none found": "찾지 못함",
@@ -199,20 +201,20 @@ def etth1(arguments: argparse.Namespace) -> Iterator[Cells]:
 
 def etth1_table(runs: Path) -> Iterator[Cells]:
     """What is there of the horizons; the average only where all are."""
-    yield ["horizon", "MSE", "MAE", "linear", "seasonal naive, 24"]
-    yield ["---:"] * 5
+    yield ["horizon", "seeds", "MSE", "MAE", "linear", "seasonal naive, 24"]
+    yield ["---:"] * 6
     every = []
     for horizon in HORIZONS:
         records = finished(runs, f"etth1-{horizon}-*")
         if not records:
-            yield [str(horizon), "not run yet", "-", "-", "-"]
+            yield [str(horizon), "-", "not run yet", "-", "-", "-"]
             continue
         scores = [[record["results"][name] for record in records] for name in ("mse", "mae")]
         seasonal, linear = (baseline["mse"] for baseline in records[0]["baselines"].values())
         every.append([*map(fmean, scores), linear, seasonal])
-        yield [str(horizon), *map(spread, scores), f"{linear:.4f}", f"{seasonal:.4f}"]
+        yield [str(horizon), str(len(records)), *map(spread, scores), f"{linear:.4f}", f"{seasonal:.4f}"]
     if len(every) == len(HORIZONS):
-        yield ["average", *(f"{fmean(column):.4f}" for column in zip(*every, strict=True))]
+        yield ["average", "", *(f"{fmean(column):.4f}" for column in zip(*every, strict=True))]
 
 
 def digits(arguments: argparse.Namespace) -> Iterator[Cells]:
@@ -443,7 +445,7 @@ def row_cells(name: str, runs: Path) -> Cells | None:
         if len(records) < 3 * len(HORIZONS):
             return None
         *_, average = etth1_table(runs)
-        figure, beside, out = f"MSE {average[1]}", f"linear {average[3]}; seasonal naive, 24 {average[4]}", runs
+        figure, beside, out = f"MSE {average[2]}", f"linear {average[4]}; seasonal naive, 24 {average[5]}", runs
         out = runs / f"etth1-{HORIZONS[-1]}-0"
     else:
         row = next(row for row in SINGLE if row.name == name)
@@ -520,6 +522,9 @@ def read_record(out: Path) -> Record:
 
 
 def spread(values: list[float], digits: int = 4) -> str:
+    """Mean and standard deviation; of one value only itself."""
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
     return f"{fmean(values):.{digits}f} ± {pstdev(values):.{digits}f}"
 
 

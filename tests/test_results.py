@@ -76,7 +76,9 @@ def test_the_average_of_the_horizons_needs_all_of_them(results: ModuleType, tmp_
             finish(runs / f"etth1-{horizon}-{seed}", scores, {"seasonal": {"mse": 0.5}, "linear": {"mse": 0.42}})
         rows = list(results.etth1_table(runs))
         assert (rows[-1][0] == "average") == (number == 3)
-    assert rows[-1] == ["average", "0.4150", "0.4000", "0.4200", "0.5000"]
+    assert rows[-1] == ["average", "", "0.4150", "0.4000", "0.4200", "0.5000"]
+    assert rows[2][:3] == ["96", "3", "0.4000 ± 0.0000"]
+    assert results.spread([0.45]) == "0.4500"  # one seed has no spread
     results.write_pages(runs)
     assert line(results.PAGES["en"], "etth1")[1] == "**MSE 0.4150**"
     assert line(results.PAGES["en"], "etth1")[4] == "1,250 x 12"
