@@ -395,7 +395,13 @@ def test_the_verb_prints_a_table_and_writes_a_certificate(
     assert run("verify", tmp_path / "model") == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    for part in ("llama, head language, float32", "cache = no cache", "passed", "2.0e-05", "All 8 checks that apply passed"):
+    for part in (
+        "llama, head language, float32",
+        "cache = no cache",
+        "passed",
+        "2.0e-05",
+        "All 8 checks that apply passed",
+    ):
         assert part in captured.out
     stored = json.loads((tmp_path / "model" / "certificate.json").read_text(encoding="utf-8"))
     digest = hashlib.sha256((tmp_path / "model" / "model.safetensors").read_bytes()).hexdigest()

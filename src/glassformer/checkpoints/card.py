@@ -59,6 +59,8 @@ def pipeline_tag(layout: Layout | PairLayout) -> str:
     if isinstance(layout, PairLayout):
         return "zero-shot-image-classification"
     config = layout.config
+    if config.image and config.decoder:
+        return "image-to-text"
     if config.image:
         return "image-classification" if config.head == "class" else "image-feature-extraction"
     if config.head != "language":

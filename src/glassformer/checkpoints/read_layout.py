@@ -56,7 +56,7 @@ def family_of(values: Mapping[str, Any], name: str) -> Family:
     if isinstance(model_type, str) and model_type in PAIRS:
         raise InputError(
             f"{name}: model_type is {model_type!r}, a text and an image model together, and here a single model is "
-            "needed: gf.load(path).text and gf.load(path).image are its two"
+            "needed. Save one side by itself: gf.save(gf.load(path).image, 'side'), or .text"
         )
     for key, value in (("model_type", model_type), ("architectures", architecture_in(values, name))):
         if isinstance(value, str) and value in REFUSED:

@@ -98,6 +98,8 @@ class PatchEmbedding(Embedding):
                 f"pixel_values have shape {tuple(inputs.shape)}: expected (batch, channels, height, width) "
                 f"with {expected} after the batch"
             )
+        if not inputs.is_floating_point():
+            raise InputError(f"pixel_values have dtype {inputs.dtype}: expected floats, scaled as in training")
         x = self.patches(inputs).flatten(2).transpose(1, 2)  # (B, N, D)
         before = [token for token in (self.class_token, self.distillation_token) if token is not None]
         return torch.cat([*(token.expand(len(x), -1, -1) for token in before), x], dim=1)  # (B, T, D)

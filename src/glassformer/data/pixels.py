@@ -219,6 +219,11 @@ def fitted(
     if isinstance(resize, int):
         short = min(image.size)
         resize = (resize * image.height // short, resize * image.width // short)
+    if resize is not None and resize[0] * resize[1] > MOST_PIXELS:
+        raise InputError(
+            f"an image of {image.width:,} x {image.height:,} pixels would become {resize[1]:,} x {resize[0]:,}: "
+            f"expected at most {MOST_PIXELS:,} in all. Crop it"
+        )
     if resize is not None:
         image = image.resize((resize[1], resize[0]), resample=resample)
     if crop is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
+from glassformer.data.pixels import SUFFIXES
 from glassformer.errors import InputError
 from glassformer.generation.encode import Batch, map_texts
 from glassformer.text import Encoded, Tokenizer
@@ -142,6 +144,12 @@ def start_id(config: TransformerConfig) -> int:
 def as_tensors(rows: Sequence[Sequence[int]]) -> list[Tensor]:
     """Each row as a tensor: parts of one, which is made much faster than many."""
     return list(torch.tensor([i for row in rows for i in row], dtype=torch.long).split(list(map(len, rows))))
+
+
+def check_is_text(given: str) -> None:
+    """Refuses the name of an image where a text is to be read: its letters would be answered, not the picture."""
+    if len(given.split()) == 1 and Path(given).suffix.lower() in SUFFIXES:
+        raise InputError(f"{given} is the name of an image, and this model reads text: give a text")
 
 
 def check_characters(text: str, name: str) -> None:

@@ -112,6 +112,8 @@ class CaptionPreparer:
     def unknown(self, inputs: Sequence[Shown | Asked], question: str | None) -> list[Unknown]:
         """What the vocabulary lacks of the question to each picture."""
         asked = [given[1] if isinstance(given, tuple) else question or "" for given in inputs]
+        for one in asked:
+            check_one_text(one)
         found = find_unknown(self.tokenizer, asked)
         check_mostly_known(self.tokenizer, found, [f"question {number}" for number in range(len(asked))])
         return found
@@ -131,8 +133,16 @@ class CaptionPreparer:
         return options.replace(max_new_tokens=most if room is None else max(1, min(most, room - prompt)))
 
 
+def check_one_text(question: object) -> None:
+    if question is not None and not isinstance(question, str):
+        raise InputError(
+            f"the question is {question!r:.60}: expected one text. Give pairs (image, question) for several"
+        )
+
+
 def check_question(question: str | None, ability: str = "") -> None:
     """A model that answers needs a question; any other has no use for it."""
+    check_one_text(question)
     if ability == "ask" and (question is None or not question.strip()):
         raise InputError(
             "no question given: this model answers questions about an image. Ask one, as in "

@@ -38,7 +38,7 @@ from glassformer.data.images import IDX_PIXELS, file_named, list_pictures, read_
 from glassformer.data.labeled_series import as_number, numbered_rows
 from glassformer.data.texts import choose_text_columns, reads_texts
 from glassformer.errors import InputError, listed
-from glassformer.predict.calls import check_characters, split_pair
+from glassformer.predict.calls import check_characters, check_is_text, split_pair
 from glassformer.predict.images import PICTURES, Picture
 
 IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
@@ -98,6 +98,8 @@ def stream_inputs(
     options = memory.options
     if texts:
         for number, text in enumerate(texts, start=1):
+            if task not in (*PICTURES, "forecast", "series"):
+                check_is_text(text)
             yield as_input(task, text, f"input {number}", rules)
     elif file is None:
         for number, text in lines_of(STDIN, options):

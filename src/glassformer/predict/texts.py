@@ -16,6 +16,7 @@ from glassformer.generation import generate
 from glassformer.predict.calls import (
     arguments_of,
     check_characters,
+    check_is_text,
     check_length,
     least,
     limit_of,
@@ -90,6 +91,7 @@ class TextPreparer:
         """
         if not text.strip():
             raise InputError("the text is empty: write at least a word")
+        check_is_text(text)
         check_characters(text, "the text")
         self.check_choices(target, continued)
         encoded, notes = self.read(text, whole)

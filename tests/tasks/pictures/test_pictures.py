@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 from helpers.command import printed, run
+from helpers.tiny_models import make
 from PIL import Image
 
 import glassformer as gf
@@ -426,6 +427,30 @@ def test_a_picture_for_a_model_of_texts_and_the_reverse(
 ) -> None:
     assert run("predict", runs["caption scenes"], "a red circle") == 2
     assert "there is no such image file" in capsys.readouterr().err
+    reads_text = make(tmp_path / "lm", "decoder")
+    for verb in (("predict",), ("inspect", "attention")):
+        assert run(*verb, reads_text, "photos/gone.PNG") == 2
+        assert "photos/gone.PNG is the name of an image, and this model reads text" in capsys.readouterr().err
+
+
+def test_a_long_thin_picture_does_not_fill_the_memory(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (3_000_000, 1)).save(tmp_path / "thin.png")
+    assert run("predict", runs["caption scenes"], tmp_path / "thin.png") == 2
+    assert "3,000,000 x 1 pixels would become" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("question", [4, ["a?", "b?"]])
+def test_a_question_is_one_text(runs: dict[str, Path], question: Any) -> None:
+    answers = gf.pipeline(runs["ask scenes"])
+    with pytest.raises(InputError, match="expected one text"):
+        answers([str(runs["ask scenes"] / "example.png")], question=question)
+
+
+def test_pixels_are_floats(runs: dict[str, Path]) -> None:
+    with pytest.raises(InputError, match=r"pixel_values have dtype torch\.uint8: expected floats"):
+        gf.generate(gf.load(runs["caption scenes"]), pixel_values=torch.zeros(1, 3, 32, 32, dtype=torch.uint8))
 
 
 def test_loss_falls_on_scenes() -> None:
