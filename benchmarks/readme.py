@@ -176,11 +176,16 @@ def write(
             text = table_of([korean(cell) for cell in header], [[korean(cell) for cell in row] for row in rows])
         else:
             text = table_of(header, rows)
-        old = page.read_text(encoding="utf-8")
-        place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL)
-        if place.search(old) is None and not optional:
-            sys.exit(f"{page.name} has no place for {name!r}: add <!-- {name} --> and <!-- /{name} -->")
-        page.write_text(place.sub((text + "\n").replace("\\", r"\\"), old), encoding="utf-8")
+        put(name, text, page, optional=optional)
+
+
+def put(name: str, text: str, page: Path, *, optional: bool = False) -> None:
+    """A text between the markers of a page."""
+    old = page.read_text(encoding="utf-8")
+    place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL)
+    if place.search(old) is None and not optional:
+        sys.exit(f"{page.name} has no place for {name!r}: add <!-- {name} --> and <!-- /{name} -->")
+    page.write_text(place.sub((text + "\n").replace("\\", r"\\"), old), encoding="utf-8")
 
 
 def read_tables(page: Path) -> Tables:

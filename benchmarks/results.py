@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from readme import ROOT, write
+from readme import ROOT, put
 
 PAGES = {"en": ROOT / "docs" / "results.md", "ko": ROOT / "docs" / "results.ko.md"}
 HORIZONS = (96, 192, 336, 720)
@@ -271,8 +271,8 @@ def nanogpt_time(arguments: argparse.Namespace) -> Iterator[Cells]:
     names = sorted(set(text))
     ids = torch.tensor([names.index(character) for character in text])
     splits = ids[: int(0.9 * len(ids))], ids[int(0.9 * len(ids)) :]
-    sizes = {"n_positions": CONTEXT, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS}
-    off = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": False}
+    sizes: dict[str, Any] = {"n_positions": CONTEXT, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS}
+    off: dict[str, Any] = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": False}
     model = GPT2LMHeadModel(GPT2Config(vocab_size=len(names), bos_token_id=0, eos_token_id=0, **sizes, **off))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
 
@@ -424,11 +424,11 @@ def write_pages(runs: Path) -> None:
                 lines.append([cell.strip() for cell in before[0].strip("|").split("|")])
             else:
                 lines.append(cells or [f"`{name}`", "not run yet", "-", published(name), "-", "-", command(name)])
-        write("results", in_language(lines, language), pages=[page])
+        put("results", in_language(lines, language), page)
         if any(runs.glob("etth1-*/run.json")):
-            write("etth1", in_language(list(etth1_table(runs)), language), pages=[page])
+            put("etth1", in_language(list(etth1_table(runs)), language), page)
         if (runs / "drop-last.json").exists():
-            write("drop-last", in_language(list(drop_last_table(runs)), language), pages=[page])
+            put("drop-last", in_language(list(drop_last_table(runs)), language), page)
         print(f"written: {page.relative_to(ROOT)}")
 
 
