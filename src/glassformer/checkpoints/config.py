@@ -9,6 +9,7 @@ import torch
 
 from glassformer.checkpoints.folder import CONFIG, WEIGHT_FILES
 from glassformer.checkpoints.load import load_folder, read_configs, stored_dtype
+from glassformer.checkpoints.pair_layout import is_pair, pair_layout_of
 from glassformer.checkpoints.read_layout import layout_of
 from glassformer.config import NAMED, TransformerConfig
 from glassformer.hub import find_folder
@@ -32,6 +33,18 @@ def config_and_dtype(
         model = load_folder(folder, device="meta")
         return model.config, model.dtype
     return read_config(folder / CONFIG)
+
+
+def sides_and_dtype(path: str | Path) -> tuple[dict[str, TransformerConfig], torch.dtype | None]:
+    """The same of both sides of a pair, by name; of any other model, its own under an empty name."""
+    if Path(path).exists() or str(path) not in NAMED:
+        file = Path(path) if Path(path).is_file() else find_folder(path, weights=False) / CONFIG
+        values = read_configs(file)[0] if file.is_file() else {}
+        if is_pair(values):
+            pair = pair_layout_of(values, name=str(file)).config
+            return {"text": pair.text, "image": pair.image}, stored_dtype(values, str(file))
+    config, dtype = config_and_dtype(path)
+    return {"": config}, dtype
 
 
 def read_config(file: Path) -> tuple[TransformerConfig, torch.dtype | None]:

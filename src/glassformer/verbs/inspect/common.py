@@ -75,16 +75,24 @@ def load_reader(run: str, look: str) -> "TextPreparer":
 
 
 def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | CaptionPreparer, str | Picture]":
-    """A model of texts, or one that writes about pictures; and what it is given to read."""
+    """A model of texts, the side of a pair that reads them, or one that writes about pictures; and what it reads."""
+    from glassformer.checkpoints.load import load_model
+    from glassformer.core.pair import Pair
     from glassformer.hub import find_folder
     from glassformer.inspect.looks.examples import picture_or_example
     from glassformer.predict.captions import CaptionPreparer
+    from glassformer.predict.prepare import preparer_of
     from glassformer.predict.texts import TextPreparer
 
-    preparer = load_preparer(run)
+    folder = find_folder(run)
+    model = load_model(folder, finite=True)
+    if isinstance(model, Pair):
+        side, _ = tower_for(model, folder, given)
+        return (side, given) if isinstance(side, TextPreparer) else refuse(side, run, look)
+    preparer = preparer_of(model, folder)
     if not isinstance(preparer, TextPreparer | CaptionPreparer):
         refuse(preparer, run, look)
-    return preparer, picture_or_example(preparer, find_folder(run), given)
+    return preparer, picture_or_example(preparer, folder, given)
 
 
 def tower_for(pair: "Pair", folder: Path, given: str) -> "tuple[TextPreparer | ImagePreparer, str | Picture]":

@@ -1,12 +1,17 @@
 """The verb `inspect shapes`: the ledger of a model."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from glassformer.errors import InputError
 from glassformer.io import write_whole
 from glassformer.terminal import make_console
 from glassformer.verbs.inspect.common import ConfigSettings
+
+if TYPE_CHECKING:
+    from glassformer.inspect.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,27 +31,45 @@ class ShapesSettings(ConfigSettings):
 
 
 def main(settings: ShapesSettings) -> None:
-    from glassformer.checkpoints.config import config_and_dtype
+    from glassformer.checkpoints.config import sides_and_dtype
     from glassformer.inspect.ledger.ledger import ledger
 
-    config, dtype = config_and_dtype(settings.run)
-    found = ledger(
-        config, batch=settings.batch, length=settings.length, target_length=settings.target_length, dtype=dtype
-    )
-    found = found.fold() if settings.fold else found
-    if settings.html is not None:
-        write_page(settings.html, found.to_html(Path(settings.run).name))
+    sides, dtype = sides_and_dtype(settings.run)
+    ledgers = {
+        side: ledger(
+            config, batch=settings.batch, length=settings.length, target_length=settings.target_length, dtype=dtype
+        )
+        for side, config in sides.items()
+    }
+    if settings.fold:
+        ledgers = {side: found.fold() for side, found in ledgers.items()}
     if settings.json:
-        print(found.to_json())
+        told = {side: json.loads(found.to_json()) for side, found in ledgers.items()}
+        print(json.dumps(told.get("", told), ensure_ascii=False))
+    for side, found in ledgers.items():
+        show(found, side, settings)
+
+
+def show(found: "Ledger", side: str, settings: ShapesSettings) -> None:
+    """The table, or where its page is, and the sums; under the name of the side, if the model is one of a pair."""
+    name = f"{Path(settings.run).name} {side}".strip()
+    page = (
+        settings.html if settings.html is None or not side else settings.html.with_stem(f"{settings.html.stem}-{side}")
+    )
+    if page is not None:
+        write_page(page, found.to_html(name))
+    if settings.json:
         return
     console = make_console()
-    if settings.html is None:
+    if side:
+        console.print(f"\n{side}\n", highlight=False)
+    if page is None:
         console.print(found.as_table())
         console.print()
-    for name, value in found.summary().items():
-        console.print(f"{name:16}{value}", highlight=False)
-    if settings.html is not None:
-        console.print(f"{'page':16}{settings.html}", highlight=False)
+    for label, value in found.summary().items():
+        console.print(f"{label:16}{value}", highlight=False)
+    if page is not None:
+        console.print(f"{'page':16}{page}", highlight=False)
 
 
 def write_page(path: Path, page: str) -> None:
