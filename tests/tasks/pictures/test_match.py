@@ -261,6 +261,13 @@ def test_what_cannot_be_matched_is_one_sentence(
         gf.pipeline(trained["scenes"])([given.format(own=own) for given in inputs], **options)
 
 
+def test_captions_that_are_all_the_same(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{own}/{number}.png,a shape\n" for number in range(12))
+    (tmp_path / "same.csv").write_text("image,caption\n" + rows, encoding="utf-8")
+    assert run("train", "match", "--data", tmp_path / "same.csv", "--out", tmp_path / "run", *FLAGS, "--steps", 2) == 2
+    assert "all captions to train on are 'a shape'" in capsys.readouterr().err
+
+
 def test_labels_are_for_a_pair(trained: dict[str, Path], tmp_path: Path) -> None:
     pair = gf.load(trained["scenes"])
     gf.save(pair.text, tmp_path / "text", tokenizer=gf.load_tokenizer(trained["scenes"]))

@@ -107,6 +107,10 @@ class Match(PictureTask):
     def check_model(self) -> None:
         config = self.model.config
         pair_layout_for(self.model)  # refuses what could not be saved, before it is trained
+        if len(captions := {one.text for _, one in self.train.looked}) == 1:
+            raise InputError(
+                f"all captions to train on are {min(captions)[:60]!r}: expected different ones, to be told apart"
+            )
         assert config.image.image is not None
         self.check_image(config.image.image)
         if self.tokenizer.eos_token_id not in config.text.eos_token_ids and config.text.pooling == "first_end":
