@@ -147,6 +147,7 @@ BASELINES = {
     "the question alone": "질문만 볼 때",
     "commonest answer of the topic": "그 주제에서 가장 흔한 답",
     "colour histogram against words": "색 히스토그램과 단어 비교",
+    "random guess": "무작위",
     "linear": "선형 모델",
 }
 

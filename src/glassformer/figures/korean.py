@@ -44,6 +44,12 @@ SENTENCES = {
     "accuracy of shape": "정확도(모양)",
     "accuracy of count": "정확도(개수)",
     "accuracy of relation": "정확도(위치 관계)",
+    "recall": "재현율",
+    "recall on held out pairs": "재현율(학습에 없던 색·모양)",
+    "image to text": "이미지에서 글로",
+    "text to image": "글에서 이미지로",
+    "random guess": "무작위",
+    "colour histogram against words": "색 히스토그램과 색 단어의 대응",
     "question": "질문",
     "caption": "캡션",
     "perplexity": "퍼플렉시티",
@@ -145,8 +151,17 @@ PARTS = [
     (rf"{N} pictures an epoch", "에폭마다 그림 {0}장"),
     (r"on images of (\d+x\d+) pixels", "이미지 {0}픽셀"),
     (
-        rf"^held-out pairs: {N} {UNIT} on shapes whose colour never had this kind",
+        rf"^held-out pairs: {N} {UNIT} on colour-shape pairs not seen in training",
         "학습에 없던 색과 모양의 짝: {1} {0}개로 채점",
+    ),
+    (
+        rf"^held-out pairs: {N} images with colour-shape pairs not seen in training",
+        "학습에 없던 색·모양이 있는 이미지 {0}장",
+    ),
+    (
+        rf"^recall: each image is matched against {N} different captions, and each caption against as many images; "
+        rf"mean of both directions, over {N} groups?",
+        "재현율: 이미지마다 서로 다른 캡션 {0}개와, 캡션마다 같은 수의 이미지와 견줌; 양방향의 평균, {1}묶음",
     ),
     (rf"^the nearest image is among {N} training images", "가장 가까운 이미지는 학습 이미지 {0}장 중에서 찾음"),
     (rf"{N} rows with an empty text are left out \(--skip-empty\)", "텍스트가 비어 뺀 행 {0}개 (--skip-empty)"),

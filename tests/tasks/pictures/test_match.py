@@ -172,15 +172,15 @@ def test_a_run_is_verified_scored_and_reported(trained: dict[str, Path], own: Pa
     assert scores.metrics["recall"] == pytest.approx(
         (scores.metrics["image_to_text"] + scores.metrics["text_to_image"]) / 2
     )
-    among = round(1 / scores.baselines["a guess"]["recall"])
+    among = round(1 / scores.baselines["random guess"]["recall"])
     assert 20 < among <= 64
     assert scores.baselines["colour histogram against words"]["recall"] > 0.1
-    assert any(f"among {among} different ones" in note for note in scores.notes)
+    assert any(f"against {among} different captions" in note for note in scores.notes)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png") > 5
     assert scores.examples[0]["expected"] in page
     on_files = evaluate(folder, [own / "captions.jsonl"])
-    assert (on_files.count, on_files.unit) == (16, "pairs")
+    assert (on_files.count, on_files.unit) == (16, "captions")
     assert evaluate(trained["files"]).count == 2
 
 

@@ -47,7 +47,7 @@ class Match(PictureTask):
     """Images with captions, a pair of models, contrastive loss, recall of the own one among 64."""
 
     name: ClassVar[str] = "match"
-    unit: ClassVar[str] = "pairs"
+    unit: ClassVar[str] = "captions"
     columns: ClassVar[dict[str, str]] = {"caption_column": "--caption-column"}
     around: ClassVar[Around] = "both"
     rate_of_right: ClassVar[str] = "recall"
@@ -204,15 +204,15 @@ class Match(PictureTask):
         captions = [one.text for _, one in looked]
         groups = different_groups(captions)
         notes = [
-            f"each image finds its caption among {len(groups[0])} different ones, and each caption its image; recall "
-            f"is the mean of both, over {len(groups)} such groups",
+            f"recall: each image is matched against {len(groups[0])} different captions, and each caption against as "
+            f"many images; mean of both directions, over {len(groups)} group{'s' * (len(groups) > 1)}",
             *notes,
         ]
         if self.pairs is not None and self.split == "test":
             others = self.chosen(self.pairs, most)
             found, _ = self.measure_part(self.pairs, others)
             metrics["recall_on_held_out_pairs"] = found["recall"]
-            notes.append(f"held-out pairs: {len(others):,} images with a shape whose colour never had this kind")
+            notes.append(f"held-out pairs: {len(others):,} images with colour-shape pairs not seen in training")
         shown = groups[0][:SHOWN]
         rows = [
             {"expected": captions[i], "answer": captions[groups[0][int(logits[i, groups[0]].argmax())]]} for i in shown
@@ -233,7 +233,7 @@ class Match(PictureTask):
         """A guess; and the colours of an image against the words of a caption, with no look at any shape."""
         captions = [one.text for _, one in looked]
         groups = different_groups(captions)
-        guess = {"a guess": dict.fromkeys(("recall", "image_to_text", "text_to_image"), 1 / len(groups[0]))}
+        guess = {"random guess": dict.fromkeys(("recall", "image_to_text", "text_to_image"), 1 / len(groups[0]))}
         if not len(self.train):
             return guess, [NO_TRAINING]
         known = self.known()

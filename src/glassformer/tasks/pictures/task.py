@@ -475,7 +475,7 @@ class PictureTask(Task):
             found, _ = self.measure(self.written(self.pairs, others), others)
             metrics |= {f"{self.rate_of_right}_on_held_out_pairs": found[self.rate_of_right]}
             metrics |= {f"{name}_on_held_out_pairs": found[name] for name in ("facts",) if name in found}
-            notes = [*notes, f"held-out pairs: {len(others):,} {self.unit} on shapes whose colour never had this kind"]
+            notes = [*notes, f"held-out pairs: {len(others):,} {self.unit} on colour-shape pairs not seen in training"]
         rows = [self.as_row(one, guess) for (_, one), guess in zip(looked[:SHOWN], guesses, strict=False)]
         pictures = [as_shown(image) for image in part.take([number for number, _ in looked[:SHOWN]])]
         # A training has said before what was done to the files.
