@@ -47,8 +47,8 @@ LANGUAGES = (
     Language(
         "en", "Glassformer",
         {"Start": ("index", "readme"), "Understand": ("walk", "seeing", "pictures", "norms", "from-nn-transformer"),
-         "Use": ("training", "checkpoints", "fast", "measured", "results", "recipes", "not-here"), "Look": ("explorers",),
-         "Contribute": ("contributing", "house", "security")},
+         "Use": ("training", "checkpoints", "fast", "measured", "results", "recipes", "not-here"),
+         "Look": ("explorers",), "Contribute": ("contributing", "house", "security")},
         {"index": "Where to begin", "readme": "At a glance"},
         "Explorers", "Models that were trained for a minute when this site was built. Click a word, a head or a layer.",
         "Not here: {name}. {reason}",
@@ -56,7 +56,8 @@ LANGUAGES = (
     Language(
         "ko", "Glassformer",
         {"시작": ("index", "readme"), "이해하기": ("walk", "seeing", "pictures", "norms", "from-nn-transformer"),
-         "사용하기": ("training", "checkpoints", "fast", "measured", "results", "not-here"), "들여다보기": ("explorers",)},
+         "사용하기": ("training", "checkpoints", "fast", "measured", "results", "not-here"),
+         "들여다보기": ("explorers",)},
         {"index": "읽는 순서", "readme": "한눈에 보기"},
         "탐색기", "이 사이트를 만들 때 1분씩 학습한 모델입니다. 단어나 헤드, 층을 눌러 보세요.",
         "{name}: 이 사이트에는 없습니다. {reason}",
