@@ -1,13 +1,13 @@
-"""Korean for the measured tables: headers, row names and comparisons. Names, commands and figures stay as they are."""
+"""Korean translations for the measured tables: headers, row names and comparisons. Names, commands and figures stay."""
 
 import re
 
 PHRASES = {
-    # what several tables share
+    # shared by several tables
     "measured": "측정값",
     "measure": "지표",
     "time": "시간",
-    "time in all": "전체 시간",
+    "total time": "전체 시간",
     "ratio": "비율",
     "speed": "속도",
     "mean": "평균",
@@ -26,7 +26,7 @@ PHRASES = {
     "`make demo`, two cores": "`make demo`, 코어 두 개",
     "exact match on held-out dates": "학습에 쓰지 않은 날짜의 완전 일치",
     r"(\**)([\d.]+%) of (\d+)\1": r"\3개 중 \1\2\1",
-    "time in all, training included": "학습을 포함한 전체 시간",
+    "total time, training included": "학습을 포함한 전체 시간",
     # speed
     r"tokens/s, float32, two threads \(speedup of the engine\)": "초당 토큰, float32, 스레드 두 개 (엔진이 몇 배)",
     r"first token \(transformers\)": "첫 토큰 (transformers)",
@@ -43,8 +43,8 @@ PHRASES = {
     "engine, every later time": "엔진, 두 번째부터",
     # int8
     "trained model": "학습한 모델",
-    "perplexity of its own stories": "자기가 쓴 이야기의 퍼플렉시티",
-    "masked tokens predicted as by the reference": "기준 구현과 같게 예측한 마스크 토큰",
+    "perplexity on its own stories": "자기가 쓴 이야기의 퍼플렉시티",
+    "masked tokens predicted like the reference": "기준 구현과 같게 예측한 마스크 토큰",
     r"lowest cosine of (\d+) sentence vectors": r"문장 벡터 \1개의 최소 코사인",
     # tasks
     "built-in data, two cores": "내장 데이터, 코어 두 개",
@@ -71,7 +71,7 @@ PHRASES = {
     "first paint": "첫 화면",
     "input to map": "입력에서 맵까지",
     "hover to highlight": "커서에서 강조까지",
-    "to numbers": "숫자까지",
+    "hover to numbers": "숫자까지",
     r"([\d,]+) tokens": r"\1토큰",
     # core
     "the core": "코어",
@@ -87,10 +87,10 @@ PHRASES = {
     r"([\d.]+) x the file": r"파일의 \1배",
     # families
     "lines of code": "코드 줄 수",
-    r"(\d+) pages, (\d+) model types": r"\1페이지, 모델 종류 \2개",
+    r"(\d+) files, (\d+) model types": r"\1페이지, 모델 종류 \2개",
     "longest": "가장 긴 것",
-    r"([\d,]+) a page": r"페이지당 \1",
-    r"([\d,]+) a type": r"종류당 \1",
+    r"([\d,]+) per file": r"페이지당 \1",
+    r"([\d,]+) per type": r"종류당 \1",
     "the same families in transformers": "transformers의 같은 모델들",
     # start-up
     "start-up": "시작 시간",
@@ -99,26 +99,25 @@ PHRASES = {
     "transformers' GPT-2 ready": "transformers의 GPT-2를 쓸 수 있을 때까지",
     # pictures and words
     "built-in scenes, two cores": "내장 그림, 코어 두 개",
-    "aim": "목표",
-    "whole command": "전체 시간",
-    "(`train caption`): whole captions right": r"\1: 캡션 전체가 맞은 비율",
-    "(`train caption`): facts right": r"\1: 사실이 맞은 비율",
-    "(`train caption`): whole captions right, pairs of colour and shape never seen": (
+    "target": "목표",
+    "(`train caption`): captions fully correct": r"\1: 캡션 전체가 맞은 비율",
+    "(`train caption`): facts correct": r"\1: 사실이 맞은 비율",
+    "(`train caption`): captions fully correct, unseen pairs of colour and shape": (
         r"\1: 캡션 전체가 맞은 비율, 학습에 없던 색과 도형"
     ),
-    "(`train caption`): facts right, pairs never seen": r"\1: 사실이 맞은 비율, 학습에 없던 색과 도형",
-    "(`train ask`): answers right": r"\1: 맞은 답",
-    "(`train ask`): answers right, pairs never seen": r"\1: 맞은 답, 학습에 없던 색과 도형",
-    r"(`train match`): the right one of 64 comes first \(mean of both directions\)": (
+    "(`train caption`): facts correct, unseen pairs": r"\1: 사실이 맞은 비율, 학습에 없던 색과 도형",
+    "(`train ask`): answers correct": r"\1: 맞은 답",
+    "(`train ask`): answers correct, unseen pairs": r"\1: 맞은 답, 학습에 없던 색과 도형",
+    r"(`train match`): correct match ranked first of 64 \(mean of both directions\)": (
         r"\1: 64개 중 정답이 1위인 비율 (양방향 평균)"
     ),
-    "(`train match`): the same, pairs never seen": r"\1: 같은 비율, 학습에 없던 색과 도형",
-    "attention of the word that names a shape, on its patches": "도형을 가리키는 단어가 그 도형의 패치를 본 비율",
+    "(`train match`): the same, unseen pairs": r"\1: 같은 비율, 학습에 없던 색과 도형",
+    "attention from the name of a shape to its patches": "도형을 가리키는 단어가 그 도형의 패치를 본 비율",
     "share": "비율",
     r"best head \(layer (\d+), head (\d+)\)": r"가장 좋은 헤드 (\1층, 헤드 \2)",
     r"mean over the heads of layer (\d+)": r"\1층 헤드들의 평균",
     "mean over all heads": "모든 헤드의 평균",
-    "chance: even attention over all patches": "우연: 모든 패치를 고르게 볼 때",
+    "chance: uniform attention over all patches": "우연: 모든 패치를 고르게 볼 때",
     # beside another process
     r"(\d+) layers, (\d+) wide, (\d+) cores, tokens/s": r"\1층, 너비 \2, 코어 \3개, 초당 토큰",
     "alone": "혼자",
@@ -127,7 +126,7 @@ PHRASES = {
     "CPU use of an idle engine": "쉬는 엔진의 CPU 사용률",
     # norms
     "layers": "층",
-    "layers, rate": "층, 학습률",
+    "layers, learning rate": "층, 학습률",
     "(pre|post), first layer": r"\1, 첫 층",
     "(pre|post), last layer": r"\1, 마지막 층",
     "(pre|post), warm-up": r"\1, 웜업 있음",
@@ -153,7 +152,7 @@ BASELINES = {
 
 
 def korean(cell: str) -> str:
-    """A cell in Korean: looked up whole, or a list of baselines one by one; otherwise as it is."""
+    """A cell in Korean: translated as a whole, or each baseline in it; unchanged if nothing is known."""
     for phrase, translation in PHRASES.items():
         if (found := re.fullmatch(phrase, cell)) is not None:
             return found.expand(translation) if "\\" in translation else translation
