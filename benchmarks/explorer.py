@@ -99,7 +99,7 @@ def take_picture(browser: Any, server: Server, file: Path) -> None:
     page.wait_for_selector("main[aria-busy=false]", timeout=PATIENCE)
     page.screenshot(path=file)
     page.close()
-    with Image.open(file) as picture:  # 256 colours: a third of the size, with no visible difference
+    with Image.open(file) as picture:  # 256 colours: a third of the file size, and no colour changes much
         few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
     few.save(file, optimize=True)
 

@@ -97,7 +97,7 @@ PHRASES = {
     "relative to `import torch`": "`import torch` 대비",
     "gf.Transformer ready": "gf.Transformer를 쓸 수 있을 때까지",
     "transformers' GPT-2 ready": "transformers의 GPT-2를 쓸 수 있을 때까지",
-    # pictures and words
+    # scenes
     "built-in scenes, two cores": "내장 그림, 코어 두 개",
     "target": "목표",
     "(`train caption`): captions fully correct": r"\1: 캡션 전체가 맞은 비율",
@@ -118,7 +118,7 @@ PHRASES = {
     r"mean over the heads of layer (\d+)": r"\1층 헤드들의 평균",
     "mean over all heads": "모든 헤드의 평균",
     "chance: uniform attention over all patches": "우연: 모든 패치를 고르게 볼 때",
-    # beside another process
+    # next to a busy process
     r"(\d+) layers, (\d+) wide, (\d+) cores, tokens/s": r"\1층, 너비 \2, 코어 \3개, 초당 토큰",
     "alone": "혼자",
     "started while another process keeps one core busy": "다른 프로세스가 코어 하나를 쓰는 중에 시작",
