@@ -75,7 +75,7 @@ class Explorer(NamedTuple):
 
 EXPLORERS = (
     Explorer("dates", "translate", {"en": "English dates into Korean", "ko": "영어 날짜를 한국어로"}),
-    Explorer("captions", "caption", {"en": "What a picture shows", "ko": "그림 설명"}),
+    Explorer("captions", "caption", {"en": "What a picture shows", "ko": "이미지 캡션"}),
     Explorer("forecast", "forecast", {"en": "How a series goes on", "ko": "시계열 예측"}),
 )
 
