@@ -115,8 +115,8 @@ PHRASES = {
     "(`train match`): the same, pairs never seen": r"\1: 같은 비율, 학습에 없던 색·도형 조합",
     "attention of the word that names a shape, on its patches": "도형을 가리키는 단어가 그 도형의 패치를 본 비율",
     "share": "비율",
-    r"best head \(layer (\d+), head (\d+)\)": r"가장 좋은 헤드 (\1층, 헤드 \2)",
-    r"mean over the heads of layer (\d+)": r"\1층 헤드들의 평균",
+    r"best head \(layer (\d+), head (\d+)\)": r"가장 좋은 헤드 (층 \1, 헤드 \2)",
+    r"mean over the heads of layer (\d+)": r"층 \1의 모든 헤드 평균",
     "mean over all heads": "모든 헤드의 평균",
     "chance: even attention over all patches": "우연 수준: 모든 패치를 고르게 볼 때",
     # beside another process
