@@ -45,7 +45,7 @@ PHRASES = {
     "trained model": "학습된 모델",
     "perplexity of its own stories": "모델이 생성한 이야기의 퍼플렉시티",
     "masked tokens predicted as by the reference": "마스킹된 토큰의 예측이 기준 구현과 같은 비율",
-    r"lowest cosine of (\d+) sentence vectors": r"문장 벡터 \1개의 최소 코사인",
+    r"lowest cosine of (\d+) sentence vectors": r"문장 임베딩 \1개의 최소 코사인 유사도",
     # tasks
     "built-in data, two cores": "내장 데이터, 코어 두 개",
     "baselines": "기준 모델",
