@@ -32,21 +32,21 @@ class Figure(NamedTuple):
 FIGURES = (
     Figure(
         "GPT-2 small generates, batch 1, tokens/s",
-        "GPT-2 small 생성, 배치 1, 초당 토큰",
+        "GPT-2 small 생성, 배치 1, 초당 토큰 수",
         "{speed|GPT-2 small, batch 1|engine}",
         "transformers {speed|GPT-2 small, batch 1|transformers}, CTranslate2 {speed|GPT-2 small, batch 1|CTranslate2}",
         "benchmarks/speed.py",
     ),
     Figure(
         "GPT-2 small generates, batch 8, tokens/s",
-        "GPT-2 small 생성, 배치 8, 초당 토큰",
+        "GPT-2 small 생성, 배치 8, 초당 토큰 수",
         "{speed|GPT-2 small, batch 8|engine}",
         "transformers {speed|GPT-2 small, batch 8|transformers}, CTranslate2 {speed|GPT-2 small, batch 8|CTranslate2}",
         "benchmarks/speed.py",
     ),
     Figure(
         "the paper's base model, 4 beams, batch 32, tokens/s",
-        "논문의 base 모델, 빔 4, 배치 32, 초당 토큰",
+        "논문의 base 모델, 빔 4, 배치 32, 초당 토큰 수",
         "{speed|the paper's base, beam 4, batch 32|engine}",
         "transformers {speed|the paper's base, beam 4, batch 32|transformers}, "
         "CTranslate2 {speed|the paper's base, beam 4, batch 32|CTranslate2}",
@@ -54,7 +54,7 @@ FIGURES = (
     ),
     Figure(
         "BERT-base encodes 256 texts of mixed length, tokens/s",
-        "BERT-base, 길이가 제각각인 텍스트 256개, 초당 토큰",
+        "BERT-base, 길이가 제각각인 텍스트 256개, 초당 토큰 수",
         "{speed|BERT-base, 256 texts of 4 to 256 tokens|engine}",
         "transformers {speed|BERT-base, 256 texts of 4 to 256 tokens|transformers}, "
         "CTranslate2 {speed|BERT-base, 256 texts of 4 to 256 tokens|CTranslate2}, "
@@ -63,7 +63,7 @@ FIGURES = (
     ),
     Figure(
         "training a small GPT, tokens/s",
-        "작은 GPT 학습, 초당 토큰",
+        "작은 GPT 학습, 초당 토큰 수",
         "**{train|glassformer|tokens/s}**",
         "transformers {train|transformers' GPT-2, plain loop|tokens/s} ({train|glassformer|ratio})",
         "benchmarks/train.py",
@@ -112,28 +112,28 @@ FIGURES = (
     ),
     Figure(
         "unseen images captioned without an error after four minutes of training",
-        "4분 학습한 뒤 처음 보는 그림을 틀림없이 설명한 비율",
+        "4분 학습한 뒤 처음 보는 이미지의 캡션을 완전히 맞힌 비율",
         "{scenes|`train caption`: captions fully correct|Glassformer}",
         "{scenes|`train caption`: captions fully correct|baselines}",
         "benchmarks/scenes.py",
     ),
     Figure(
         "time added by recording one head, output bit-identical",
-        "헤드 하나를 기록하느라 늘어난 시간 (출력은 비트까지 같음)",
+        "헤드 하나를 기록할 때 늘어나는 시간 (출력은 비트까지 같음)",
         "**{watch|one head of one layer recorded, every row|for comparison}**",
         "-",
         "benchmarks/watch.py",
     ),
     Figure(
         "word alignment error, no labels used",
-        "단어 정렬 오류율, 정답 없이",
+        "정답 없이 찾은 단어 정렬의 오류율",
         "**{align|mean|heads chosen without labels}**",
         "{align|mean|last layer, heads averaged} (last layer)",
         "benchmarks/align.py",
     ),
 )
 HEADER = ["two CPU cores", "Glassformer", "others (our speedup)", "measured by"]
-KOREAN_HEADER = ["CPU 코어 두 개", "Glassformer", "비교 대상 (몇 배 빠른지)", "측정 명령"]
+KOREAN_HEADER = ["CPU 코어 두 개", "Glassformer", "비교 대상 (우리가 몇 배 빠른지)", "측정 스크립트"]
 
 
 def write_table(
