@@ -3,7 +3,7 @@
     make results                                         # every row: many hours
     python benchmarks/results.py digits                  # one row
     python benchmarks/results.py etth1 --horizons 96 --seeds 1 -- --rate 0.001    # after --: flags for each training
-    python benchmarks/results.py times                   # minutes per recipe on this machine, estimated from 200 steps
+    python benchmarks/results.py times                   # seconds per step and minutes per recipe on this machine
     python benchmarks/results.py drop-last               # ETTh1 scored on every window, and as some papers do
     python benchmarks/results.py table                   # no training: writes the finished runs in --runs to the pages
 
@@ -40,7 +40,7 @@ SIZES: dict[int, tuple[str, ...]] = {96: (), 192: ("--d-model", "16", "--d-ff", 
 SIZES |= {336: SIZES[192], 720: SIZES[192]}
 DROPPED = (128, 2048)  # batch sizes of PatchTST and xPatch
 GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # searched for the support-vector machine
-STEPS, WARM = 200, 20  # steps timed by `times`, and warm-up steps before them
+STEPS, WARM, TURNS = 60, 10, 2  # steps that `times` measures, steps before them, and how often each side has its turn
 Record = dict[str, Any]
 Cells = list[str]
 
@@ -118,6 +118,15 @@ KOREAN = {
     "small ViTs 92.3 to 93.5 %": "작은 ViT 92.3~93.5 %",
     "Transformer 83.12 %, BiLSTM with self-attention 86.37 %": "Transformer 83.12 %, 셀프 어텐션 BiLSTM 86.37 %",
     "nanoGPT, CPU recipe: 1.886": "nanoGPT CPU 레시피 1.886",
+    "recipe": "레시피",
+    "plain, s per step": "기본 방식, 스텝당 초",
+    "quicker, s per step": "빠른 방식, 스텝당 초",
+    "of the matmul limit": "행렬곱 한계 대비",
+    "minutes": "분",
+    "nanoGPT's CPU recipe": "nanoGPT CPU 레시피",
+    "this recipe, without the final scoring": "이 레시피 (최종 평가 제외)",
+    "its loss": "손실",
+    "threads": "스레드",
     "nanoGPT, A100: 1.4697": "nanoGPT A100 1.4697",
 }
 
@@ -300,29 +309,25 @@ def nanogpt_time(arguments: argparse.Namespace) -> Iterator[Cells]:
     out = arguments.runs / "shakespeare-timed"
     shutil.rmtree(out, ignore_errors=True)  # an earlier run was not timed next to nanoGPT's
     record = trained("lm", row.recipe, data_flags(row, arguments.data), out)
+    ours = {"seconds": record["results"]["train_seconds"], "loss": nats(record), "threads": torch.get_num_threads()}
+    (arguments.runs / "nanogpt-time.json").write_text(json.dumps({"nanogpt": theirs, **ours}), encoding="utf-8")
+    yield from nanogpt_table(arguments.runs)
+
+
+def nanogpt_table(runs: Path) -> Iterator[Cells]:
+    found = json.loads((runs / "nanogpt-time.json").read_text(encoding="utf-8"))
     yield ["nanoGPT's CPU recipe", "this recipe, without the final scoring", "its loss", "threads"]
     yield ["---:"] * 4
-    ours = record["results"]["train_seconds"]
-    yield [f"{theirs:.0f} s", f"{ours:.0f} s", nats(record), str(torch.get_num_threads())]
+    yield [f"{found['nanogpt']:.0f} s", f"{found['seconds']:.0f} s", found["loss"], str(found["threads"])]
 
 
 def times(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Estimates the minutes each recipe trains on this machine from a few steps, without evaluations."""
-    import tempfile
-
-    from rich.console import Console
-
-    from glassformer.tasks.registry import TASKS, make_task
-    from glassformer.training.checkpoint import Checkpoints
-    from glassformer.training.loop import Trainer
-    from glassformer.training.quicker import keeping_memory
-    from glassformer.training.ranks import Ranks
-    from glassformer.training.report import Report
-
-    yield ["recipe", "seconds per step", "steps", "minutes"]
-    yield ["---", "---:", "---:", "---:"]
-    recipes = {"digits": "images", "etth1": "forecast"} | {row.recipe: row.task for row in SINGLE}
-    for name, task in recipes.items():
+    """Seconds per training step of each recipe, in turns with the core's own attention and dropout ("plain") and with
+    those of `training/quicker.py`. Beside them the speed of a step's matrix products as a share of this machine's
+    fastest, and the minutes of the whole recipe without evaluations."""
+    found: dict[str, dict[str, float]] = {}
+    limit = matmul_limit()
+    for name, task in ({"digits": "images", "etth1": "forecast"} | {row.recipe: row.task for row in SINGLE}).items():
         recipe = tomllib.loads((ROOT / "recipes" / f"{name}.toml").read_text(encoding="utf-8"))
         flags = data_flags(Row(name, task, name, percent, ""), arguments.data) if "data" in recipe else []
         files: dict[str, list[str]] = {}
@@ -332,19 +337,80 @@ def times(arguments: argparse.Namespace) -> Iterator[Cells]:
             else:
                 files[next(reversed(files))].append(word)
         given = {key: words if isinstance(recipe[key], list) else words[0] for key, words in files.items()}
-        with tempfile.TemporaryDirectory() as folder, keeping_memory():
-            settings = TASKS[task].settings.from_dict({**recipe, **given, "out": folder})
-            ranks = Ranks("cpu")
-            report = Report(Path(folder) / "metrics.jsonl", Console(quiet=True), unit="steps", steps=10**6)
-            trainer = Trainer(make_task(settings), settings, ranks, Checkpoints(Path(folder), ranks, 1), report)
-            batches = trainer.remaining()
-            for _ in range(WARM):
+        seconds: dict[str, list[float]] = {"plain": [], "quicker": []}
+        flops = 0
+        for side in ("plain", "quicker") * TURNS:
+            each, flops = step_seconds(task, {**recipe, **given}, quicker=side == "quicker")
+            seconds[side].append(each)
+        best = {side: min(measured) for side, measured in seconds.items()}
+        found[name] = best | {"flops": flops, "limit": limit, "steps": recipe["steps"]}
+        print(name, best, file=sys.stderr, flush=True)
+    (arguments.runs / "times.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    yield from times_table(arguments.runs)
+
+
+def times_table(runs: Path) -> Iterator[Cells]:
+    yield ["recipe", "plain, s per step", "quicker, s per step", "of the matmul limit", "steps", "minutes"]
+    yield ["---", *["---:"] * 5]
+    for name, one in json.loads((runs / "times.json").read_text(encoding="utf-8")).items():
+        share = one["flops"] / one["quicker"] / one["limit"]
+        minutes = one["quicker"] * one["steps"] / 60
+        figures = [
+            f"{one['plain']:.3f}",
+            f"{one['quicker']:.3f}",
+            f"{share:.0%}",
+            f"{one['steps']:,}",
+            f"{minutes:.1f}",
+        ]
+        yield [f"`{name}`", *figures]
+
+
+def step_seconds(task: str, settings: dict[str, Any], *, quicker: bool) -> tuple[float, int]:
+    """Seconds and floating-point operations of one training step of these settings."""
+    import tempfile
+    from contextlib import nullcontext
+    from unittest.mock import patch
+
+    from rich.console import Console
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from glassformer.tasks.registry import TASKS, make_task
+    from glassformer.training import loop
+    from glassformer.training.checkpoint import Checkpoints
+    from glassformer.training.quicker import keeping_memory
+    from glassformer.training.ranks import Ranks
+    from glassformer.training.report import Report
+
+    plain = nullcontext() if quicker else patch.object(loop, "make_quicker", lambda *_, **__: None)
+    with tempfile.TemporaryDirectory() as folder, keeping_memory() if quicker else nullcontext(), plain:
+        options = TASKS[task].settings.from_dict({**settings, "out": folder})
+        ranks = Ranks("cpu")
+        report = Report(Path(folder) / "metrics.jsonl", Console(quiet=True), unit="steps", steps=10**6)
+        trainer = loop.Trainer(make_task(options), options, ranks, Checkpoints(Path(folder), ranks, 1), report)
+        batches = trainer.remaining()
+        flops = 0
+        for _ in range(WARM):
+            with FlopCounterMode(display=False) as counter:
                 trainer.update(next(batches))
-            began = time.perf_counter()
-            for _ in range(STEPS):
-                trainer.update(next(batches))
-            each = (time.perf_counter() - began) / STEPS
-        yield [name, f"{each:.3f}", f"{recipe['steps']:,}", f"{each * recipe['steps'] / 60:.1f}"]
+            flops += counter.get_total_flops()
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            trainer.update(next(batches))
+        return (time.perf_counter() - began) / STEPS, flops // WARM
+
+
+def matmul_limit() -> float:
+    """Floating-point operations per second of a large matrix product, the best of several."""
+    import torch
+
+    size = 2048
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    seconds = []
+    for _ in range(8):
+        began = time.perf_counter()
+        a @ b
+        seconds.append(time.perf_counter() - began)
+    return 2 * size**3 / min(seconds)
 
 
 def drop_last(arguments: argparse.Namespace) -> Iterator[Cells]:
@@ -431,6 +497,10 @@ def write_pages(runs: Path) -> None:
             put("etth1", in_language(list(etth1_table(runs)), language), page)
         if (runs / "drop-last.json").exists():
             put("drop-last", in_language(list(drop_last_table(runs)), language), page)
+        if (runs / "times.json").exists():
+            put("times", in_language(list(times_table(runs)), language), page)
+        if (runs / "nanogpt-time.json").exists():
+            put("nanogpt-time", in_language(list(nanogpt_table(runs)), language), page)
         print(f"written: {page.relative_to(ROOT)}")
 
 
