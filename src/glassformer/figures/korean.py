@@ -169,6 +169,7 @@ PARTS = [
         "텍스트가 비어 있어 제외한 행 {0}개 (--skip-empty)",
     ),
     (r"^the built-in dates, English to Korean", "내장 날짜 데이터, 영어에서 한국어로"),
+    (r"^questions about who arrived when", "누가 언제 도착했는지 묻는 질문"),
     (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 예측하기"),
     (r"^a simulated town's utilities, hour by hour", "가상 도시의 시간별 사용량"),
     (r"^scikit-learn's digits", "scikit-learn의 숫자 이미지"),

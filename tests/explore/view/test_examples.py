@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import glassformer as gf
+from glassformer.checkpoints.run import read_record
 from glassformer.explore.view.answers import VIEW_OF, VIEWS
 from glassformer.explore.view.examples import built_in_data, text_examples
 from glassformer.explore.view.routes import Routes
@@ -35,12 +36,19 @@ def test_built_in_data_is_the_example_of_the_task(row: Row, tmp_path: Path) -> N
         return built_in_data(tmp_path)
 
     assert built_in_data(tmp_path) is None, "no run"
-    assert data_of({"data": None, "init": None}) == row.example
-    assert data_of({"data": []}) == row.example
+    own = {"examples": row.example} if row.name == "classify" else {}
+    assert data_of({"data": None, "init": None, **own}) == row.example
+    assert data_of({"data": [], **own}) == row.example
     assert data_of({"data": ["mine.tsv"]}) is None
     assert data_of({"init": "models/bert"}) is None
     assert data_of(None) is None
     assert data_of({}, task="detect") is None
+
+
+def test_an_earlier_classifier_keeps_its_examples(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"task": "classify", "settings": {"data": null}}', encoding="utf-8")
+    assert read_record(tmp_path)["settings"]["examples"] == "documentation"
+    assert built_in_data(tmp_path) == "documentation"
 
 
 def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Routes]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.checkpoints.run import RUN, is_run
+from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.config import TransformerConfig
+from glassformer.data.arrivals import arrival_examples
 from glassformer.data.columns.calendar import Frequency
 from glassformer.data.dates import date_pairs
 from glassformer.data.digits import digits
@@ -53,10 +54,10 @@ def built_in_data(folder: Path) -> str | None:
     """The data of this package that a run was trained on, by its name in the registry of tasks; None for other data."""
     if not is_run(folder):
         return None
-    run = read_json(folder / RUN)
-    settings, task = run.get("settings"), TASKS.get(run.get("task", ""))
+    run = read_record(folder)
+    settings, task = run["settings"], TASKS.get(run["task"])
     is_own = not isinstance(settings, Mapping) or settings.get("data") or settings.get("init")
-    return None if is_own or task is None else task.example
+    return None if is_own or task is None else settings.get("examples", task.example)
 
 
 def text_examples(task: str, folder: Path, tokenizer: Tokenizer) -> list[str]:
@@ -94,7 +95,8 @@ def built_in_texts(data: str, task: str, mask: str) -> list[str]:
     if data == "dates":
         return ["Sun, Nov 15 2026", *(pair.source for pair in date_pairs(COUNT - 1, seed=1, held_out=True))]
     if task == "classify":
-        return [text for text, _ in documentation_examples(held_out=True)[:COUNT]]
+        make = arrival_examples if data == "arrivals" else documentation_examples
+        return [text for text, _ in make(held_out=True)[:COUNT]]
     passages = split_paragraphs(documentation_split()[1])
     prose = [sentence for passage in passages for sentence in sentences(passage) if len(sentence.split()) < 16]
     prose = prose[:: max(1, len(prose) // COUNT)][:COUNT]
