@@ -224,8 +224,8 @@ def test_a_file_is_written_whole_or_not_at_all(routes_of: Callable[[str], Routes
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     with pytest.raises(InputError, match="empty"):
         write_export(routes.session, routes, "", tmp_path / "other.html")
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="no folder"):
         write_export(routes.session, routes, TEXT, tmp_path / "none" / "page.html")
-    with pytest.raises(InputError, match="--text is for a model of texts"):
+    with pytest.raises(InputError, match="--text is for text models"):
         write_export(routes_of("image").session, routes_of("image"), TEXT, file)
     assert not (tmp_path / "other.html").exists()

@@ -158,13 +158,13 @@ def test_a_picture_before_the_words_is_named_in_the_map_and_in_the_flow(open_ser
     assert page.locator(WORDS).count() == len(line["tokens"]) - 17
     assert page.inner_text(".tensor") == "decoder.blocks.1.attn"
     assert page.get_attribute(".map", "data-column") == "3"
-    assert "Before the words" in page.inner_text("#flow")
+    assert "Prefix of the text" in page.inner_text("#flow")
     assert f"T={len(line['tokens']) - 17}" in page.inner_text("#flow [data-stack=decoder]")
     assert "Cross-attention" not in page.inner_text("body")
-    assert "of the words that looked at a patch" in page.inner_text(".caption-scales")
+    assert "weight of each token on this patch" in page.inner_text(".caption-scales")
     page.locator(WORDS).nth(2).hover()  # now the words that it looked back at are lit
     settled(page)
-    assert "of the words it looked back at" in page.inner_text(".caption-scales")
+    assert "weight on earlier tokens" in page.inner_text(".caption-scales")
     click(page, "[data-focus='decoder.embed']")  # of the words alone: the row of the token that is kept
     page.locator(WORDS).nth(1).click()
     settled(page)
@@ -207,7 +207,7 @@ def test_a_picture_of_ones_own_keeps_the_question(open_server: Open, visit: Any,
 
 def test_korean_speaks_of_the_picture(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('ask').address}#lang=ko", expect="400")
-    assert "그림과 각 말이 본 곳" in page.inner_text("#reading")
+    assert "이미지와 각 토큰이 보는 곳" in page.inner_text("#reading")
     page.fill("#asking textarea", " ")
     click(page, "#asking [type=submit]")
     assert "비어 있습니다" in page.inner_text("#asking .error")

@@ -125,7 +125,7 @@ def test_the_keyboard_stays_on_the_control_that_was_used(open_server: Open, visi
     for count in (1, 2):
         press(page, "Enter")
         assert page.locator(".line .token.written").count() == count
-        assert page.evaluate(active).startswith("main|Draw one")
+        assert page.evaluate(active).startswith("main|Sample")
     page.focus("[name=theme]")
     press(page, "Enter")
     assert page.evaluate("document.activeElement.name") == "theme"

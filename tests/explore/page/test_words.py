@@ -126,7 +126,7 @@ def test_the_modules_pass_the_type_check() -> None:
 
 
 REFUSED = [
-    "the text is empty: write at least a word",
+    "the text is empty: write at least one word",
     "the text has 5,000 tokens: expected at most 4,096. Shorten it",
     "the image has 9000 x 9000 pixels: expected at most 4096 x 4096. Make it smaller",
     "the model is busy with another input: try again in a moment",

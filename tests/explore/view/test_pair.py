@@ -77,9 +77,9 @@ def test_a_picture_of_ones_own_stands_before_the_others(routes_of: RoutesOf) -> 
     ("given", "why"),
     [
         ({"tower": "moon"}, "tower is 'moon': expected image or text"),
-        ({"tower": "image", "example": 99}, "example 99 is not there"),
+        ({"tower": "image", "example": 99}, "example is 99: expected"),
         ({"tower": "text", "text": " \n "}, "the text is empty"),
-        ({"tower": "text", "text": "\n".join(map(str, range(40)))}, "40 texts were given: expected at most 32"),
+        ({"tower": "text", "text": "\n".join(map(str, range(40)))}, "40 texts given: expected at most 32"),
         ({"words": "a"}, "the input has 'words'"),
     ],
 )

@@ -240,7 +240,7 @@ def test_a_picture_before_the_words_has_its_rows_in_their_stack(routes_of: Route
     found: Any = routes.get(f"view/{view.id}/next", {"row": "19", "top_k": "1"})
     best = int(logits[0, 2].argmax())
     assert found["drawn"]["id"] == view.shown["answer"]["candidates"][19][0]["id"] == best == line["writes"][19]["id"]
-    with pytest.raises(InputError, match="row 3 is of the picture, which writes no token: the words begin at 17"):
+    with pytest.raises(InputError, match="row 3 is a patch of the image, which predicts no token"):
         routes.get(f"view/{view.id}/next", {"row": "3"})
     chosen = [token["id"] for token in line["writes"][17:19]]
     again = routes.session.view({"example": 1, "continued": chosen}).shown["lines"]["decoder"]
@@ -494,5 +494,5 @@ def test_a_text_before_the_words_is_refused(folder_of: Callable[[str], Path], tm
     model, tokenizer = gf.load(folder_of("encoder-decoder")), gf.load_tokenizer(folder_of("encoder-decoder"))
     other = gf.Transformer(model.config.replace(memory="prefix"))
     gf.save(other.eval(), tmp_path / "model", tokenizer=tokenizer)
-    with pytest.raises(InputError, match="of such models the explorer shows those that read images"):
+    with pytest.raises(InputError, match="which the explorer shows only for image models"):
         Session(tmp_path / "model")
