@@ -46,7 +46,7 @@ OPTIONAL = (
 
 def _family(page: ModuleType, model_type: str) -> Family:
     optional = {name: getattr(page, name) for name in OPTIONAL if name in vars(page)}
-    heads = page.heads.get(model_type, page.heads)  # T5 and mT5 share a page but not class names
+    heads = page.heads.get(model_type, page.heads)  # T5 and mT5: one page, different class names
     return Family(page.__name__.rpartition(".")[2], page.config, page.weights, heads, **optional)
 
 

@@ -1,4 +1,4 @@
-"""Where an exported page may be written."""
+"""The destination of an exported page."""
 
 import os
 from pathlib import Path

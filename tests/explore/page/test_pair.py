@@ -1,4 +1,4 @@
-"""The page of a pair: a table of pictures and texts, and each tower behind it."""
+"""The page of a pair: a table of images and texts, and the view of each tower."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the examples of the page come from, and that each task is shown as its row of the registry says."""
+"""The source of the page's examples, and the view that the registry assigns to each task."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ KINDS = [
     "caption",
     "ask",
     "match",
-]  # a model of every task
+]  # one model per task
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -34,7 +34,7 @@ def test_built_in_data_is_the_example_of_the_task(row: Row, tmp_path: Path) -> N
         (tmp_path / "run.json").write_text(json.dumps({"task": task, "settings": settings}), encoding="utf-8")
         return built_in_data(tmp_path)
 
-    assert built_in_data(tmp_path) is None, "no run"
+    assert built_in_data(tmp_path) is None, "not a run"
     assert data_of({"data": None, "init": None}) == row.example
     assert data_of({"data": []}) == row.example
     assert data_of({"data": ["mine.tsv"]}) is None

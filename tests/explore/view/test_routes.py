@@ -1,4 +1,4 @@
-"""What the page asks the server for, by its address."""
+"""The requests of the page, by their paths."""
 
 from collections.abc import Callable
 

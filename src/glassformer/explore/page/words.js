@@ -187,7 +187,7 @@ const WORDS = {
   lensHint: ["Logit lens: a stronger colour means a higher probability. Click a cell to open its block.", "로짓 렌즈: 색이 진할수록 확률이 높습니다. 칸을 누르면 그 블록이 열립니다."],
   lensInput: ["input", "입력"],
   lensLayer: ["layer {n}", "층 {n}"],
-  lensPart: ["Tokens {from} to {to} of {n}.", "토큰 {from} ~ {to} (마지막 토큰 {n})."],
+  lensPart: ["Tokens {from} to {to}; the last is {n}.", "토큰 {from} ~ {to}, 마지막 토큰은 {n}."],
   // heads left out
   silence: ["Run without this head", "이 헤드 없이 실행"],
   unsilence: ["Restore this head", "이 헤드 되돌리기"],
@@ -203,9 +203,9 @@ const WORDS = {
   row: ["looks at", "토큰이 보는 곳"],
   column: ["is looked at by", "토큰을 보는 토큰"],
   writes: ["predicts", "예측한 토큰"],
-  numbers: ["values of", "값, 토큰"],
+  numbers: ["values of", "값 · 토큰"],
   length: ["norm", "노름"],
-  numbersOf: ["[{from}] to [{to}] of [{n}]", "[{from}] ~ [{to}], 마지막 [{n}]"],
+  numbersOf: ["[{from}] to [{to}], last [{n}]", "[{from}] ~ [{to}], 마지막 [{n}]"],
   readBySelf: ["Decoder tokens that look at {token}: self-attention", "{token} 토큰을 보는 디코더 토큰: 셀프 어텐션"],
   readBy: ["Decoder tokens that look at {token}: cross-attention", "{token} 토큰을 보는 디코더 토큰: 크로스 어텐션"],
   countFrom: ["Tokens, layers and heads are numbered from 0.", "토큰, 층, 헤드의 번호는 0부터 시작합니다."],
@@ -288,6 +288,7 @@ export const spoken = (pair) => pair[language];
 export function say(key, values = {}) {
   const pair = WORDS[key];
   if (!pair) throw new Error(`no text for ${key}`);
-  const text = pair[language].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
-  return text.replace(/\(s\)/g, (_, at) => (/(?<![\d.,]|\+ )1\D*$/.test(text.slice(0, at)) ? "" : "s"));
+  const counted = (_, name, noun) => `{${name}}${noun}${String(values[name]) === "1" ? "" : "s"}`;
+  const text = pair[language].replace(/\{(\w+)\}([^{}]*)\(s\)/g, counted);
+  return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
 }

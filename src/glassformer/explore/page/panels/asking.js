@@ -214,7 +214,7 @@ function fileInput(label, accept, act) {
 }
 
 function readAs(file, way, wrap) {
-  if (file.size > MOST_BYTES) return set({ error: `the file is larger than ${MOST_BYTES / 1e6} MB` });
+  if (file.size > MOST_BYTES) return set({ error: `the file is larger than ${MOST_BYTES / 1e6} MB: choose another` });
   const reader = new FileReader();
   during(new Promise((done) => reader.addEventListener("loadend", done)));
   reader.addEventListener("load", () => {
