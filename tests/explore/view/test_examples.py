@@ -53,8 +53,8 @@ def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Route
 
 def test_a_korean_vocabulary_begins_with_korean(tmp_path: Path) -> None:
     korean = ["처음부터 끝까지 훌륭한 영화였다.", "안녕하세요 서울, abcdefghijklmnopqrstuvwxyzA"] * 20
-    english = ["A wonderful film from start to end.", "안녕하세요 서울 처음부터 끝까지 훌륭한 영화였다."] * 20
+    english = ["A wonderful film from start to finish.", "안녕하세요 서울 처음부터 끝까지 훌륭한 영화였다."] * 20
     first = [
         text_examples("classify", tmp_path, gf.train_tokenizer(texts, 120, "bpe"))[0] for texts in (korean, english)
     ]
-    assert first == ["처음부터 끝까지 훌륭한 영화였다.", "A wonderful film from start to end."]
+    assert first == ["처음부터 끝까지 훌륭한 영화였다.", "A wonderful film from start to finish."]

@@ -208,8 +208,8 @@ def test_a_translation_is_the_pipelines(folder_of: Callable[[str], Path], routes
         assert shown["text"] == predict([text])[0]
         decoder = shown["lines"]["decoder"]
         assert [token["id"] for token in decoder["writes"][:-1]] == [token["id"] for token in decoder["tokens"][1:]]
-        likeliest = [row[0]["id"] for row in shown["answer"]["candidates"]]
-        assert [token["id"] for token in decoder["writes"]] == likeliest  # decoding is greedy
+        best = [row[0]["id"] for row in shown["answer"]["candidates"]]
+        assert [token["id"] for token in decoder["writes"]] == best  # decoding is greedy
 
 
 def test_a_given_translation_is_read_as_labels_are(routes_of: RoutesOf) -> None:

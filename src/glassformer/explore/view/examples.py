@@ -33,7 +33,7 @@ SENTENCES = {
     "translate": ("The weather is lovely today.", "Where is the nearest station?", "She reads a book to her children."),
     "lm": ("Once upon a time", "The capital of France is", "To be or not to be, that is"),
     "mlm": ("The capital of France is {mask}.", "She opened the {mask} and went in.", "Water {mask} at 100 degrees."),
-    "classify": ("A wonderful film from start to end.", "The plot made no sense at all.", "It was fine, I suppose."),
+    "classify": ("A wonderful film from start to finish.", "The plot made no sense at all.", "It was fine, I suppose."),
     "tokens": ("Marie Curie worked in Paris.", "Apple opened an office in Seoul last May."),
     "answer": ("Where did she work?\nMarie Curie was born in Warsaw and worked in Paris.",),
     "embed": ("A cat sleeps on the sofa.", "A kitten is napping on the couch.", "The stock market fell on Monday."),

@@ -113,8 +113,8 @@ def finished(lines: dict[str, dict[str, Any]], answer: dict[str, Any]) -> dict[s
     if decoder is None or decoder["writes"] is None or len(decoder["writes"]) == len(decoder["tokens"]):
         return lines
     best = answer["candidates"][-1][0]
-    likeliest = {key: value for key, value in best.items() if key != "score"}
-    return {**lines, "decoder": {**decoder, "writes": [*decoder["writes"], likeliest]}}
+    best = {key: value for key, value in best.items() if key != "score"}
+    return {**lines, "decoder": {**decoder, "writes": [*decoder["writes"], best]}}
 
 
 def changed_since(shown: dict[str, Any], maps: dict[str, list[float]] | None) -> dict[str, Any]:
