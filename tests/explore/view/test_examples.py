@@ -1,4 +1,4 @@
-"""Where the examples of the page come from, and that each task is shown as its row of the registry says."""
+"""The source of the page's examples, and the view that the registry assigns to each task."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ KINDS = [
     "caption",
     "ask",
     "match",
-]  # a model of every task
+]  # one model per task
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -35,7 +35,7 @@ def test_built_in_data_is_the_example_of_the_task(row: Row, tmp_path: Path) -> N
         (tmp_path / "run.json").write_text(json.dumps({"task": task, "settings": settings}), encoding="utf-8")
         return built_in_data(tmp_path)
 
-    assert built_in_data(tmp_path) is None, "no run"
+    assert built_in_data(tmp_path) is None, "not a run"
     own = {"examples": row.example} if row.name == "classify" else {}
     assert data_of({"data": None, "init": None, **own}) == row.example
     assert data_of({"data": [], **own}) == row.example
@@ -61,8 +61,8 @@ def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Route
 
 def test_a_korean_vocabulary_begins_with_korean(tmp_path: Path) -> None:
     korean = ["처음부터 끝까지 훌륭한 영화였다.", "안녕하세요 서울, abcdefghijklmnopqrstuvwxyzA"] * 20
-    english = ["A wonderful film from start to end.", "안녕하세요 서울 처음부터 끝까지 훌륭한 영화였다."] * 20
+    english = ["A wonderful film from start to finish.", "안녕하세요 서울 처음부터 끝까지 훌륭한 영화였다."] * 20
     first = [
         text_examples("classify", tmp_path, gf.train_tokenizer(texts, 120, "bpe"))[0] for texts in (korean, english)
     ]
-    assert first == ["처음부터 끝까지 훌륭한 영화였다.", "A wonderful film from start to end."]
+    assert first == ["처음부터 끝까지 훌륭한 영화였다.", "A wonderful film from start to finish."]
