@@ -1,4 +1,4 @@
-"""Masked words, filled in as transformers fills them in."""
+"""Filling in masked words gives the same results as transformers."""
 
 import json
 from pathlib import Path
