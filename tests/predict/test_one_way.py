@@ -499,7 +499,7 @@ def test_one_limit_and_one_sentence(kind: str, tmp_path: Path) -> None:
         asked.append(lambda: gf.pipeline(folder)([text]))
     said = set()
     for ask in asked:
-        with pytest.raises(InputError, match=r"text (0 )?has \d+ tokens: expected at most 16. Shorten it") as error:
+        with pytest.raises(InputError, match=r"text (1 )?has \d+ tokens: expected at most 16. Shorten it") as error:
             ask()
         # predict numbers its texts and names its flag.
         said.add(str(error.value).replace("text 1", "the text").removesuffix(", or use --truncate"))

@@ -56,7 +56,7 @@ def test_one_input_has_one_answer(folder_of: Callable[[str], Path]) -> None:
 
 def test_bad_input_in_python(tmp_path: Path) -> None:
     predict = gf.pipeline(bert(tmp_path, "ForSequenceClassification"))
-    with pytest.raises(InputError, match="max_tokens is not known"):
+    with pytest.raises(InputError, match="max_tokens is not a known option"):
         predict(["hello"], max_tokens=3)
     with pytest.raises(InputError, match="input 2 is 3: expected a text"):
         predict(["hello", 3])
@@ -65,7 +65,7 @@ def test_bad_input_in_python(tmp_path: Path) -> None:
     for size in (0, -1, "2"):
         with pytest.raises(InputError, match=f"batch_size is {size!r}: expected a whole number of at least 1"):
             predict(["hello"], batch_size=size)
-    with pytest.raises(InputError, match="one answer to each input"):
+    with pytest.raises(InputError, match="one answer per input"):
         gf.pipeline(llama(tmp_path))(["hello"], do_sample=True, num_return_sequences=2)
 
 

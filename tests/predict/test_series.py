@@ -111,7 +111,7 @@ def test_series_that_cannot_be_forecast(forecaster: Path, tmp_path: Path, capsys
         predict(broken)
     with pytest.raises(InputError, match="expected a file, a Series, or an array of numbers"):
         predict(["a", "b"])
-    with pytest.raises(InputError, match="batch_size is not known"):
+    with pytest.raises(InputError, match="batch_size is not a known option"):
         predict(waves(), batch_size=3)
     with pytest.raises(InputError, match="the series has 1 channels: expected 2"):
         predict(waves()[:, 0])
@@ -122,9 +122,9 @@ def test_series_that_cannot_be_forecast(forecaster: Path, tmp_path: Path, capsys
     assert run("predict", forecaster, file, file) == 2
     assert "2 files were given, and this model forecasts one at a time" in capsys.readouterr().err
     assert run("predict", forecaster, "--file", file, "--text-columns", "wind") == 2
-    assert "--text-columns is for a model of texts" in capsys.readouterr().err
+    assert "--text-columns is for a model that reads texts" in capsys.readouterr().err
     assert run("predict", forecaster, file, "--num-beams=2") == 2
-    assert "--num-beams is for a model that writes a text" in capsys.readouterr().err
+    assert "--num-beams is for a model that turns a text" in capsys.readouterr().err
 
 
 def own_series_model(folder: Path, **settings: Any) -> gf.Transformer:

@@ -65,4 +65,4 @@ def test_languages_by_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         assert run("predict", folder, "hi", "--max-new-tokens=2") == 0
     else:
         assert run("predict", folder, "hi") == 2
-        assert f"writes in {len(codes)} languages, such as" in capsys.readouterr().err
+        assert f"translates into {len(codes)} languages, such as" in capsys.readouterr().err

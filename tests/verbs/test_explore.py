@@ -133,7 +133,7 @@ def test_a_model_of_several_languages_is_told_which(
 ) -> None:
     codes = ["eng_Latn", "kor_Hang"]
     make_of_languages(tmp_path, codes)
-    with pytest.raises(InputError, match="name one with --target-language"):
+    with pytest.raises(InputError, match="Choose one with --target-language"):
         Session(tmp_path).view({"text": "hello"})
     shown = Session(tmp_path, source_language=codes[0], target_language=codes[1]).view({"text": "hello"}).shown
     assert shown["lines"]["encoder"]["tokens"][0]["text"] == codes[0]

@@ -145,7 +145,7 @@ def test_what_is_no_text_as_a_cell() -> None:
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.json", "out.xlsx", "out.gz"])
 def test_a_name_that_says_no_format_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"expected a name that ends in \.csv, \.tsv, \.jsonl, \.parquet, or in \.gz"):
+    with pytest.raises(InputError, match=r"expected a name that ends in one of \.csv, \.tsv, \.jsonl, \.parquet"):
         ending_of(Path(name))
 
 

@@ -36,7 +36,7 @@ def answer_columns(task: str, model: Transformer, taken: Collection[str]) -> dic
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """`label`, or if that is taken `predicted_label`, `predicted_label_2`, ..."""
+    """label, or if that is taken predicted_label, predicted_label_2, ..."""
     number, free = 1, name
     while free in taken:
         free = f"predicted_{name}" if number == 1 else f"predicted_{name}_{number}"

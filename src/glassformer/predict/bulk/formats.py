@@ -59,7 +59,7 @@ def ending_of(out: Path) -> str:
     """The suffix of an output. Refuses a name without a known suffix."""
     ending = next((ending for ending in ENDINGS if out.name.lower().endswith(ending)), None)
     if ending is None:
-        raise InputError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}")
+        raise InputError(f"--out {out}: expected a name that ends in one of {', '.join(ENDINGS)}")
     if ending == ".parquet":
         need_pyarrow(out)
     return ending
