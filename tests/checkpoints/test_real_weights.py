@@ -130,4 +130,4 @@ def test_minilm_on_the_command_line(minilm: Path, capsys: pytest.CaptureFixture[
     )
     assert not shown.err, "how to pool is said by the model's files"
     main(["predict", str(minilm), texts[0]])
-    assert "384 numbers; --json gives all" in capsys.readouterr().out
+    assert "384 numbers; --json prints all" in capsys.readouterr().out

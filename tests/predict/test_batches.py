@@ -1,4 +1,4 @@
-"""Many texts in any order: the answers to each alone, in the order of the texts, within a budget of tokens."""
+"""Batches give the same answers as single texts, in the order of the texts, within a budget of tokens."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def seen_by(model: gf.Transformer) -> list[tuple[int, ...]]:
-    """The shapes of what its first stack reads from here on."""
+    """Records the shapes of the inputs of the first stack."""
     shapes: list[tuple[int, ...]] = []
     stack = model.encoder if model.encoder is not None else model.decoder
     assert stack is not None
@@ -46,7 +46,7 @@ def test_many_texts_are_answered_as_each_alone(kind: str, folder_of: FolderOf) -
         found = predict(texts, **options, **batches)
         for answer, expected in zip(found, alone, strict=True):
             assert flat(answer) == [pytest.approx(v, abs=1e-5) if type(v) is float else v for v in flat(expected)]
-        read = [shape for shape in shapes if kind != "decoder" or shape[1] > 1]  # not the steps of a decoder
+        read = [shape for shape in shapes if kind != "decoder" or shape[1] > 1]  # without the decoding steps
         assert all(rows == 1 or rows * length <= batches.get("batch_tokens", 4096) for rows, length in read)
         assert all(rows <= batches.get("batch_size", len(texts)) for rows, length in read)
 
@@ -60,7 +60,7 @@ def test_pairs_in_any_order(folder_of: FolderOf) -> None:
 
 
 def test_only_masks_meet_the_vocabulary(folder_of: FolderOf) -> None:
-    """Logits of all tokens of a batch would take more memory than the model."""
+    """Logits for all tokens of a batch would take more memory than the model."""
     predict, rows = gf.pipeline(folder_of("fill")), list[int]()
     predict.model.head.out.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0])))  # type: ignore
     texts = [f"[MASK] {text}" for text in TEXTS]
@@ -69,9 +69,9 @@ def test_only_masks_meet_the_vocabulary(folder_of: FolderOf) -> None:
 
 
 def test_a_text_that_cannot_be_read_is_named_by_its_number(folder_of: FolderOf) -> None:
-    with pytest.raises(InputError, match=r"input 2 is empty: expected at least a word. Leave it out"):
+    with pytest.raises(InputError, match=r"input 3 is empty: expected at least a word. Leave it out"):
         gf.pipeline(folder_of("span"))([*TEXTS[:2], ""], question="Who?")
-    with pytest.raises(InputError, match=r"input 1 is empty: expected at least a word. Leave it out"):
+    with pytest.raises(InputError, match=r"input 2 is empty: expected at least a word. Leave it out"):
         gf.pipeline(folder_of("embed"))([TEXTS[0], " ", TEXTS[1]])
     with pytest.raises(InputError, match=r"a single text 'a \[MASK\]' was given: expected a list of texts"):
         fill_masks(gf.load(folder_of("fill")), gf.load_tokenizer(folder_of("fill")), "a [MASK]")

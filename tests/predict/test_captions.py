@@ -1,4 +1,4 @@
-"""Models that write about a picture: what they read, what they write, and what they refuse."""
+"""Models that write about an image: what they read, what they generate, and what they refuse."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_a_question_is_the_prompt_of_the_decoder(folder_of: FolderOf) -> None:
     assert line.prompt == len(ids) + 2
     assert prepared.written[: line.prompt] == [start, *ids, start]
     assert line.begins == len(ids) + 1
-    assert line.written[: line.begins] == line.names[: line.begins]  # a question is read, not written
+    assert line.written[: line.begins] == line.names[: line.begins]  # the question is read, not generated
 
 
 @pytest.mark.parametrize("kind", ["caption", "ask"])
@@ -77,7 +77,7 @@ def test_a_target_is_read_with_its_end(folder_of: FolderOf) -> None:
 
 def test_what_is_refused(folder_of: FolderOf, tmp_path: Path) -> None:
     caption, ask = preparer_for(folder_of("caption")), preparer_for(folder_of("ask"))
-    with pytest.raises(InputError, match="no question given: this model answers questions about an image"):
+    with pytest.raises(InputError, match="no question given, and this model answers questions about an image"):
         ask.prepare(picture())
     with pytest.raises(InputError, match="was given to a model that writes captions: leave it out"):
         caption.prepare(picture(), QUESTION)
@@ -85,9 +85,9 @@ def test_what_is_refused(folder_of: FolderOf, tmp_path: Path) -> None:
         caption.prepare(picture(), target=" ")
     with pytest.raises(InputError, match="there is no such image file"):
         caption.prepare(tmp_path / "none.png")
-    with pytest.raises(InputError, match="continued holds 9999"):
+    with pytest.raises(InputError, match="continued contains 9999"):
         caption.prepare(picture(), continued=[9999])
     with pytest.raises(InputError, match="question with its answer has"):
         ask.prepare(picture(), QUESTION, continued=[5] * 128)
-    with pytest.raises(InputError, match="input 0 is 3: expected the path of an image"):
+    with pytest.raises(InputError, match="input 1 is 3: expected the path of an image"):
         gf.pipeline(folder_of("caption"))([3])

@@ -1,4 +1,4 @@
-"""The class of a text or of a pair of texts, several classes at once, and scores that are no classes."""
+"""Classifying texts and pairs of texts, multi-label classification, and regression."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Vectors of texts, pooled as the files of sentence-transformers say."""
+"""Sentence vectors, pooled as the files of sentence-transformers say."""
 
 import json
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_vectors(name: str, tmp_path: Path) -> None:
 
 
 def test_vectors_of_a_model_that_has_a_head_by_name_only(tmp_path: Path) -> None:
-    """Many sentence transformers are called masked language models, and hold no such head."""
+    """Many sentence transformers are declared as masked language models but have no such head."""
     folder = bert(tmp_path, "Model")
     expected = gf.pipeline(folder)(TEXTS)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_vectors_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     vectors = gf.pipeline(folder)(TEXTS)
     assert run("predict", folder, *TEXTS) == 0
     shown = capsys.readouterr()
-    assert "does not say how to pool: the vectors are means over the tokens" in shown.err
+    assert "does not say how to pool: using the mean over the tokens" in shown.err
     table = [[float(x) for x in line.split()[-4:]] for line in shown.out.splitlines()[1:]]
     torch.testing.assert_close(torch.tensor(table), vectors @ vectors.T, atol=6e-4, rtol=0)
     many = [f"{text} {i}" for i in range(4) for text in TEXTS]
@@ -108,7 +108,7 @@ def test_vectors_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_files_of_sentence_transformers_that_are_not_understood(tmp_path: Path) -> None:
     folder = bert(tmp_path, "Model")
     pooled_by(folder, {"pooling_mode_mean_tokens": True}, ["Transformer", "Pooling", "Dense"])
-    with pytest.raises(InputError, match="lists a Dense module, which is not known here"):
+    with pytest.raises(InputError, match="lists a Dense module, which is not supported"):
         gf.pipeline(folder)
     (folder / "modules.json").unlink()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_guess_tokens": true}', encoding="utf-8")

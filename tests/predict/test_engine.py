@@ -1,4 +1,4 @@
-"""The engine gives the answers of the model itself, whatever it does."""
+"""The engine gives the same answers as the plain model."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,7 +50,7 @@ def _say_anew() -> None:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that compiles no step, which takes seconds."""
+    """Makes an engine without compiling, which takes seconds."""
     monkeypatch.setattr(choose_engine, "make_engine", partial(make_engine, backend="eager"))
 
 
@@ -95,7 +95,7 @@ def test_a_short_text_is_read_as_ever(folder_of: FolderOf) -> None:
 
 
 def test_many_texts_are_read_by_the_engine(folder_of: FolderOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a machine that is slower than this one."""
+    """Pretends that the machine is slow, so that the engine saves time."""
     monkeypatch.setattr(choose_engine, "COMPUTES", 1e4)
     plain, predict = gf.pipeline(folder_of("encoder"), engine="off"), gf.pipeline(folder_of("encoder"))
     used = []
@@ -119,7 +119,7 @@ def test_a_dtype_that_it_cannot_pack(folder_of: FolderOf, capsys: pytest.Capture
 def test_an_engine_that_does_not_exist(folder_of: FolderOf) -> None:
     with pytest.raises(InputError, match="engine is 'fast': expected 'auto', 'on' or 'off'"):
         gf.pipeline(folder_of("encoder"), engine="fast")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="engine is not known; this one names the class of a text: leave it out"):
+    with pytest.raises(InputError, match="engine is not a known option; this one names the class of a text"):
         gf.pipeline(folder_of("encoder"))([TEXT], engine="on")
 
 
@@ -129,7 +129,7 @@ def test_how_much_there_is_to_do(folder_of: FolderOf) -> None:
         found = work_of(predict.task, predict.model, inputs, options)
         return found.reads, found.writes, found.rows
 
-    text = "four" * 9  # 10 tokens, about
+    text = "four" * 9  # about 10 tokens
     assert work("encoder", [text, text]) == (20, 0, 1)
     assert work("encoder", [(text, text)]) == (20, 0, 1)
     assert work("span", [text], question="who?") == (12, 0, 1)

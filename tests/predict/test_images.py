@@ -1,4 +1,4 @@
-"""Classes of images: from files, a folder, and an idx file."""
+"""Classifying images from files, a folder, and an idx file."""
 
 import json
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_images_of_a_folder_and_of_an_idx_file(tmp_path: Path, capsys: pytest.Ca
     for file, image in zip(files, pixels, strict=True):
         Image.fromarray(image).save(file)
     (tmp_path / "images" / "Thumbs.db").touch()
-    (tmp_path / "images" / "deep" / "._c.png").touch()  # a Mac writes one for each file of a disk
+    (tmp_path / "images" / "deep" / "._c.png").touch()  # macOS writes one next to each file on other disks
     assert run("predict", model, *files, "--json") == 0
     expected = lines(capsys)
     assert run("predict", model, "--file", tmp_path / "images", "--json") == 0
@@ -92,15 +92,15 @@ def test_images_of_a_folder_and_of_an_idx_file(tmp_path: Path, capsys: pytest.Ca
     assert [row["scores"] for row in rows] == [row["scores"] for row in expected]
     (tmp_path / "none").mkdir()
     assert run("predict", model, "--file", tmp_path / "none") == 2
-    assert "has no image in it" in capsys.readouterr().err
+    assert "has no images" in capsys.readouterr().err
     (tmp_path / "images" / "notes.txt").touch()
     assert run("predict", model, "--file", tmp_path / "images") == 2
-    assert "has files that are no pictures" in (said := capsys.readouterr().err)
+    assert "has files that are not images" in (said := capsys.readouterr().err)
     assert "notes.txt. Move them elsewhere" in said
 
 
 def test_what_training_refuses_of_an_image_so_does_prediction(folder_of: Callable[[str], Path], tmp_path: Path) -> None:
-    """Pixels of 32 bits, and half a file: refused by name, not rounded or guessed."""
+    """32-bit pixels and a truncated file are refused by name, not rounded or guessed."""
     deep, half = tmp_path / "deep.tif", tmp_path / "half.png"
     Image.fromarray(np.arange(64, dtype=np.int32).reshape(8, 8) * 1000).save(deep)
     half.write_bytes(as_png(np.zeros((8, 8), np.uint8))[:45])

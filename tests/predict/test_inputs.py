@@ -1,4 +1,4 @@
-"""Lines, files and columns become inputs of a model, and inputs are shown again."""
+"""Lines, files and columns become inputs of a model, and inputs are printed."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from glassformer.predict.show import as_text
 
 def test_nothing_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    with pytest.raises(InputError, match='no text was given: write it behind the run, as in glassformer predict RUN "'):
+    with pytest.raises(InputError, match=r'no text given\. Put it after the run: glassformer predict RUN "'):
         check_source([], None, [])
 
 
@@ -30,7 +30,7 @@ def test_an_empty_file_is_named(tmp_path: Path) -> None:
 def test_two_columns_of_texts_for_a_model_that_reads_one(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text("sentence1,sentence2\na,b\n", encoding="utf-8")
     assert list(stream_inputs("classify", file=tmp_path / "pairs.csv")) == [("a", "b")]
-    with pytest.raises(InputError, match="has the texts sentence1 and sentence2, and this model reads one"):
+    with pytest.raises(InputError, match="has the text columns sentence1 and sentence2, and this model reads one"):
         list(stream_inputs("lm", file=tmp_path / "pairs.csv"))
 
 
@@ -122,7 +122,7 @@ def test_the_checksum_of_a_pipe_is_that_of_what_came_through_it(tmp_path: Path) 
 
 
 def test_images_of_a_table_are_found_as_in_training(tmp_path: Path) -> None:
-    """By the column of the training, where a usual name is there as well, and with the slashes of Windows."""
+    """The column of the training wins over a usual name, and paths may have the backslashes of Windows."""
     (tmp_path / "crops").mkdir()
     (tmp_path / "crops" / "1.png").touch()
     table = tmp_path / "a.csv"

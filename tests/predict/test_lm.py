@@ -1,4 +1,4 @@
-"""Texts that go on: greedy, by beams, drawn, and in a chat."""
+"""Continuing texts: greedy, with beams, with sampling, and in a chat."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_texts_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_length_when_nobody_says(tmp_path: Path) -> None:
-    """256 new tokens, or as many as a learned table has room for; else as generation_config.json says."""
+    """256 new tokens, or as many as the learned positions allow, unless generation_config.json sets a limit."""
     ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
     shape = {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 40}
     folder = make(tmp_path, "GPT2LMHeadModel", "decoder", **shape, **ids)

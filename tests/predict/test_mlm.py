@@ -1,4 +1,4 @@
-"""Masked words, filled in as transformers fills them in."""
+"""Filling in masked words gives the same results as transformers."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_masks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("predict", folder, texts[0], "--json") == 0
     assert len(lines(capsys)[0]["masks"][0]) == 5
     assert run("predict", folder, "no mask here") == 2
-    assert "'no mask here' has no [MASK]: write it where" in capsys.readouterr().err
+    assert "'no mask here' has no [MASK]: put it in place of" in capsys.readouterr().err
 
 
 def test_a_key_of_the_oldest_config_files_is_understood(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The same input, asked of predict, eval, inspect and explore: the same tokens, the same call, the same answer."""
+"""The same input in predict, eval, inspect and explore gives the same tokens, the same call, the same answer."""
 
 import base64
 import io
@@ -45,7 +45,7 @@ QUESTION, PASSAGE = "Who says?", "The quick fox says hello."
 
 
 def names(shown: dict[str, Any], stack: str, line: str = "tokens") -> list[str]:
-    """The tokens of a stack as the page has them."""
+    """The tokens of a stack as the page shows them."""
     return [name_of(token) for token in shown["lines"][stack][line]]
 
 
@@ -96,14 +96,14 @@ def test_how_a_text_goes_on(folder_of: FolderOf, tmp_path: Path) -> None:
     (predicted,) = gf.pipeline(folder)([TEXT], do_sample=False, max_new_tokens=3)
     prepared = reader_of(folder).prepare(TEXT, new_tokens=3)
     session, continued = Session(folder), list[int]()
-    for _ in range(3):  # the page steps
+    for _ in range(3):  # one step on the page
         shown = session.view({"text": TEXT, **({"continued": continued} if continued else {})}).shown
         continued.append(shown["answer"]["candidates"][-1][0]["id"])
     last = session.view({"text": TEXT, "continued": continued}).shown
     assert predicted == prepared.text == last["text"]
     assert prepared.lines["decoder"].names == names(last, "decoder")[:-1]
     task = task_to_score(folder, [write(tmp_path / "text.txt", TEXT)], task="lm")
-    read = task.test.tokens.tolist()  # the file ends with a new line, and a document with its end token
+    read = task.test.tokens.tolist()  # the file ends with a newline, and a document with its end token
     assert read[: len(session.view({"text": TEXT}).prepared.written)] == session.view({"text": TEXT}).prepared.written
 
 
@@ -153,7 +153,7 @@ def test_a_sentence_vector(folder_of: FolderOf) -> None:
 @pytest.mark.parametrize("size", [8, 13], ids=["as it is", "to be resized"])
 def test_an_image(size: int, folder_of: FolderOf, tmp_path: Path) -> None:
     folder, images = folder_of("image"), tmp_path / "images"
-    for number in range(10):  # the classes of the model, as `eval` expects them
+    for number in range(10):  # one folder per class of the model, as `eval` expects
         name = f"LABEL_{number}"
         (images / name).mkdir(parents=True)
         pixels = np.random.default_rng(number).integers(0, 256, (size, size), dtype=np.uint8)
@@ -271,7 +271,7 @@ SERIES_FILES: dict[str, tuple[str, list[str]]] = {
 
 @pytest.mark.parametrize("name", SERIES_FILES)
 def test_a_series_is_prepared_as_in_training(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file that a run was trained on, given again without a flag: the same values everywhere."""
+    """The training file of a run, without any flags, gives the same values everywhere."""
     text, flags = SERIES_FILES[name]
     file, folder = tmp_path / "series.csv", tmp_path / "run"
     file.write_text(text + "\n", encoding="utf-8")
@@ -283,9 +283,7 @@ def test_a_series_is_prepared_as_in_training(name: str, tmp_path: Path, capsys: 
     np.testing.assert_array_equal(scored.series.values, own.series.values)
     assert scored.series.notes == own.series.notes
     np.testing.assert_array_equal(scored.series.times, own.series.times)
-    expected = torch.from_numpy(
-        own.scaler.scale(own.series.values)[None, -16:]
-    )  # what the last window of training holds
+    expected = torch.from_numpy(own.scaler.scale(own.series.values)[None, -16:])  # the last window of training
     preparer = preparer_of(gf.load(folder), folder)
     assert isinstance(preparer, SeriesPreparer)
     assert torch.equal(preparer.prepare(file).arguments["past_values"], expected)
@@ -394,7 +392,7 @@ def test_images_of_all_kinds_are_prepared_as_in_training(flags: tuple[str, ...],
         (predicted,) = predict([str(file)])
         assert view.shown["answer"]["classes"][0]["label"] == predicted.label
         assert prepared.pixels is not None
-        for part in (own.train, own.valid, trained.train):  # read as the model says, and as a new training reads
+        for part in (own.train, own.valid, trained.train):  # as the model says, and as in a new training
             if file in part.files:
                 seen = part.take([part.files.index(file)])[0].transpose(1, 2, 0)  # (Y, X, C)
                 np.testing.assert_array_equal(seen.squeeze(), prepared.pixels, err_msg=file.name)
@@ -430,7 +428,7 @@ def test_what_training_refuses_of_an_image_so_do_all(
 
 
 def test_a_run_of_an_older_version_is_prepared_as_it_was(tmp_path: Path) -> None:
-    """It kept only what it was told: gaps filled day by day, and pictures as they are stored."""
+    """It saved only its settings: gaps are filled day by day, and images are not turned upright."""
     folder = make(tmp_path / "series", "series")
     scale = {"names": ["load"], "mean": [0.0], "deviation": [1.0], "frequency": {"count": 86400, "unit": "second"}}
     (folder / "series.json").write_text(json.dumps(scale), encoding="utf-8")
@@ -453,7 +451,7 @@ def test_a_run_of_an_older_version_is_prepared_as_it_was(tmp_path: Path) -> None
 
 
 def test_flags_of_the_training_hold_for_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An encoding that cannot be found, and what was decided in reading a file, which is said by everybody."""
+    """An encoding that cannot be detected, and remarks on how a file was read, which every verb prints."""
     rows = [f"{hour:%d.%m.%Y %H:%M}|{10 + i % 5}" for i, hour in enumerate(HOURS)]
     file = tmp_path / "load.csv"
     file.write_bytes("\n".join(["date|負荷", *rows]).encode("shift_jis"))
@@ -477,21 +475,21 @@ def test_flags_of_the_training_hold_for_other_files(tmp_path: Path, capsys: pyte
         Session(folder).view({"csv": file.read_bytes().decode("utf-8", "replace")})
     other = write(tmp_path / "other.csv", "date,wind", *(f"{hour},{hour.hour}" for hour in HOURS))
     gf.pipeline(folder)(other)
-    assert "the channels are wind, and those of the training were 負荷" in capsys.readouterr().err
+    assert "the channels are wind, and in training they were 負荷" in capsys.readouterr().err
 
 
 def test_three_texts_are_no_pair(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
     folder, text = folder_of("encoder"), "one\ttwo\tthree"
     for ask in (lambda: Session(folder).view({"text": text}), lambda: attention_maps(reader_of(folder), text)):
-        with pytest.raises(InputError, match="the text has 2 tabs: expected a text, or two with one tab between"):
+        with pytest.raises(InputError, match="the text has 2 tabs: expected a text, or two texts with one tab between"):
             ask()
     assert run("predict", folder, text) == 2
-    assert "input 1 has 2 tabs: expected a text, or two with one tab between" in capsys.readouterr().err
+    assert "input 1 has 2 tabs: expected a text, or two texts with one tab between" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder-decoder", "embed"])
 def test_one_limit_and_one_sentence(kind: str, tmp_path: Path) -> None:
-    """But for sentence vectors: there what is too long is cut, and said to be, as their libraries do."""
+    """Except for sentence vectors: there, long texts are truncated with a remark, as in sentence-transformers."""
     folder, text = make(tmp_path / "model", kind, positions="learned", max_len=16), "The quick fox " * 9
     asked: list[Callable[[], Any]] = [
         lambda: Session(folder).view({"text": text}),
@@ -501,23 +499,23 @@ def test_one_limit_and_one_sentence(kind: str, tmp_path: Path) -> None:
         asked.append(lambda: gf.pipeline(folder)([text]))
     said = set()
     for ask in asked:
-        with pytest.raises(InputError, match=r"text (0 )?has \d+ tokens: expected at most 16. Shorten it") as error:
+        with pytest.raises(InputError, match=r"text (1 )?has \d+ tokens: expected at most 16. Shorten it") as error:
             ask()
-        # Of several texts the number of this one, and the flag of predict.
-        said.add(str(error.value).replace("text 0", "the text").removesuffix(", or cut it with --truncate"))
+        # predict numbers its texts and names its flag.
+        said.add(str(error.value).replace("text 1", "the text").removesuffix(", or use --truncate"))
     assert len(said) == 1
     assert Session(folder).describe()["limit"] == 16
 
 
 def as_run(folder: Path, task: str, record: dict[str, Any] | None = None, **settings: Any) -> Path:
-    """The folder as a training with these settings leaves it."""
+    """Makes the folder look like that of a run with these settings."""
     values = {"task": task, "settings": settings, **(record or {})}
     (folder / "run.json").write_text(json.dumps(values), encoding="utf-8")
     return folder
 
 
 def ids_of(folder: Path, task: str, file: Path) -> list[list[int]]:
-    """What eval has the model read of the examples of a file."""
+    """The ids that the model reads in eval for the examples of a file."""
     made: Any = task_to_score(folder, [file])
     if task == "translate":
         return [source for source, _ in made.encode(made.test)]
@@ -528,19 +526,19 @@ LONG = "The quick brown fox jumps over the lazy dog. " * 3
 
 
 def test_a_long_text_is_cut_as_in_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also where positions have no end, so that the model itself would take all of it."""
+    """Even if positions have no maximum, so that the model itself would accept all of it."""
     folder = as_run(make(tmp_path / "model", "encoder", positions="rotary"), "classify", max_len=12, truncate=True)
     row = write(tmp_path / "rows.csv", "text,label", f"{LONG},calm")
     (expected,) = ids_of(folder, "classify", row)
     assert len(expected) == 12
     prepared = reader_of(folder).prepare(LONG)
     assert prepared.arguments["input_ids"][0].tolist() == expected
-    assert "tokens: only 12 were read, as in training" in capsys.readouterr().err
+    assert "tokens: truncated to 12, as in training" in capsys.readouterr().err
     view = Session(folder).view({"text": LONG})
     assert view.prepared.arguments["input_ids"][0].tolist() == expected
     assert view.shown["notes"] == list(prepared.notes)
     (predicted,) = gf.pipeline(folder)([LONG])
-    assert "the text is longer than 12 tokens: only those were read" in capsys.readouterr().err
+    assert "the text is longer than 12 tokens: truncated" in capsys.readouterr().err
     assert {entry["label"]: entry["score"] for entry in view.shown["answer"]["classes"]} == pytest.approx(
         predicted.scores, rel=1e-4
     )
@@ -560,10 +558,10 @@ def test_a_long_text_is_refused_as_in_training(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(InputError, match=r"has \d+ tokens, and the model takes 12"):
         gf.evaluate(folder, [row])
     assert run("predict", folder, LONG) == 2
-    assert "Shorten it, or cut it with --truncate" in capsys.readouterr().err
+    assert "Shorten it, or use --truncate" in capsys.readouterr().err
     assert run("predict", folder, LONG, "--truncate", "--json") == 0
     shown = capsys.readouterr()
-    assert "the text is longer than 12 tokens: only those were read" in shown.err
+    assert "the text is longer than 12 tokens: truncated" in shown.err
     cut = gf.evaluate(folder, [row], truncate=True)
     assert json.loads(shown.out)["label"] == cut.examples[0]["answer"]
 
@@ -585,7 +583,7 @@ def test_an_empty_text_is_refused_everywhere(
 ) -> None:
     folder = folder_of(kind)
     options = {"question": QUESTION} if kind == "span" else {}
-    with pytest.raises(InputError, match="input 1 is empty"):
+    with pytest.raises(InputError, match="input 2 is empty"):
         gf.pipeline(folder)([TEXT, " "], **options)
     for ask in (lambda: Session(folder).view({"text": " "}), lambda: reader_of(folder).prepare(" ")):
         with pytest.raises(InputError, match="the text is empty"):
@@ -617,7 +615,7 @@ def test_columns_are_those_of_the_training(tmp_path: Path, capsys: pytest.Captur
         assert gf.evaluate(folder, [file]).examples[0]["answer"] == row["label"]
     other = write(tmp_path / "other.csv", "text,label", "one,calm")
     assert run("predict", folder, "--file", other) == 2
-    assert "the training read premise and claim. Name the column of the text with --text-columns" in (
+    assert "expected premise and claim, as in training. Name the text column with --text-columns" in (
         capsys.readouterr().err
     )
 
@@ -628,12 +626,12 @@ def test_a_translator_reads_its_source_column(tmp_path: Path, capsys: pytest.Cap
         assert run("predict", folder, "--file", write(tmp_path / name, rows), "--json") == 0
         assert json.loads(capsys.readouterr().out)["input"] == "The fox"
     assert run("predict", folder, "--file", write(tmp_path / "pairs.tsv", "The fox\t안녕"), "--json") == 0
-    assert json.loads(capsys.readouterr().out)["input"] == "The fox"  # a pair as in training: the source stands first
+    assert json.loads(capsys.readouterr().out)["input"] == "The fox"  # a pair as in training: the source comes first
 
 
 @pytest.mark.parametrize("texts", [1, 2])
 def test_a_model_of_pairs_reads_pairs(texts: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And to one of single texts a tab is a part of the text, as a cell of a table may have one."""
+    """For a model of single texts, a tab is part of the text: a cell of a table may contain one."""
     folder = as_run(make(tmp_path / "model", "encoder"), "classify", {"texts": texts})
     wrong: Any = PAIR.split("\t")[0] if texts == 2 else tuple(PAIR.split("\t"))
     with pytest.raises(InputError, match=r"this model was trained on (pairs|single texts)"):
@@ -671,7 +669,7 @@ def test_unknown_tokens_are_told_on_every_call(folder_of: FolderOf, capsys: pyte
     view = Session(folder).view({"text": text})
     assert view.shown["notes"][0].endswith(said.strip())
     assert [token["text"] for token in view.shown["lines"]["encoder"]["tokens"] if token.get("unknown")] == ["Ω"]
-    assert not capsys.readouterr().err  # the page says it
+    assert not capsys.readouterr().err  # the page shows it
 
 
 def test_unknown_tokens_are_noted_beside_scores(folder_of: FolderOf, tmp_path: Path) -> None:
@@ -687,7 +685,7 @@ def test_unknown_tokens_are_noted_beside_scores(folder_of: FolderOf, tmp_path: P
 
 
 def test_bytes_of_another_encoding_are_no_text(folder_of: FolderOf, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, text = folder_of("encoder"), "caf\udce9"  # as the shell hands over Latin-1
+    folder, text = folder_of("encoder"), "caf\udce9"  # Latin-1 bytes from a shell
     assert run("predict", folder, text) == 2
     assert "the argument b'caf\\xe9' is not UTF-8" in capsys.readouterr().err
     with pytest.raises(InputError, match="the text is not UTF-8 text"):
@@ -695,7 +693,7 @@ def test_bytes_of_another_encoding_are_no_text(folder_of: FolderOf, capsys: pyte
 
 
 def test_a_training_of_pairs_is_remembered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From the flags of the training to the answers of predict, which is told nothing but the run."""
+    """predict needs only the run: the flags of the training apply."""
     rows = [f"{i},{'yes' if i % 2 else 'no'},claim {i % 7},{'premise ' * (i % 5 + 1)}{i % 3}" for i in range(60)]
     file, folder = write(tmp_path / "rows.csv", "id,verdict,claim,premise", *rows), tmp_path / "run"
     columns = ["--text-columns", "premise", "claim", "--label-column", "verdict"]
@@ -705,7 +703,7 @@ def test_a_training_of_pairs_is_remembered(tmp_path: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert run("predict", folder, "--file", file, "--json") == 0
     shown = capsys.readouterr()
-    assert "texts are longer than 9 tokens: only those were read" in shown.err
+    assert "texts are longer than 9 tokens: truncated" in shown.err
     answers = [json.loads(line) for line in shown.out.splitlines()]
     task: Any = task_to_score(folder, [file])
     logits, _ = task.answer(task.judged)

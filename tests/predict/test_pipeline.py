@@ -1,4 +1,4 @@
-"""`gf.pipeline` whatever the model is for: its weights, its tokenizer, and input that it refuses."""
+"""`gf.pipeline` for any model: its weights, its tokenizer, and the inputs that it refuses."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -56,21 +56,21 @@ def test_one_input_has_one_answer(folder_of: Callable[[str], Path]) -> None:
 
 def test_bad_input_in_python(tmp_path: Path) -> None:
     predict = gf.pipeline(bert(tmp_path, "ForSequenceClassification"))
-    with pytest.raises(InputError, match="max_tokens is not known"):
+    with pytest.raises(InputError, match="max_tokens is not a known option"):
         predict(["hello"], max_tokens=3)
-    with pytest.raises(InputError, match="input 1 is 3: expected a text"):
+    with pytest.raises(InputError, match="input 2 is 3: expected a text"):
         predict(["hello", 3])
     with pytest.raises(InputError, match="the inputs are 3: expected a list of texts"):
         predict(3)
     for size in (0, -1, "2"):
         with pytest.raises(InputError, match=f"batch_size is {size!r}: expected a whole number of at least 1"):
             predict(["hello"], batch_size=size)
-    with pytest.raises(InputError, match="one answer to each input"):
+    with pytest.raises(InputError, match="one answer per input"):
         gf.pipeline(llama(tmp_path))(["hello"], do_sample=True, num_return_sequences=2)
 
 
 def test_models_without_texts_or_images_to_classify_are_refused(tmp_path: Path) -> None:
     config = transformers.ViTConfig(**SMALL, image_size=24, patch_size=8)
     transformers.ViTModel(config).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="is a model of images with head 'pool': a pipeline reads texts, images to"):
+    with pytest.raises(InputError, match="is a model of images with head 'pool', which a pipeline does not support"):
         gf.pipeline(tmp_path)

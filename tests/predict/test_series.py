@@ -1,4 +1,4 @@
-"""Series: how they go on, and what class they are of."""
+"""Forecasting and classifying series."""
 
 import io
 import json
@@ -103,15 +103,15 @@ def test_a_forecast_from_standard_input(
 
 def test_series_that_cannot_be_forecast(forecaster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predict = gf.pipeline(forecaster)
-    with pytest.raises(InputError, match="has 23 values, and this model looks back on 24: give at least as many"):
+    with pytest.raises(InputError, match="has 23 values, and this model reads the last 24: give at least that many"):
         predict(waves(23))
     broken = waves()
     broken[28, 1] = float("nan")
-    with pytest.raises(InputError, match="the series has nan at row 28: expected numbers only"):
+    with pytest.raises(InputError, match="the series has nan in row 29: expected only numbers"):
         predict(broken)
     with pytest.raises(InputError, match="expected a file, a Series, or an array of numbers"):
         predict(["a", "b"])
-    with pytest.raises(InputError, match="batch_size is not known"):
+    with pytest.raises(InputError, match="batch_size is not a known option"):
         predict(waves(), batch_size=3)
     with pytest.raises(InputError, match="the series has 1 channels: expected 2"):
         predict(waves()[:, 0])
@@ -120,11 +120,11 @@ def test_series_that_cannot_be_forecast(forecaster: Path, tmp_path: Path, capsys
     assert "line 30, column 'wind': no value" in capsys.readouterr().err
     assert run("predict", forecaster, file, "--fill", "previous") == 0
     assert run("predict", forecaster, file, file) == 2
-    assert "2 files were given: this model forecasts one at a time" in capsys.readouterr().err
+    assert "2 files were given, and this model forecasts one at a time" in capsys.readouterr().err
     assert run("predict", forecaster, "--file", file, "--text-columns", "wind") == 2
-    assert "--text-columns is for a model of texts" in capsys.readouterr().err
+    assert "--text-columns is for a model that reads texts" in capsys.readouterr().err
     assert run("predict", forecaster, file, "--num-beams=2") == 2
-    assert "--num-beams is for a model that writes a text" in capsys.readouterr().err
+    assert "--num-beams is for a model that turns a text" in capsys.readouterr().err
 
 
 def own_series_model(folder: Path, **settings: Any) -> gf.Transformer:
@@ -146,7 +146,7 @@ def test_a_forecast_comes_back_to_the_scale_of_training(tmp_path: Path, capsys: 
     model = own_series_model(tmp_path / "run", head="forecast", series={"horizon": 3})
     values = waves(20)
     plain = gf.pipeline(tmp_path / "run")
-    assert "has no series.json: the model reads the values as they are" in plain.note
+    assert "has no series.json: the values are not scaled" in plain.note
     logits = model(past_values=torch.tensor(values[None, -12:])).logits[0]
     np.testing.assert_allclose(plain(values), logits.numpy(), rtol=1e-4)
     scale = {"names": ["wind", "load"], "mean": [3.0, 50.0], "deviation": [2.0, 7.0], "frequency": "1 hour"}
@@ -158,16 +158,16 @@ def test_a_forecast_comes_back_to_the_scale_of_training(tmp_path: Path, capsys: 
     scaled = gf.pipeline(tmp_path / "run")
     assert not scaled.note
     np.testing.assert_allclose(scaled(swapped), expected, rtol=1e-4)
-    file = write_wide(tmp_path / "wide.csv", values)  # its channels stand in the other order
+    file = write_wide(tmp_path / "wide.csv", values)  # its channels are in the other order
     np.testing.assert_allclose(scaled(file), expected, rtol=1e-4)
     assert run("predict", tmp_path / "run", file) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "date,wind,load"
     assert float(shown[1].split(",")[1]) == pytest.approx(float(expected[0, 0]), rel=1e-4)
-    with pytest.raises(InputError, match="the series has 1 channels: expected 2, which are wind, load"):
+    with pytest.raises(InputError, match="the series has 1 channels: expected 2, named wind, load"):
         scaled(values[:, :1])
     file.write_text(file.read_text(encoding="utf-8").replace("wind", "sun"), encoding="utf-8")
-    with pytest.raises(InputError, match="has no channel 'wind': this model knows the scale of wind, load only"):
+    with pytest.raises(InputError, match="has no channel 'wind': this model only knows the scale of wind, load"):
         scaled(file)
     (tmp_path / "run" / "series.json").write_text('{"names": ["a"], "mean": [0], "deviation": [0]}', encoding="utf-8")
     with pytest.raises(InputError, match="expected a mean and a deviation above 0 for each of the 1 names"):
@@ -176,7 +176,7 @@ def test_a_forecast_comes_back_to_the_scale_of_training(tmp_path: Path, capsys: 
 
 @torch.no_grad()
 def test_other_channels_of_a_model_that_finds_its_level_itself(tmp_path: Path) -> None:
-    """Far from the scale of training, the answer is as if the values had been near it."""
+    """Values far from the scale of training give the same answer as values near it."""
     import numpy as np
 
     own_series_model(tmp_path / "run", head="forecast", series={"horizon": 3, "instance_norm": True})
@@ -207,7 +207,7 @@ def test_classes_of_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert [row["input"] for row in shown] == [pytest.approx(row) for row in rows]
     assert [row["label"] for row in shown] == [LABELS[int(i)] for i in expected.argmax(dim=1)]
     assert run("predict", tmp_path / "run", " ".join(["1"] * 11)) == 2
-    assert "series 0 has 11 values: this model reads 12 numbers" in capsys.readouterr().err
+    assert "series 1 has 11 values: expected 12 numbers, without the label" in capsys.readouterr().err
     file.write_text("1, 2, three\n", encoding="utf-8")
     assert run("predict", tmp_path / "run", "--file", file) == 2
     assert "rows.csv, line 1: 'three' is not a number" in capsys.readouterr().err
@@ -223,7 +223,7 @@ def test_a_scale_that_cannot_be_read_is_named(content: str, tmp_path: Path) -> N
 
 def test_values_that_are_no_series(forecaster: Path) -> None:
     predict = gf.pipeline(forecaster)
-    with pytest.raises(InputError, match="fill is for a file: values that are given as they are have nothing missing"):
+    with pytest.raises(InputError, match="fill only works with a file: leave it out for a Series or values"):
         predict(waves(), fill="previous")
     with pytest.raises(InputError, match=r"the series has shape \(1, 30, 2\): expected \(time, channels\) or \(time\)"):
         predict(waves()[None])

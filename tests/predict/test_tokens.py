@@ -1,4 +1,4 @@
-"""Labels of tokens, and answers found in a text."""
+"""Token classification, and extractive question answering."""
 
 from pathlib import Path
 
@@ -54,6 +54,6 @@ def test_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("predict", folder, TEXTS[0], "--question", question) == 0
     assert capsys.readouterr().out.startswith(found[0].answer)
     assert run("predict", folder, TEXTS[0]) == 2
-    assert "give the question with --question" in capsys.readouterr().err
-    with pytest.raises(InputError, match="input 0 is empty: expected at least a word"):
+    assert "Give the question with --question" in capsys.readouterr().err
+    with pytest.raises(InputError, match="input 1 is empty: expected at least a word"):
         gf.pipeline(folder)([""], question=question)

@@ -1,4 +1,4 @@
-"""Translations, and the languages that a model is told by name."""
+"""Translations, and the choice of the source and target language."""
 
 from pathlib import Path
 
@@ -61,8 +61,8 @@ def test_languages_by_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         assert row["output"] == tokenizer.decode(made, skip_special_tokens=True)
     assert run("predict", folder, "hi", "--target-language=klingon") == 2
     assert "unknown language 'klingon'" in capsys.readouterr().err
-    if name == "mbart":  # its config names the language to begin with
+    if name == "mbart":  # its config sets the start language
         assert run("predict", folder, "hi", "--max-new-tokens=2") == 0
     else:
         assert run("predict", folder, "hi") == 2
-        assert f"writes in {len(codes)} languages, such as" in capsys.readouterr().err
+        assert f"translates into {len(codes)} languages, such as" in capsys.readouterr().err

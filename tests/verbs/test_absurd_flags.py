@@ -1,4 +1,4 @@
-"""Numbers that no machine can work with: one sentence that names the flag, at once, before anything is read."""
+"""Absurd numbers: one sentence names the flag at once, before anything is read."""
 
 import time
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from helpers.command import run
 from glassformer.cli import VERBS
 
 SECONDS = 10  # generous: a busy machine is slow
-BEHIND = {"inspect ablate": ["*"], "inspect diff": ["other"], "convert": ["target"]}  # what stands behind the model
+BEHIND = {"inspect ablate": ["*"], "inspect diff": ["other"], "convert": ["target"]}  # arguments after the model
 MODELS = ("eval", "predict", "explore", "verify", "bench", "convert")
 
 
 def kinds(hint: Any) -> set[Any]:
-    """The plain types that a flag may have."""
+    """The plain types of a flag's values."""
     if get_origin(hint) in (Union, UnionType, tuple):
         return {kind for part in get_args(hint) for kind in kinds(part)}
     return {hint}

@@ -1,4 +1,4 @@
-"""`glassformer bench`: what is measured for each kind of model, on which inputs, and how it refuses. Never a time."""
+"""`glassformer bench`: what it measures for each kind of model, its inputs, and its errors. Times are not asserted."""
 
 import sys
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SHORT = ("--rounds", "1", "--prompt-tokens", "5", "--new-tokens", "3")
 
 @pytest.fixture
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine without its kernels, and no process for the memory of each side."""
+    """Skips the engine's kernels and the processes that measure memory."""
     monkeypatch.setattr(speed, "engine", partial(Engine, backend="eager"))
     monkeypatch.setattr(Engine, "twin", lambda self: self.model)
     monkeypatch.setattr(speed, "peak_memory", lambda folder, name, inputs, threads: 12.0)

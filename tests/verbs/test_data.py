@@ -1,4 +1,4 @@
-"""The verb `data`: what it lists, what it brings, what it says next, and how it fails."""
+"""The verb `data`: its list, its downloads, the next command, and its errors."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ TINY = Known(
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that holds a data set, and another to work in."""
+    """A folder with a data set, and another to work in."""
     monkeypatch.setitem(KNOWN, "tiny", TINY)
     monkeypatch.setattr(Known, "address", lambda *_: "http://127.0.0.1:9/text.txt")  # nobody listens there
     (tmp_path / "work").mkdir()
@@ -52,7 +52,7 @@ def test_bringing_one_ends_with_the_command_that_trains_on_it(source: Path, caps
     assert run("data", "tiny", "--from", source) == 0
     assert Path("data/tiny/text.txt").read_bytes() == CONTENT
     shown = capsys.readouterr().out
-    assert "tiny: 1 file, 0.0 MB, checked, in data/tiny\nlicence: as you like\n" in shown
+    assert "tiny: 1 file, 0.0 MB, verified, in data/tiny\nlicence: as you like\n" in shown
     assert shown.splitlines()[-1] == "  glassformer train lm --config recipes/tiny.toml"
     assert run("data", "tiny") == 0, "what is here and right needs no network"
 

@@ -1,4 +1,4 @@
-"""The whole job, as `make demo` runs it."""
+"""The whole demo, as `make demo` runs it."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Words of other tools are answered with ours, in one sentence."""
+"""For a flag or verb of another tool, one sentence names ours."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_our_own_words_are_never_taken_for_others() -> None:
 
 
 def test_a_file_leaves_open_what_depends_on_a_flag(tmp_path: Path) -> None:
-    """The rate that suits a model which has learned already, where the file says none."""
+    """The learning rate for a pretrained model applies if the file sets none."""
     from glassformer.tasks.settings import ClassifySettings
     from glassformer.verbs.flags import read_settings
 

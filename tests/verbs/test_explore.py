@@ -1,4 +1,4 @@
-"""`glassformer explore`: the address, a port in use, an end by Ctrl-C, and the file."""
+"""`glassformer explore`: the address, a port in use, Ctrl-C, and the exported file."""
 
 import errno
 import http.client
@@ -49,7 +49,7 @@ def test_a_file_of_the_first_example_or_of_a_text(
 ) -> None:
     assert run("explore", folder_of("image"), "--export", tmp_path / "image.html") == 0
     assert run("explore", folder_of("encoder"), "--export", tmp_path / "text.html", "--text", "The fox") == 0
-    assert "opens in any browser" in capsys.readouterr().out
+    assert "It opens in any browser" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image.html", "text.html"]
 
 
@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(
     os.mkfifo(tmp_path / "pipe.html")
     (tmp_path / "circle.html").symlink_to(tmp_path / "circle.html")
     with socket.socket(socket.AF_UNIX) as bound:
-        monkeypatch.chdir(tmp_path)  # the name of a socket is short
+        monkeypatch.chdir(tmp_path)  # the path of a socket must be short
         bound.bind("socket.html")
         (tmp_path / "link.html").symlink_to("socket.html")
         before = sorted(tmp_path.iterdir())
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(
             assert says in error
             assert len(error.strip().splitlines()) == 1
         assert sorted(tmp_path.iterdir()) == before
-        monkeypatch.setattr(os, "access", lambda path, mode: False)  # whoever runs the tests may write everywhere
+        monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
         assert run("explore", folder_of("encoder"), "--export", tmp_path / "page.html") == 2
         assert "no permission to write to the folder" in capsys.readouterr().err
         assert sorted(tmp_path.iterdir()) == before
@@ -133,7 +133,7 @@ def test_a_model_of_several_languages_is_told_which(
 ) -> None:
     codes = ["eng_Latn", "kor_Hang"]
     make_of_languages(tmp_path, codes)
-    with pytest.raises(InputError, match="name one with --target-language"):
+    with pytest.raises(InputError, match="Choose one with --target-language"):
         Session(tmp_path).view({"text": "hello"})
     shown = Session(tmp_path, source_language=codes[0], target_language=codes[1]).view({"text": "hello"}).shown
     assert shown["lines"]["encoder"]["tokens"][0]["text"] == codes[0]

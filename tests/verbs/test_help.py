@@ -1,4 +1,4 @@
-"""`--help`: defaults in words, the flags needed first at the top, the rest under headings."""
+"""`--help`: defaults in words, and flags under headings with the most important first."""
 
 import re
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""The verb `predict`: options, tables and columns, answers that come early, and progress on a terminal."""
+"""The verb `predict`: options, tables and columns, early answers, and progress on a terminal."""
 
 import io
 import json
@@ -19,8 +19,8 @@ def bad_options() -> dict[str, tuple[list[str], str]]:
     return {
         "chat": (["--chat"], "--chat is for a model that continues a text; this one names the class of a text"),
         "question": (["--question", "why?"], "--question is for a model that finds the answer"),
-        "sampling": (["--top-k", "3"], "--top-k is for a model that writes a text for a text or continues a text"),
-        "language": (["--target-language", "ko"], "--target-language is for a model that writes a text for a text"),
+        "sampling": (["--top-k", "3"], "--top-k is for a model that turns a text into another or continues a text"),
+        "language": (["--target-language", "ko"], "--target-language is for a model that turns a text into another"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
         "device": (["--device", "abacus"], "--device abacus cannot be used here"),
         "long": (["word " * 100], "tokens: expected at most 64. Shorten it"),
@@ -59,13 +59,13 @@ def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.Cap
         assert run("predict", classifier, "--file", *flags) == 2
         assert message in capsys.readouterr().err
     assert run("predict", classifier, "a\tb\tc") == 2
-    assert "input 1 has 2 tabs: expected a text, or two with one tab" in capsys.readouterr().err
+    assert "input 1 has 2 tabs: expected a text, or two texts with one tab" in capsys.readouterr().err
     assert run("predict", classifier, "a", "--text-columns", "text") == 2
     assert "--text-columns names columns of a table" in capsys.readouterr().err
     assert run("predict", classifier, "a", "--picture", tmp_path / "out.png") == 2
-    assert "--picture is for a model that says how a series goes on" in capsys.readouterr().err
+    assert "--picture is for a model that forecasts a series" in capsys.readouterr().err
     assert run("predict", classifier, "a", "b\tc") == 2
-    assert "input 1 is ('b', 'c'), and the first is 'a'" in capsys.readouterr().err
+    assert "input 2 is ('b', 'c'), and the first is 'a'" in capsys.readouterr().err
 
 
 def test_answers_come_early_in_order_and_in_bounded_memory(
@@ -83,7 +83,7 @@ def test_answers_come_early_in_order_and_in_bounded_memory(
 
     monkeypatch.setattr(judging, "in_batches", in_batches)
     monkeypatch.setattr(predict, "CHUNK", 3)
-    monkeypatch.setattr("glassformer.data.files.BLOCK", 64)  # what is wrong in the beginning is told at once
+    monkeypatch.setattr("glassformer.data.files.BLOCK", 64)  # errors in the first block are reported at once
     texts = [f"{'word ' * (7 - i)}{i}" for i in range(7)]
     (tmp_path / "many.txt").write_bytes("\r\n".join(texts).encode() + b"\r\n\xff\r\n")
     assert run("predict", classifier, "--file", tmp_path / "many.txt", "--json") == 2

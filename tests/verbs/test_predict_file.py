@@ -1,4 +1,4 @@
-"""`predict` with --out: what is said on the way and in the end, and flags that do not fit together."""
+"""`predict` with --out: the progress, the summary, and flags that do not work together."""
 
 import io
 from collections.abc import Callable
@@ -27,10 +27,10 @@ def source(tmp_path: Path) -> Path:
 def bad_flags(source: Path, out: Path) -> dict[str, tuple[list[Any], str]]:
     file = ["--file", source]
     return {
-        "no file": (["fox", "--out", out], "--out writes the rows of a file with their answers: give the file with"),
-        "json": ([*file, "--out", out, "--json"], "--json prints to standard output; for a file of JSON lines, end"),
-        "id": ([*file, "--id-column", "text"], "--id-column says how to write --out: give it, too"),
-        "overwrite": (["fox", "--overwrite"], "--overwrite says how to write --out: give it, too"),
+        "no file": (["fox", "--out", out], "--out writes the rows of a file with their answers. Give the file with"),
+        "json": ([*file, "--out", out, "--json"], "--json prints to standard output. To write JSON lines to a file"),
+        "id": ([*file, "--id-column", "text"], "--id-column only works with --out. Add --out FILE"),
+        "overwrite": (["fox", "--overwrite"], "--overwrite only works with --out. Add --out FILE"),
         "no such id": ([*file, "--out", out, "--id-column", "txt"], "none called 'txt': did you mean 'text'?"),
         "ending": ([*file, "--out", out.with_suffix(".xlsx")], "expected a name that ends in .csv, .tsv, .jsonl"),
         "option": ([*file, "--out", out, "--chat"], "chat is for a model that continues a text"),
@@ -56,7 +56,7 @@ def test_a_forecast_goes_to_its_file_as_before(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "load.csv").write_text("\n".join(["date,load", *rows]), encoding="utf-8")
     for _ in range(2):  # the second replaces the first
         assert run("predict", folder, tmp_path / "load.csv", "--out", tmp_path / "out.csv") == 0
-        assert "12 values of 1 channels are in" in capsys.readouterr().err
+        assert ": 12 rows, 1 channel" in capsys.readouterr().err
     assert run("predict", folder, tmp_path / "load.csv", "--out", tmp_path / "out.csv", "--id-column", "date") == 2
     assert "--id-column is for a model that answers row by row" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_elsewhere_a_line_now_and_then(capsys: pytest.CaptureFixture[str], monke
     now = 100.0
     monkeypatch.setattr(predict_file.time, "monotonic", lambda: now)
     with RowProgress() as progress:
-        progress.at(400, 1000)  # what was there before
+        progress.at(400, 1000)  # rows of the killed job
         for rows in (450, 500, 1000):
             now += 5
             progress.at(rows, 1000)
@@ -105,4 +105,4 @@ def test_ctrl_c_says_how_to_go_on(
     assert "stopped: 8 rows are saved. Run the same command again to continue" in capsys.readouterr().err
     monkeypatch.setattr(job.Job, "answer", answer)
     assert run(*call) == 0
-    assert "going on behind row 8 of 10" in capsys.readouterr().err
+    assert "after row 8 of 10" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The verb `train`: with several processes, one of them speaks; what it cannot resume."""
+"""The verb `train`: only one of several processes prints, and runs that cannot be resumed."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""`gf.train`: the settings of the command line as keywords, and a run that stands for its folder."""
+"""`gf.train`: flags as keyword arguments, and a result that can be used as a path."""
 
 import json
 import threading

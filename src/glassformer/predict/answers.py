@@ -1,4 +1,4 @@
-"""What a model answers, as values a person can use: labels with scores, guesses for a mask, a span of a text."""
+"""The answers of a model: labels with scores, guesses for a mask, a span of a text."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from torch import Tensor
 from glassformer.checkpoints.labels import class_names, problem_of
 from glassformer.core.model import Transformer
 
-LONGEST_ANSWER = 30  # tokens of an answer that is found in a text
-APPLIES = 0.5  # the probability from which on a class applies, where each is judged by itself
+LONGEST_ANSWER = 30  # maximum tokens of an answer found in a text
+APPLIES = 0.5  # a class applies above this probability, in multi-label classification
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A token that may stand where the mask is, and its probability."""
+    """A candidate for a masked token, and its probability."""
 
     token: str
     score: float
@@ -22,7 +22,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Label:
-    """The likeliest class of an input with its probability, and those of all classes."""
+    """The most probable class of an input, its probability, and the probabilities of all classes."""
 
     label: str
     score: float
@@ -31,7 +31,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """The classes that apply to an input, the likeliest first, of a model that judges each by itself; and all."""
+    """Multi-label classification: the classes that apply, most probable first, and the probabilities of all classes."""
 
     labels: dict[str, float]
     scores: dict[str, float]
@@ -39,7 +39,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class TokenLabel:
-    """The class of one token, which stands at text[start:end]."""
+    """The class of the token text[start:end]."""
 
     text: str
     label: str
@@ -50,7 +50,7 @@ class TokenLabel:
 
 @dataclass(frozen=True)
 class Answer:
-    """The part of a text, text[start:end], that answers a question."""
+    """The span text[start:end] that answers a question."""
 
     answer: str
     score: float
@@ -59,7 +59,7 @@ class Answer:
 
 
 def as_labels(model: Transformer, logits: Tensor) -> list[Label | Labels]:
-    """Logits (B, C) as the likeliest class of each row, with its probability; or as all classes that apply."""
+    """Turns logits (B, C) into the most probable class of each row, or into all classes that apply."""
     several = problem_of(model) == "multi_label_classification"
     names = class_names(model)
     found: list[Label | Labels] = []
@@ -75,7 +75,7 @@ def as_labels(model: Transformer, logits: Tensor) -> list[Label | Labels]:
 
 
 def probabilities_of(model: Transformer, logits: Tensor) -> Tensor:
-    """Of one class among all, or of each by itself; a regression's number stays as it is."""
+    """Softmax over the classes, or a sigmoid of each if several may apply. The output of a regression is unchanged."""
     kind = problem_of(model)
     if kind == "regression":
         return logits
@@ -84,8 +84,8 @@ def probabilities_of(model: Transformer, logits: Tensor) -> Tensor:
 
 
 def best_span(start_logits: Tensor, end_logits: Tensor, outside: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The likeliest answer of each row: its score and its place, first * T + last, (B); and how likely each token is to
-    begin or end one, (B, T). Tokens `outside` the text, (B, T), can be neither."""
+    """The most probable answer of each row: its score and its place, first * T + last, (B); and the probability of each
+    token to start or end an answer, (B, T). Tokens `outside` the text, (B, T), can do neither."""
     start, end = (logits.masked_fill(outside, -torch.inf).softmax(dim=1) for logits in (start_logits, end_logits))
     together = (start[:, :, None] * end[:, None, :]).triu().tril(LONGEST_ANSWER - 1)  # (B, T, T)
     score, place = together.flatten(1).max(dim=1)

@@ -1,4 +1,4 @@
-"""Texts as calls of a model: encoded, checked, as its arguments, in batches of similar length."""
+"""Turns texts into calls of a model: encodes them, checks them, and batches them by similar length."""
 
 import sys
 from collections import Counter
@@ -21,7 +21,7 @@ from glassformer.generation.encode import Batch, map_texts
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.padding import pad
 
-BATCH = 32  # texts to generate for at a time, at most: each needs a cache and logits of its own
+BATCH = 32  # maximum texts per batch in generation: each needs its own cache and logits
 CHUNK = 1024  # texts to tokenise at a time
 Given = TypeVar("Given")
 Answered = TypeVar("Answered")
@@ -31,18 +31,18 @@ _notes: ContextVar[Counter[str] | None] = ContextVar("notes", default=None)
 
 
 def tell(count: int, texts: int, what: str) -> None:
-    """Says of how many texts something is true, or keeps it for whoever adds it up."""
+    """Prints how many texts something is true of, or adds the count to the notes of `keeping_notes`."""
     kept = _notes.get()
     if kept is not None:
         kept[what] += count
         return
-    of = f"{count:,} of {texts:,} texts are" if texts > 1 else "the text is"
+    of = f"{count:,} of {texts:,} texts {'is' if count == 1 else 'are'}" if texts > 1 else "the text is"
     print(f"{of} {what}", file=sys.stderr)
 
 
 @contextmanager
 def keeping_notes(kept: Counter[str]) -> Iterator[None]:
-    """Adds up what is told of texts, where a caller says it once for many calls."""
+    """Collects the notes of many calls in `kept`, so that the caller can print each once."""
     token = _notes.set(kept)
     try:
         yield
@@ -52,11 +52,11 @@ def keeping_notes(kept: Counter[str]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Limit:
-    """How many tokens of a text are read, and whether a longer one is cut or refused."""
+    """The maximum length of a text in tokens, and whether longer texts are truncated or refused."""
 
     tokens: int | None = None
     cuts: bool = False
-    aloud: bool = True  # whether it is said what was cut
+    aloud: bool = True  # print how many texts were truncated
 
     def exceeded(self, length: int) -> bool:
         return self.tokens is not None and length > self.tokens
@@ -64,30 +64,30 @@ class Limit:
     def check(self, length: int, name: str) -> None:
         if self.exceeded(length) and not self.cuts:
             raise InputError(
-                f"{name} has {length:,} tokens: expected at most {self.tokens:,}. Shorten it, or cut it with --truncate"
+                f"{name} has {length:,} tokens: expected at most {self.tokens:,}. Shorten it, or use --truncate"
             )
 
     def tell(self, cut: int, texts: int) -> None:
         if cut and self.aloud:
-            tell(cut, texts, f"longer than {self.tokens:,} tokens: only those were read")
+            tell(cut, texts, f"longer than {self.tokens:,} tokens: truncated")
 
 
 NO_LIMIT = Limit()
 
 
 def limit_of(model: Transformer, rules: TextRules, *, truncate: bool = False) -> Limit:
-    """What the training took, as far as the model can place it."""
+    """The maximum length in training, or that of the model if it is smaller."""
     reads = model.config.encoder or model.config.last_stack
     return Limit(least(rules.max_len, reads.room), rules.truncate or truncate)
 
 
 def tell_beyond(model: Transformer, lengths: Sequence[int]) -> None:
-    """Rotary positions have no end, but a model knows only those of its training: what is longer is said."""
+    """Warns about texts longer than in training: rotary positions have no maximum, but the model never saw these."""
     reads = model.config.encoder or model.config.last_stack
     long = sum(length > reads.max_len for length in lengths)
     if long and reads.positions == "rotary":
-        made_for = f"the {reads.max_len:,} tokens that the model is made for"
-        tell(long, len(lengths), f"longer than {made_for}: answers may be worse")
+        trained = f"the {reads.max_len:,} tokens that the model was trained on"
+        tell(long, len(lengths), f"longer than {trained}: answers may be worse")
 
 
 def check_batch(texts: Sequence[object]) -> None:
@@ -105,10 +105,10 @@ def in_batches(
     limit: Limit = NO_LIMIT,
     seen: Callable[[Encoded, Sequence[Given], int], object] = lambda encoded, some, start: None,
 ) -> list[Answered]:
-    """The answer to each text, in the order of the texts: `encode` turns texts into ids, cut where a length is given,
-    and `run` a batch into answers. `seen` is called with each part of the texts as it is encoded, before any is cut.
+    """The answers in the order of the texts. `encode` turns texts into ids, truncated if a length is given, and `run` a
+    batch into answers. `seen` is called with each chunk of texts as it is encoded, before truncation.
 
-    Only ids and answers are held for all texts; everything else is of one batch.
+    Memory holds the ids and answers of all texts, and everything else for one batch.
     """
     check_batch(texts)
     ids: list[Tensor] = []
@@ -120,7 +120,7 @@ def in_batches(
         seen(encoded, some, start)
         long = [i for i, row in enumerate(encoded.ids) if limit.exceeded(len(row))]
         if long:
-            limit.check(len(encoded.ids[long[0]]), f"text {start + long[0]}")
+            limit.check(len(encoded.ids[long[0]]), f"text {start + long[0] + 1}")
             encoded = encode(some, limit.tokens)
         cut += len(long)
         ids += as_tensors(encoded.ids)
@@ -134,26 +134,26 @@ def in_batches(
 
 
 def start_id(config: TransformerConfig) -> int:
-    """The id that a decoder's text begins with."""
+    """The id of the decoder's start token."""
     first = next((i for i in (config.decoder_start_token_id, config.bos_token_id) if i is not None), None)
     if first is None:
-        raise InputError("the config has no decoder_start_token_id: set the id that a text begins with")
+        raise InputError("the config has no decoder_start_token_id: set it to the id of the start token")
     return first
 
 
 def as_tensors(rows: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Each row as a tensor: parts of one, which is made much faster than many."""
+    """Each row as a tensor. They are slices of one tensor, which is much faster to make than many."""
     return list(torch.tensor([i for row in rows for i in row], dtype=torch.long).split(list(map(len, rows))))
 
 
 def check_is_text(given: str) -> None:
-    """Refuses the name of an image where a text is to be read: its letters would be answered, not the picture."""
+    """Refuses the name of an image file where a text is expected: the model would read the name, not the image."""
     if len(given.split()) == 1 and Path(given).suffix.lower() in SUFFIXES:
-        raise InputError(f"{given} is the name of an image, and this model reads text: give a text")
+        raise InputError(f"{given} is an image file, and this model reads text: give a text")
 
 
 def check_characters(text: str, name: str) -> None:
-    """Refuses what no file of text could hold: bytes of another encoding from a shell, or half of a character."""
+    """Refuses text that UTF-8 cannot encode: bytes of another encoding from a shell, or half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -161,30 +161,30 @@ def check_characters(text: str, name: str) -> None:
 
 
 def split_pair(text: str, place: str, rules: TextRules = NO_RULES) -> list[str]:
-    """The text alone, or the two that are to be judged together, with a tab between them.
+    """The text, or the two texts of a pair, split at the tab.
 
-    A model that was trained on single texts takes a tab for a part of the text.
+    For a model trained on single texts, a tab is part of the text.
     """
     parts = [text] if rules.texts == 1 else text.split("\t")
     if len(parts) > 2:
         raise InputError(
-            f"{place} has {len(parts) - 1} tabs: expected a text, or two with one tab between: {text!r:.60}"
+            f"{place} has {len(parts) - 1} tabs: expected a text, or two texts with one tab between: {text!r:.60}"
         )
     check_parts(len(parts), place, rules)
     return parts
 
 
 def check_parts(count: int, place: str, rules: TextRules) -> None:
-    """Refuses a pair where the training had single texts, and the other way round."""
+    """Refuses a pair if the model was trained on single texts, and a single text if it was trained on pairs."""
     if rules.texts == 1 and count == 2:
         raise InputError(
-            f"{place} is a pair, and this model was trained on single texts: give one text (of a table, one "
-            "--text-columns)"
+            f"{place} is a pair, and this model was trained on single texts: give one text (for a table, name one "
+            "column with --text-columns)"
         )
     if rules.texts == 2 and count == 1:
         raise InputError(
-            f"{place} is a single text, and this model was trained on pairs: write both with a tab between them (of a "
-            "table, name both with --text-columns)"
+            f"{place} is a single text, and this model was trained on pairs: give two texts with a tab between them "
+            "(for a table, name both columns with --text-columns)"
         )
 
 
@@ -196,13 +196,13 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | No
 
 
 def check_length(length: int, limit: int | None, what: str = "text") -> None:
-    """One limit and one sentence for whoever reads: `limit` is what the model can place, None where there is no end."""
+    """Refuses a text longer than `limit`, the maximum length of the model; None if it has none."""
     if limit is not None and length > limit:
         raise InputError(f"the {what} has {length:,} tokens: expected at most {limit:,}. Shorten it")
 
 
 def arguments_of(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
-    """A batch as the model's arguments, where the model is."""
+    """A batch as the model's arguments, on the model's device."""
     reads = model.config.encoder or model.config.last_stack
     check_length(int(encoded.attention_mask.sum(dim=1).max()), reads.room)
     named = {"input_ids": encoded.input_ids, "attention_mask": encoded.attention_mask}
@@ -214,11 +214,11 @@ def arguments_of(model: Transformer, encoded: Encoded) -> dict[str, Tensor]:
 def arguments_of_rows(
     rows: Sequence[Sequence[int]], padding_id: int, segments: Sequence[Sequence[int]] = ()
 ) -> dict[str, Tensor]:
-    """Rows of ids, encoded before, as the arguments of a batch: padded on the right, as `Tokenizer.encode` has it."""
+    """Rows of encoded ids as the arguments of a batch, padded on the right as by `Tokenizer.encode`."""
     named = {"input_ids": pad(rows, padding_id), "attention_mask": pad([[1] * len(row) for row in rows], 0)}
     return {**named, "token_type_ids": pad(segments, 0)} if any(segments) else named
 
 
 def least(*limits: int | None) -> int | None:
-    """The smallest of these; None stands for no limit."""
+    """The smallest of the limits; None means no limit."""
     return min((limit for limit in limits if limit is not None), default=None)

@@ -1,6 +1,6 @@
-"""Pictures for a model that writes about them: a caption, or the answer to a question.
+"""Prepares images for a model that writes about them, and generates: a caption, or the answer to a question.
 
-The question is the decoder's prompt: the model reads `start question start` and goes on with the answer.
+The question is the decoder's prompt: the model reads `start question start` and continues with the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,12 +26,12 @@ from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
 from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown
 
-Shown = str | Path | Picture  # a picture as it is given
-Asked = tuple[Shown, str]  # a picture and a question
+Shown = str | Path | Picture  # an image: a path, or pixels
+Asked = tuple[Shown, str]  # an image and a question
 
 
 class CaptionPreparer:
-    """Pictures for a model that captions them, or that answers questions about them (ability `ask`)."""
+    """Prepares images for a model that captions them, or that answers questions about them (ability `ask`)."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class CaptionPreparer:
         return self.pictures.preparation
 
     def limited(self, limit: int) -> "CaptionPreparer":
-        """The same for a caller who takes texts of at most so many tokens."""
+        """A copy that takes texts of at most `limit` tokens."""
         return CaptionPreparer(self.model, self.preparation, self.tokenizer, self.ability, limit=limit)
 
     def prepare(
@@ -63,10 +63,8 @@ class CaptionPreparer:
         target: str | None = None,
         continued: Sequence[int] | None = None,
     ) -> Prepared:
-        """The call for one picture: what the model writes about it, or is told to have written.
-
-        That is a `target` text, or the ids it has `continued` with; without either, what it writes by itself.
-        """
+        """The call for one image. The decoder reads the `target` text or the `continued` ids; without either, the text
+        that the model generates."""
         if target is not None and continued is not None:
             raise InputError("target and continued were both given: choose one")
         prompt, notes = self.prompt(question), self.notes(question)
@@ -84,7 +82,7 @@ class CaptionPreparer:
         ids = [*prompt, *wrote]
         read = ids if continued is not None else ids[:-1]
         check_length(len(read), self.words.room, "question with its answer" if question else "caption")
-        tokens = self.words.target_texts.describe_all(ids)  # together: a character may be of several tokens
+        tokens = self.words.target_texts.describe_all(ids)  # together: several tokens may form one character
         given_tokens = len(read) if target is not None else len(prompt)
         line = Line(tokens[: len(read)], tokens[1:], prompt=given_tokens, begins=len(prompt) - 1)
         return replace(
@@ -97,12 +95,12 @@ class CaptionPreparer:
         )
 
     def prompt(self, question: str | None) -> list[int]:
-        """What the decoder reads first."""
+        """The ids that the decoder reads first."""
         check_question(question, self.ability)
         return prompt_ids(self.model.config, self.tokenizer, question)
 
     def notes(self, question: str | None) -> tuple[str, ...]:
-        """What a person must know of how the question was read."""
+        """Remarks for the user on how the question was read."""
         if question is None:
             return ()
         found = find_unknown(self.tokenizer, [question])
@@ -110,23 +108,23 @@ class CaptionPreparer:
         return tuple(filter(None, (Tally(found).sentence(),)))
 
     def unknown(self, inputs: Sequence[Shown | Asked], question: str | None) -> list[Unknown]:
-        """What the vocabulary lacks of the question to each picture."""
+        """The unknown tokens in the question about each image."""
         asked = [given[1] if isinstance(given, tuple) else question or "" for given in inputs]
         for one in asked:
             check_one_text(one)
         found = find_unknown(self.tokenizer, asked)
-        check_mostly_known(self.tokenizer, found, [f"question {number}" for number in range(len(asked))])
+        check_mostly_known(self.tokenizer, found, [f"question {number + 1}" for number in range(len(asked))])
         return found
 
     def forced(self, target: str) -> list[int]:
-        """The ids of a given text, and the end behind them, where the model has one."""
+        """The ids of a given text, followed by the end token if the model has one."""
         if not target.strip():
             raise InputError("the target is empty: write at least a word, or leave it out")
         check_characters(target, "the target")
         return [*self.tokenizer.ids(target, add_special=False), *self.model.config.eos_token_ids[:1]]
 
     def least_options(self, prompt: int) -> GenerationOptions:
-        """The model's own options, for a text that fits the caller's limit."""
+        """The model's own options, with a length that fits the caller's limit."""
         options, room = with_room(self.model, AS_THE_MODEL, prompt), self.words.room
         own = self.model.config.generation
         most = options.max_new_tokens or own.max_new_tokens or (own.max_length and own.max_length - prompt) or 1
@@ -136,16 +134,16 @@ class CaptionPreparer:
 def check_one_text(question: object) -> None:
     if question is not None and not isinstance(question, str):
         raise InputError(
-            f"the question is {question!r:.60}: expected one text. Give pairs (image, question) for several"
+            f"the question is {question!r:.60}: expected one text. For several questions, give pairs (image, question)"
         )
 
 
 def check_question(question: str | None, ability: str = "") -> None:
-    """A model that answers needs a question; any other has no use for it."""
+    """Refuses a missing question for a model that answers, and a question for any other model."""
     check_one_text(question)
     if ability == "ask" and (question is None or not question.strip()):
         raise InputError(
-            "no question given: this model answers questions about an image. Ask one, as in "
+            "no question given, and this model answers questions about an image. Add one: "
             '--question "What colour is the circle?"'
         )
     if ability != "ask" and question is not None:
@@ -156,7 +154,7 @@ def check_question(question: str | None, ability: str = "") -> None:
 
 
 def prompt_ids(config: TransformerConfig, tokenizer: Tokenizer, question: str | None = None) -> list[int]:
-    """The decoder's prompt: the start token; before an answer, `start question start`. Training has the same."""
+    """The decoder's prompt, the same as in training: the start token, or `start question start` before an answer."""
     start = start_id(config)
     return [start] if question is None else [start, *tokenizer.ids(question, add_special=False), start]
 
@@ -173,14 +171,14 @@ def write_about(
     engine: Engine | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
-    """What the model writes about each picture: a caption, or its answer to the `question`, or to the picture's own.
+    """A caption for each image, or the answer to the `question` or to the image's own question.
 
-    An `engine` of the model generates in its place. `tell` is called after each batch with the number of its pictures.
+    If given, `engine` generates instead of the model. `tell` is called after each batch with its number of images.
     """
     check_batch(inputs)
     assert model.config.image is not None
     if question is not None and any(isinstance(given, tuple) for given in inputs):
-        raise InputError("--question was given, and the inputs have questions of their own: leave one of them out")
+        raise InputError("--question was given, and the inputs have their own questions: use one or the other")
     pairs = [given if isinstance(given, tuple) else (given, question) for given in inputs]
     prompts = [preparer.prompt(asked) for _, asked in pairs]
     generator = make_generator(model, generation.seed)
@@ -206,7 +204,7 @@ def write(
     generator: torch.Generator | None,
     engine: Engine | None = None,
 ) -> Tensor:
-    """The ids that the model generates for these pictures, its prompts included, padded on the left: (B, T)."""
+    """The generated ids for these images, (B, T): prompts included, padded on the left."""
     rows = pad(prompts, tokenizer.padding_id, left=True).to(model.device)  # (B, T)
     keep = pad([[1] * len(row) for row in prompts], 0, left=True).to(model.device)  # (B, T)
     options = with_room(model, options, rows.shape[1])

@@ -1,7 +1,7 @@
-"""Sentence vectors (Sentence-BERT: Reimers and Gurevych, 2019): a model without a head, pooled over its tokens.
+"""Sentence embeddings (Sentence-BERT: Reimers and Gurevych, 2019): a model without a head, pooled over its tokens.
 
-How to pool stands in the files of sentence-transformers beside the weights: `modules.json` lists what follows the
-Transformer, `1_Pooling/config.json` says how. Vectors have length 1, so that their product is the cosine.
+The files of sentence-transformers next to the weights say how to pool: `modules.json` lists the modules after the
+Transformer, `1_Pooling/config.json` configures the pooling. Vectors have length 1, so their dot product is the cosine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,30 +21,30 @@ from glassformer.predict.calls import Limit, in_batches, least
 from glassformer.text import Encoded, Tokenizer
 
 MODULES, POOLING = "modules.json", "1_Pooling"
-# In the order in which sentence-transformers puts several of them side by side.
+# In the order in which sentence-transformers concatenates them.
 WAYS = ("cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken")
-ENDINGS = ("_tokens", "_token")  # of the switches, as in pooling_mode_mean_tokens
+ENDINGS = ("_tokens", "_token")  # suffixes of the switches, as in pooling_mode_mean_tokens
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a folder wants its sentence vectors made."""
+    """How to compute the sentence vectors of a model."""
 
     ways: tuple[str, ...] = ("mean",)
     max_length: int | None = None
     lower_case: bool = False
-    prompt: str = ""  # stands before every text
+    prompt: str = ""  # prefix of every text
 
     def written(self, text: str) -> str:
-        """A text as it is encoded."""
+        """The text to encode: with the prompt, in lower case if the recipe says so."""
         return self.prompt + (text.lower() if self.lower_case else text)
 
 
-MEAN = Recipe()  # where a folder says nothing
+MEAN = Recipe()  # the default
 
 
 def read_recipe(folder: Path) -> Recipe | None:
-    """What the files of sentence-transformers say; None where there are none."""
+    """Reads the recipe from the files of sentence-transformers; None if there are none."""
     pooling = folder / POOLING
     if (folder / MODULES).is_file():
         pooling = folder / check_modules(folder / MODULES)
@@ -54,7 +54,7 @@ def read_recipe(folder: Path) -> Recipe | None:
     prompt = (prompts.get("prompts") or {}).get(prompts.get("default_prompt_name") or "", "")
     values = read(pooling / "config.json")
     if prompt and values.get("include_prompt") is False:
-        raise InputError(f"{pooling}/config.json: include_prompt is false, which is not known here: remove the prompt")
+        raise InputError(f"{pooling}/config.json: include_prompt false is not supported. Remove the prompt")
     return Recipe(
         ways=ways_of(values, pooling / "config.json"),
         max_length=text.get("max_seq_length"),
@@ -64,20 +64,20 @@ def read_recipe(folder: Path) -> Recipe | None:
 
 
 def check_modules(file: Path) -> str:
-    """Where the pooling is described; what else is done to the vectors must be known here."""
+    """The folder of the pooling config. Refuses modules that are not supported."""
     modules = read(file, list)
     kinds = [str(module.get("type")).rpartition(".")[2] for module in modules]
     for kind in kinds:
         if kind not in ("Transformer", "Pooling", "Normalize"):
             raise InputError(
-                f"{file} lists a {kind} module, which is not known here: expected Transformer, Pooling and Normalize. "
+                f"{file} lists a {kind} module, which is not supported: expected Transformer, Pooling and Normalize. "
                 "Use a model without it, or gf.load(path) for the vectors before it"
             )
     return next((str(m.get("path")) for m, kind in zip(modules, kinds, strict=True) if kind == "Pooling"), POOLING)
 
 
 def ways_of(values: Mapping[str, Any], file: Path) -> tuple[str, ...]:
-    named = values.get("pooling_mode")  # newer files have one word, older a switch for each way
+    named = values.get("pooling_mode")  # newer files have one name, older ones a switch for each way
     chosen = {named} if isinstance(named, str) else set(named or ())
     switches = (
         key.removeprefix("pooling_mode_") for key, on in values.items() if key.startswith("pooling_mode_") and on
@@ -93,7 +93,7 @@ def read(file: Path, kind: type = dict) -> Any:
         return kind()
     values = parse_json(file)
     if not isinstance(values, kind):
-        raise InputError(f"{file}: expected a {'list' if kind is list else 'set'} of settings. Fetch the file again")
+        raise InputError(f"{file}: expected a JSON {'list' if kind is list else 'object'}. Download the file again")
     return values
 
 
@@ -107,15 +107,15 @@ def embed(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> Tensor:
-    """A vector for each text, (texts, width)."""
+    """The vectors of the texts, (texts, width)."""
     reads = model.config.encoder or model.config.last_stack
-    limit = Limit(least(recipe.max_length, reads.room), cuts=True)  # as the libraries of such models do
+    limit = Limit(least(recipe.max_length, reads.room), cuts=True)  # sentence-transformers truncates, too
 
     def encode(some: Sequence[str], most: int | None) -> Encoded:
         return tokenizer.encode([recipe.written(text) for text in some], max_length=most)
 
     def run(batch: Batch) -> list[Tensor]:
-        if model.config.pooled_dim:  # the model says itself how
+        if model.config.pooled_dim:  # the model has its own pooling
             pooled = model(**batch.arguments).pooled.float()
         else:
             pooled = pool(hidden_state(model, batch).float(), batch.keep, recipe.ways)
@@ -128,7 +128,7 @@ def embed(
 
 
 def pool(hidden: Tensor, keep: Tensor, ways: Sequence[str]) -> Tensor:
-    """One vector of the kept tokens' vectors (B, T, D); those of several ways side by side."""
+    """Pools the vectors of the kept tokens, (B, T, D) -> (B, D); the results of several ways are concatenated."""
     return torch.cat([pool_by(way, hidden, keep) for way in ways], dim=1)
 
 
@@ -142,7 +142,7 @@ def pool_by(way: str, hidden: Tensor, keep: Tensor) -> Tensor:
     if way == "max":
         return hidden.masked_fill(~keep[:, :, None], -torch.inf).amax(dim=1)
     weights = keep.float()  # (B, T)
-    if way == "weightedmean":  # later tokens have read more, where the model reads from left to right
+    if way == "weightedmean":  # in a causal model, later tokens have seen more of the text
         weights = weights * weights.cumsum(dim=1)
     total = weights.sum(dim=1, keepdim=True)  # (B, 1)
     divisor = total.sqrt() if way == "mean_sqrt_len" else total

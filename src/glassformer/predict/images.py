@@ -1,4 +1,4 @@
-"""Images for a model that classifies them: files -> pixels, prepared as `preprocessor_config.json` says."""
+"""Prepares images for a model and classifies them: files -> pixels, processed as `preprocessor_config.json` says."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-PICTURES = ("images", "caption", "ask", "match")  # abilities that read a picture
+PICTURES = ("images", "caption", "ask", "match")  # abilities that read images
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image that is no file of its own: grey (height, width), or with channels behind."""
+    """An image without a file of its own: (height, width) if it is grey, or (height, width, channels)."""
 
     name: str
     pixels: NDArray[np.uint8]
 
 
 class ImagePreparer:
-    """Images for a model that classifies them."""
+    """Prepares images for a model that classifies them."""
 
     kind = "image"
 
@@ -80,12 +80,12 @@ def classify_images(
 
 
 def as_batch(model: Transformer, pixels: Sequence[Tensor]) -> Tensor:
-    """(B, C, Y, X), where the model is."""
+    """Stacks images into (B, C, Y, X), on the model's device and in its dtype."""
     return torch.stack(list(pixels)).to(model.device, model.dtype)
 
 
 def normalised(pixels: Tensor, preparation: Preparation) -> Tensor:
-    """Colours from 0 to 255, (..., C, Y, X), on the scale that the model reads."""
+    """Normalises colours from 0 to 255, (..., C, Y, X), to the scale of the model."""
     mean, deviation = (torch.tensor(x)[:, None, None] for x in (preparation.mean, preparation.deviation))
     return (pixels.float() * preparation.scale - mean) / deviation
 
@@ -99,12 +99,12 @@ def as_colours(values: Tensor, preparation: Preparation) -> NDArray[np.uint8]:
 
 
 def read_pixels(file: str | Path | Picture, preparation: Preparation) -> Tensor:
-    """An image, of a file or not, as the tensor (channels, height, width) that a model reads."""
+    """The image as the tensor (C, Y, X) that the model reads."""
     return normalised(torch.from_numpy(read_colours(file, preparation)), preparation)
 
 
 def read_colours(file: str | Path | Picture, preparation: Preparation) -> NDArray[np.uint8]:
-    """The same before it is normalised: brought to the size and the channels of the model."""
+    """The image before normalisation, (C, Y, X), with the size and channels that the model reads."""
     if isinstance(file, Picture) and is_ready(file.pixels, preparation):
         pixels = file.pixels
     else:
@@ -116,7 +116,7 @@ def read_colours(file: str | Path | Picture, preparation: Preparation) -> NDArra
 
 
 def is_ready(pixels: NDArray[np.uint8], preparation: Preparation) -> bool:
-    """Whether an image has the size and the channels already, so that no library is needed to prepare it."""
+    """Whether an image already has the right size and channels, so that Pillow is not needed."""
     size, wanted = pixels.shape[:2], preparation.resize
     fits = min(size) == wanted if isinstance(wanted, int) else wanted in (None, size)
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]
@@ -136,6 +136,6 @@ def open_image(file: str | Path | Picture, preparation: Preparation) -> "Image":
 
 
 def as_read(image: "Image", preparation: Preparation) -> "Image":
-    """An image upright, on its background, and in the colours that the model reads."""
+    """The image turned upright, on its background, in the colour mode of the model."""
     mode: Mode = "rgb" if len(preparation.mean) == 3 else "grey"
     return flattened(image, mode, upright=preparation.upright, background=preparation.background)

@@ -1,11 +1,11 @@
-"""What `predict` is given, one input after another: arguments, lines of a file or of standard input, rows of a table,
-pictures. Nothing is read before it is needed, so that a file may be larger than memory.
+"""Reads the inputs of `predict` one by one: arguments, lines of a file or of standard input, rows of a table, images.
+Files are streamed, so they may be larger than memory.
 
     text                 a line, or a cell of the column --text-columns
-    text<TAB>second      two texts to be judged together, for a model that names classes; or two columns
-    1.5, 2, -0.25        a series to be classified
-    picture.png<TAB>what colour is it?     a question about a picture; or two columns
-    digits/              a folder of pictures, an idx file (MNIST's format), or lines with the path of one each
+    text<TAB>second      a pair of texts, for a model that classifies pairs; or two columns
+    1.5, 2, -0.25        a series to classify
+    image.png<TAB>what colour is it?       a question about an image; or two columns
+    digits/              a folder of images, an idx file (MNIST's format), or one path per line
 """
 
 import re
@@ -41,16 +41,16 @@ from glassformer.errors import InputError, listed
 from glassformer.predict.calls import check_characters, check_is_text, split_pair
 from glassformer.predict.images import PICTURES, Picture
 
-IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of a column of image files
+IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name")  # usual names of the column of image files
 BETWEEN_NUMBERS = re.compile(r"\s*[,;\t]\s*|\s+")
 
 
 @dataclass(frozen=True)
 class Memory:
-    """How tables are read: as flags say, and else as the training of the model read its own."""
+    """How to read tables: as the flags say, otherwise as in training."""
 
     options: TableOptions = AS_FOUND
-    columns: tuple[str, ...] = ()  # of its texts, or of its image files
+    columns: tuple[str, ...] = ()  # of the texts, or of the image files
     label_column: str = "label"
 
 
@@ -58,7 +58,7 @@ AS_FLAGS_SAY = Memory()
 
 
 def remembered(folder: Path, options: TableOptions) -> Memory:
-    """What the run in a folder remembers; of a model that was not trained here, nothing."""
+    """How the run in a folder read its tables; for a model that was not trained here, only the flags count."""
     if not is_run(folder):
         return Memory(options)
     record = read_record(folder)
@@ -72,15 +72,15 @@ def remembered(folder: Path, options: TableOptions) -> Memory:
 
 
 def check_source(texts: Sequence[str], file: Path | None, text_columns: Sequence[str]) -> None:
-    """Refuses what cannot be an input, before a model is loaded for it."""
+    """Refuses impossible inputs before the model is loaded."""
     if texts and file:
         raise InputError("texts and --file were both given: choose one")
     if text_columns and not file:
-        raise InputError("--text-columns names columns of a table: give it with --file")
+        raise InputError("--text-columns names columns of a table. Give the table with --file")
     if file and not file.exists():
         raise InputError(f"{file}: there is no such file")
     if not texts and not file and sys.stdin.isatty():
-        raise InputError('no text was given: write it behind the run, as in glassformer predict RUN "Nov 15 2026"')
+        raise InputError('no text given. Put it after the run: glassformer predict RUN "Nov 15 2026"')
 
 
 def stream_inputs(
@@ -93,8 +93,8 @@ def stream_inputs(
     *,
     tell: Callable[[str], None] = lambda said: None,
 ) -> Iterator[Any]:
-    """The inputs as a pipeline of this task takes them, by the rules of the training. `tell` hears how a table was
-    read, if that is not certain."""
+    """Yields the inputs in the form that a pipeline of this task takes, by the rules of the training. `tell` is called
+    with a sentence on how a table was read, if that is not certain."""
     options = memory.options
     if texts:
         for number, text in enumerate(texts, start=1):
@@ -121,24 +121,24 @@ def stream_inputs(
 
 
 def as_line(task: str, text: str, file: Path, number: int, rules: TextRules) -> Any:
-    """A line of a file as what a model of this task reads."""
+    """Parses a line of a file for a model of this task."""
     place = f"{file}, line {number}"
     reads_one = task == "translate" or rules.texts == 1
     if reads_one and "\t" in text and ".tsv" in file.suffixes:
         raise InputError(
-            f"{place} has a tab, and this model reads one text: {text!r:.60}. Give the texts alone, or a table whose "
-            "first line names its columns, with --text-columns"
+            f"{place} has a tab, and this model reads one text: {text!r:.60}. Remove the other columns, or add a first "
+            "line with column names and choose one with --text-columns"
         )
     return as_input(task, text, place, rules)
 
 
 def is_table(file: Path) -> bool:
-    """Whether a file is a table by its name; one with tabs may as well be lines, of which some have two texts."""
+    """Whether the file name says that it is a table. A .tsv may also be plain lines, some of them with two texts."""
     return kind_of(file) in ("csv", "jsonl", "parquet", "xlsx")
 
 
 def has_columns(file: Path, memory: Memory, task: str) -> bool:
-    """Whether a file with tabs has a header, or of a model that writes a text for a text is one of pairs."""
+    """Whether a .tsv file has a header or, for a model that translates, holds pairs."""
     if not has_tabs(file, memory):
         return False
     form = table_format(file, memory.options, reads_tabs(memory))
@@ -146,12 +146,12 @@ def has_columns(file: Path, memory: Memory, task: str) -> bool:
 
 
 def has_tabs(file: Path, memory: Memory) -> bool:
-    """Whether the lines of a file by name with tabs are cut by them."""
+    """Whether a .tsv file really has several columns."""
     return kind_of(file) == "tsv" and len(table_format(file, memory.options, reads_tabs(memory)).first) > 1
 
 
 def reads_of(file: Path, columns: tuple[str, ...], memory: Memory) -> Reads:
-    """What is expected of a table of texts."""
+    """What to expect of a table of texts."""
     return reads_tabs(memory) if kind_of(file) == "tsv" else reads_texts(columns or memory.columns or None)
 
 
@@ -160,13 +160,13 @@ def reads_tabs(memory: Memory) -> Reads:
 
 
 def as_input(task: str, text: str, place: str, rules: TextRules = NO_RULES) -> Any:
-    """A line as what a model of this task reads. A decoder may go on from nothing; others need a text."""
+    """Parses a line for a model of this task. Only a decoder-only model accepts an empty text."""
     if task == "ask" and "\t" in text:
         path, question = text.split("\t", 1)
         check_characters(question, place)
         check_not_empty(question, place)
         return path, question
-    if task not in PICTURES:  # a path may be of any bytes
+    if task not in PICTURES:  # a path may contain any bytes
         check_characters(text, place)
     if task == "series":
         return as_numbers(text, place)
@@ -194,7 +194,7 @@ def as_numbers(text: str, place: str) -> list[float]:
 
 
 def not_a_number(cell: str, place: str) -> InputError:
-    return InputError(f"{place}: {cell[:60]!r} is not a number. Expected the values of a series, with commas between")
+    return InputError(f"{place}: {cell[:60]!r} is not a number. Expected the values of a series, separated by commas")
 
 
 def lines_of(file: Path, options: TableOptions = AS_FOUND) -> Iterator[tuple[int, str]]:
@@ -214,8 +214,8 @@ def rows_in(
     nulls: bool = False,
     tell: Callable[[str], None] = lambda said: None,
 ) -> Iterator[tuple[Row, Any]]:
-    """The rows of a table, each with what the model reads of it: a cell, or for a model that judges pairs the two. With
-    `nulls`, a cell may be None."""
+    """Yields the rows of a table, each with the model's input: a cell, or the two cells of a pair. With `nulls`, a cell
+    may be None."""
     rows = stream_rows(file, memory.options, reads_of(file, columns, memory))
     names: tuple[str, ...] = ()
     for row in rows:
@@ -226,8 +226,8 @@ def rows_in(
             tell_form(file, rows.form, tell, f", texts from {' and '.join(map(repr, names))}")
             if len(names) == 2 and task not in ("classify", "ask"):
                 raise InputError(
-                    f"{file} has the texts {' and '.join(names)}, and this model reads one. Name it: --text-columns "
-                    f"{names[0]}"
+                    f"{file} has the text columns {' and '.join(names)}, and this model reads one text. Choose one: "
+                    f"--text-columns {names[0]}"
                 )
         cells = [cell_of(file, row, name) for name in names]
         for place, (name, cell) in enumerate(zip(names, cells, strict=True)):
@@ -237,40 +237,41 @@ def rows_in(
             cells[0] = path_from(file, cells[0])
         yield row, cells[0] if len(cells) == 1 else tuple(cells)
     if rows.skipped.count:
-        tell(f"{file}: {rows.skipped.count:,} blank rows were skipped")
+        count = rows.skipped.count
+        tell(f"{file}: skipped {count:,} blank row{'s' if count > 1 else ''}")
 
 
 def chosen(table: Table, columns: tuple[str, ...], memory: Memory, task: str) -> Sequence[str]:
-    """Which columns are the texts: those that were named, those of the training, or the usual ones."""
+    """Chooses the text columns: those named by the flag, those of the training, or the usual ones."""
     if not columns and task in PICTURES:
         usual = next((name for name in (*memory.columns[:1], *IMAGE_COLUMNS) if name in table.names), None)
         if usual is None:
             raise InputError(
                 f"{table.path} has the columns {listed(table.names)}: expected one of {', '.join(IMAGE_COLUMNS)}. "
-                "Name the column of the image files: --text-columns NAME"
+                "Name the column with the image files: --text-columns NAME"
             )
         asks = task == "ask" and next((name for name in (*memory.columns[1:], "question") if name in table.names), None)
         return (usual, asks) if asks else (usual,)
     if not columns and memory.columns and set(memory.columns) <= set(table.names):
         return memory.columns
     if not columns and task == "translate" and table.names == ("1", "2"):
-        return table.names[:1]  # pairs, as in training: the source stands first
+        return table.names[:1]  # pairs, as in training: the source comes first
     if not columns and memory.columns and task != "translate":
         raise InputError(
-            f"{table.path} has the columns {listed(table.names)}, and the training read "
-            f"{' and '.join(memory.columns)}. Name the column of the text with --text-columns"
+            f"{table.path} has the columns {listed(table.names)}: expected {' and '.join(memory.columns)}, as in "
+            "training. Name the text column with --text-columns"
         )
     return choose_text_columns(table, columns or None)
 
 
 def path_from(table: Path, cell: str) -> str:
-    """An image that a table names: from the table's own folder, as in training, or else from where we are."""
+    """The path of an image named in a table: relative to the table's folder, as in training, or to the current one."""
     beside = file_named(table, cell)
     return str(beside) if beside.is_file() or not Path(cell.strip()).is_file() else cell.strip()
 
 
 def series_in(file: Path, memory: Memory, tell: Callable[[str], None]) -> Iterator[tuple[Row, list[float]]]:
-    """The rows of a table, each with its values, without its label where a header tells which cell that is."""
+    """Yields the rows of a table, each with its values. The label column is left out if the header names it."""
     reads = Reads((memory.label_column,), header=False, numbers=True)
     form = table_format(file, memory.options, reads)
     tell_form(file, form, tell)
@@ -294,14 +295,14 @@ def tell_form(file: Path, form: TableFormat, tell: Callable[[str], None], more: 
 
 
 def pictures_in(place: Path) -> Iterator[Any]:
-    """The files of a folder and of those in it, by name; or the images of an idx file, by number."""
+    """Yields the image files of a folder and its subfolders by name, or the images of an idx file by number."""
     if place.is_dir():
         files, others, _ = list_pictures(place)
         if others:
             names = some_of([str(file) for file in others])
-            raise InputError(f"{place} has files that are no pictures: {names}. Move them elsewhere")
+            raise InputError(f"{place} has files that are not images: {names}. Move them elsewhere")
         if not files:
-            raise InputError(f"{place} has no image in it: expected files such as .png or .jpg")
+            raise InputError(f"{place} has no images: expected files such as .png or .jpg")
         yield from map(str, files)
         return
     for number, pixels in enumerate(read_idx(place, IDX_PIXELS)):

@@ -1,6 +1,6 @@
-"""Models that judge: the class of a text or of each token, the masked word, the answer to a question.
+"""Predictions without generation: the class of a text or of each token, masked words, the answer to a question.
 
-Each is two functions: `encode` turns texts into ids, `run` turns a batch into answers. `calls.py` calls them.
+Each ability has two functions: `encode` turns texts into ids, `run` turns a batch into answers. `calls.py` calls them.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,25 +25,25 @@ def fill_masks(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[list[list[Guess]]]:
-    """For each mask of each text the likeliest tokens, the best first."""
+    """The most probable tokens for each mask of each text, best first."""
     check_batch(texts)
     mask, head = tokenizer.special.get("mask_token"), model.head
     if mask is None:
-        raise InputError("this tokenizer has no mask token: its folder names none in tokenizer_config.json")
+        raise InputError("this tokenizer has no mask token. Set mask_token in tokenizer_config.json")
     if guesses < 1:
         raise InputError(f"--guesses is {guesses}: expected at least 1")
     for text in texts:
         if mask not in text:
-            raise InputError(f"the text {text[:60]!r} has no {mask}: write it where the model is to guess")
+            raise InputError(f"the text {text[:60]!r} has no {mask}: put it in place of the word to guess")
     assert isinstance(head, LanguageHead)
 
     def run(batch: Batch) -> list[list[list[Guess]]]:
         hidden = model.encode(**batch.arguments)  # (B, T, D)
         masked = batch.keep & (batch.arguments["input_ids"] == tokenizer.mask_token_id)  # (B, T)
-        logits = head(hidden[masked]).float()  # (masks, V): no other token needs the vocabulary
+        logits = head(hidden[masked]).float()  # (masks, V): other tokens need no logits
         probabilities = logits.softmax(dim=1)[:, : len(tokenizer)]
         best = probabilities.topk(min(guesses, probabilities.shape[1]), dim=1)
-        # As transformers writes them: a part of a character is �.
+        # As in transformers, part of a character becomes �.
         tokens = [[tokenizer.readable(i).strip() or SPACE for i in row] for row in best.indices.tolist()]
         found = [list(map(Guess, *pair)) for pair in zip(tokens, best.values.tolist(), strict=True)]
         masks = iter(found)
@@ -65,12 +65,13 @@ def classify(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Label | Labels]:
-    """The class of each text, or of each pair of texts; or its classes, where several may apply at once. `seen` is as
-    in `in_batches`."""
+    """The class of each text or pair of texts, or its classes in multi-label classification. `seen` is as in
+    `in_batches`."""
     odd = next((i for i, text in enumerate(texts) if isinstance(text, str) != isinstance(texts[0], str)), None)
     if odd is not None:
         raise InputError(
-            f"input {odd} is {texts[odd]!r:.60}, and the first is {texts[0]!r:.60}: expected pairs or texts"
+            f"input {odd + 1} is {texts[odd]!r:.60}, and the first is {texts[0]!r:.60}: expected only texts, or only "
+            "pairs"
         )
 
     def encode(some: Sequence[str | tuple[str, str]], most: int | None) -> Encoded:
@@ -93,7 +94,7 @@ def label_tokens(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[list[TokenLabel]]:
-    """The class of each token of each text, with where it stands; tokens that are not of the text have none."""
+    """The class and position of each token of each text; special tokens are left out."""
     names = class_names(model)
 
     def encode(some: Sequence[str], most: int | None = None) -> Encoded:
@@ -101,7 +102,7 @@ def label_tokens(
 
     def run(batch: Batch) -> list[list[TokenLabel]]:
         best = model(**batch.arguments).logits.float().softmax(dim=2).max(dim=2)
-        encoded = encode([texts[number] for number in batch.numbers])  # again, for where each token stands
+        encoded = encode([texts[number] for number in batch.numbers])  # again, for the token offsets
         found = []
         for i, number in enumerate(batch.numbers):
             row = []
@@ -124,23 +125,23 @@ def find_answers(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Answer]:
-    """The part of each text that answers the question."""
+    """The span of each text that answers the question."""
     if not (question or "").strip():
-        raise InputError("this model finds the answer to a question in a text: give the question with --question")
+        raise InputError("this model finds the answer to a question in a text. Give the question with --question")
 
     def encode(some: Sequence[str], most: int | None = None) -> Encoded:
         return tokenizer.encode([str(question)] * len(some), some, pad_left=False, max_length=most)
 
     def run(batch: Batch) -> list[Answer]:
         output = model(**batch.arguments)
-        encoded = encode([texts[number] for number in batch.numbers])  # again, for where each token stands
-        outside = encoded.sequence_ids != 1  # (B, T): an answer stands in the text, not in the question
+        encoded = encode([texts[number] for number in batch.numbers])  # again, for the token offsets
+        outside = encoded.sequence_ids != 1  # (B, T): the answer is in the text, not in the question
         start, end = output.start_logits.float().cpu(), output.end_logits.float().cpu()
         score, place, _, _ = best_span(start, end, outside)
         found = []
         for i, number in enumerate(batch.numbers):
             if outside[i].all():
-                raise InputError(f"text {number} is an empty text: expected one that may hold the answer")
+                raise InputError(f"text {number + 1} is empty: expected a text that may contain the answer")
             first, last = divmod(int(place[i]), outside.shape[1])
             begin, stop = int(encoded.offsets[i, first, 0]), int(encoded.offsets[i, last, 1])
             found.append(Answer(texts[number][begin:stop].strip(), float(score[i]), begin, stop))

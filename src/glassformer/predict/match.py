@@ -1,6 +1,7 @@
-"""Images and texts for a pair of models: which of a person's own labels fits an image, and the vectors of both.
+"""A pair of an image model and a text model: which of your labels fits an image, and the vectors of both.
 
-Zero-shot (Radford et al., 2021): labels are texts, and the one whose vector is nearest to that of the image is chosen.
+Zero-shot classification (CLIP: Radford et al., 2021): labels are texts, and the label with the vector nearest to the
+image's is chosen.
 """
 
 from collections.abc import Sequence
@@ -22,11 +23,11 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Unknown, check_mostly_known, find_unknown
 
-Given = str | Picture  # a text, or an image: a file by its name, or one that is no file
+Given = str | Picture  # a text, the path of an image, or an image without a file
 
 
 class PairPreparer:
-    """Images and texts for a pair of models."""
+    """Prepares images and texts for a pair of models."""
 
     kind = "match"
 
@@ -40,7 +41,7 @@ class PairPreparer:
         return self.pictures.preparation
 
     def unknown(self, inputs: Sequence[Given], labels: Sequence[str] | None) -> list[Unknown]:
-        """What the vocabulary lacks of the texts: of the labels, or of the inputs that are no images."""
+        """The unknown tokens of the labels, or of the inputs that are texts."""
         texts = labels if labels is not None else [given for given in inputs if not is_picture(given)]
         found = find_unknown(self.tokenizer, [str(text) for text in texts])
         what = "label" if labels is not None else "text"
@@ -52,14 +53,14 @@ class PairPreparer:
 
 
 def is_picture(given: Given) -> bool:
-    """Whether an input is an image: a file, or the name of one."""
+    """Whether an input is an image, or the path of a file."""
     return isinstance(given, Picture) or Path(given).suffix.lower() in SUFFIXES or is_file(given)
 
 
 def is_file(given: str) -> bool:
     try:
         return Path(given).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a zero in it
+    except (OSError, ValueError):  # too long for a file name, or with a null character
         return False
 
 
@@ -73,13 +74,13 @@ def match(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Label] | Tensor:
-    """Of each image the label that fits it best, among these; without labels, the vector of each image or text."""
+    """The label that fits each image best; without labels, the vector of each image or text."""
     check_batch(inputs)
     sizes: dict[str, Any] = {"batch_tokens": batch_tokens, "batch_size": batch_size}
     if labels is None:
         return vectors_of(model, preparer, inputs, limit, **sizes)
     labels = checked_labels(labels)
-    for number, given in enumerate(inputs):
+    for number, given in enumerate(inputs, start=1):
         if not is_picture(given):
             raise InputError(
                 f"input {number} is {given!r:.60}, a text: labels are for images. Give image files such as .png or .jpg"
@@ -96,7 +97,7 @@ def match(
 
 
 def checked_labels(labels: Sequence[str]) -> list[str]:
-    """Texts to choose from: two at least, all different, none of them an image."""
+    """The labels as a list. Refuses fewer than two, duplicates, and images."""
     if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
         raise InputError(f"labels are {labels!r:.60}: expected a list of texts")
     for number, label in enumerate(labels, start=1):
@@ -108,7 +109,7 @@ def checked_labels(labels: Sequence[str]) -> list[str]:
         if label in labels[: number - 1]:
             raise InputError(f"label {number} is given twice: {label!r}. Leave one of them out")
     if len(labels) < 2:
-        raise InputError(f"{len(labels)} label was given: expected at least 2 to choose from")
+        raise InputError(f"{'1 label' if labels else 'no labels'} given: expected at least 2 to choose from")
     return list(labels)
 
 
@@ -121,7 +122,7 @@ def vectors_of(
     batch_tokens: int,
     batch_size: int | None,
 ) -> Tensor:
-    """The vectors (inputs, width) of images and texts, of length 1."""
+    """The vectors (inputs, width) of images and texts, each of length 1."""
     sizes: dict[str, Any] = {"batch_tokens": batch_tokens, "batch_size": batch_size}
     places: dict[bool, list[int]] = {True: [], False: []}
     for number, given in enumerate(inputs):
@@ -142,7 +143,7 @@ def text_vectors(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> Tensor:
-    """(texts, width), of length 1."""
+    """The vectors (texts, width), each of length 1."""
 
     def encode(some: Sequence[str], most: int | None) -> Encoded:
         return preparer.tokenizer.encode(list(some), max_length=most)
@@ -150,7 +151,7 @@ def text_vectors(
     def run(batch: Batch) -> list[Tensor]:
         return list(model(**batch.arguments).text_embeds.float().cpu())
 
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts, start=1):
         if not text.strip():
             raise InputError(f"text {number} is empty: expected at least a word. Leave it out")
     rows = in_batches(model.text, texts, encode, run, batch_tokens, batch_size, limit) if texts else []
@@ -166,7 +167,7 @@ def image_vectors(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> Tensor:
-    """(images, width), of length 1."""
+    """The vectors (images, width), each of length 1."""
     reads = model.config.image.image
     assert reads is not None
 

@@ -1,6 +1,6 @@
 """A model as a function: `predict = gf.pipeline("runs/demo"); predict("Nov 15 2026")`.
 
-What it does with a text is known from the model: which stacks it has, and which head. Long work is done by the engine
+The stacks and the head of the model determine what it does with an input. Long jobs run on the engine
 (`generation/choose_engine.py`), with the same answers.
 """
 
@@ -34,24 +34,24 @@ from glassformer.predict.work import work_of
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Tally, Unknown
 
-PAIRS = ("classify", "ask")  # abilities that read two things together
-BATCHES = ("batch_tokens", "batch_size")  # how much is computed at a time
+PAIRS = ("classify", "ask")  # abilities that read pairs
+BATCHES = ("batch_tokens", "batch_size")
 GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
 
 
 class Ability(NamedTuple):
-    """What a model does, the function that does it, what that can be told, and what an input is called."""
+    """What a model does, the function that does it, its options, and the name of an input."""
 
     does: str
     runs: Callable[..., Any]
     takes: tuple[str, ...] = ()
-    reads: tuple[str, str] | None = ("a text", "texts")  # one and several; None: checked where it is read
-    writes: bool = False  # with an engine, if it is given one
+    reads: tuple[str, str] | None = ("a text", "texts")  # singular and plural; None: the function checks its input
+    writes: bool = False  # generates text, with the engine if there is one
 
 
 ABILITIES = {
     "translate": Ability(
-        "writes a text for a text",
+        "turns a text into another",
         writing.translate,
         ("source_language", "target_language", "truncate", *GENERATION),
         writes=True,
@@ -66,7 +66,7 @@ ABILITIES = {
     ),
     "tokens": Ability("names the class of each token", judging.label_tokens),
     "answer": Ability("finds the answer to a question in a text", judging.find_answers, ("question",)),
-    "embed": Ability("makes sentence vectors", embed, ("normalise",)),
+    "embed": Ability("computes sentence vectors", embed, ("normalise",)),
     "images": Ability(
         "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
     ),
@@ -85,43 +85,43 @@ ABILITIES = {
         writes=True,
     ),
     "match": Ability(
-        "finds the text that fits an image, and makes vectors of images and texts",
+        "finds the text that fits an image, and computes vectors of images and texts",
         match,
         ("labels", "truncate"),
         reads=("the path of an image, or a text", "image files and texts"),
     ),
-    "forecast": Ability("says how a series goes on", forecast, ("fill", "date_format", "decimal"), reads=None),
+    "forecast": Ability("forecasts a series", forecast, ("fill", "date_format", "decimal"), reads=None),
     "series": Ability("names the class of a series", classify_series, reads=None),
 }
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A function from texts (of a model of images: files; of series: rows of numbers) to answers in the same order, and
-    from one text alone to its answer.
+    """A function from a list of inputs to their answers in the same order, and from one input to its answer. Inputs are
+    texts, image files, or rows of numbers, depending on the model.
 
-    Texts for a model that writes, a `Label`, `Labels`, `Answer`, or lists of `Guess` and `TokenLabel` for one that
-    judges (`answers.py`), and a tensor (texts, width) for one that embeds. A pair of models gives a `Label` among the
-    `labels` of the call for each image, or without labels a tensor of vectors, of images and texts alike. One that
-    forecasts takes a single series (a file, a `Series`, or values) and gives an array (horizon, channels).
+    A model that generates returns texts. Other models return a `Label`, `Labels`, `Answer`, or lists of `Guess` and
+    `TokenLabel` (`answers.py`), or a tensor of vectors (texts, width). A pair of models returns the best of the
+    `labels` of the call for each image, or without labels a tensor of vectors of images and texts. A model that
+    forecasts takes a single series (a file, a `Series`, or values) and returns an array (horizon, channels).
     """
 
     task: str
-    model: Any  # a Transformer; of the ability `match` a Pair
+    model: Any  # a Transformer, or a Pair for the ability `match`
     tokenizer: Tokenizer | None
-    beside: Any  # what the ability needs beside the model: a tokenizer, the preparation of images, a series' scale
+    beside: Any  # second argument of the ability's function: a tokenizer, an image preparation, the scale of a series
     folder: Path
     preparer: Preparer | PairPreparer
     choice: EngineChoice
-    settled: Mapping[str, Any] = field(default_factory=dict)  # options that the folder decides
-    note: str = ""  # what was assumed, if anything
+    settled: Mapping[str, Any] = field(default_factory=dict)  # options set by the model folder
+    note: str = ""  # an assumption that the user should know of
 
     def __call__(self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any) -> Any:
-        """One answer for one text or picture, and a list for a list. `options` are what the ability takes; those of
-        generation may come as one value instead.
+        """The answer to one text or image, or the answers to a list. `options` are those of the ability; options of
+        generation can also be given as one `generation` value.
 
-        Inputs are computed in batches of at most `batch_tokens` tokens, padding included, and of `batch_size` inputs.
-        Tokens that the vocabulary lacks are told on standard error.
+        A batch has at most `batch_tokens` tokens, padding included, and `batch_size` inputs. Unknown tokens are
+        reported on standard error.
         """
         is_one = isinstance(inputs, str | Picture) or (self.task == "ask" and isinstance(inputs, tuple))
         if is_one and self.task not in ("forecast", "series"):
@@ -134,13 +134,13 @@ class Pipeline:
     def answer(
         self, inputs: Any, *, generation: GenerationOptions | None = None, **options: Any
     ) -> tuple[Any, list[Unknown]]:
-        """The answers, and what the vocabulary lacks of each input: for a caller who tells it in another way."""
+        """The answers, and the unknown tokens of each input, for a caller that reports them itself."""
         options = self.gathered(generation, options)
         check_inputs(inputs, self.task)
         unknown: list[Unknown] = []
         if isinstance(self.preparer, TextPreparer):
             check_texts(inputs, self.task, self.rules)
-            if self.task == "classify":  # often many short texts: cut into tokens once, not once more for this
+            if self.task == "classify":  # often many short texts: tokenised only once
                 options["seen"] = lambda *some: unknown.extend(self.unknown_in(*some))
             else:
                 unknown = self.preparer.unknown(inputs)
@@ -162,11 +162,11 @@ class Pipeline:
 
     @property
     def rules(self) -> TextRules:
-        """How the training treated its texts."""
+        """How texts were treated in training."""
         return self.preparer.rules if isinstance(self.preparer, TextPreparer) else NO_RULES
 
     def gathered(self, generation: GenerationOptions | None, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, checked, and those of generation among them as one value."""
+        """The checked options, with those of generation combined into one value."""
         options = {**(generation.given() if generation else {}), **options}
         self.check_options(options)
         if told := {name: options.pop(name) for name in GENERATION if name in options}:
@@ -176,18 +176,18 @@ class Pipeline:
     def settle_engine(
         self, sample: Sequence[Any], times: float, *, generation: GenerationOptions | None = None, **options: Any
     ) -> Use:
-        """Decides whether the engine runs the model, for many calls that have `times` as much to do as this sample."""
+        """Decides whether to use the engine for a job that is `times` as much work as this sample."""
         work = work_of(self.task, self.model, sample, self.gathered(generation, options))
         return self.choice.settle(replace(work, reads=int(work.reads * times), writes=int(work.writes * times)))
 
     @property
     def engine(self) -> str | None:
-        """How the engine has run the model, such as "compiled (float32)"; None as long as it has not."""
+        """How the engine ran the model, such as "compiled (float32)"; None if it has not run."""
         return self.choice.used
 
     @property
     def writes(self) -> bool:
-        """Whether the answers are texts that the model writes, token by token."""
+        """Whether the model generates its answers token by token."""
         return ABILITIES[self.task].writes
 
     @property
@@ -195,13 +195,13 @@ class Pipeline:
         return ABILITIES[self.task].does
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """What this model has no use for is an error, never ignored."""
+        """Refuses options that this model does not have."""
         ability = ABILITIES[self.task]
         for name in options:
             if name not in (*ability.takes, *(() if self.task == "forecast" else BATCHES)):
                 able = [other.does for other in ABILITIES.values() if name in other.takes]
-                use = f"is for a model that {' or '.join(able)}" if able else "is not known"
-                said = f"--{name.replace('_', '-')}" if able else name  # as it is typed
+                use = f"is for a model that {' or '.join(able)}" if able else "is not a known option"
+                said = f"--{name.replace('_', '-')}" if able else name  # as typed
                 raise InputError(f"{said} {use}; this one {ability.does}: leave it out")
         for name, said in zip(BATCHES, ("--batch-tokens", "batch_size"), strict=True):
             check_size(said, options.get(name, 1))
@@ -215,17 +215,17 @@ def pipeline(
     token: str | None = None,
     engine: Use = "auto",
 ) -> Pipeline:
-    """What the model of a run, a Hugging Face folder or a hub id is for, as a function; a run is its folder, or what
-    `gf.train` returned.
+    """Loads a model as a function from inputs to answers. `path` is a run folder, the result of `gf.train`, a Hugging
+    Face folder or a hub id.
 
-    `engine` says whether to compile the model: "on", "off", or "auto", which compiles it once that saves time overall.
+    `engine` says whether to compile the model: "on", "off", or "auto", which compiles if that saves time overall.
     """
     folder = find_folder(path, revision=revision, token=token)
     recipe = read_recipe(folder)
     device = usable_device(device)
-    # A CPU without fast half precision multiplies float16 and bfloat16 a hundred times slower than float32.
+    # On a CPU without fast half precision, float16 and bfloat16 products are a hundred times slower than float32.
     dtype = torch.float32 if device.type == "cpu" else None
-    # Sentence vectors need no head, whatever the model was made from, and many such files have none.
+    # Sentence vectors need no head, and many such checkpoints have none.
     model: Any = load_model(folder, head="none" if recipe else None, dtype=dtype, device=device, finite=True)
     task = ability_of(model, folder)
     preparer = pair_preparer_of(model, folder) if isinstance(model, Pair) else preparer_of(model, folder)
@@ -236,36 +236,37 @@ def pipeline(
         return Pipeline(task, model, preparer.tokenizer, preparer, folder, preparer, choice)
     if isinstance(preparer, SeriesPreparer):
         is_raw = preparer.scale is None and model.config.series is not None and not model.config.series.instance_norm
-        note = f"{folder} has no {SCALE}: the model reads the values as they are" if is_raw else ""
+        note = f"{folder} has no {SCALE}: the values are not scaled" if is_raw else ""
         return Pipeline(task, model, None, preparer.scale, folder, preparer, choice, note=note)
     settled = {}
     if task == "embed":
         settled = {"recipe": preparer.recipe}
         says = recipe or model.config.pooled_dim
-        note = "" if says else f"{folder} does not say how to pool: the vectors are means over the tokens"
+        note = "" if says else f"{folder} does not say how to pool: using the mean over the tokens"
     return Pipeline(task, model, preparer.tokenizer, preparer.tokenizer, folder, preparer, choice, settled, note)
 
 
 def check_inputs(inputs: Any, task: str) -> None:
-    """A list of what the model reads; of a series, that is checked where it is read."""
+    """Refuses anything but a list of inputs that the model reads. Series are checked when they are read."""
     reads = ABILITIES[task].reads
     if reads is None:
         return
     one, several = reads
     if not isinstance(inputs, Sequence):
         raise InputError(f"the inputs are {inputs!r:.60}: expected a list of {several}")
-    for i, given in enumerate(inputs):
+    for number, given in enumerate(inputs, start=1):
         is_pair = isinstance(given, tuple) and len(given) == 2
         parts = given if task in PAIRS and is_pair else (given,)
         kinds = (str, Picture) if task in PICTURES else str
         fits = isinstance(parts[0], kinds) and all(isinstance(part, str) for part in parts[1:])
         if not fits:
-            raise InputError(f"input {i} is {given!r:.60}: expected {one}")
+            raise InputError(f"input {number} is {given!r:.60}: expected {one}")
 
 
 def check_texts(inputs: Sequence[str | tuple[str, str]], task: str, rules: TextRules) -> None:
-    """What the training refuses: an empty text, a pair where it had single texts. A decoder may begin with nothing."""
-    for number, given in enumerate(inputs):
+    """Refuses what training refuses: empty texts, and pairs for a model of single texts. A decoder-only model accepts
+    an empty text."""
+    for number, given in enumerate(inputs, start=1):
         parts = (given,) if isinstance(given, str) else given
         for part in parts:
             check_characters(part, f"input {number}")

@@ -1,4 +1,4 @@
-"""The one way from a person's input to a call of the model: whoever shows, scores or runs a model prepares here.
+"""The one way from the user's input to a call of the model: everything that shows, scores or runs a model uses it.
 
 preparer = preparer_of(model, folder)
 prepared = preparer.prepare("Nov 15 2026")
@@ -25,8 +25,8 @@ Preparer = TextPreparer | ImagePreparer | CaptionPreparer | SeriesPreparer
 
 
 def ability_of(model: Transformer | Pair, folder: Path | None = None) -> str:
-    """What a model does, by its stacks and its head; of one that writes about images, also by what it was trained for,
-    as its folder says."""
+    """What a model does, known from its stacks and its head. For a model that writes about images, its folder also says
+    whether it answers questions."""
     if isinstance(model, Pair):
         return "match"
     head, config = model.config.head, model.config
@@ -40,8 +40,9 @@ def ability_of(model: Transformer | Pair, folder: Path | None = None) -> str:
     if config.patches is not None:
         kind = "images" if config.image else "series"
         raise InputError(
-            f"{folder or 'this'} is a model of {kind} with head {head!r}: a pipeline reads texts, images to classify "
-            "or to write about, or series to forecast or classify. Load it with gf.load and call it with tensors"
+            f"{folder or 'this'} is a model of {kind} with head {head!r}, which a pipeline does not support: expected "
+            "a model that classifies or describes images, or forecasts or classifies series. Load it with gf.load and "
+            "call it with tensors"
         )
     if head == "language":
         if model.decoder is None:
@@ -51,12 +52,12 @@ def ability_of(model: Transformer | Pair, folder: Path | None = None) -> str:
 
 
 def pair_preparer_of(pair: Pair, folder: Path) -> PairPreparer:
-    """Whoever prepares images and texts for the pair of models of a folder."""
+    """The preparer for the pair of models in a folder."""
     return PairPreparer(pair, read_preparation(folder, pair.image.config), tokenizer_of(pair.text, folder))
 
 
 def preparer_of(model: Transformer, folder: Path) -> Preparer:
-    """Whoever prepares inputs for the model of a folder, as its files say."""
+    """The preparer for the model in a folder, configured by its files."""
     ability = ability_of(model, folder)
     if ability in ("caption", "ask"):
         return CaptionPreparer(model, read_preparation(folder, model.config), tokenizer_of(model, folder), ability)
@@ -84,7 +85,7 @@ def prepare_words(
     target: str | None = None,
     new_tokens: int = 0,
 ) -> Prepared:
-    """The call of a model of words for a text, or for a picture (and a question), read by the whole model."""
+    """The call for a text, or for an image and possibly a question, read by both stacks of the model."""
     if isinstance(preparer, CaptionPreparer):
         return preparer.prepare(given, question, target=target)
     check_question(question)
@@ -93,5 +94,5 @@ def prepare_words(
 
 
 def text_preparer(model: Transformer, tokenizer: Tokenizer) -> TextPreparer:
-    """For a model and its tokenizer that are at hand, of no folder."""
+    """The preparer for a model and a tokenizer in memory, without a folder."""
     return TextPreparer(model, tokenizer, ability_of(model))

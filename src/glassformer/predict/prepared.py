@@ -1,6 +1,6 @@
-"""One call of a model, and what a person sees of it: the arguments, the tokens of each stack, the picture or the curve.
+"""One call of a model, and what to show of it: the arguments, the tokens of each stack, the image or the series.
 
-`prepare.py` chooses who makes it: `texts.py`, `images.py` or `series.py`.
+Made by `texts.py`, `images.py`, `captions.py` or `series.py`; `prepare.py` chooses which.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +20,13 @@ Token = dict[str, Any]  # as `text/token_texts.py` describes one
 
 @dataclass(frozen=True)
 class Line:
-    """What one stack reads, token by token."""
+    """The tokens that one stack reads."""
 
     tokens: list[Token]
-    writes: list[Token] | None = None  # behind each token, of a stack that writes
-    prompt: int = 0  # tokens that were given, not written by the model
-    begins: int = 0  # the place that writes the first word of an answer: before it stands the question
-    before: int = 0  # of these tokens, the vectors of a source that stand before those of the text
+    writes: list[Token] | None = None  # the next token at each position, for a stack that generates
+    prompt: int = 0  # number of tokens that were given, not generated
+    begins: int = 0  # position that generates the first token of the answer, after the question
+    before: int = 0  # number of source vectors at the start of these tokens
 
     @property
     def names(self) -> list[str]:
@@ -34,13 +34,13 @@ class Line:
 
     @property
     def written(self) -> list[str]:
-        """The name of what is written at each place; of what is read there, where nothing is written."""
+        """The name of the token generated at each position, or read there if none is generated."""
         if self.writes is None:
             return self.names
         return [name_of(token) for token in (*self.tokens[: self.begins], *self.writes[self.begins :])]
 
     def behind(self, source: "Line") -> "Line":
-        """The line as the stack has it where all vectors of a source stand before its tokens: each writes itself."""
+        """The line with all vectors of a source before its tokens; a source vector counts as its own next token."""
         size, writes = len(source.tokens), None if self.writes is None else [*source.tokens, *self.writes]
         return Line([*source.tokens, *self.tokens], writes, self.prompt + size, self.begins + size, before=size)
 
@@ -50,30 +50,30 @@ class Line:
 
 @dataclass(frozen=True)
 class Window:
-    """What a model of series looks back on, as it was given."""
+    """The last values of a series, which the model reads, before scaling."""
 
     values: NDArray[np.float32]  # (L, C)
     names: tuple[str, ...]  # of the channels
-    times: tuple[str, str]  # of the first value and of the last
-    patches: list[tuple[int, int]]  # the values of each token, from and to (not included)
-    notes: tuple[str, ...] = ()  # what was decided in reading it
+    times: tuple[str, str]  # of the first and the last value
+    patches: list[tuple[int, int]]  # the values of each token: start, and end (exclusive)
+    notes: tuple[str, ...] = ()  # remarks on how the file was read
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """One call of the model, and what is shown of its input."""
+    """One call of the model, and what to show of its input."""
 
     arguments: dict[str, Tensor]
     lines: dict[str, Line]  # by stack
-    name: str = ""  # of a picture or a series
-    text: str | None = None  # what the model wrote
-    written: list[int] = field(default_factory=list)  # what a decoder that writes reads, as ids
+    name: str = ""  # of an image or a series
+    text: str | None = None  # the generated text
+    written: list[int] = field(default_factory=list)  # ids that a generating decoder reads
     encoded: Encoded | None = None
-    pixels: NDArray[np.uint8] | None = None  # the picture as the model sees it, (Y, X) or (Y, X, 3)
+    pixels: NDArray[np.uint8] | None = None  # the image as the model sees it, (Y, X) or (Y, X, 3)
     window: Window | None = None
-    unscale: Callable[[Any], Any] | None = None  # from what the model forecasts to the values of the input
-    encodes: bool = False  # the answer is the encoder's: a decoder is not asked
-    notes: tuple[str, ...] = ()  # what a person must know of how the input was read: cut, or partly unknown
+    unscale: Callable[[Any], Any] | None = None  # from the model's forecast to the scale of the input
+    encodes: bool = False  # run only the encoder
+    notes: tuple[str, ...] = ()  # remarks on how the input was read: truncated, or partly unknown
 
     def run(self, model: Transformer) -> Output:
         if self.encodes:
@@ -83,5 +83,5 @@ class Prepared:
 
 
 def plain(names: Sequence[str], *, special: bool = False) -> list[Token]:
-    """Tokens that are no text: patches by their numbers, or marks."""
+    """Tokens that are not text: patches by their numbers, or special tokens."""
     return [{"text": name, "id": None if special else i, "special": special} for i, name in enumerate(names)]

@@ -1,7 +1,7 @@
-"""Series for a model that says how they go on, or what they are: values -> windows -> answers.
+"""Prepares series for a model that forecasts or classifies them: values -> windows -> answers.
 
-A run keeps beside its model what its channels are called, how they were scaled in training, and how its file was read
-(`series.json`). Where that is there, a file is read alike, brought to this scale, and its forecast back.
+A run saves the names of its channels, their scale in training, and how its file was read (`series.json`). If that file
+exists, inputs are read and scaled in the same way, and forecasts are scaled back.
 """
 
 import csv
@@ -32,12 +32,12 @@ from glassformer.predict.answers import Label, Labels, as_labels
 from glassformer.predict.prepared import Line, Prepared, Window, plain
 
 SCALE = "series.json"
-LARGEST = 1e15  # its square, which a deviation is made of, is still a number of 32 bits
+LARGEST = 1e15  # its square, needed for a standard deviation, still fits into float32
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The channels that a model was trained on, their scale, and how their file was read."""
+    """The channels that a model was trained on, their scale, and how the file was read."""
 
     names: tuple[str, ...]
     scaler: Scaler
@@ -66,7 +66,7 @@ def read_scale(folder: Path) -> Scale | None:
 def read_format(
     folder: Path, values: Mapping[str, Any], names: tuple[str, ...], told: Mapping[str, Any]
 ) -> SeriesFormat:
-    """How a run read its file. An older one kept what it was told only, and took a missing weekend for a gap."""
+    """How a run read its file. Older runs saved only the settings, and treated missing weekends as gaps."""
     kept = values.get("format", {})
     if "format" not in values and told:
         fill = None if told.get("fill") == "none" else told.get("fill")
@@ -95,7 +95,7 @@ def read_as_trained(
     decimal: Decimal | None = None,
     options: TableOptions = AS_FOUND,
 ) -> Series:
-    """A file as the training read its own: its channels, dates, numbers and calendar, its gaps filled alike."""
+    """Reads a file as in training: the same channels, dates, numbers and calendar, and gaps filled in the same way."""
     form = SeriesFormat(remembered=True) if scale is None else scale.format
     form = replace(form, date_format=date_format or form.date_format, decimal=decimal or form.decimal)
     if scale is not None:
@@ -104,16 +104,17 @@ def read_as_trained(
     notes = [*series.notes]
     if series.filled:
         told = "" if fill else ", as in training"
-        notes.append(f"{series.filled:,} missing values were filled (--fill {fill or form.fill}{told})")
+        missing = "1 missing value was" if series.filled == 1 else f"{series.filled:,} missing values were"
+        notes.append(f"{missing} filled (--fill {fill or form.fill}{told})")
     if scale is not None and scale.frequency not in (None, series.frequency):
-        notes.append(f"the rows are {series.frequency} apart, and those of the training {scale.frequency}")
+        notes.append(f"the rows are {series.frequency} apart, and in training they were {scale.frequency} apart")
     if scale is not None and series.names != scale.names:
-        notes.append(f"the channels are {listed(series.names)}, and those of the training were {listed(scale.names)}")
+        notes.append(f"the channels are {listed(series.names)}, and in training they were {listed(scale.names)}")
     return replace(series, notes=tuple(notes))
 
 
 class SeriesPreparer:
-    """Series for a model that says how they go on, or names their class."""
+    """Prepares series for a model that forecasts or classifies them."""
 
     kind = "series"
 
@@ -129,8 +130,8 @@ class SeriesPreparer:
         decimal: Decimal | None = None,
         name: str | None = None,
     ) -> Prepared:
-        """The last window of a file, of a `Series`, or of values (time, channels) or (time). What was decided in
-        reading a file is told on standard error."""
+        """The call for the last window of a file, of a `Series`, or of values (time, channels) or (time). Remarks on
+        how a file was read are printed on standard error."""
         config = self.model.config.series
         assert config is not None
         if isinstance(given, str | Path):
@@ -139,7 +140,7 @@ class SeriesPreparer:
             for note in given.notes:
                 print(note, file=sys.stderr)
         elif fill is not None:
-            raise InputError("fill is for a file: values that are given as they are have nothing missing")
+            raise InputError("fill only works with a file: leave it out for a Series or values")
         values, names, times = self.read(given)
         scaler = self.scaler_for(values, names)
         past = last_window(self.model, values, scaler)  # (1, L, C)
@@ -157,7 +158,7 @@ class SeriesPreparer:
         )
 
     def read(self, given: Series | ArrayLike) -> tuple[Values, tuple[str, ...], Sequence[str]]:
-        """The values, the names of the channels (none where nobody says), and the times."""
+        """The values, the names of the channels (empty if unknown), and the times."""
         if isinstance(given, Series):
             series = of_training(given, self.scale)
             return series.values, series.names, [str(time).replace("T", " ") for time in series.times]
@@ -166,7 +167,7 @@ class SeriesPreparer:
         return values, names, [str(number) for number in range(len(values))]
 
     def scaler_for(self, values: Values, names: Sequence[str]) -> Scaler | None:
-        """That of the training. Other channels can be read where each window is brought to its own level anyway."""
+        """The scaler of the training. Other channels need a model with instance norm, which rescales each window."""
         config, scale = self.model.config.series, self.scale
         assert config is not None
         if scale is None:
@@ -178,12 +179,12 @@ class SeriesPreparer:
         known = ", ".join(scale.names)
         if names:
             missing = next((name for name in scale.names if name not in names), scale.names[0])
-            raise InputError(f"the series has no channel {missing!r}: this model knows the scale of {known} only")
-        raise InputError(f"the series has {values.shape[1]} channels: expected {len(scale.names)}, which are {known}")
+            raise InputError(f"the series has no channel {missing!r}: this model only knows the scale of {known}")
+        raise InputError(f"the series has {values.shape[1]} channels: expected {len(scale.names)}, named {known}")
 
 
 def patches_of(config: SeriesConfig) -> list[tuple[int, int]]:
-    """The values of a window that each token is made of, from and to (not included)."""
+    """The values of a window that each token covers: start, and end (exclusive)."""
     first = (config.length - config.patch) % config.stride
     starts = range(first, config.length - config.patch + 1, config.stride)
     return [(start, start + config.patch) for start in starts]
@@ -199,7 +200,7 @@ def forecast(
     date_format: str | None = None,
     decimal: Decimal | None = None,
 ) -> Values:
-    """How a series goes on: (horizon, channels). It is a file, a `Series`, or values (time, channels) or (time)."""
+    """The forecast (horizon, channels) of a file, a `Series`, or values (time, channels) or (time)."""
     prepared = SeriesPreparer(model, scale).prepare(given, fill=fill, date_format=date_format, decimal=decimal)
     logits = prepared.run(model).logits
     assert logits is not None
@@ -207,7 +208,7 @@ def forecast(
 
 
 def future_of(prepared: Prepared, logits: Tensor) -> Values:
-    """A forecast (1, Z, C) in the values of the input, (Z, C)."""
+    """The forecast (1, Z, C) on the scale of the input, (Z, C)."""
     future: Values = logits[0].float().cpu().numpy()
     return future if prepared.unscale is None else prepared.unscale(future)
 
@@ -224,7 +225,7 @@ def as_values(given: ArrayLike) -> Values:
 
 
 def of_training(series: Series, scale: Scale | None) -> Series:
-    """The channels that the model was trained on, in its order; others of a file are not asked for."""
+    """Selects the channels that the model was trained on, in its order; other channels of a file are ignored."""
     if scale is None or not set(scale.names) <= set(series.names):
         return series
     places = [series.names.index(name) for name in scale.names]
@@ -232,7 +233,7 @@ def of_training(series: Series, scale: Scale | None) -> Series:
 
 
 def last_window(model: Transformer, values: Values, scaler: Scaler | None) -> Tensor:
-    """The end of a series as a model reads it, on the model's scale: (1, L, C)."""
+    """The last values of a series, on the model's scale: (1, L, C)."""
     config = model.config.series
     assert config is not None
     check_values(model, values)
@@ -242,14 +243,15 @@ def last_window(model: Transformer, values: Values, scaler: Scaler | None) -> Te
 
 
 def check_values(model: Transformer, values: Values) -> None:
-    """As many rows and channels as the model reads, and numbers that it can compute with."""
+    """Refuses a wrong number of rows or channels, and numbers that the model cannot compute with."""
     config = model.config.series
     assert config is not None
     if model.config.head == "class" and len(values) != config.length:
-        raise InputError(f"the series has {len(values)} values: this model reads {config.length} numbers, and no label")
+        raise InputError(f"the series has {len(values)} values: expected {config.length} numbers, without the label")
     if len(values) < config.length:
         raise InputError(
-            f"the series has {len(values)} values, and this model looks back on {config.length}: give at least as many"
+            f"the series has {len(values)} values, and this model reads the last {config.length}: give at least that "
+            "many"
         )
     if config.channels not in (None, values.shape[1]):
         raise InputError(f"the series has {values.shape[1]} channels: expected {config.channels}")
@@ -257,16 +259,16 @@ def check_values(model: Transformer, values: Values) -> None:
 
 
 def check_numbers(values: Values, *, start: int = 0) -> None:
-    """Refuses what a model cannot compute with, from a row on."""
+    """Refuses NaN and numbers too large for float32, from row `start` on."""
     wrong = np.argwhere(~(np.abs(values[start:]) <= LARGEST))
     if len(wrong):
         row, channel = start + int(wrong[0][0]), int(wrong[0][1])
         value = values[row, channel]
         if np.isnan(value):
-            raise InputError(f"the series has {value} at row {row}: expected numbers only")
+            raise InputError(f"the series has {value} in row {row + 1}: expected only numbers")
         raise InputError(
             f"row {row + 1} of channel {channel} is {value:g}, which is too large to compute with: expected at most "
-            f"{LARGEST:g}. Bring the series to another unit"
+            f"{LARGEST:g}. Use another unit for the series"
         )
 
 
@@ -278,13 +280,13 @@ def classify_series(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Label | Labels]:
-    """The class of each series, of (length) or (length, channels) values."""
+    """The class of each series of values (length) or (length, channels)."""
     preparer, windows = SeriesPreparer(model, scale), []
-    for i, row in enumerate(rows):
+    for number, row in enumerate(rows, start=1):
         try:
             windows.append(preparer.prepare(row).arguments["past_values"])
         except InputError as error:
-            raise InputError(str(error).replace("the series", f"series {i}", 1)) from None
+            raise InputError(str(error).replace("the series", f"series {number}", 1)) from None
     assert model.config.series is not None
 
     @torch.no_grad()
@@ -297,7 +299,7 @@ def classify_series(
 
 
 def following_times(series: Series, count: int) -> list[str]:
-    """The times after the last one, at the same steps; without a time of day where all are at midnight."""
+    """The next times at the same frequency, without a time of day if all of them are at midnight."""
     times = times_after(series.times, series.frequency, count)
     whole_days = bool((times == times.astype("datetime64[D]")).all())
     shown = np.datetime_as_string(times.astype("datetime64[D]" if whole_days else "datetime64[s]"))

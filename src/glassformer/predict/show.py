@@ -1,4 +1,4 @@
-"""Answers as a person reads them, and as JSON has them."""
+"""Prints answers for people, and converts inputs and answers to JSON."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -9,20 +9,20 @@ from torch import Tensor
 from glassformer.predict.answers import Answer, Guess, Label, Labels, TokenLabel
 from glassformer.predict.images import Picture
 
-FIRST_NUMBERS = 6  # of a vector that is shown to a person
-WIDEST_TABLE = 12  # inputs whose similarities fit a terminal; of more, each one's nearest is shown
+FIRST_NUMBERS = 6  # numbers of a vector to print
+WIDEST_TABLE = 12  # inputs whose similarities fit a terminal; with more, only the nearest of each is printed
 LABEL_WIDTH = 40
 
 
 def as_json(given: Any) -> Any:
-    """An input as JSON has it: a text, a pair, numbers, or the name of an image."""
+    """An input as a JSON value: a text, a pair, numbers, or the name of an image."""
     if isinstance(given, tuple):
         return tuple(as_json(part) for part in given)
     return given.name if isinstance(given, Picture) else given
 
 
 def as_text(given: Any) -> str:
-    """An input as a person sees it beside its answer."""
+    """An input as printed next to its answer."""
     if isinstance(given, tuple):
         return " | ".join(as_json(given))
     if isinstance(given, list):
@@ -31,7 +31,7 @@ def as_text(given: Any) -> str:
 
 
 def as_values(task: str, output: Any) -> dict[str, Any]:
-    """One answer as JSON has it."""
+    """One answer as a JSON object."""
     if isinstance(output, Tensor):
         return {"vector": output.tolist()}
     if task == "mlm":
@@ -84,12 +84,12 @@ def show_answers(inputs: Sequence[str], outputs: Sequence[Answer]) -> None:
 
 
 def show_vectors(inputs: Sequence[str], vectors: Tensor) -> None:
-    """Of one text the first numbers, of several how similar they are, which is what vectors are made for."""
+    """Prints the first numbers of a single vector, or the similarities of several."""
     if len(inputs) == 1:
         first = " ".join(f"{value:.4f}" for value in vectors[0, :FIRST_NUMBERS].tolist())
-        print(f"{first} ... ({vectors.shape[1]} numbers; --json gives all)")
+        print(f"{first} ... ({vectors.shape[1]} numbers; --json prints all)")
         return
-    similar = vectors @ vectors.T  # cosines, as every vector has length 1
+    similar = vectors @ vectors.T  # cosines, because every vector has length 1
     digits = len(str(len(inputs)))
     names = [f"{i:{digits}}  {shortened(text)}" for i, text in enumerate(inputs, start=1)]
     width = max(map(len, names))
@@ -104,7 +104,7 @@ def show_vectors(inputs: Sequence[str], vectors: Tensor) -> None:
 
 
 def show_matches(inputs: Sequence[str], outputs: Sequence[Label] | Tensor) -> None:
-    """The label of each image; of one alone the scores of all. Without labels, vectors."""
+    """Prints the label of each image, or the scores of all labels for a single image. Without labels, vectors."""
     if isinstance(outputs, Tensor):
         show_vectors(inputs, outputs)
     elif len(outputs) > 1:

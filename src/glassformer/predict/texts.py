@@ -1,4 +1,4 @@
-"""Texts as a model with a tokenizer takes them: to be judged, gone on with, or translated."""
+"""Prepares texts for a model with a tokenizer: to classify, to continue, or to translate."""
 
 import sys
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_un
 
 
 class TextPreparer:
-    """Texts for a model with a tokenizer, treated by the `rules` of its training.
+    """Prepares texts for a model with a tokenizer, by the `rules` of its training.
 
-    `limit` is what a caller takes at the most, beside what the model can. What a person must know of how a text was
-    read is said on standard error if `aloud`.
+    `limit` is the caller's maximum length in tokens; the model's own limit also applies. If `aloud`, remarks on how a
+    text was read are printed on standard error.
     """
 
     kind = "text"
@@ -58,16 +58,16 @@ class TextPreparer:
         self.languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}
         self.source_texts = TokenTexts(tokenizer.backend)
         self.target_texts = TokenTexts(tokenizer.target or tokenizer.backend)
-        self.limit = least(self.trained.tokens, recipe.max_length, limit)  # tokens of a text
-        self.room = least(model.config.last_stack.room, limit)  # tokens of what a decoder reads
+        self.limit = least(self.trained.tokens, recipe.max_length, limit)  # maximum tokens of a text
+        self.room = least(model.config.last_stack.room, limit)  # maximum tokens that a decoder reads
 
     @property
     def words(self) -> "TextPreparer":
-        """Who names the tokens that the model writes: as `CaptionPreparer` has it."""
+        """The preparer that names generated tokens, as in `CaptionPreparer`."""
         return self
 
     def limited(self, limit: int, **languages: str | None) -> "TextPreparer":
-        """The same for a caller who takes texts of at most so many tokens, in these languages, and shows the notes."""
+        """A copy that takes texts of at most `limit` tokens in these languages, for a caller that shows the notes."""
         return TextPreparer(
             self.model, self.tokenizer, self.ability, recipe=self.recipe, rules=self.rules, limit=limit, aloud=False,
             **languages,
@@ -82,12 +82,12 @@ class TextPreparer:
         new_tokens: int = 0,
         whole: bool = False,
     ) -> Prepared:
-        """The call for one text, or for two with a tab between; to find an answer, the question on the first line.
+        """The call for one text, or for two texts with a tab between them. To find an answer, the first line is the
+        question.
 
-        A translator also reads `target`, or the ids it has `continued` with; without either, what it writes by itself.
-        A decoder goes on from the ids it has `continued` with, and then by as many `new_tokens`, always the likeliest.
-        The `whole` model reads a text also where its answer needs less: a decoder too, where a sentence vector is the
-        encoder's, or a text without a question.
+        A model that translates also reads the `target` text or the `continued` ids; without either, its own
+        translation. A decoder continues after the `continued` ids with up to `new_tokens` greedy tokens. With `whole`,
+        both stacks run even if the answer needs only the encoder, and a text without a question is accepted.
         """
         if not text.strip():
             raise InputError("the text is empty: write at least a word")
@@ -104,13 +104,13 @@ class TextPreparer:
         return replace(prepared, notes=notes)
 
     def read(self, text: str, whole: bool) -> tuple[Encoded, tuple[str, ...]]:
-        """A text as ids, cut if the training cut its texts; and what a person must know of it."""
+        """The encoded text, truncated if texts were truncated in training, and remarks for the user."""
         parts, cut = self.parts_of(text, whole), ""
         encoded = self.encode(text, parts)
         length = encoded.input_ids.shape[1]
         if self.trained.cuts and self.trained.exceeded(length):
             encoded = self.encode(text, parts, self.trained.tokens)
-            cut = f"the text has {length:,} tokens: only {self.trained.tokens:,} were read, as in training"
+            cut = f"the text has {length:,} tokens: truncated to {self.trained.tokens:,}, as in training"
         check_length(encoded.input_ids.shape[1], self.limit)
         unknown = unknown_of(self.tokenizer, encoded, parts[:1], parts[1:] or None)
         check_mostly_known(self.tokenizer, unknown, ["the text"])
@@ -121,33 +121,33 @@ class TextPreparer:
         return encoded, notes
 
     def unknown(self, inputs: Sequence[str | tuple[str, str]]) -> list[Unknown]:
-        """What the vocabulary lacks of each input; one that is mostly unknown is refused if the tokenizer may be
-        wrong."""
+        """The unknown tokens of each input. A mostly unknown input is refused if the tokenizer may be wrong."""
         first = [given if isinstance(given, str) else given[0] for given in inputs]
         second = [given[1] for given in inputs if not isinstance(given, str)]
         if second and len(second) < len(first):
-            return []  # texts and pairs together: refused where they are read
+            return []  # texts and pairs mixed: refused later, by `classify`
         if self.ability == "embed":
             first = list(map(self.recipe.written, first))
         found = find_unknown(self.tokenizer, first, second or None)
-        check_mostly_known(self.tokenizer, found, [f"text {number}" for number in range(len(inputs))])
+        check_mostly_known(self.tokenizer, found, [f"text {number + 1}" for number in range(len(inputs))])
         return found
 
     def unknown_in(self, encoded: Encoded, inputs: Sequence[str | tuple[str, str]], start: int) -> list[Unknown]:
-        """The same of inputs that are encoded already; `start` is the number of the first."""
+        """The same for encoded inputs; `start` is the index of the first."""
         first = [given if isinstance(given, str) else given[0] for given in inputs]
         second = [given[1] for given in inputs if not isinstance(given, str)]
         found = unknown_in(self.tokenizer, encoded.ids, first, second or None)
-        check_mostly_known(self.tokenizer, found, [f"text {number}" for number in range(start, start + len(inputs))])
+        names = [f"text {start + number}" for number in range(1, len(inputs) + 1)]
+        check_mostly_known(self.tokenizer, found, names)
         return found
 
     def check_choices(self, target: str | None, continued: Sequence[int] | None) -> None:
         if self.ability not in ("lm", "translate"):
             for name, given in (("a continuation", continued), ("a target", target)):
                 if given is not None:
-                    raise InputError(f"{name} was given to a model that writes no text: leave it out")
+                    raise InputError(f"{name} was given to a model that does not generate text: leave it out")
         if self.ability == "lm" and target is not None:
-            raise InputError("a target was given to a model that does not translate: write it behind the text")
+            raise InputError("a target was given to a model that does not translate: append it to the text")
         if target is not None and continued is not None:
             raise InputError("target and continued were both given: choose one")
 
@@ -158,7 +158,7 @@ class TextPreparer:
         return encoded
 
     def parts_of(self, text: str, whole: bool) -> list[str]:
-        """What is encoded: the text, the two of a pair, or as the recipe of a sentence vector has it."""
+        """The texts to encode: one, the two of a pair, or a text with the prompt of a sentence vector."""
         if self.ability == "embed":
             return [self.recipe.written(text)]
         if self.ability == "classify":
@@ -167,22 +167,23 @@ class TextPreparer:
             return [text]
         parts = text.split("\t" if "\t" in text else "\n", 1)
         if not whole and (len(parts) < 2 or not all(part.strip() for part in parts)):
-            raise InputError("a question alone has no answer: write the question on the first line, the text below it")
+            raise InputError("a question alone has no answer: put the question on the first line and the text below it")
         return parts
 
     def arguments(self, encoded: Encoded) -> dict[str, Tensor]:
-        """Those of a batch of one, which has no padding to hide."""
+        """The arguments of a batch of one, which needs no mask."""
         named = arguments_of(self.model, encoded)
         return {name: value for name, value in named.items() if name != "attention_mask"}
 
     def line(self, encoded: Encoded, text: str) -> Line:
-        whole = self.ability != "embed" and not (encoded.sequence_ids == 1).any()  # else offsets count in another text
+        whole = self.ability != "embed" and not (encoded.sequence_ids == 1).any()  # else offsets refer to another text
         places = [tuple(pair) for pair in encoded.offsets[0].tolist()] if whole else []
         ids = encoded.input_ids[0].tolist()
         return Line(self.source_texts.describe_all(ids, text, places), prompt=len(ids))
 
     def judged(self, text: str, encoded: Encoded, whole: bool) -> Prepared:
-        """A model that writes nothing. One of two stacks reads the text twice, but for a sentence vector."""
+        """The call of a model that does not generate. With two stacks, both read the text, except for a sentence
+        vector."""
         arguments, line = self.arguments(encoded), self.line(encoded, text)
         if self.model.encoder is None:
             return Prepared(arguments, {"decoder": line}, encoded=encoded)
@@ -195,7 +196,7 @@ class TextPreparer:
         return Prepared(arguments, lines, encoded=encoded, encodes=encodes)
 
     def prompt(self, text: str, encoded: Encoded, continued: list[int], new_tokens: int) -> Prepared:
-        """A text that a decoder goes on with, from what was chosen so far."""
+        """The call of a decoder that continues the text and the `continued` ids."""
         self.check_ids(continued)
         prompt = encoded.input_ids[0].tolist()
         ids = [*prompt, *continued]
@@ -206,14 +207,14 @@ class TextPreparer:
         if "token_type_ids" in arguments:
             arguments["token_type_ids"] = torch.zeros_like(arguments["input_ids"])
         places = [tuple(pair) for pair in encoded.offsets[0].tolist()]
-        tokens = self.source_texts.describe_all(written, text, places)  # together: a character may begin in the prompt
+        tokens = self.source_texts.describe_all(written, text, places)  # together: a character may start in the prompt
         line = Line(tokens[: len(read)], tokens[1:], prompt=len(prompt))
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode(written)
         wrote = whole.removeprefix(before) if written != prompt else None
         return Prepared(arguments, {"decoder": line}, text=wrote, written=read)
 
     def gone_on(self, ids: list[int], new_tokens: int) -> list[int]:
-        """These ids and at most so many more, always the likeliest, as far as there is room."""
+        """Appends at most `new_tokens` greedy tokens to the ids, within the maximum length."""
         most = new_tokens if self.room is None else min(new_tokens, self.room - len(ids))
         if most < 1:
             return ids
@@ -222,7 +223,7 @@ class TextPreparer:
         return [int(i) for i in generate(self.model, self.tensor(ids), **more)[0]]
 
     def translation(self, text: str, encoded: Encoded, target: str | None, continued: Sequence[int] | None) -> Prepared:
-        """What the model writes for a text, or what it is told to have written."""
+        """The call of a model that translates: with its own translation, or with the given one."""
         if target is not None:
             read, wrote = self.forced(target)
         elif continued is not None:
@@ -241,14 +242,14 @@ class TextPreparer:
         return Prepared(arguments, lines, text=self.tokenizer.decode(wrote), written=read)
 
     def forced(self, target: str) -> tuple[list[int], list[int]]:
-        """What the decoder reads and writes for a given translation."""
+        """The decoder's input ids and labels for a given translation."""
         if not target.strip():
             raise InputError("the target is empty: write at least a word, or leave it out")
         labels = self.tokenizer.encode([target], target=True, **self.languages).input_ids
         return self.model.shift_right(labels)[0].tolist(), labels[0].tolist()
 
     def translated(self, encoded: Encoded) -> list[int]:
-        """The ids that the model writes, from its start token on, as `gf.pipeline` has them; drawn with seed 0."""
+        """The generated ids from the start token on, as by `gf.pipeline`, sampled with seed 0."""
         own = self.model.config.generation
         begins = begin_in(self.model, self.tokenizer, self.languages["target_language"])
         most = own.max_new_tokens or (own.max_length and own.max_length - 1) or NEW_TOKENS
@@ -260,11 +261,11 @@ class TextPreparer:
         size = self.model.config.output_vocab_size
         wrong = next((i for i in ids if not 0 <= i < size), None)
         if wrong is not None:
-            raise InputError(f"continued holds {wrong}: expected ids from 0 to {size - 1}")
+            raise InputError(f"continued contains {wrong}: expected ids from 0 to {size - 1}")
 
     def tensor(self, ids: Sequence[int]) -> Tensor:
         return torch.tensor([list(ids)], device=self.model.device)  # (1, T)
 
     def names(self, ids: Sequence[int] | Tensor) -> list[str]:
-        """Tokens that the model writes, each by itself."""
+        """The names of generated tokens, each on its own."""
         return [name_of(self.target_texts.describe(int(i))) for i in ids]

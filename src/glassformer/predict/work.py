@@ -1,4 +1,4 @@
-"""How much a call has to do, about: tokens to read and tokens to write, before anything is tokenised."""
+"""Estimates the work of a call before tokenising: the tokens to read and to generate."""
 
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
@@ -10,11 +10,11 @@ from glassformer.generation.choose_engine import Work
 from glassformer.predict.calls import BATCH
 from glassformer.predict.writing import AS_THE_MODEL, NEW_TOKENS
 
-BYTES = 4  # of a text that make a token
+BYTES = 4  # bytes of text per token, roughly
 
 
 def work_of(task: str, model: Transformer | Pair, inputs: Any, options: Mapping[str, Any]) -> Work:
-    """That of an ability on these inputs."""
+    """Estimates the work of an ability on these inputs."""
     if isinstance(model, Pair):
         return Work(reads=0)  # the engine runs single models
     config = model.config
@@ -41,7 +41,7 @@ def tokens_in(texts: Sequence[str]) -> int:
 
 
 def most_new(told: GenerationOptions, own: GenerationConfig, prompt: int) -> int:
-    """How many tokens may be written behind a prompt, as the call says, or the model, or nobody."""
+    """The maximum number of new tokens after a prompt: from the call, else from the model, else the default."""
     for settings in (told, own):
         if settings.max_new_tokens is not None:
             return settings.max_new_tokens

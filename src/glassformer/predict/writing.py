@@ -1,4 +1,4 @@
-"""Models that write: a text for a text, or how a text goes on."""
+"""Generates text: a translation of each text, or its continuation."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from glassformer.generation.engine import Engine
 from glassformer.predict.calls import BATCH, NO_LIMIT, Limit, arguments_of, check_batch, encode, tell_beyond
 from glassformer.text import Encoded, Tokenizer
 
-NEW_TOKENS = 256  # where neither the caller nor the model says how long a text may become
+NEW_TOKENS = 256  # maximum new tokens if neither the caller nor the model sets a limit
 AS_THE_MODEL = GenerationOptions()
 
 
@@ -33,17 +33,17 @@ def translate(
     engine: Engine | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
-    """What the decoder writes for each text.
+    """The text that the decoder generates for each text.
 
-    `longest` says how many tokens it may write for sources of so many, where that is less than the model's own limit.
-    An `engine` of the model generates in its place. `tell` is called after each batch with the number of its texts.
+    `longest` maps the length of the source to the maximum number of new tokens, if that is below the model's own limit.
+    If given, `engine` generates instead of the model. `tell` is called after each batch with its number of texts.
     """
     check_batch(texts)
     languages = {"source_language": source_language, "target_language": target_language}
     begin = begin_in(model, tokenizer, target_language)
     generator = make_generator(model, generation.seed)
     lengths = [len(row) for row in tokenizer.rows(texts)]
-    for number, length in enumerate(lengths):
+    for number, length in enumerate(lengths, start=1):
         limit.check(length, f"text {number}")
     limit.tell(sum(map(limit.exceeded, lengths)), len(texts))
     cut = limit.tokens if limit.cuts else None
@@ -61,12 +61,13 @@ def translate(
 
 
 def begin_in(model: Transformer, tokenizer: Tokenizer, language: str | None) -> dict[str, int]:
-    """How `generate` is told the language to write in, for models that write in several.
+    """The arguments of `generate` that set the target language of a multilingual model.
 
-    Most write its token first, behind their start token (mBART-50, M2M100, NLLB); in mBART it is the start token.
+    Most models generate the language token right after the start token (mBART-50, M2M100, NLLB); in mBART it is the
+    start token.
     """
     if tokenizer.settings.get("language_position") is None:
-        return {}  # one target language, or the tokenizer writes it before the source (Marian)
+        return {}  # one target language, or the tokenizer puts its token before the source (Marian)
     config = model.config
     start, known = config.decoder_start_token_id, {tokenizer.id_of(token) for token in tokenizer.languages.values()}
     language = language or tokenizer.settings.get("tgt_lang")
@@ -75,7 +76,7 @@ def begin_in(model: Transformer, tokenizer: Tokenizer, language: str | None) -> 
             return {}
         some = ", ".join(list(tokenizer.languages)[:5])
         raise InputError(
-            f"this model writes in {len(known)} languages, such as {some}: name one with --target-language"
+            f"this model translates into {len(known)} languages, such as {some}. Choose one with --target-language"
         )
     begins = start is None or start in known
     return {"decoder_start_token_id" if begins else "forced_bos_token_id": tokenizer.language_id(language)}
@@ -92,7 +93,7 @@ def complete(
     batch_size: int = BATCH,
     engine: Engine | None = None,
 ) -> list[str]:
-    """How each text goes on: text + answer is the whole. With `chat`, what the model answers to it as a message."""
+    """The continuation of each text, such that text + answer is the whole. With `chat`, the reply to each message."""
     generator = make_generator(model, generation.seed)
     check_batch(texts)
     if chat:
@@ -113,16 +114,16 @@ def complete(
 
 
 def begun(tokenizer: Tokenizer, text: str) -> str:
-    """The text, or for an empty one the token that texts begin with, where the tokenizer does not write it itself."""
+    """The text, or for an empty one the start token, unless the tokenizer adds it itself."""
     if text or tokenizer.ids(text):
         return text
     if "bos_token" not in tokenizer.special:
-        raise InputError("an empty text, and this tokenizer has no token that texts begin with: give at least a word")
+        raise InputError("the text is empty, and this tokenizer has no start token (bos_token): give at least a word")
     return tokenizer.special["bos_token"]
 
 
 def continuation(tokenizer: Tokenizer, row: Tensor, length: int, keep: Tensor) -> str:
-    """The text behind the prompt. Decoded together with it, because many tokenizers drop a space at the beginning."""
+    """The text after the prompt. Decoded together with it, because many tokenizers drop a leading space."""
     prompt, new = row[:length][keep], row[length:]
     before, whole = tokenizer.decode(prompt), tokenizer.decode(torch.cat([prompt, new]))
     return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(new)
@@ -138,7 +139,7 @@ def write(
     begin: Mapping[str, int] | None = None,
     engine: Engine | None = None,
 ) -> Tensor:
-    """The ids that the model generates, for a decoder that begins with `prompt` tokens, or as `begin_in` says."""
+    """The generated ids, for a decoder that starts with `prompt` tokens, in the language that `begin` sets."""
     options = with_room(model, options, prompt)
     inputs = arguments_of(model, encoded)
     keywords = {
@@ -154,13 +155,13 @@ def write(
 
 
 def with_room(model: Transformer, options: GenerationOptions, prompt: int) -> GenerationOptions:
-    """Options for one answer to each input, no longer than the model has room for behind a prompt; a generator has the
-    seed."""
+    """Options for one answer per input that fits into the model after the prompt. The seed is removed: the generator
+    has it."""
     settings, room = model.config.generation, model.config.last_stack.room
     if options.num_return_sequences not in (None, 1):
         raise InputError(
-            f"num_return_sequences is {options.num_return_sequences}: a pipeline gives one answer to each input. "
-            "For several, call gf.generate"
+            f"num_return_sequences is {options.num_return_sequences}: a pipeline returns one answer per input. For "
+            "several, call gf.generate"
         )
     says = (settings.max_length, settings.max_new_tokens, options.max_length, options.max_new_tokens)
     if all(length is None for length in says):

@@ -1,1 +1,1 @@
-"""One file per verb: its settings and its few lines. Nothing heavy is imported before it runs."""
+"""One file per verb: its settings and a short `main`. Nothing heavy is imported before the verb runs."""

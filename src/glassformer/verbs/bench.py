@@ -149,7 +149,7 @@ def table_of(
     memory: Mapping[str, float | None],
     unit: str,
 ) -> Table:
-    """One column per side; speeds with their ratio to the first."""
+    """One column per variant; each speed with its ratio to the first."""
     table = Table("", *(TITLES[side.name] for side in sides), box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in table.columns[1:]:
         column.justify = "right"

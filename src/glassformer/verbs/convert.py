@@ -13,7 +13,7 @@ from glassformer.terminal import make_console
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertSettings(Settings):
-    """Rewrite a model: as safetensors with current tensor names and a tokenizer.json, in the dtype you choose."""
+    """Rewrite a model as safetensors, with current tensor names and a tokenizer.json, in the dtype you choose."""
 
     source: Positional[str]
     """Run or model folder to read, or a hub id owner/name."""
@@ -24,7 +24,7 @@ class ConvertSettings(Settings):
     max_shard_size: str = "50GB"
     """Maximum size of a weight file, such as 5GB or a number of bytes; larger weights are split into several files."""
     overwrite: bool = False
-    """Replace a model in the output folder; other files there stay."""
+    """Replace a model in the output folder; other files there are kept."""
     revision: str | None = None
     """Branch, tag or commit of a hub model (default: the newest)."""
     json: bool = False
@@ -47,8 +47,6 @@ def main(settings: ConvertSettings) -> None:
         return
     console = make_console()
     console.print(f"{done.source}: {done.model_type}, head {done.head}, {done.parameters:,} parameters")
-    console.print(
-        f"written to {done.target} in {done.dtype}, {'with its' if done.tokenizer else 'without a'} tokenizer:"
-    )
+    console.print(f"Saved to {done.target} in {done.dtype}, {'with its' if done.tokenizer else 'without a'} tokenizer:")
     for name, size in done.files.items():
         console.print(f"  {name}  {size:,} bytes")

@@ -83,7 +83,7 @@ def bring(settings: DataSettings, name: str, console: Console) -> None:
         console.print(json.dumps({"files": list(map(str, files)), "command": command}, indent=2, ensure_ascii=False))
         return
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
-    console.print(f"{name}: {count}, {entry.size / MEGABYTE:.1f} MB, checked, in {out}")
+    console.print(f"{name}: {count}, {entry.size / MEGABYTE:.1f} MB, verified, in {out}")
     console.print(f"licence: {entry.licence}\n\nTrain on it:\n  {command}")
     if settings.out != Path("data"):
         console.print(f"  (the recipe reads data/{name}: change that to {out} in your copy)")
@@ -95,7 +95,7 @@ def recipe_path(entry: Known) -> str:
 
 @contextmanager
 def shown_progress(name: str, entry: Known, console: Console) -> Iterator[known.Progress]:
-    """A progress bar over the bytes of all files, on a terminal; files that exist count once they are verified."""
+    """Shows a progress bar over the bytes of all files, on a terminal. Files that exist count once verified."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     counts: dict[str, int] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -20,7 +20,7 @@ class DemoSettings(Settings):
     steps: int = 1400
     """Number of training steps."""
     seed: int = 0
-    """Random seed of the data, the initial weights and the order."""
+    """Random seed of the data, its order and the initial weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Names from other tools and ours for them: flags, keys of a TOML file, verbs and tasks.
+"""Names that other tools use for our flags, TOML keys, verbs and tasks.
 
 The page docs/not-here.md lists what is not supported at all.
 """
@@ -8,9 +8,9 @@ from pathlib import Path
 
 NOT_HERE = "docs/not-here.md"
 SEE_NOT_HERE = f"{NOT_HERE} lists what is not supported and what to use instead"
-COUNTED = 50_000_000  # bytes; the lines of larger files are not counted to tell the length of an epoch
+COUNTED = 50_000_000  # bytes; lines of larger files are not counted, so the length of an epoch is not shown
 
-# Our names, and names of the same flag elsewhere; of several of ours, the first that a verb has is used.
+# Our flags, and their names in other tools. Of several flags of ours, the first that the verb has is suggested.
 SAME = {
     ("rate",): "lr learning_rate base_lr max_lr peak_lr lr_rate step_size",
     ("steps",): "max_steps num_steps n_steps train_steps total_steps max_iters num_iters iterations num_train_steps",
@@ -99,7 +99,7 @@ NOT_SUPPORTED = (
     "reward_model dpo ppo rlhf push_to_hub gguf onnx"
 )
 
-# What to type here, and names of that verb or task elsewhere.
+# What to type here, and the names of that verb or task in other tools.
 VERBS_ELSEWHERE = {
     "train TASK": "fit learn pretrain pre-train sft",
     "train TASK --init MODEL": "finetune fine-tune fine_tune tune",
@@ -124,7 +124,7 @@ NO_SUCH_TASK = (
 
 
 def flag_elsewhere(word: str, known: Collection[str], epoch: Callable[[], int | None] = lambda: None) -> str | None:
-    """A sentence that names our flag for one of another tool; None if the word is not listed above.
+    """A sentence that names our flag for another tool's flag; None if the word is not listed above.
 
     `known` are the names of a verb's settings. `epoch` counts the steps of an epoch, if that is quick.
     """
@@ -145,7 +145,7 @@ def flag_elsewhere(word: str, known: Collection[str], epoch: Callable[[], int | 
 
 
 def called(word: str, name: str) -> str:
-    """Names our flag, and how it differs from theirs."""
+    """A sentence that names our flag and how it differs from theirs."""
     if name == "run":
         return f"{flag(word)} is not a flag here: name the model right after the verb"
     differs = ""
@@ -157,7 +157,7 @@ def called(word: str, name: str) -> str:
 
 
 def steps_of_an_epoch(file: Path, batch_size: int) -> int | None:
-    """Lines of a table divided by the batch size; None if they cannot be counted quickly."""
+    """The number of lines of a table divided by the batch size; None if they cannot be counted quickly."""
     if file.suffix not in (".csv", ".tsv", ".jsonl") or not file.is_file() or file.stat().st_size > COUNTED:
         return None
     with file.open("rb") as opened:
@@ -165,7 +165,7 @@ def steps_of_an_epoch(file: Path, batch_size: int) -> int | None:
 
 
 def verb_elsewhere(word: str, *, what: str = "verb") -> str | None:
-    """A sentence that names our verb or task for one of another tool; None if the word is not listed above."""
+    """A sentence that names our verb or task for another tool's; None if the word is not listed above."""
     word = word.lower()
     if word in NO_SUCH_TASK.split():
         return f"there is no {what} {word!r}. {NOT_HERE} says what to use instead"

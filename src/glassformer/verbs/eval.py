@@ -47,15 +47,15 @@ class EvalSettings(Settings):
     text_column: str | None = None
     """Column of the text, for a language model (default: as in training)."""
     label_column: str | None = None
-    """The column of the label."""
+    """Column of the label (default: as in training)."""
     image_column: str | None = None
-    """The column of the image's path."""
+    """Column of the image path (default: as in training)."""
     caption_column: str | None = None
-    """The column of the caption."""
+    """Column of the caption (default: as in training)."""
     question_column: str | None = None
-    """The column of the question about an image."""
+    """Column of the question about an image (default: as in training)."""
     answer_column: str | None = None
-    """The column of its answer."""
+    """Column of the answer (default: as in training)."""
     max_len: int | None = None
     """Maximum length of a text in tokens (default: as in training)."""
     context: int | None = None
@@ -67,9 +67,9 @@ class EvalSettings(Settings):
     date_format: str | None = None
     """Date format of a series, such as %d/%m/%Y (default: as in training)."""
     decimal: Literal["point", "comma"] | None = None
-    """Whether the numbers of a series are written 1,234.5 or 1.234,5."""
+    """Whether the numbers of a series are written 1,234.5 or 1.234,5 (default: as in training)."""
     skip_empty: bool = False
-    """Leave out examples with an empty text, and say how many."""
+    """Skip examples with an empty text, and say how many."""
     skip_corrupt: bool = False
     """Skip files that cannot be read as images, and list them."""
     header: bool | None = None
@@ -94,7 +94,7 @@ class EvalSettings(Settings):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The settings that differ from training: the given flags, by field name."""
+        """The given flags that replace settings of the training, by field name."""
         about_the_call = ("run", "data", "split", "task", "json", "device", "engine", "num_beams")
         given = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
         return {

@@ -14,13 +14,13 @@ from glassformer.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreSettings(Settings):
-    """Open a model in the browser: what it does with your input, layer by layer and head by head. Or write the page as
-    one HTML file that opens without a network."""
+    """Open a model in the browser and see what it does with your input, layer by layer and head by head. With --export,
+    write the page as one HTML file that works offline."""
 
     run: Positional[str]
     """The run or model folder, or a hub id owner/name."""
     port: int = 8642
-    """Port of the page, which only this machine can open; 0 for any free port."""
+    """Port of the page, which only this machine can open; 0 picks a free port."""
     export: Path | None = None
     """Write the page to this .html file, with the data of one input, instead of serving it."""
     text: str | None = None
@@ -50,14 +50,14 @@ def main(settings: ExploreSettings) -> None:
     from glassformer.serve.server import LOOPBACK, Server
 
     if settings.export is not None:
-        check_destination(settings.export)  # before a model is loaded for nothing
+        check_destination(settings.export)  # before the model is loaded, which may take long
     session = open_session(
         settings.run, source_language=settings.source_language, target_language=settings.target_language
     )
     if settings.export is not None:
         write_export(session, Routes(session), settings.text, settings.export)
         size = settings.export.stat().st_size / 1e6
-        print(f"{settings.export} ({size:.1f} MB) opens in any browser, without a network")
+        print(f"Saved to {settings.export} ({size:.1f} MB). It opens in any browser, even offline")
         return
     try:
         server = Server(session, settings.port)

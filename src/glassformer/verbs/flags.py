@@ -68,7 +68,7 @@ def one_sentence(takes: type[Settings], verb: str, args: list[str]) -> Iterator[
 
 
 def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
-    """The sentence in a box: its first part, up to a line, without names of classes and types."""
+    """The error in tyro's box as one sentence: the part above the first rule, without names of classes and types."""
     lines = [line.strip("╭╰│╮╯|+ ") for line in box.splitlines()[1:]]  # without its title
     first = " ".join(takewhile(lambda line: not RULE.fullmatch(line), dropwhile(RULE.fullmatch, filter(None, lines))))
     see = f"See glassformer {verb} --help"
@@ -93,7 +93,7 @@ def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
 
 
 def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
-    """The error for an unknown flag: names the nearest flag, or the page of what is not supported."""
+    """The error for an unknown flag. It names the nearest flag, or the page that lists what is not supported."""
     flag = typed.partition("=")[0]
     near = nearest(flag, {"--" + name.replace("_", "-") for name in names_of(takes)})
     hint = near if near.endswith("?") else f". glassformer {verb} --help lists all flags; {SEE_NOT_HERE}"
@@ -101,7 +101,7 @@ def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
 
 
 class SettingsError(Exception):
-    """Carries an InputError through tyro, which would draw a box around a ValueError and cut its lines."""
+    """Carries an InputError through tyro, which would draw a box around a ValueError and wrap its lines."""
 
     def __init__(self, error: InputError) -> None:
         super().__init__(str(error))
@@ -149,7 +149,7 @@ def names_of(takes: type[Settings]) -> set[str]:
 
 
 def names_in(args: list[str]) -> set[str]:
-    """Names of the settings that have a flag here."""
+    """Names of the settings whose flags occur in the arguments."""
     flags = args[: args.index("--")] if "--" in args else args
     return {name_of(arg).removeprefix("no_") for arg in flags if arg.startswith("--")}
 

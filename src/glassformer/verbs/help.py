@@ -1,7 +1,7 @@
-"""The page that `--help` prints: the flags of a verb under headings, those needed first at the top.
+"""The page that `--help` prints: the flags of a verb under headings, the most important first.
 
-The text of a flag is the string under its field. A default that is a plain value is added to it; one that depends on
-the data, the model or the machine is described in that string.
+The text of a flag is the string under its field. A plain default value is added to it. A default that depends on the
+data, the model or the machine is described in the string itself.
 """
 
 import ast
@@ -17,9 +17,9 @@ from tyro.conf import Positional
 
 from glassformer.settings import Settings
 
-SHORT = 12  # a verb with no more flags than this needs no headings
-COLUMN = 28  # where the texts begin
-WIDEST = 100  # columns of a page
+SHORT = 12  # a verb with at most this many flags needs no headings
+COLUMN = 28  # where the descriptions start
+WIDEST = 100  # maximum width of the page
 
 START, MORE = "start here", "more"
 HEADINGS = {
@@ -36,17 +36,17 @@ HEADINGS = {
     "class_weights mask_fraction whole_words r_drop ema average",
     "evaluation and checkpoints": "eval_every metric patience checkpoint_every keep tensorboard bleu_tokenize "
     "lowercase sample overlap period",
-    "prediction": "chat question source_language target_language guesses picture",
+    "prediction": "chat question labels source_language target_language guesses picture",
     "generation": "max_new_tokens num_beams length_penalty do_sample greedy temperature top_k top_p",
     "machine": "device engine precision compile shard threads seed",
 }
 VALUES = {int: "N", float: "NUMBER", str: "TEXT", Path: "PATH"}
-NAMED = {"init": "MODEL", "tokenizer_from": "MODEL"}  # texts that name something
+NAMED = {"init": "MODEL", "tokenizer_from": "MODEL"}  # clearer than TEXT
 CONFIG = "Settings can also come from a TOML file: --config FILE.toml. Flags override it."
 
 
 class Entry(NamedTuple):
-    """An argument or a flag as it is typed, and what it does."""
+    """An argument or a flag: how to type it, and what it does."""
 
     name: str
     typed: str
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
 
 def help_page(takes: type[Settings], verb: str, given: Settings | None = None) -> str:
-    """The help of `glassformer VERB`; `given` are the settings of a file or a run, which are then the defaults."""
+    """The help of `glassformer VERB`. If settings of a file or a run are `given`, they are shown as the defaults."""
     entries = entries_of(takes, given)
     arguments = "".join(f" {entry.typed}" for entry in entries if not entry.is_flag)
     about = [" ".join(paragraph.split()) for paragraph in inspect.cleandoc(takes.__doc__ or "").split("\n\n")]
@@ -69,7 +69,7 @@ def help_page(takes: type[Settings], verb: str, given: Settings | None = None) -
 
 
 def grouped(entries: list[Entry]) -> dict[str, list[Entry]]:
-    """The entries by heading, in the order of the headings; arguments come first."""
+    """The entries by heading, arguments first."""
     if len(entries) <= SHORT:
         return {"flags" if all(entry.is_flag for entry in entries) else "arguments and flags": entries}
     groups = {START: [entry for entry in entries if not entry.is_flag]}
@@ -81,7 +81,7 @@ def grouped(entries: list[Entry]) -> dict[str, list[Entry]]:
 
 
 def entries_of(takes: type[Settings], given: Settings | None) -> list[Entry]:
-    """All fields of these settings: arguments in their order, then flags in theirs."""
+    """One entry per field of these settings: first the arguments, then the flags."""
     texts, hints = texts_under_fields(takes), get_type_hints(takes, include_extras=True)
     entries = []
     for field in fields(takes):
@@ -98,7 +98,7 @@ def entries_of(takes: type[Settings], given: Settings | None) -> list[Entry]:
 
 
 def texts_under_fields(takes: type[Settings]) -> dict[str, str]:
-    """The string under each field, also where a base class has it."""
+    """The string under each field, including those of base classes."""
     texts = {}
     for kind in reversed([base for base in takes.__mro__ if issubclass(base, Settings)]):
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
@@ -130,7 +130,7 @@ def argument_of(field: Field[Any], kind: Any) -> str:
 
 
 def value_of_kind(kind: Any) -> str:
-    """What is typed for a value of this kind; that it may be left out is said by the flag itself."""
+    """The placeholder for a value of this type: `N`, `{a,b}`; an optional type has that of its value."""
     if get_origin(kind) is tuple:
         return value_of_kind(get_args(kind)[0])
     if get_origin(kind) is Literal:
@@ -142,7 +142,7 @@ def value_of_kind(kind: Any) -> str:
 
 
 def default_in_words(default: Any) -> str:
-    """`(default: 64)`; nothing where a flag is off or a value is missing unless it is given."""
+    """`(default: 64)`; empty for a switch and for a setting without a default."""
     if default is MISSING or default is None or isinstance(default, bool) or default in ((), ""):
         return ""
     values = default if isinstance(default, tuple) else (default,)
@@ -150,7 +150,7 @@ def default_in_words(default: Any) -> str:
 
 
 def written(entry: Entry) -> list[str]:
-    """The lines of an entry: its text beside it, or below where it is long."""
+    """The lines of an entry, with its text beside it, or below if the entry is long."""
     left = f"  {entry.typed}"
     text = wrapped(entry.text, width() - COLUMN)
     first = [f"{left:{COLUMN}}{text.pop(0)}"] if len(left) < COLUMN - 1 and text else [left]

@@ -1,4 +1,4 @@
-"""The verb `predict`: a model on the user's inputs, printed for a person or, with --json, for a program."""
+"""The verb `predict`: runs a model on your inputs and prints the answers, with --json for programs."""
 
 import json
 import sys
@@ -26,112 +26,110 @@ if TYPE_CHECKING:
     from glassformer.predict.pipeline import Pipeline
     from glassformer.text.unknown import Unknown
 
-CHUNK = 256  # inputs that are read, answered and shown before the next; sorted by length in between
-SHORT = 8  # tokens of a short input: enough of those are read to fill a batch
+CHUNK = 256  # inputs read, answered and printed at a time; each chunk is sorted by length
+SHORT = 8  # tokens of a short input; a chunk has enough inputs of this length to fill a batch
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictSettings(Settings):
     """Run a model on texts, images or series: translate, continue, fill in masks, classify, answer, forecast.
 
-    What it does is known from the model. Inputs are arguments, lines of a file, or lines of standard input. Two texts
-    to be judged together have a tab between them.
+    The model determines the task. Inputs are arguments, lines of a file, or lines of standard input. Put a tab between
+    the two texts of a pair.
     """
 
     run: Positional[Path]
     """The run or model folder, or a hub id owner/name."""
     texts: Positional[tuple[str, ...]] = ()
-    """The texts, or the image files, or the .csv of a series to forecast; without any, those of --file or of standard
-    input."""
+    """Texts, image files, or the .csv of a series to forecast (default: the lines of --file or of standard input)."""
     file: Path | None = None
-    """A file with an input in each line, or a table with a column of texts (.csv, .tsv, .jsonl, .json, .parquet or
-    .xlsx); one of text may be gzipped. Of images, also a folder or an idx file; of a series to forecast, a .csv with
-    its dates."""
+    """File with one input per line, or a table with a column of texts (.csv, .tsv, .jsonl, .json, .parquet or .xlsx).
+    Text files may be gzipped. For images, also a folder or an idx file; for a forecast, a .csv with dates."""
     text_columns: tuple[str, ...] = ()
-    """The column of the text in --file, or the two of a pair; if not given, those of the training, or text, or
-    sentence1 and sentence2."""
+    """Column of the text in --file, or the two columns of a pair (default: as in training, otherwise text, or
+    sentence1 and sentence2)."""
     header: bool | None = None
-    """--header: the first row of --file names its columns; --no-header: it is an input. As in training, or found."""
+    """Whether the first row of --file holds the column names (default: as in training, otherwise detected)."""
     delimiter: Delimiter | None = None
-    """What stands between the cells of --file; found if not given."""
+    """Delimiter between the cells of --file (default: detected)."""
     quotes: bool | None = None
-    """--quotes: quotes stand around cells of --file; --no-quotes: they are part of the text. As in training, or
-    found."""
+    """Whether quotes enclose cells or are part of the text (default: as in training, otherwise detected)."""
     encoding: str | None = None
-    """Encoding of --file, such as cp949; found if not given."""
+    """Encoding of --file, such as cp949 (default: detected)."""
     sheet: str | None = None
-    """Which sheet of an .xlsx file; the first if not given."""
+    """Sheet of an .xlsx file (default: the first)."""
     max_line_mb: int | None = None
-    """Longest line or cell of a file, in megabytes; 16 if not given. A longer one is an error."""
+    """Maximum size of a line or cell in megabytes; a longer one is an error (default: 16)."""
     truncate: bool = False
-    """Cut texts that are longer than the model was trained on; without it, they are an error, unless it was trained
-    with --truncate."""
+    """Truncate texts that are longer than in training. Without this flag they are an error, unless the model was
+    trained with --truncate."""
     json: bool = False
-    """Print one JSON object per line, with the input and what was made of it; `unknown` lists what the vocabulary
-    lacks of the input, if anything."""
+    """Print one JSON object per line with the input and the answer; `unknown` lists the parts of the input that are
+    not in the vocabulary, if any."""
     device: str = "cpu"
-    """Where to run, such as cpu or cuda."""
+    """Device to run on, such as cpu or cuda."""
     engine: Literal["auto", "on", "off"] = "auto"
-    """Whether to compile the model for speed; auto does if that saves time overall. The answers are the same."""
+    """Whether to compile the model for speed. auto: only if that saves time overall. The answers are the same."""
     revision: str | None = None
-    """Of a hub id, which branch, tag or commit; the newest if not given."""
+    """Branch, tag or commit of a hub model (default: the newest)."""
 
     chat: bool = False
-    """Give each text as a message, in the model's chat template, and print the answer."""
+    """Send each text as a message, in the model's chat template, and print the reply."""
     source_language: str | None = None
-    """The language of the texts, as the model names it (en_XX, en, eng_Latn)."""
+    """Language code of the texts, for a multilingual model, such as en_XX, en or eng_Latn."""
     target_language: str | None = None
-    """The language to translate into, as the model names it."""
+    """Language code to translate into, for a multilingual model."""
     question: str | None = None
-    """The question that a question-answering model finds the answer to: in each text, or about each image."""
+    """Question for a question-answering model, to be answered from each text or about each image."""
     labels: tuple[str, ...] = ()
-    """Texts to choose from, of a model that matches images with texts: the one that fits each image best is named."""
+    """Texts to choose from, for a model that matches images and texts: it picks the best one for each image."""
     out: Path | None = None
-    """Write the rows of --file here with the answers as further columns: .csv, .tsv, .jsonl (or these with .gz) or
-    .parquet. If it is killed, the same command goes on where it was. Of a model that forecasts, the forecast as .csv;
-    to standard output if not given."""
+    """Write the rows of --file here, with the answers as extra columns: .csv, .tsv, .jsonl (also with .gz) or .parquet.
+    If the job is killed, the same command continues it. For a forecast: the .csv to write (default: standard
+    output)."""
     id_column: str | None = None
-    """With --out: of the columns of --file, write only this one beside the answers."""
+    """With --out: the only column of --file to write next to the answers (default: all columns)."""
     overwrite: bool = False
-    """With --out: replace what is there, and start anew."""
+    """With --out: replace an existing file and start over."""
     picture: Path | None = None
-    """Draw the forecast behind its past, to this .png, .svg or .pdf."""
+    """Draw the series and its forecast to this .png, .svg or .pdf."""
     fill: Literal["previous", "interpolate"] | None = None
-    """What to put where a series to forecast has no value or no row; as in training, if not given."""
+    """How to fill missing values or dates of a series (default: as in training)."""
     date_format: str | None = None
-    """How the dates of a series to forecast are written, such as %d/%m/%Y; found from the column, if not given."""
+    """Date format of a series, such as %d/%m/%Y (default: as in training, otherwise detected)."""
     decimal: Literal["point", "comma"] | None = None
-    """Whether the numbers of a series to forecast are written 1,234.5 or 1.234,5; found, if not given."""
+    """Whether the numbers of a series are written 1,234.5 or 1.234,5 (default: as in training, otherwise detected)."""
     batch_tokens: int | None = None
-    """Tokens computed together, padding included; 4,096 if not given. Lower it if memory runs out."""
+    """Tokens per batch, padding included; lower it if memory runs out (default: 4,096)."""
     guesses: int | None = None
-    """How many words to suggest for a mask; 5 if not given."""
+    """Number of words to suggest for each mask (default: 5)."""
 
     max_new_tokens: int | None = None
-    """Longest output, in tokens; if neither this nor the model says, 256."""
+    """Maximum length of the output in tokens (default: the model's own setting, otherwise 256)."""
     num_beams: int | None = None
-    """Search with as many beams; as the model says, if not given (so for all that follow)."""
+    """Number of beams (default: the model's own setting)."""
     do_sample: bool = False
-    """Draw each token by its probability."""
+    """Sample each token by its probability (default: the model's own setting)."""
     greedy: bool = False
-    """Take the likeliest token each time, also where the model prefers to draw."""
+    """Always take the most probable token, even if the model's own setting is to sample."""
     temperature: float | None = None
-    """Below 1 draws the likely more often, above 1 the unlikely."""
+    """Sampling temperature: below 1 favours probable tokens, above 1 improbable ones (default: the model's own
+    setting)."""
     top_k: int | None = None
-    """Draw from as many of the likeliest tokens; 0 for all."""
+    """Sample from the K most probable tokens; 0 for all (default: the model's own setting)."""
     top_p: float | None = None
-    """Draw from the likeliest tokens that have this probability together."""
+    """Sample from the most probable tokens whose probabilities add up to P (default: the model's own setting)."""
     seed: int | None = None
-    """Decides what is drawn."""
+    """Random seed for sampling."""
 
     @property
     def tables(self) -> TableOptions:
-        """How --file is written, as far as flags say it."""
+        """How to read --file, where flags say so."""
         return TableOptions.of(self)
 
     @property
     def generation(self) -> GenerationOptions:
-        """How the model writes, as far as flags say it."""
+        """How to generate, where flags say so."""
         if self.do_sample and self.greedy:
             raise InputError("--do-sample and --greedy were both given: choose one")
         return GenerationOptions(
@@ -146,7 +144,7 @@ class PredictSettings(Settings):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What else a model can be told, of the flags that were given."""
+        """The other options of the model, where flags were given."""
         names = (
             *("source_language", "target_language", "question", "fill", "date_format", "decimal"),
             *("batch_tokens", "guesses"),
@@ -173,7 +171,7 @@ def main(settings: PredictSettings) -> None:
     if run.note and not settings.json:
         print(run.note, file=sys.stderr)
     if settings.text_columns and run.task in ("forecast", "series"):
-        raise InputError(f"--text-columns is for a model of texts; this one {run.does}: leave it out")
+        raise InputError(f"--text-columns is for a model that reads texts; this one {run.does}: leave it out")
     if run.task == "forecast":
         if settings.id_column:
             raise InputError(f"--id-column is for a model that answers row by row; this one {run.does}: leave it out")
@@ -181,18 +179,18 @@ def main(settings: PredictSettings) -> None:
         predict_series(run, settings)
         return
     if settings.picture is not None:
-        raise InputError(f"--picture is for a model that says how a series goes on; this one {run.does}: leave it out")
+        raise InputError(f"--picture is for a model that forecasts a series; this one {run.does}: leave it out")
     if settings.out is not None:
         from glassformer.verbs.predict_file import predict_file
 
         if run.task == "match" and not settings.labels:
-            raise InputError("--out writes the label of each image: give the texts to choose from with --labels")
+            raise InputError("--out writes the label of each image. Give the texts to choose from with --labels")
         predict_file(run, file_asked(settings))
         tell_engine(run)
         return
     size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
     if (run.task == "embed" or (run.task == "match" and not settings.labels)) and not settings.json:
-        size = sys.maxsize  # vectors are compared with each other, so a person is shown all of them together
+        size = sys.maxsize  # vectors are shown by their similarities, which need all of them
     memory = remembered(run.folder, settings.tables)
     given = stream_inputs(
         run.task, settings.texts, settings.file, settings.text_columns, memory, run.rules, tell=tell_format
@@ -214,26 +212,26 @@ def main(settings: PredictSettings) -> None:
 
 
 def tell_format(said: str) -> None:
-    """Says how a table was read, where that was not certain."""
+    """Prints how a table was read, if that was not certain."""
     print(said, file=sys.stderr)
 
 
 def check_out(settings: PredictSettings) -> None:
-    """Refuses flags that go with --out where it is not given."""
+    """Refuses flags that need --out if it is not given."""
     for flag, given in (("id-column", settings.id_column), ("overwrite", settings.overwrite)):
         if given and settings.out is None:
-            raise InputError(f"--{flag} says how to write --out: give it, too")
+            raise InputError(f"--{flag} only works with --out. Add --out FILE")
 
 
 def file_asked(settings: PredictSettings) -> "Asked":
-    """What --out asks for; refuses what does not go with it."""
+    """The job of --out. Refuses flags that do not work with it."""
     from glassformer.predict.bulk.job import Asked
 
     assert settings.out is not None
     if settings.file is None:
-        raise InputError("--out writes the rows of a file with their answers: give the file with --file")
+        raise InputError("--out writes the rows of a file with their answers. Give the file with --file")
     if settings.json:
-        raise InputError("--json prints to standard output; for a file of JSON lines, end the name of --out in .jsonl")
+        raise InputError("--json prints to standard output. To write JSON lines to a file, use --out NAME.jsonl")
     return Asked(
         file=settings.file,
         out=settings.out,
@@ -247,7 +245,7 @@ def file_asked(settings: PredictSettings) -> "Asked":
 
 
 def tell_engine(run: "Pipeline") -> bool:
-    """Says that the engine runs the model, if it does."""
+    """Prints that the engine runs the model, if it does."""
     if run.engine is None:
         return False
     print(f"engine: {run.engine}", file=sys.stderr)
@@ -257,19 +255,19 @@ def tell_engine(run: "Pipeline") -> bool:
 def answered(
     run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], generation: GenerationOptions, size: int
 ) -> Iterator[tuple[list[Any], Any, "list[Unknown]"]]:
-    """Inputs, answers and unknown tokens, `size` at a time: the first are there early, and memory holds no more than
-    these."""
+    """Yields inputs, answers and unknown tokens, `size` inputs at a time: the first answers appear early, and memory
+    holds no more than one chunk."""
     done, seed = 0, generation.seed
     with counted() as tell:
         while chunk := list(islice(inputs, size)):
-            if seed is not None:  # what is drawn for a text differs from chunk to chunk
+            if seed is not None:  # each chunk samples with another seed
                 generation = generation.replace(seed=seed + done)
             try:
                 outputs, unknown = run.answer(chunk, generation=generation, **options)
             except InputError as error:
                 if not done:
                     raise
-                raise InputError(f"among the inputs {done + 1} to {done + len(chunk)}, {error}") from None
+                raise InputError(f"in inputs {done + 1} to {done + len(chunk)}: {error}") from None
             yield chunk, outputs, unknown
             done += len(chunk)
             tell(done)
@@ -277,11 +275,11 @@ def answered(
 
 @contextmanager
 def counted() -> Iterator[Callable[[int], None]]:
-    """Says on a terminal how much is done, while the answers go elsewhere; where they are seen, they say it."""
+    """Shows on a terminal how many inputs are done, unless the answers themselves are printed there."""
     console = Console(stderr=True)
     shown = console.is_terminal and not sys.stdout.isatty()
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} done"), TimeElapsedColumn())
-    # The library would take what is printed meanwhile to its own console, away from the file it is meant for.
+    # rich would redirect the printed answers to its own console, away from the file that standard output goes to.
     bar = Progress(*columns, console=console, disable=not shown, transient=True, redirect_stdout=False)
     with bar:
         line = bar.add_task("predict", total=None)
@@ -289,7 +287,7 @@ def counted() -> Iterator[Callable[[int], None]]:
 
 
 def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
-    """`predict` with a model that forecasts: a CSV file in, a CSV file out, with the dates that follow."""
+    """`predict` with a model that forecasts: reads a CSV file and writes one with the dates that follow."""
     from glassformer.figures.plots import draw_forecast
     from glassformer.predict.series import as_csv, following_times
 
@@ -315,7 +313,8 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
         sys.stdout.write(text)
     else:
         write_whole(settings.out, text)
-        print(f"{len(future)} values of {len(series.names)} channels are in {settings.out}", file=sys.stderr)
+        channels = "1 channel" if len(series.names) == 1 else f"{len(series.names)} channels"
+        print(f"Saved to {settings.out}: {len(future)} rows, {channels}", file=sys.stderr)
 
 
 def given_series(settings: PredictSettings, run: "Pipeline") -> "tuple[Series, str]":
@@ -325,7 +324,7 @@ def given_series(settings: PredictSettings, run: "Pipeline") -> "tuple[Series, s
 
     if len(settings.texts) > 1:
         raise InputError(
-            f"{len(settings.texts)} files were given: this model forecasts one at a time. Give one CSV file"
+            f"{len(settings.texts)} files were given, and this model forecasts one at a time. Give one CSV file"
         )
     file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
     series = read_as_trained(

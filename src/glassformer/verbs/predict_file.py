@@ -19,7 +19,8 @@ def predict_file(run: Pipeline, asked: Asked) -> None:
         try:
             job = answer_file(run, asked, progress)
         except KeyboardInterrupt:
-            kept = f"{progress.done:,} rows are saved" if progress.done else "no rows are saved yet"
+            rows = "1 row is" if progress.done == 1 else f"{progress.done:,} rows are"
+            kept = f"{rows} saved" if progress.done else "no rows are saved yet"
             raise Stopped(signal.SIGINT, f"stopped: {kept}. Run the same command again to continue") from None
     for line in job.told():
         print(line, file=sys.stderr)
@@ -28,8 +29,8 @@ def predict_file(run: Pipeline, asked: Asked) -> None:
 class RowProgress:
     """Progress of a file: a bar with the remaining time on a terminal, a line now and then elsewhere."""
 
-    LINES = 10  # printed in all where there is no terminal ...
-    QUIET = 20.0  # ... and one more after this many seconds of silence
+    LINES = 10  # lines printed in total without a terminal ...
+    QUIET = 20.0  # ... and one more after this many seconds without a line
 
     def __init__(self) -> None:
         self.console = make_console(stderr=True)

@@ -1,4 +1,4 @@
-"""The verb `study norms`: pre-norm against post-norm over depth and learning rate."""
+"""The verb `study norms`: compares pre-norm and post-norm over depth and learning rate."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -31,7 +31,7 @@ def train(task: str, **settings: Any) -> "TrainedRun":
     Settings are the flags of the command with underscores and have the same defaults; `config` names a TOML file. Bad
     input raises `gf.InputError`, and nothing is written.
     """
-    began = time.perf_counter()  # a person waits for the imports, too
+    began = time.perf_counter()  # includes the imports, because the user waits for them, too
     from glassformer.verbs.elsewhere import verb_elsewhere
     from glassformer.verbs.flags import settings_in_python
 
@@ -53,7 +53,7 @@ def as_code(value: Any) -> str:
 
 
 class Curve(NamedTuple):
-    """One number over the steps of a training: `steps, losses = run.curves["loss"]`."""
+    """A value over the training steps: `steps, losses = run.curves["loss"]`."""
 
     steps: list[int]
     values: list[float]
@@ -119,14 +119,14 @@ class TrainedRun:
 
     @cached_property
     def tokenizer(self) -> "Tokenizer | None":
-        """None for a model that reads no text."""
+        """The run's tokenizer; None for a model that does not read text."""
         from glassformer.text import load_tokenizer
 
         return load_tokenizer(self.folder) if self.model.config.reads_tokens else None
 
 
 def main(settings: TaskSettings) -> None:
-    began = time.perf_counter()  # a person waits for the imports, too
+    began = time.perf_counter()  # includes the imports, because the user waits for them, too
     from glassformer.training.folder import REPORT
 
     console = make_console(enduring=True)
@@ -142,7 +142,7 @@ def main(settings: TaskSettings) -> None:
 def trained(
     settings: TaskSettings, console: Console, began: float, command: str | None = None
 ) -> "tuple[Task, Scores]":
-    """Trains, after checking that the folder is free and the files exist."""
+    """Trains, after checking that the output folder is free and the files exist."""
     from glassformer.tasks.registry import make_task
     from glassformer.training.folder import check_free
     from glassformer.training.run import run

@@ -52,7 +52,7 @@ def main(settings: VerifySettings) -> None:
 
 
 def write_certificate(certificate: "Certificate", settings: VerifySettings) -> Path | None:
-    """Writes beside the weights unless --out is given; a folder that is not writable does not change the verdict."""
+    """Writes the certificate next to the weights, or to --out. A folder that is not writable is not a failed check."""
     from glassformer.checkpoints.golden import CERTIFICATE
     from glassformer.io import write_json
 

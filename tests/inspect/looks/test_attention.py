@@ -256,7 +256,7 @@ def test_a_series_of_numbers_for_a_model_that_classifies_them(tmp_path: Path) ->
     assert reading.arguments["past_values"].unique().tolist() == [1.0]
     picture_input(model, tmp_path, "1 2 3 4 5 6 5 4 3 2 1 0", tmp_path / "out.png")
     assert is_picture(tmp_path / "out.png")
-    with pytest.raises(InputError, match="the series has 2 values: this model reads 12 numbers"):
+    with pytest.raises(InputError, match="the series has 2 values: expected 12 numbers, without the label"):
         picture_input(model, tmp_path, "1, 2", tmp_path / "out.png")
 
 
@@ -300,7 +300,7 @@ def test_refused_pictures_and_series(
         (seer, "example", {"head": 2}, "--head is 2: this model has 2, counted from 0 to 1"),
         (forecaster, " ", {}, "the input is empty: give the path of a CSV file"),
         (forecaster, str(tmp_path / "none.csv"), {}, "none.csv"),
-        (forecaster, str(tmp_path / "short.csv"), {}, "has 2 values, and this model looks back on 50"),
+        (forecaster, str(tmp_path / "short.csv"), {}, "has 2 values, and this model reads the last 50"),
         (forecaster, "example", {"layer": 7}, "--layer is 7: this model has 2"),
     ):
         with pytest.raises(InputError, match=said):

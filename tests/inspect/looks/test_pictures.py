@@ -152,7 +152,7 @@ def test_the_command_line(folder_of: FolderOf, tmp_path: Path, capsys: pytest.Ca
     assert printed(capsys, "inspect", "lens", *asked, "--picture", file).strip() == f"lens: {file}"
     assert "decoder.blocks.0" in printed(capsys, "inspect", "shapes", folder)
     assert run("inspect", "align", folder, "example") == 2
-    assert "align shows what happens to a text, and this model reads images" in capsys.readouterr().err
+    assert "inspect align needs a model that reads texts, and this one reads images" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("given", "part"), [("example", "encoder"), ("a red circle", "decoder")])

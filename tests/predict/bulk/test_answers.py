@@ -1,4 +1,4 @@
-"""A file with its answers: the columns of the input as they were, those of the answers behind them, row by row."""
+"""Output files: the unchanged columns of the input, followed by those of the answers, row by row."""
 
 import csv
 import json
@@ -50,7 +50,7 @@ def test_the_class_of_every_row(folder_of: FolderOf, tmp_path: Path, capsys: pyt
     assert [float(row["score"]) for row in found] == pytest.approx([answer.score for answer in expected], rel=1e-4)
     shown = capsys.readouterr()
     assert not shown.out
-    assert f"5 rows are in {tmp_path / 'out.csv'}, with the answers in label and score" in shown.err
+    assert f"Saved 5 rows to {tmp_path / 'out.csv'}, with the answers in columns label and score" in shown.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
 
 
@@ -127,7 +127,7 @@ def test_images_of_a_folder_or_of_a_table(
     files = pictures(tmp_path / "pictures")
     monkeypatch.chdir("/")
     file = tmp_path / "pictures"
-    if given == "table":  # whose paths start at its own folder, as in training
+    if given == "table":  # its paths are relative to its own folder, as in training
         file = write_csv(tmp_path / "in.csv", [{"image": f"pictures/{one.name}", "who": "me"} for one in files])
     if given == "lines":
         file = tmp_path / "in.txt"
@@ -207,9 +207,8 @@ class TestRowsWithoutAnAnswer:
     ) -> None:
         file = write_csv(tmp_path / "in.csv", [{"text": text} for text in TEXTS])
         assert run("predict", folder_of("fill"), "--file", file, "--out", tmp_path / "out.csv") == 2
-        assert "none of the first 5 rows has an answer; line 2: the text 'The quick brown fox' has no [MASK]" in (
-            capsys.readouterr().err
-        )
+        said = capsys.readouterr().err
+        assert "cannot answer any of the first 5 rows; line 2: the text 'The quick brown fox' has no [MASK]" in said
         assert not (tmp_path / "out.csv").exists()
 
 
@@ -224,13 +223,13 @@ def test_what_is_told_of_texts_is_told_once_for_all(
     file = write_csv(tmp_path / "long.csv", [{"text": "word " * length} for length in (1, 99, 1, 1, 99, 99, 1)])
     assert run("predict", folder, "--file", file, "--out", tmp_path / "cut.csv", "--truncate") == 0
     said = capsys.readouterr().err
-    assert "3 of 7 texts are longer than 64 tokens: only those were read" in said
-    assert said.count("only those were read") == 1
+    assert "3 of 7 texts are longer than 64 tokens: truncated" in said
+    assert said.count("truncated") == 1
     texts = ["fox 犬", "fox", "dog", "fox", "犬 dog 猫", "the"]
     file = write_csv(tmp_path / "unknown.csv", [{"text": text} for text in texts])
     assert run("predict", folder_of("encoder"), "--file", file, "--out", tmp_path / "unknown-out.csv") == 0
     said = capsys.readouterr().err
     assert "in 2 of 6 texts are unknown to the vocabulary: '犬', '猫'" in said
-    assert said.count("unknown") == 2  # and once in the name of the file
+    assert said.count("unknown") == 2  # one of them in the file name
     assert run("predict", folder_of("encoder"), *texts) == 0
     assert capsys.readouterr().err.strip() == said.splitlines()[-1]

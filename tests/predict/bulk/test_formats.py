@@ -1,4 +1,4 @@
-"""The formats of an output: what was in a cell is in it again, packed or not, as text or typed."""
+"""The formats of an output: cells survive a round trip, gzipped or not, as text or typed."""
 
 import csv
 import gzip
@@ -45,7 +45,7 @@ def test_a_tsv_has_no_quotes_and_says_what_it_cannot_hold(
     assert run(*call) == 0
     rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()]
     assert [row[1] for row in rows] == ["text", *(text.replace("\n", " ").replace("\t", " ") for text in ODD)]
-    assert "2 cells had tabs or line breaks, which .tsv cannot hold: they are spaces there" in capsys.readouterr().err
+    assert "tabs or line breaks in 2 cells became spaces, because .tsv cannot hold them" in capsys.readouterr().err
 
 
 def test_a_tsv_with_a_header_is_a_table(folder_of: FolderOf, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_mark_that_excel_needs_is_kept(folder_of: FolderOf, tmp_path: Path) ->
 def test_a_table_stays_as_it_was_written(
     folder_of: FolderOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A semicolon stays one; what Excel wrote in the encoding of Korean Windows, it opens again as UTF-8."""
+    """Semicolons are kept; a file that Excel wrote in the encoding of Korean Windows opens in Excel as UTF-8."""
     rows = ["번호;text;값", "1;작은 모델이 살았습니다;1,5", "2;옛날 옛적에;2,5"]
     (tmp_path / "in.csv").write_bytes("\r\n".join([*rows, ""]).encode("cp949"))
     call = ["predict", folder_of("encoder"), "--file", tmp_path / "in.csv", "--out", tmp_path / "out.csv"]
@@ -89,7 +89,7 @@ def test_blank_rows_are_left_out_and_said(
     (tmp_path / "in.csv").write_text("id,text\n1,fox\n,\n2,dog\n", encoding="utf-8")
     call = ["predict", folder_of("encoder"), "--file", tmp_path / "in.csv", "--out", tmp_path / "out.csv"]
     assert run(*call) == 0
-    assert "in.csv: 1 blank rows were skipped" in capsys.readouterr().err
+    assert "in.csv: skipped 1 blank row" in capsys.readouterr().err
     assert [line.split(",")[0] for line in (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()] == [
         "id", "1", "2",
     ]  # fmt: skip
@@ -135,7 +135,7 @@ def test_chunks_join_to_the_same_bytes() -> None:
         packed = Packed(made())
         members = packed.head() + packed.chunk(rows[:4]) + packed.chunk(rows[4:])
         assert gzip.decompress(members) == other.head() + other.chunk(rows)
-        assert Packed(made()).chunk(rows) == Packed(made()).chunk(rows)  # without the time in it
+        assert Packed(made()).chunk(rows) == Packed(made()).chunk(rows)  # no time stamp
 
 
 def test_what_is_no_text_as_a_cell() -> None:
@@ -145,7 +145,7 @@ def test_what_is_no_text_as_a_cell() -> None:
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.json", "out.xlsx", "out.gz"])
 def test_a_name_that_says_no_format_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"expected a name that ends in \.csv, \.tsv, \.jsonl, \.parquet, or in \.gz"):
+    with pytest.raises(InputError, match=r"expected a name that ends in one of \.csv, \.tsv, \.jsonl, \.parquet"):
         ending_of(Path(name))
 
 
@@ -215,7 +215,7 @@ class TestParquet:
         call = ["predict", folder_of("encoder"), "--file", tmp_path / "in.jsonl", "--out", tmp_path / "out.parquet"]
         assert run(*call) == 2
         said = capsys.readouterr().err
-        assert "a cell of the column 'big' does not fit into a Parquet column of int64" in said
+        assert "a cell of column 'big' does not fit into a Parquet column of type int64" in said
 
     def test_without_its_package_it_is_said_how_to_get_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("glassformer.predict.bulk.formats.find_spec", lambda name: None)

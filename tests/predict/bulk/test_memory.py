@@ -1,4 +1,4 @@
-"""A long file takes as much memory as a short one."""
+"""A long file takes no more memory than a short one."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from helpers.command import python
 import glassformer as gf
 from glassformer.checkpoints.labels import name_classes
 
-CHUNK = 2048  # rows that are answered together
+CHUNK = 2048  # rows per chunk
 LETTERS = "etaoinshrdlu"
 PEAK = """
 import sys
@@ -28,7 +28,7 @@ print("peak", status["VmHWM"].split()[0])
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from Linux's /proc")
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
-    """Each chunk has batches of shapes that were not there before: nothing may be kept for each of them."""
+    """Each chunk has batches of new shapes: nothing may be kept per shape."""
     draw = random.Random(0)
     words = ["".join(draw.choices(LETTERS, k=draw.randint(2, 9))) for _ in range(1000)]
     texts = [" ".join(draw.choices(words, k=2 + int(draw.expovariate(1 / 12)))) for _ in range(12 * CHUNK)]
@@ -49,7 +49,7 @@ def make_classifier(folder: Path, texts: list[str]) -> Path:
 
 
 def peak(model: Path, texts: list[str], place: Path) -> int:
-    """The largest memory, in kB, of a process that answers these texts."""
+    """The peak memory, in kB, of a process that answers these texts."""
     source = place.with_suffix(".csv")
     source.write_text("text\n" + "".join(f"{text}\n" for text in texts), encoding="utf-8")
     code, one_thread = PEAK.format(chunk=CHUNK), {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""A job that was killed goes on and ends with the same bytes; one that would end with others is refused."""
+"""A killed job continues and ends with the same bytes; a job that would end with other bytes is refused."""
 
 import json
 import os
@@ -23,7 +23,7 @@ WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog")
 
 
 class Killed(BaseException):
-    """Stands for a kill: nothing in the job catches it."""
+    """Simulates a kill: nothing in the job catches it."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def killed_after(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends the job within a system call: the file has half of what was to be written."""
+    """Ends the job during a system call: only half of the data is in the file."""
     left = calls
 
     def cut(whole: Callable[..., Any], half: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +95,7 @@ def test_killed_at_every_point_it_ends_with_the_same_bytes(
     call = ["predict", folder_of("encoder"), "--file", source, "--out"]
     assert run(*call, tmp_path / f"whole.{ending}") == 0
     out, kills = tmp_path / f"cut.{ending}", 0
-    for calls in range(1, 40):  # each job comes a little further than the one before
+    for calls in range(1, 40):  # each job gets a little further than the one before
         with pytest.MonkeyPatch.context() as patch:
             killed_after(calls % 5, patch)
             try:
@@ -112,7 +112,7 @@ def test_killed_at_every_point_it_ends_with_the_same_bytes(
 
 
 def begun(call: list[Any], out: Path, chunks: int = 2) -> None:
-    """Leaves a job behind that was killed after so many chunks."""
+    """Leaves the files of a job that was killed after `chunks` chunks."""
     with pytest.MonkeyPatch.context() as patch:
         killed_after(1 + 2 * chunks, patch)
         with pytest.raises(Killed):
@@ -128,8 +128,8 @@ def test_it_says_where_it_goes_on(
     capsys.readouterr()
     assert run(*call, tmp_path / "out.csv") == 0
     said = capsys.readouterr().err
-    assert f"{tmp_path / 'out.csv'} was begun: going on behind row 16 of 60" in said
-    assert f"60 rows are in {tmp_path / 'out.csv'}" in said
+    assert f"continuing {tmp_path / 'out.csv'} after row 16 of 60" in said
+    assert f"Saved 60 rows to {tmp_path / 'out.csv'}" in said
     whole = [line.split(",")[2:] for line in (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()[1:]]
     empty = sum(row == ["", ""] for row in whole)
     assert f"{empty} rows have no answer ({empty} empty)" in said
@@ -153,7 +153,7 @@ def test_what_was_counted_before_the_kill_is_said_too(
 
 def changed_input(source: Path, model: Path) -> None:
     text = source.read_text(encoding="utf-8")
-    source.write_text(text.replace("59,", "58,"), encoding="utf-8")  # of the same size
+    source.write_text(text.replace("59,", "58,"), encoding="utf-8")  # the same size
 
 
 def grown_input(source: Path, model: Path) -> None:
@@ -168,12 +168,12 @@ def changed_model(source: Path, model: Path) -> None:
 
 
 CHANGES: dict[str, tuple[Callable[[Path, Path], None], list[str], str]] = {
-    "input": (changed_input, [], r"was begun, and \S+in\.csv has changed since: bring the old one back, or start anew"),
+    "input": (changed_input, [], r"was started, and \S+in\.csv has changed since: restore it, or start over"),
     "longer input": (grown_input, [], r"in\.csv has changed since"),
     "model": (changed_model, [], r"the model in \S+ has changed since"),
-    "flag": (lambda *_: None, ["--batch-tokens=64"], "with no --batch-tokens, and now it is --batch-tokens 64"),
-    "engine": (lambda *_: None, ["--engine=off"], "with no --engine, and now it is --engine off"),
-    "columns": (lambda *_: None, ["--id-column=id"], "was begun with no --id-column, and now it is --id-column id"),
+    "flag": (lambda *_: None, ["--batch-tokens=64"], "with no --batch-tokens, and now with --batch-tokens 64"),
+    "engine": (lambda *_: None, ["--engine=off"], "with no --engine, and now with --engine off"),
+    "columns": (lambda *_: None, ["--id-column=id"], "was started with no --id-column, and now with --id-column id"),
 }
 
 
@@ -208,14 +208,14 @@ def test_what_is_there_is_not_replaced_unasked(
     out = tmp_path / "out.csv"
     out.write_text("mine", encoding="utf-8")
     assert run(*call, out) == 2
-    assert "is there already: choose another name, or replace it with --overwrite" in capsys.readouterr().err
+    assert "already exists: choose another name, or replace it with --overwrite" in capsys.readouterr().err
     assert out.read_text(encoding="utf-8") == "mine"
     begun([*call[:-1], "--overwrite", "--out"], out)
     assert out.read_text(encoding="utf-8") == "mine", "it stays until the new one is whole"
     assert run(*call, out) == 0
     assert out.read_text(encoding="utf-8").startswith("id,text,label,score\n")
     assert run(*call, source) == 2
-    assert "is the input itself: choose another name" in capsys.readouterr().err
+    assert "is the input file: choose another name" in capsys.readouterr().err
     assert run(*call, tmp_path) == 2
     assert "expected a name that ends in .csv" in capsys.readouterr().err
 
@@ -226,7 +226,7 @@ def test_two_processes_do_not_write_one_output(
     out = tmp_path / "out.csv"
     with Journal(out):
         assert run("predict", folder_of("encoder"), "--file", source, "--out", out) == 2
-    assert "another process is writing it. Wait for it, or end it" in capsys.readouterr().err
+    assert "another process is writing it. Wait for it, or stop it" in capsys.readouterr().err
 
 
 def test_a_partial_file_that_was_cut_is_not_gone_on_with(
@@ -260,13 +260,13 @@ def test_bad_rows_are_found_before_anything_is_computed(
 
 
 def command_in_chunks(*words: Any) -> list[Any]:
-    """`glassformer WORDS` as a process of its own, with chunks of 1,024 rows."""
+    """Runs `glassformer WORDS` in its own process, with chunks of 1,024 rows."""
     begin = f"import {job.__name__} as job; job.CHUNK = (1024, 1024); from glassformer.cli import main; main()"
     return ["-c", begin, *words]
 
 
 def test_killed_by_the_system(folder_of: FolderOf, tmp_path: Path) -> None:
-    """As soon as it has begun, and again in the middle."""
+    """Killed right after the start, and again in the middle."""
     source = write_source(tmp_path / "in.csv", 3300)  # three chunks and a bit
     call = command_in_chunks("predict", folder_of("encoder"), "--file", source, "--out")
     python(*call, tmp_path / "whole.csv")
@@ -295,7 +295,7 @@ def test_killed_ten_times_at_random_moments(ending: str, tmp_path: Path) -> None
     call = command_in_chunks("predict", folder, "--file", source, "--out")
     python(*call, tmp_path / f"whole.{ending}")
     draws, out, journal = random.Random(7), tmp_path / f"cut.{ending}", tmp_path / f".cut.{ending}.journal"
-    for _ in range(10):  # each lets it write a chunk at least, and then some
+    for _ in range(10):  # each lets it write at least one chunk
         before = lines_in(journal)
         with started(*call, out) as process:
             while process.poll() is None and lines_in(journal) <= before:

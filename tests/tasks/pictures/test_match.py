@@ -239,16 +239,16 @@ def test_a_picture_that_is_no_file_is_read_too(trained: dict[str, Path], own: Pa
 @pytest.mark.parametrize(
     ("inputs", "labels", "message"),
     [
-        (["a red circle"], LABELS, "input 0 is 'a red circle', a text: labels are for images"),
+        (["a red circle"], LABELS, "input 1 is 'a red circle', a text: labels are for images"),
         (["missing.png"], LABELS, r"missing.png: there is no such image file"),
         (["{own}/0.png"], ["a", "{own}/1.png"], r"label 2 is the image .*: expected a text"),
-        (["{own}/0.png"], ["a red circle"], "1 label was given: expected at least 2"),
+        (["{own}/0.png"], ["a red circle"], "1 label given: expected at least 2"),
         (["{own}/0.png"], ["a red circle", "a red circle"], "label 2 is given twice"),
         (["{own}/0.png"], ["a red circle", " "], "label 2 is empty"),
         (["{own}/cut.png"], LABELS, "cannot be read as a picture"),
         (["{own}/huge.png"], LABELS, "pixels: expected at most 89,478,485. Make it smaller"),
-        (["{own}/0.png", ""], None, "text 0 is empty"),
-        (["a red circle " * 40], None, "text 0 has .* tokens: expected at most 64. Shorten it, or cut it"),
+        (["{own}/0.png", ""], None, "text 1 is empty"),
+        (["a red circle " * 40], None, "text 1 has .* tokens: expected at most 64. Shorten it, or use"),
     ],
 )
 def test_what_cannot_be_matched_is_one_sentence(

@@ -430,7 +430,7 @@ def test_a_picture_for_a_model_of_texts_and_the_reverse(
     reads_text = make(tmp_path / "lm", "decoder")
     for verb in (("predict",), ("inspect", "attention")):
         assert run(*verb, reads_text, "photos/gone.PNG") == 2
-        assert "photos/gone.PNG is the name of an image, and this model reads text" in capsys.readouterr().err
+        assert "photos/gone.PNG is an image file, and this model reads text" in capsys.readouterr().err
 
 
 def test_a_long_thin_picture_does_not_fill_the_memory(

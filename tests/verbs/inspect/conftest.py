@@ -11,7 +11,7 @@ from glassformer.data.dates import date_pairs
 
 @pytest.fixture(scope="session")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of two stacks with a tokenizer, saved; it has learned nothing."""
+    """A saved encoder-decoder with a tokenizer, untrained."""
     folder = tmp_path_factory.mktemp("translator")
     pairs = date_pairs(200, seed=0)
     tokenizer = gf.train_tokenizer([text for pair in pairs for text in (pair.source, pair.target)], vocab_size=300)

@@ -1,4 +1,4 @@
-"""inspect align: pairs for other tools, a picture for people."""
+"""`inspect align`: pairs for other tools, a picture for people."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`inspect RUN --shapes` and the like: one sentence names what to type now."""
+"""`inspect RUN --shapes` and other old forms: one sentence says what to type now."""
 
 import shlex
 

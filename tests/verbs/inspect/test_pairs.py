@@ -1,4 +1,4 @@
-"""Looks at a pair: both of its sides, or the one that reads what is given."""
+"""Looks at a pair of models: both of them, or the one that reads the input."""
 
 import json
 from pathlib import Path
@@ -33,4 +33,4 @@ def test_shapes_of_both_sides(pair: Path, tmp_path: Path, capsys: pytest.Capture
 def test_step_follows_a_text_and_refuses_an_image(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed(capsys, "inspect", "step", pair, "a red circle", "--json"))
     assert run("inspect", "step", pair, "example") == 2
-    assert "this model reads images: try glassformer inspect attention" in capsys.readouterr().err
+    assert "this one reads images. Try glassformer inspect attention" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The looks that are drawn: where the picture goes, and what it is called."""
+"""The looks that draw a picture: its folder and its name."""
 
 import json
 from pathlib import Path

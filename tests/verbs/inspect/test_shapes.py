@@ -1,4 +1,4 @@
-"""inspect shapes: as a table, as JSON, as a page."""
+"""`inspect shapes`: as a table, as JSON, as an HTML page."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""inspect step."""
+"""`inspect step`: the numbers of one head."""
 
 import json
 from pathlib import Path

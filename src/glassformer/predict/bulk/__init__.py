@@ -1,1 +1,1 @@
-"""A whole file through a model, to a file: start with `job.py`."""
+"""Runs a model on a whole file and writes the answers to another: start with `job.py`."""

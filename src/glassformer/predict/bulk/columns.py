@@ -1,4 +1,4 @@
-"""Answers as columns beside those of the input: what they are called, and what stands in them."""
+"""Answers as extra columns next to those of the input: their names and their cells."""
 
 from collections.abc import Collection
 from typing import Any
@@ -29,14 +29,14 @@ COLUMNS: dict[str, dict[str, Kind]] = {
 
 
 def answer_columns(task: str, model: Transformer, taken: Collection[str]) -> dict[str, Kind]:
-    """The columns of this model's answers, under names that no column of the input has."""
+    """The columns of this model's answers, renamed if the input has columns of the same name."""
     judges = COLUMNS[task] is JUDGED and task != "match"
     several = judges and problem_of(model) == "multi_label_classification"
     return {free_name(name, taken): kind for name, kind in (SEVERAL if several else COLUMNS[task]).items()}
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """label, or where that is taken predicted_label, predicted_label_2, ..."""
+    """label, or if that is taken predicted_label, predicted_label_2, ..."""
     number, free = 1, name
     while free in taken:
         free = f"predicted_{name}" if number == 1 else f"predicted_{name}_{number}"
@@ -45,7 +45,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def answer_cells(task: str, output: Any) -> list[Any]:
-    """One answer as the cells of its columns. Numbers have six digits: more of them are rounding."""
+    """One answer as the cells of its columns. Numbers have six significant digits: further ones are rounding noise."""
     if isinstance(output, str):
         return [output]
     if isinstance(output, Label):
@@ -59,7 +59,7 @@ def answer_cells(task: str, output: Any) -> list[Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Six digits of every number that is no whole one, also in lists and objects."""
+    """Rounds every float to six significant digits, also inside lists and objects."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What decides the bytes of an output: a job that is gone on with must have the same facts as when it was begun."""
+"""The facts that determine the bytes of an output. A job can only be continued if they have not changed."""
 
 import hashlib
 from pathlib import Path
@@ -13,12 +13,12 @@ from glassformer.predict.bulk.journal import Facts
 from glassformer.predict.series import SCALE
 from glassformer.version import __version__
 
-EDGE = 1 << 20  # bytes at both ends of a large file that are looked at
+EDGE = 1 << 20  # bytes hashed at each end of a large file
 LARGE = 1 << 26
 
 
 def facts_of(folder: Path, checksum: str, count: int, settings: dict[str, Any], chunk: tuple[int, int]) -> Facts:
-    """The facts of a job, but for how many threads and which engine compute it: those are chosen when it begins."""
+    """The facts of a job, except for the number of threads and the engine, which are chosen when it starts."""
     return {
         "glassformer": __version__,
         "torch": torch.__version__,
@@ -31,27 +31,27 @@ def facts_of(folder: Path, checksum: str, count: int, settings: dict[str, Any], 
 
 
 def check_same(before: Facts, now: Facts, out: Path, file: Path, folder: Path) -> None:
-    """Refuses to go on with an output that was begun otherwise."""
-    way_out = "or start anew with --overwrite"
+    """Refuses to continue an output that was started with other facts."""
+    way_out = "or start over with --overwrite"
     for name, value in {**before.get("settings", {}), **now["settings"]}.items():
         was = before.get("settings", {}).get(name)
         if value != was or name not in now["settings"]:
             flag, is_now = f"--{name.replace('_', '-')}", now["settings"].get(name)
             raise InputError(
-                f"--out {out} was begun with {said(flag, was)}, and now it is {said(flag, is_now)}: give the same "
-                f"command as then, {way_out}"
+                f"--out {out} was started with {said(flag, was)}, and now with {said(flag, is_now)}: use the same "
+                f"command as before, {way_out}"
             )
     changed = {
-        "input": f"{file} has changed since: bring the old one back",
-        "rows": f"{file} has changed since: bring the old one back",
-        "model": f"the model in {folder} has changed since: bring the old one back",
-        "glassformer": f"by glassformer {before.get('glassformer')}, and this is {__version__}: use that version",
-        "torch": f"with torch {before.get('torch')}, and this is {torch.__version__}: use that version",
-        "chunk": "in chunks of another size: use the version of glassformer that began it",
+        "input": f", and {file} has changed since: restore it",
+        "rows": f", and {file} has changed since: restore it",
+        "model": f", and the model in {folder} has changed since: restore it",
+        "glassformer": f" by glassformer {before.get('glassformer')}, and this is {__version__}: use that version",
+        "torch": f" with torch {before.get('torch')}, and this is {torch.__version__}: use that version",
+        "chunk": " with another chunk size: use the version of glassformer that started it",
     }
     for name, what in changed.items():
         if before.get(name) != now[name]:
-            raise InputError(f"--out {out} was begun, and {what}, {way_out}")
+            raise InputError(f"--out {out} was started{what}, {way_out}")
 
 
 def said(flag: str, value: Any) -> str:
@@ -59,12 +59,12 @@ def said(flag: str, value: Any) -> str:
 
 
 def as_plain(value: Any) -> Any:
-    """A value as JSON gives it back."""
+    """A value as it is after a round trip through JSON."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def model_checksum(folder: Path) -> str:
-    """Of a model's files: their names and sizes, and their content, of large ones the beginning and the end."""
+    """A checksum of a model's files: names, sizes and content; of large files only the start and the end."""
     found = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         is_ours = file.name in {*FILES, RUN, SCALE} or WEIGHT_FILES.fullmatch(file.name)

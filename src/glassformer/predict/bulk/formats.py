@@ -1,8 +1,8 @@
-"""How rows are written: .csv, .tsv, .jsonl, each also packed (.gz), and .parquet.
+"""The formats of an output: .csv, .tsv, .jsonl, each also gzipped (.gz), and .parquet.
 
-A chunk of rows becomes bytes that are appended to what is there: lines; if packed, a member of its own, which every
-reader of gzip joins to the others. A Parquet file cannot grow: its chunks are kept as Arrow streams, one behind the
-other, and become the file at the end.
+Each chunk of rows becomes bytes that are appended to the file: lines, or a gzip member, which every gzip reader joins
+to the others. A Parquet file cannot be appended to: its chunks are kept as consecutive Arrow streams, which become the
+file at the end.
 """
 
 import codecs
@@ -28,7 +28,7 @@ from glassformer.errors import InputError
 Kind = Literal["text", "number", "texts", "numbers", "vector", "json"]  # of an answer's column
 Cells = dict[str, Any]
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
-GROUP_ROWS, GROUP_BYTES = 1 << 16, 1 << 26  # of a row group of a Parquet file, at the most
+GROUP_ROWS, GROUP_BYTES = 1 << 16, 1 << 26  # maximum size of a Parquet row group
 MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -39,8 +39,8 @@ def make_format(
     columns: Mapping[str, set[type]],
     answers: Mapping[str, Kind],
 ) -> "Format":
-    """The format that the name of the output asks for: these columns of the input, and behind them the answers. A .csv
-    has the delimiter of the input, if that is one, too; its `form` says so."""
+    """The format for the file name of the output, with these columns of the input followed by the answers. A .csv has
+    the delimiter of the input if that is a .csv, too, as `form` says."""
     names = [*columns, *answers]
     ending = ending_of(out)
     if ending == ".parquet":
@@ -56,10 +56,10 @@ def make_format(
 
 
 def ending_of(out: Path) -> str:
-    """How the name of an output ends; one that says nothing of the format is refused."""
+    """The suffix of an output. Refuses a name without a known suffix."""
     ending = next((ending for ending in ENDINGS if out.name.lower().endswith(ending)), None)
     if ending is None:
-        raise InputError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS[:4])}, or in .gz behind them")
+        raise InputError(f"--out {out}: expected a name that ends in one of {', '.join(ENDINGS)}")
     if ending == ".parquet":
         need_pyarrow(out)
     return ending
@@ -71,7 +71,7 @@ def need_pyarrow(file: Path) -> None:
 
 
 def needs_mark(source: Path, form: TableFormat | None) -> bool:
-    """Whether to begin with a byte order mark, by which Excel knows UTF-8: where the input has one, or is not UTF-8."""
+    """Whether to start with a byte order mark, so that Excel detects UTF-8: if the input has one or is not UTF-8."""
     if form is not None and form.text is not None and form.text.encoding.codec != UTF8.codec:
         return True
     if not source.is_file():
@@ -81,27 +81,27 @@ def needs_mark(source: Path, form: TableFormat | None) -> bool:
 
 
 class Format(ABC):
-    """How the rows of one output are written."""
+    """The format of one output."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(names)  # the columns in their order
+        self.names = list(names)  # the columns in order
         self.spaced = 0  # cells whose tabs and line breaks became spaces
 
     def head(self) -> bytes:
-        """What stands before the first row."""
+        """The bytes before the first row."""
         return b""
 
     @abstractmethod
     def chunk(self, rows: Sequence[Cells]) -> bytes:
-        """These rows, to be written behind those before."""
+        """The bytes of these rows, to append to the rows before."""
 
     def finish(self, partial: Path, place: Path) -> None:
-        """Makes the file of all chunks, whole or not at all."""
+        """Turns the chunks into the output file, in one atomic step."""
         partial.replace(place)
 
 
 class Csv(Format):
-    """Cells between commas, or another delimiter, quoted where they must be (RFC 4180)."""
+    """Cells separated by commas or another delimiter, quoted where necessary (RFC 4180)."""
 
     def __init__(self, names: Sequence[str], *, mark: bool, delimiter: str = ",") -> None:
         super().__init__(names)
@@ -120,7 +120,7 @@ class Csv(Format):
 
 
 class Tsv(Csv):
-    """Cells between tabs, without quotes: a tab or a line break in a cell becomes a space, and is counted."""
+    """Cells separated by tabs, without quotes. Tabs and line breaks in a cell become spaces; such cells are counted."""
 
     def lines(self, rows: Sequence[Sequence[str]]) -> bytes:
         return "".join("\t".join(map(self.in_a_line, row)) + "\n" for row in rows).encode("utf-8")
@@ -133,7 +133,7 @@ class Tsv(Csv):
 
 
 class Jsonl(Format):
-    """An object in each line."""
+    """One JSON object per line."""
 
     def chunk(self, rows: Sequence[Cells]) -> bytes:
         lines = [json.dumps(row, ensure_ascii=False, default=as_text) + "\n" for row in rows]
@@ -157,11 +157,11 @@ class Packed(Format):
 
 
 def pack(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0) if data else b""  # without a time: the same rows, the same bytes
+    return gzip.compress(data, mtime=0) if data else b""  # no time stamp: the same rows give the same bytes
 
 
 class Parquet(Format):
-    """Typed columns: those of the input as they are, where it has types."""
+    """Typed columns. Those of a typed input keep their types."""
 
     def __init__(self, names: Sequence[str], schema: Any) -> None:
         super().__init__(names)
@@ -186,8 +186,8 @@ class Parquet(Format):
             return pa.array(cells, kind)
         except (pa.ArrowException, OverflowError) as error:
             raise InputError(
-                f"a cell of the column {name!r} does not fit into a Parquet column of {kind} ({error}): write .jsonl "
-                "or .csv, or leave the column out with --id-column"
+                f"a cell of column {name!r} does not fit into a Parquet column of type {kind} ({error}). Use .jsonl or "
+                ".csv, or leave the column out with --id-column"
             ) from None
 
     def finish(self, partial: Path, place: Path) -> None:
@@ -217,7 +217,7 @@ class Parquet(Format):
 
 
 def schema_of(source: Path, columns: Mapping[str, set[type]], answers: Mapping[str, Kind]) -> Any:
-    """The types of a Parquet file: those of the input's schema, or of what its cells are."""
+    """The schema of a Parquet file: column types come from the input's schema, or else from its cells."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -239,7 +239,7 @@ def schema_of(source: Path, columns: Mapping[str, set[type]], answers: Mapping[s
 
 
 def arrow_type(types: set[type]) -> Any:
-    """The type of a column by those of its cells; a text where they differ."""
+    """The Arrow type for these types of cells; string if they differ."""
     import pyarrow as pa
 
     types = types - {type(None)}
@@ -256,13 +256,13 @@ def arrow_type(types: set[type]) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A cell as a table of texts has it: what is no text as JSON, and nothing for None."""
+    """A cell as text: other values as JSON, None as an empty cell."""
     if isinstance(value, str):
         return value
     if value is None:
         return ""
     if type(value) is float and math.isfinite(value):
-        return repr(value)  # as JSON has it, too
+        return repr(value)  # the same as in JSON
     if isinstance(value, bool | int | float | list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)

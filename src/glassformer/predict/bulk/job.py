@@ -1,9 +1,9 @@
-"""A whole file through a model, to a file: `glassformer predict RUN --file big.csv --out scored.csv`.
+"""Runs a model on a whole file and writes another: `glassformer predict RUN --file big.csv --out scored.csv`.
 
-The columns of the input stay as they are, the answers stand beside them, and the rows keep their order. Rows are
-answered a chunk at a time, so that memory holds no more than that. A job that was killed goes on at the chunk where it
-was, and ends with the same bytes: a chunk always has the same rows, is cut into the same batches, and is computed by
-the same engine with as many threads (`journal.py`, `facts.py`).
+The columns of the input are unchanged, the answers are extra columns, and the rows keep their order. Rows are answered
+chunk by chunk, so memory holds one chunk at a time. A killed job continues after its last complete chunk and ends with
+the same bytes: a chunk always has the same rows and batches, and runs on the same engine with the same number of
+threads (`journal.py`, `facts.py`).
 """
 
 import gc
@@ -31,31 +31,31 @@ from glassformer.predict.pipeline import Pipeline
 from glassformer.text.unknown import Tally
 from glassformer.threads import Load, held, threads_of_training
 
-CHUNK = 1024, 8192  # rows at the least, for a large model, and at the most, for a small one
-CHUNK_WORK = 1 << 34  # parameters times rows: chunks of some seconds, so that little is lost, and batches are full
-CHUNK_TO_WRITE = 256  # rows for a model that writes, which takes longer for each
-CHARACTERS = 1 << 23  # of a chunk, whatever its rows: a file of long texts must not fill the memory
-SHORT = 8  # tokens of a short text: enough of those are in a chunk to fill a batch
-SAMPLE = 256  # rows by which the work of all is estimated
-NAMED, REMEMBERED = 5, 20  # rows without an answer that are named at the end; unknown pieces that the journal keeps
+CHUNK = 1024, 8192  # minimum rows, for a large model, and maximum rows, for a small one
+CHUNK_WORK = 1 << 34  # parameters times rows: chunks of a few seconds, so that little is lost and batches are full
+CHUNK_TO_WRITE = 256  # rows for a model that generates, which takes longer per row
+CHARACTERS = 1 << 23  # maximum characters of a chunk: a file of long texts must not fill the memory
+SHORT = 8  # tokens of a short text; a chunk has enough texts of this length to fill a batch
+SAMPLE = 256  # rows from which the total work is estimated
+NAMED, REMEMBERED = 5, 20  # unanswered rows that are named at the end; unknown words that the journal keeps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a person wants of a job."""
+    """The settings of a job."""
 
     file: Path
     out: Path
     text_columns: tuple[str, ...] = ()
-    id_column: str | None = None  # of the input's columns, only this one is written
+    id_column: str | None = None  # the only column of the input to write; None: all
     overwrite: bool = False
-    tables: TableOptions = AS_FOUND  # how the file is written, as far as flags say it
-    options: dict[str, Any] = field(default_factory=dict)  # as a pipeline takes them
+    tables: TableOptions = AS_FOUND  # how to read the file, where flags say so
+    options: dict[str, Any] = field(default_factory=dict)  # of the pipeline
     generation: GenerationOptions = field(default_factory=GenerationOptions)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What decides the answers, by the names of the flags."""
+        """The settings that determine the answers, by the names of their flags."""
         chosen = {"text_columns": self.text_columns or None, "id_column": self.id_column, **vars(self.tables)}
         return {
             name: value
@@ -65,32 +65,32 @@ class Asked:
 
 
 class Teller(Protocol):
-    """Who tells a person how far a job is."""
+    """Shows the progress of a job."""
 
     def say(self, line: str) -> None: ...
     def at(self, rows: int, total: int) -> None: ...
 
 
 class Refused(NamedTuple):
-    """Stands for an answer that the model does not give, such as for a text that is too long."""
+    """In place of an answer, for an input that the model cannot answer, such as a text that is too long."""
 
     why: str
 
 
 @dataclass
 class Outcome:
-    """What has become of the rows so far; the journal keeps it."""
+    """Counts of what happened to the rows so far; saved in the journal."""
 
-    empty: int = 0  # rows without anything to read
+    empty: int = 0  # empty rows
     refused: int = 0  # rows that the model cannot answer
-    named: list[str] = field(default_factory=list)  # the first of both, in words
+    named: list[str] = field(default_factory=list)  # the first of both, with reasons
     spaced: int = 0  # cells of a .tsv whose tabs and line breaks became spaces
-    notes: Counter[str] = field(default_factory=Counter)  # what was told of texts, and of how many
-    unknown: Tally = field(default_factory=Tally)  # tokens that the vocabulary lacks
-    engine: str | None = None  # that has run the model, "off" if none; None before the first answer
+    notes: Counter[str] = field(default_factory=Counter)  # remarks on texts, and the number of texts
+    unknown: Tally = field(default_factory=Tally)  # unknown tokens
+    engine: str | None = None  # engine that ran the model, "off" if none; None before the first answer
 
     def add(self, row: str, answer: Any) -> None:
-        """Counts an answer that is none."""
+        """Counts a row without an answer."""
         self.empty += answer is None
         self.refused += isinstance(answer, Refused)
         if len(self.named) < NAMED:
@@ -110,7 +110,7 @@ class Outcome:
 
 
 def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> "Job":
-    """Answers every row of a file, or goes on with that."""
+    """Answers every row of a file, or continues a job that was killed."""
     load = Load()
     check_place(asked)
     with Journal(asked.out) as journal:
@@ -126,7 +126,7 @@ def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> "Job":
 
 @contextmanager
 def sparing_garbage() -> Iterator[None]:
-    """Python searches all objects for garbage as rows come and go: not those that were there before, which stay."""
+    """Exempts existing objects, which stay alive, from the garbage collections that the rows of a file trigger."""
     gc.collect()
     gc.freeze()
     try:
@@ -136,27 +136,27 @@ def sparing_garbage() -> Iterator[None]:
 
 
 def wake_tokenizer(run: Pipeline) -> None:
-    """Starts the tokenizer's threads, which keep to the cores of the thread that starts them: while those are all."""
+    """Starts the tokenizer's threads while this thread may still use all cores: they inherit its cores."""
     if run.tokenizer is not None:
         run.tokenizer.ids_batch(["a", "b"])
 
 
 def check_place(asked: Asked) -> None:
-    """Refuses an output that cannot be one, before any work is done."""
+    """Refuses an impossible output before any work is done."""
     ending_of(asked.out)
     if asked.out.is_dir():
-        raise InputError(f"--out {asked.out} is a folder: expected a file to write")
+        raise InputError(f"--out {asked.out} is a folder: expected a file name")
     if asked.out.exists() and asked.out.samefile(asked.file):
-        raise InputError(f"--out {asked.out} is the input itself: choose another name")
+        raise InputError(f"--out {asked.out} is the input file: choose another name")
 
 
 def check_free(journal: Journal, asked: Asked) -> None:
     if asked.out.exists() and journal.facts is None and not asked.overwrite:
-        raise InputError(f"--out {asked.out} is there already: choose another name, or replace it with --overwrite")
+        raise InputError(f"--out {asked.out} already exists: choose another name, or replace it with --overwrite")
 
 
 class Job:
-    """One input on its way to its output."""
+    """One input file and its output."""
 
     def __init__(self, run: Pipeline, asked: Asked, journal: Journal, teller: Teller) -> None:
         self.run, self.asked, self.journal, self.teller = run, asked, journal, teller
@@ -173,7 +173,7 @@ class Job:
         self.chunk_rows = max(chunk_rows(run), asked.options.get("batch_tokens", 0) // SHORT)
 
     def begin(self, load: Load) -> int:
-        """Starts anew, or goes on with what is there; the number of threads to compute with."""
+        """Starts the job or continues it; returns the number of threads."""
         asked, journal, settings = self.asked, self.journal, self.asked.settings
         if self.run.choice.use != "auto":
             settings["engine"] = self.run.choice.use
@@ -188,7 +188,7 @@ class Job:
         if not self.is_in_place:
             journal.go_on()
         done = journal.state["rows"]
-        self.teller.say(f"{asked.out} was begun: going on behind row {done:,} of {self.found.count:,}")
+        self.teller.say(f"continuing {asked.out} after row {done:,} of {self.found.count:,}")
         self.run.choice.use = journal.facts["engine"]
         self.outcome = Outcome.from_dict(journal.state)
         self.format.spaced = self.outcome.spaced
@@ -202,7 +202,7 @@ class Job:
         return self.run.settle_engine(sample, times, generation=self.asked.generation, **self.asked.options)
 
     def work(self) -> None:
-        """Answers the rows that are left, chunk by chunk."""
+        """Answers the remaining rows, chunk by chunk."""
         done, total = self.journal.state["rows"], self.found.count
         self.teller.at(done, total)
         if done == total:
@@ -220,7 +220,7 @@ class Job:
             self.teller.at(done, total)
 
     def chunks(self, rows: Iterable[Given]) -> Iterator[list[Given]]:
-        """Rows that are answered together: which ones depends on the input alone."""
+        """Splits the rows into chunks, which depend on the input alone."""
         chunk: list[Given] = []
         size = 0
         for row in rows:
@@ -233,9 +233,9 @@ class Job:
             yield chunk
 
     def answer(self, inputs: list[Any], number: int) -> list[Any]:
-        """The answer to each input; None for an empty one, and `Refused` where the model gives none."""
+        """The answer to each input; None for an empty one, `Refused` for one that the model cannot answer."""
         generation = self.asked.generation
-        if self.run.writes:  # what is drawn differs from chunk to chunk, and is the same in every run
+        if self.run.writes:  # each chunk samples with its own seed, the same in every run
             generation = generation.replace(seed=(generation.seed or 0) + number)
 
         def solve(some: list[Any]) -> list[Any]:
@@ -256,59 +256,59 @@ class Job:
         return [None if some is None else next(answers) for some in inputs]
 
     def check_answers(self, chunk: list[Given], answers: list[Any], *, is_first: bool) -> None:
-        """Refuses answers of another engine than those before, whose bytes would differ. Where none of the first rows
-        has an answer, the fault is hardly theirs: the reason is said at once."""
+        """Refuses answers from another engine than before, because their bytes would differ. If no row of the first
+        chunk has an answer, the rows are hardly to blame: the job stops with the reason."""
         if any(map(is_answer, answers)):
             before, now = self.outcome.engine, self.run.engine or "off"
             if before not in (None, now):
                 raise InputError(
-                    f"--out {self.asked.out} was begun with the engine {before}, and here it is {now}: go on where it "
-                    "was begun, or start anew with --overwrite"
+                    f"--out {self.asked.out} was started with the engine {before}, and here it is {now}: continue on "
+                    "the machine where it was started, or start over with --overwrite"
                 )
             self.outcome.engine = now
             return
         for row, answer in zip(chunk, answers, strict=True):
             if is_first and isinstance(answer, Refused):
-                raise InputError(
-                    f"{self.asked.file}: none of the first {len(chunk):,} rows has an answer; {self.source.row_name} "
-                    f"{row.line}: {answer.why}"
-                )
+                rows = f"any of the first {len(chunk):,} rows" if len(chunk) > 1 else "the first row"
+                where = f"{self.source.row_name} {row.line}"
+                raise InputError(f"{self.asked.file}: the model cannot answer {rows}; {where}: {answer.why}")
 
     def written(self, row: Given, answer: Any) -> Cells:
-        """A row of the output."""
+        """The cells of an output row."""
         cells = answer_cells(self.run.task, answer) if is_answer(answer) else self.empty_cells
         kept = row.cells if self.asked.id_column is None else {name: row.cells.get(name) for name in self.kept}
         return {**kept, **dict(zip(self.answers, cells, strict=True))}
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the output was whole and in its place when the job before this one was killed."""
+        """Whether the previous job was killed after its output was complete."""
         journal = self.journal
         return journal.state["rows"] == self.found.count and journal.place.is_file() and not journal.partial.exists()
 
     def end(self) -> None:
-        """The output takes its place."""
+        """Turns the partial file into the output and deletes the journal."""
         if not self.is_in_place:
             self.format.finish(self.journal.partial, self.journal.place)
             sync(self.journal.place.parent)
         self.journal.end()
 
     def told(self) -> list[str]:
-        """What has become of the file, in words."""
+        """The summary to print at the end."""
         found, out = self.outcome, self.asked.out
         rows, without = self.found.count, found.empty + found.refused
-        are, have = "row is" if rows == 1 else "rows are", "row has" if without == 1 else "rows have"
-        said = [f"{rows:,} {are} in {out}, with the answers in {' and '.join(self.answers)}"]
+        of_all, have = "row" if rows == 1 else "rows", "row has" if without == 1 else "rows have"
+        columns = f"column{'s' if len(self.answers) > 1 else ''} {' and '.join(self.answers)}"
+        said = [f"Saved {rows:,} {of_all} to {out}, with the answers in {columns}"]
         if without:
             reasons = ((found.empty, "empty"), (found.refused, "refused by the model"))
             counted = ", ".join(f"{count:,} {why}" for count, why in reasons if count)
             said.append(f"{without:,} {have} no answer ({counted}):")
             said += [f"  {row}" for row in [*found.named, *(["..."] if without > len(found.named) else [])]]
-        said += [f"{count:,} of {rows:,} texts are {what}" for what, count in found.notes.items()]
+        for what, count in found.notes.items():
+            said.append(f"{count:,} of {rows:,} texts {'is' if count == 1 else 'are'} {what}")
         if found.spaced:
-            said.append(
-                f"{found.spaced:,} cells had tabs or line breaks, which .tsv cannot hold: they are spaces there"
-            )
+            cells = "1 cell" if found.spaced == 1 else f"{found.spaced:,} cells"
+            said.append(f"tabs or line breaks in {cells} became spaces, because .tsv cannot hold them")
         return [*said, *filter(None, [found.unknown.sentence()])]
 
 
@@ -332,8 +332,9 @@ def kept_columns(columns: dict[str, set[type]], asked: Asked) -> dict[str, set[t
 
 
 def of_one(why: str) -> str:
-    """An error about the first of one input, without its number."""
+    """An error about a single input, without its number."""
     for name in ("text", "series", "input"):
-        if why.startswith(f"{name} 0 "):
-            return why.replace(f"{name} 0", f"the {name}", 1)
+        for number in (0, 1):  # tensors of ids are counted from 0
+            if why.startswith(f"{name} {number} "):
+                return why.replace(f"{name} {number}", f"the {name}", 1)
     return why

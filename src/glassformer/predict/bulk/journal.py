@@ -1,11 +1,11 @@
-"""How far an output has come, so that a killed job goes on where it was: two hidden files beside the output.
+"""The progress of an output, so that a killed job can continue: two hidden files next to the output.
 
-    .scored.csv.partial    the rows that are written so far
-    .scored.csv.journal    a line of JSON with the facts that decide the answers, then one for every chunk: how many
-                           rows and bytes of the partial file are right
+    .scored.csv.partial    the rows written so far
+    .scored.csv.journal    a line of JSON with the facts that determine the answers, then one line per chunk: how many
+                           rows and bytes of the partial file are valid
 
-A chunk is on the disk before its line is. So the partial file always holds what the last whole line says; what is
-behind that is cut off. At the end the partial file takes the output's place, and the journal goes.
+A chunk is on disk before its line in the journal. So the partial file always holds what the last complete line says;
+anything after that is truncated. At the end the partial file is renamed to the output, and the journal is deleted.
 """
 
 import fcntl
@@ -22,14 +22,14 @@ Facts = dict[str, Any]
 
 
 class Journal:
-    """The journal of an output, which no other process writes meanwhile; to be used in a `with`."""
+    """The journal of an output, a context manager that locks it against other processes."""
 
     def __init__(self, out: Path) -> None:
         self.out, self.place = out, out.resolve()
         self.partial = self.place.with_name(f".{self.place.name}.partial")
         self.file = self.place.with_name(f".{self.place.name}.journal")
-        self.facts: Facts | None = None  # of the job that was begun, if one was
-        self.state: Facts = {"rows": 0, "bytes": 0}  # as the last whole line says
+        self.facts: Facts | None = None  # of the started job, if there is one
+        self.state: Facts = {"rows": 0, "bytes": 0}  # as in the last complete line
 
     @property
     def is_begun(self) -> bool:
@@ -45,17 +45,17 @@ class Journal:
             fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self.handle)
-            raise InputError(f"--out {self.out}: another process is writing it. Wait for it, or end it") from None
+            raise InputError(f"--out {self.out}: another process is writing it. Wait for it, or stop it") from None
         self.read()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.facts is None:  # nothing was begun
+        if self.facts is None:  # nothing was started
             self.file.unlink(missing_ok=True)
         os.close(self.handle)
 
     def read(self) -> None:
-        """Takes what the whole lines say; half a line is of a process that was killed while it wrote."""
+        """Reads the complete lines. An incomplete line comes from a process that was killed while writing."""
         with self.file.open("rb") as file:
             content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
@@ -69,29 +69,29 @@ class Journal:
                 self.state = json.loads(lines[-1])
         except ValueError:
             raise InputError(
-                f"{self.file} cannot be read, so {self.out} cannot be gone on with: start anew with --overwrite"
+                f"{self.file} cannot be read, so {self.out} cannot be continued. Start over with --overwrite"
             ) from None
 
     def begin(self, facts: Facts) -> None:
-        """Starts anew."""
+        """Starts a new journal."""
         os.truncate(self.file, 0)
         self.partial.unlink(missing_ok=True)
         self.facts, self.state = facts, {"rows": 0, "bytes": 0}
         self.write(facts)
 
     def go_on(self) -> None:
-        """Cuts off what the partial file has behind the last whole line."""
+        """Truncates the partial file to what the last complete line says."""
         size = self.partial.stat().st_size if self.partial.is_file() else 0
         if size < self.state["bytes"]:
             raise InputError(
                 f"{self.partial} has {size:,} bytes, and {self.state['bytes']:,} were written: it was changed. Start "
-                "anew with --overwrite"
+                "over with --overwrite"
             )
         if size > self.state["bytes"]:
             os.truncate(self.partial, self.state["bytes"])
 
     def add(self, data: bytes, **state: Any) -> None:
-        """Writes a chunk, and then that it is there."""
+        """Writes a chunk, then its line in the journal."""
         self.add_rows(data)
         self.state = {**state, "bytes": self.state["bytes"] + len(data)}
         self.write(self.state)
@@ -110,6 +110,6 @@ class Journal:
         os.fsync(self.handle)
 
     def end(self) -> None:
-        """The output is in its place."""
+        """Deletes the journal once the output is complete."""
         with suppress(FileNotFoundError):
             self.file.unlink()

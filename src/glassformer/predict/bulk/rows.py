@@ -1,4 +1,4 @@
-"""The rows of an input file: their cells as they are, and what the model reads of each."""
+"""The rows of an input file: their unchanged cells, and the model's input from each."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -30,29 +30,29 @@ from glassformer.predict.show import as_json
 COLUMN_OF_LINES = {
     **dict.fromkeys(PICTURES, "image"),
     "series": "series",
-}  # what a file without columns holds, if not texts
+}  # column name for a file without columns, if not "text"
 
 
 class Given(NamedTuple):
     """One row of the input."""
 
-    line: int  # on which it begins; of the pictures in a folder, which one
+    line: int  # where it starts; for a folder, the number of the image
     cells: dict[str, Any]
-    input: Any  # as a pipeline takes it; None if there is nothing to read
+    input: Any  # for the pipeline; None if it is empty
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file whose rows can be read again and again."""
+    """A file whose rows can be read more than once."""
 
     task: str  # of the model that reads it
     file: Path
     text_columns: tuple[str, ...] = ()
-    memory: Memory = AS_FLAGS_SAY  # how tables are read
+    memory: Memory = AS_FLAGS_SAY  # how to read tables
     rules: TextRules = NO_RULES  # of the training
 
     def rows(self, tell: Callable[[str], None] = lambda said: None) -> Iterator[Given]:
-        """All rows in their order. `tell` hears how a table was read, if that is not certain."""
+        """Yields all rows in order. `tell` receives a sentence on how a table was read, if that is not certain."""
         first: type | None = None
         for row in self.stream(tell):
             if is_empty(row.input):
@@ -62,7 +62,8 @@ class Source:
             if type(row.input) is not first:
                 one, other = ("a pair", "a text") if first is str else ("a text", "a pair")
                 raise InputError(
-                    f"{place_of(self.file, row.line)} is {one}, and the first is {other}: expected one kind"
+                    f"{place_of(self.file, row.line)} is {one}, and the first is {other}: expected only texts, or only "
+                    "pairs"
                 )
             yield row
 
@@ -88,26 +89,26 @@ class Source:
 
     @property
     def row_name(self) -> str:
-        """What a row is called before its number."""
+        """The word for a row in messages, such as "line" in "line 7"."""
         return "image" if self.is_pictures else unit_of(self.file)
 
     @property
     def is_table(self) -> bool:
-        """Whether it is read by its columns."""
+        """Whether the file is read by columns."""
         file, memory = self.file, self.memory
         has_more = has_tabs(file, memory) if self.task == "series" else has_columns(file, memory, self.task)
         return bool(self.text_columns) or is_table(file) or has_more
 
     @property
     def form(self) -> TableFormat | None:
-        """How a table of texts is written."""
+        """The format of a table of texts; None for other files."""
         if self.task == "series" or not self.is_table or kind_of(self.file) not in ("csv", "tsv"):
             return None
         return table_format(self.file, self.memory.options, reads_of(self.file, self.text_columns, self.memory))
 
 
 def is_empty(given: Any) -> bool:
-    """Whether there is nothing to read: no text, a blank one, or a pair with one of these in it."""
+    """Whether an input is missing or blank, or a pair with a missing or blank part."""
     if isinstance(given, tuple):
         return any(map(is_empty, given))
     return given is None or (isinstance(given, str) and not given.strip())
@@ -115,9 +116,9 @@ def is_empty(given: Any) -> bool:
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over an input finds, before anything is computed: whatever cannot be read is refused here."""
+    """The result of a first pass over the input, which refuses anything unreadable before the model runs."""
 
-    columns: dict[str, set[type]]  # with the types of their cells
+    columns: dict[str, set[type]]  # and the types of their cells
     count: int  # rows
     checksum: str
 
@@ -133,7 +134,7 @@ def survey(source: Source, tell: Callable[[str], None] = lambda said: None) -> S
 
 
 def checksum_of(place: Path) -> str:
-    """Of a file its content; of a folder the names, sizes and times of its pictures."""
+    """A checksum of a file's content, or of the names, sizes and times of the images in a folder."""
     if not place.is_dir():
         return checksum(kept(place) if place.is_fifo() else place)
     found = hashlib.sha256()

@@ -18,7 +18,7 @@ class AblateSettings(ModelSettings):
     """Score a run with one head removed at a time."""
 
     heads: Positional[Annotated[tuple[str, ...], arg(metavar="HEAD [HEAD ...]")]] = ()
-    """Names of heads, such as decoder.blocks.0.cross.3; * matches anything, so '*' tries them all."""
+    """Names of heads, such as decoder.blocks.0.cross.3; * matches anything, so '*' selects them all."""
     examples: int = 200
     """Number of examples to score."""
     data: tuple[Path, ...] = ()

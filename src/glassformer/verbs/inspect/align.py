@@ -25,7 +25,7 @@ class AlignSettings(PictureSettings):
     picture."""
 
     json: bool = False
-    """Print one JSON object per text, each on a line."""
+    """Print one JSON object per line, one for each text."""
     text: Positional[Annotated[str | None, arg(metavar="[TEXT]")]] = None
     """The text to translate."""
     target: str | None = None

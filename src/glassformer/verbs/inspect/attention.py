@@ -1,4 +1,4 @@
-"""The verb `inspect attention`."""
+"""The verb `inspect attention`: draws the attention weights of a layer."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,19 +8,19 @@ from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSettings(QuestionSettings, PictureSettings):
-    """Draw what a model attends to: every head of a layer, one of them, or their average."""
+    """Draw the attention weights of a layer: every head, one head, or the average over the heads."""
 
     text: Text
-    """A text, the path of an image or of a CSV file, or `example` for one of those."""
+    """A text, the path of an image or of a CSV file, or `example` for a built-in one."""
     part: Literal["cross", "encoder", "decoder"] | None = None
-    """Of a model with two stacks: what looks from target to source (cross), or within the source (encoder) or the
-    target (decoder); cross if not given. The source of a captioner is its image."""
+    """Which attention of an encoder-decoder: cross looks from target to source, encoder within the source, decoder
+    within the target (default: cross). The source of a captioning model is the image."""
     layer: int | None = None
-    """Which layer, counted from 0; the last if not given."""
+    """Layer, counted from 0 (default: the last)."""
     head: int | None = None
-    """Only this head, counted from 0; all of them if not given."""
+    """Head, counted from 0 (default: all heads)."""
     average: bool = False
-    """The average over the heads."""
+    """Draw the average over the heads."""
 
 
 def main(settings: AttentionSettings) -> None:
@@ -47,7 +47,7 @@ def main(settings: AttentionSettings) -> None:
 
 
 def picture_name(settings: AttentionSettings, part: str) -> str:
-    """attention-cross.png, or attention-cross-layer0-head2.png where those were chosen."""
+    """attention-cross.png, or attention-cross-layer0-head2.png if a layer and a head were chosen."""
     layer = "" if settings.layer is None else f"-layer{settings.layer}"
     head = "" if settings.head is None else f"-head{settings.head}"
     return f"attention-{part}{layer}{head}{'-average' if settings.average else ''}.png"

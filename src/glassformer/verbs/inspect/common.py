@@ -1,4 +1,4 @@
-"""What the looks share: loading the model, where a picture goes, what is printed about it."""
+"""Settings and functions that the looks share: loading the model, and the path of the picture."""
 
 import json
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Text = Positional[Annotated[str, arg(metavar="TEXT")]]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Settings):
-    """Of a look at a model with its weights."""
+    """Settings of a look that needs the weights."""
 
     run: Run
     """The run or model folder, or a hub id owner/name."""
@@ -33,33 +33,33 @@ class ModelSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionSettings(Settings):
-    """Of a look at a model that may answer questions."""
+    """Settings of a look at a model that may answer questions."""
 
     question: str | None = None
-    """Of a model that answers questions about an image: the question."""
+    """Question, for a model that answers questions about an image."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigSettings(Settings):
-    """Of a look that needs no weights."""
+    """Settings of a look that needs only the config."""
 
     run: Run
-    """The run or model folder, a hub id owner/name, a config.json, or a name such as base."""
+    """The run or model folder, a hub id owner/name, a config.json, or the name of a preset such as base."""
     json: bool = False
-    """Print the numbers as JSON."""
+    """Print the result as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureSettings(ModelSettings):
-    """Of a look that is drawn."""
+    """Settings of a look that draws a picture."""
 
     json: bool = False
-    """Print where the picture is as JSON."""
+    """Print the path of the picture as JSON."""
     picture: Path | None = None
-    """Where to write the picture, a .png, .svg or .pdf; a name in the run folder if not given."""
+    """File for the picture, a .png, .svg or .pdf (default: a .png in the run folder)."""
 
     def path(self, name: str) -> Path:
-        """Where the picture goes: in the run's folder, if nobody says; of a model from the hub, here."""
+        """The path of the picture: --picture, a file in the run folder, or for a hub model in the current folder."""
         return self.picture or (Path(self.run) / name if Path(self.run).is_dir() else Path(name))
 
     def tell(self, what: str, path: Path) -> None:
@@ -67,7 +67,7 @@ class PictureSettings(ModelSettings):
 
 
 def load_reader(run: str, look: str) -> "TextPreparer":
-    """A model of texts, with what prepares them."""
+    """Loads a model that reads texts, with its preparer."""
     from glassformer.predict.texts import TextPreparer
 
     preparer = load_preparer(run)
@@ -75,7 +75,8 @@ def load_reader(run: str, look: str) -> "TextPreparer":
 
 
 def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | CaptionPreparer, str | Picture]":
-    """A model of texts, the side of a pair that reads them, or one that writes about pictures; and what it reads."""
+    """Loads a model that reads texts, the text model of a pair, or one that writes about images; returns its preparer
+    and the input."""
     from glassformer.checkpoints.load import load_model
     from glassformer.core.pair import Pair
     from glassformer.hub import find_folder
@@ -96,7 +97,8 @@ def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | Caption
 
 
 def tower_for(pair: "Pair", folder: Path, given: str) -> "tuple[TextPreparer | ImagePreparer, str | Picture]":
-    """Of a pair the model that reads this: the one of images, for a file of one or `example`, or the one of texts."""
+    """The preparer of the model of a pair that reads this input: the image model for an image file or `example`, else
+    the text model."""
     from glassformer.inspect.looks.examples import EXAMPLE, told_picture
     from glassformer.predict.match import is_picture
     from glassformer.predict.prepare import pair_preparer_of
@@ -119,6 +121,6 @@ def load_preparer(run: str) -> "Preparer":
 def refuse(preparer: "Preparer", run: str, look: str) -> NoReturn:
     reads = "images" if preparer.model.config.image else "series"
     raise InputError(
-        f"{look} shows what happens to a text, and this model reads {reads}: try glassformer inspect attention "
+        f"inspect {look} needs a model that reads texts, and this one reads {reads}. Try glassformer inspect attention "
         f"{run} example"
     )

@@ -1,4 +1,4 @@
-"""The verb `inspect lens`."""
+"""The verb `inspect lens`: draws the predictions after each layer."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, 
 
 @dataclass(frozen=True, kw_only=True)
 class LensSettings(QuestionSettings, PictureSettings):
-    """Draw what a model would say after each of its layers (logit lens)."""
+    """Draw what a model would predict after each layer (logit lens)."""
 
     text: Text
-    """The text that it reads; of a captioner the path of an image, or `example`."""
+    """The text to read; for a captioning model the path of an image, or `example` for a built-in one."""
 
 
 def main(settings: LensSettings) -> None:

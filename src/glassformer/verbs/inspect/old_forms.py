@@ -1,4 +1,4 @@
-"""Earlier versions took the look of `inspect` as a flag (`inspect RUN --shapes`): the error names the new form."""
+"""Errors for the old form of `inspect`, with the look as a flag (`inspect RUN --shapes`): they name the new form."""
 
 import shlex
 import sys
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 
-FLAGS = {  # the old flag of a look, and how many words followed it
+FLAGS = {  # the old flag of each look, and how many words followed it
     **dict.fromkeys(("--shapes", "--params", "--positions", "--rollout"), 0),
     **dict.fromkeys(("--diff", "--attention", "--lens", "--align", "--align-file", "--step"), 1),
     "--ablate": sys.maxsize,  # any number

@@ -1,4 +1,4 @@
-"""The verb `inspect params`: parameters by kind and by layer."""
+"""The verb `inspect params`: counts the parameters by kind and by layer."""
 
 import json
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ class PositionsSettings(PictureSettings):
     """Draw how a model encodes positions: a heat map, waves, and similarity by distance."""
 
     part: Literal["encoder", "decoder"] | None = None
-    """Which stack of an encoder-decoder (default: both)."""
+    """Stack of an encoder-decoder to draw (default: both)."""
 
 
 def main(settings: PositionsSettings) -> None:

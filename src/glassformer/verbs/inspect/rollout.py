@@ -1,4 +1,4 @@
-"""The verb `inspect rollout`."""
+"""The verb `inspect rollout`: draws the attention through all layers."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,12 +8,12 @@ from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutSettings(QuestionSettings, PictureSettings):
-    """Draw what each place is made from, by the attention through all layers at once (attention rollout)."""
+    """Draw how much of each input token reaches each position through all layers (attention rollout)."""
 
     text: Text
-    """A text, the path of an image or of a CSV file, or `example` for one of those."""
+    """A text, the path of an image or of a CSV file, or `example` for a built-in one."""
     part: Literal["encoder", "decoder"] | None = None
-    """Which stack; the encoder if there is one and nothing is given."""
+    """Stack to draw (default: the encoder, if the model has one)."""
 
 
 def main(settings: RolloutSettings) -> None:

@@ -1,4 +1,4 @@
-"""The verb `inspect shapes`: the ledger of a model."""
+"""The verb `inspect shapes`: prints the ledger of a model (`inspect/ledger/`)."""
 
 import json
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ShapesSettings(ConfigSettings):
     length: int | None = None
     """Tokens in each sequence (default: 128, or fewer if the model takes fewer)."""
     target_length: int | None = None
-    """Tokens in the target of an encoder-decoder (default: as --length)."""
+    """Tokens in the target of an encoder-decoder (default: the same as --length)."""
     html: Path | None = None
     """Write the list to this file as an HTML page."""
 
@@ -51,7 +51,7 @@ def main(settings: ShapesSettings) -> None:
 
 
 def show(found: "Ledger", side: str, settings: ShapesSettings) -> None:
-    """The table, or where its page is, and the sums; under the name of the side, if the model is one of a pair."""
+    """Prints the table, or the path of the HTML page, and the totals; for a pair of models, under the model's name."""
     name = f"{Path(settings.run).name} {side}".strip()
     page = (
         settings.html if settings.html is None or not side else settings.html.with_stem(f"{settings.html.stem}-{side}")

@@ -1,4 +1,4 @@
-"""The verb `inspect step`: one head by hand."""
+"""The verb `inspect step`: prints the computation of one attention head."""
 
 import json
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from glassformer.verbs.inspect.common import ModelSettings, QuestionSettings, Te
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings(QuestionSettings, ModelSettings):
-    """The forward pass of one head with the numbers of a text, equation by equation, each with its line of code."""
+    """Print the forward pass of one head on your text, equation by equation, each with its line of code."""
 
     text: Text
-    """The text that the model reads; of a captioner the path of an image, or `example`."""
+    """The text to read; for a captioning model the path of an image, or `example` for a built-in one."""
     part: Literal["cross", "encoder", "decoder"] | None = None
-    """Of a model with two stacks: what looks from target to source (cross), or within the source (encoder) or the
-    target (decoder); the decoder if not given."""
+    """Which attention of an encoder-decoder: cross looks from target to source, encoder within the source, decoder
+    within the target (default: decoder)."""
     layer: int = 0
-    """Which layer, counted from 0."""
+    """Layer, counted from 0."""
     head: int = 0
-    """Which head, counted from 0."""
+    """Head, counted from 0."""
     token: int = -1
-    """Which token to follow, counted from 0; the last if not given."""
+    """Token to follow, counted from 0 (default: the last)."""
     target: str | None = None
-    """The translation, caption or answer; the model's own if not given."""
+    """The translation, caption or answer (default: the model's own)."""
 
 
 def main(settings: StepSettings) -> None:
