@@ -259,7 +259,7 @@ def test_half_precision_is_chosen_from_in_full() -> None:
         ({"forced_eos_token_id": 7, "suppress_tokens": [7]}, "forced_eos_token_id is 7: suppress_tokens forbids it"),
         ({"eos_token_id": [2, 40]}, "eos_token_id holds 40"),
         ({"pad_token_id": -1}, "pad_token_id holds -1"),
-        ({"decoder_input_ids": torch.ones(1, 1)}, "decoder_input_ids was given to a model of a decoder alone"),
+        ({"decoder_input_ids": torch.ones(1, 1)}, "this model has only a decoder: leave decoder_input_ids out"),
         ({"attention_mask": torch.zeros(1, 2, dtype=torch.long)}, "keeps no token"),
         ({"attention_mask": torch.ones(1, 3, dtype=torch.long)}, r"attention_mask has shape \(1, 3\)"),
     ],
