@@ -1,4 +1,4 @@
-"""Classes have names, in memory and on disk, in transformers' layout and in our own."""
+"""Class names in memory and on disk, in transformers' layout and in our own."""
 
 import json
 from pathlib import Path
@@ -82,5 +82,5 @@ def test_names_that_do_not_fit(names: list[str], problem: str, message: str) -> 
 def test_a_model_without_classes() -> None:
     with pytest.raises(InputError, match="head='language', which has none"):
         name_classes(gf.Transformer(EXPORTED["GPT2LMHeadModel"]), ["a"])
-    with pytest.raises(InputError, match="num_classes = 1: 1 class is a regression"):
+    with pytest.raises(InputError, match="num_classes = 1: a model with 1 class is a regression"):
         name_classes(gf.Transformer(CONFIGS["own"].replace(num_classes=1)), ["a"])

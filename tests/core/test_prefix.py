@@ -157,8 +157,8 @@ def test_a_cache_of_one_source_refuses_another_and_a_crop_inside_the_prefix():
         ({"project": "none"}, "encoder.d_model is 12 and decoder.d_model is 20; set memory_project='linear'"),
         ({"decoder": DECODER.replace(positions="rotary")}, "decoder.positions is 'rotary'; choose 'learned'"),
         ({"decoder": DECODER.replace(layer_kinds=(gf.LayerKind(window=3),))}, "a layer with a window"),
-        ({"image": None, "encoder": None}, "memory is 'prefix': it joins an encoder and a decoder"),
-        ({"memory": "cross", "image": None}, "share one table of vectors, so set both to the same"),
+        ({"image": None, "encoder": None}, "memory is 'prefix': it needs an encoder and a decoder"),
+        ({"memory": "cross", "image": None}, "share one embedding, so set both to the same"),
         ({"memory": "suffix"}, "memory is 'suffix'"),
     ],
 )

@@ -123,7 +123,7 @@ def trimmed(rows: Tensor, model: gf.Transformer, end: int | None = None) -> list
         ({"decoder": {"cross_attention_hidden_size": 7}}, "cross_attention_hidden_size is 7, and a 'gpt2' decoder"),
         ({"decoder": {"scale_attn_by_inverse_layer_idx": True}}, "decoder: scale_attn_by_inverse_layer_idx is True"),
         ({"encoder": {"frames": 7}}, "encoder: nobody knows the key 'frames'"),
-        ({"model_type": "blip-2"}, "model_type is 'blip-2', which cannot be run here: learned queries"),
+        ({"model_type": "blip-2"}, "model_type is 'blip-2', which is not supported: learned queries"),
         ({"model_type": "blip", "architectures": ["BlipForQuestionAnswering"]}, "a second text model reads its"),
     ],
 )

@@ -242,7 +242,7 @@ def test_half_precision_is_chosen_from_in_full() -> None:
         ({"num_beams": 2.0}, "num_beams is 2.0: expected a whole number"),
         ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is 3: expected at most num_beams = 2"),
         ({"num_return_sequences": 2}, "num_return_sequences is 2: all would be the same"),
-        ({"do_sample": True, "temperature": 0.0}, "temperature is 0.0: nothing is divided by 0"),
+        ({"do_sample": True, "temperature": 0.0}, "temperature is 0.0: expected a number above 0"),
         ({"do_sample": True, "temperature": -0.5}, "temperature is -0.5: expected 0 or more"),
         ({"do_sample": True, "top_p": 1.5}, "top_p is 1.5"),
         ({"do_sample": True, "top_k": -1}, "top_k is -1"),

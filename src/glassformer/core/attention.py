@@ -55,8 +55,8 @@ def attention_weights(
     """softmax(scale q k^T): the weights that the fused kernel of `attend` does not return, for recording them."""
     scores = attention_scores(q, k, mask, scale=scale, cap=cap)  # (B, H, T, S)
     # The softmax of a row of -inf is NaN, in the gradient too: fill such a row before the softmax and again after it.
-    masked = (scores == -torch.inf).all(dim=-1, keepdim=True)  # (B, H, T, 1)
-    return scores.masked_fill(masked, 0.0).softmax(dim=-1).masked_fill(masked, 0.0)  # (B, H, T, S)
+    nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # (B, H, T, 1)
+    return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # (B, H, T, S)
 
 
 def attention_scores(
