@@ -129,7 +129,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
     """Arguments, where RUN and DIR stand for a trained run and an empty folder, and the expected error."""
     return {
         "verb": (["trian"], "there is no verb 'trian': did you mean 'train'?"),
-        "no task": (["train"], "needs a task, and none was given. Choose from translate"),
+        "no task": (["train"], "needs a task, but none was given. Choose from translate"),
         "task": (["train", "translat"], "'translat' is not one"),
         "flag": (["train", "translate", "--stepz", "3"], "--stepz"),
         "value": (["train", "translate", "--steps", "0"], "--steps is 0: expected a number above 0"),
@@ -147,7 +147,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "two ways": (["train", "lm", "--resume", "--overwrite"], "choose one"),
         "no such metric": (
             ["train", "translate", "--out", "DIR/x", *TINY, "--metric", "taste"],
-            "--metric taste: translate does not measure it; known are bleu",
+            "--metric taste: translate does not measure it; choose from bleu",
         ),
         "one process": (["train", "translate", "--out", "DIR/x", *TINY, "--shard"], "start it with torchrun"),
         "float16": (["train", "translate", "--out", "DIR/x", *TINY, "--precision", "float16"], "needs a GPU"),
@@ -158,7 +158,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no layer": (["inspect", "attention", "RUN", "May", "--layer", "7"], "--layer is 7: this model has 2"),
         "no head": (["inspect", "attention", "RUN", "May", "--head", "-1"], "--head is -1: this model has 2"),
         "no text": (["inspect", "attention", "RUN", " "], "is empty"),
-        "no look": (["inspect"], "needs a look, and none was given. Choose from shapes every tensor"),
+        "no look": (["inspect"], "needs a look, but none was given. Choose from shapes every tensor"),
         "old look": (["inspect", "RUN", "--shapes"], "inspect --shapes is now: glassformer inspect shapes"),
         "no folder": (["inspect", "positions", "RUN", "--picture", "DIR/no/x.png"], "there is no folder"),
         "no such ending": (["inspect", "positions", "RUN", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
@@ -215,7 +215,7 @@ def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
             "predict",
             "glassformer predict needs RUN (the run or model folder, or a hub id owner/name). See glassformer predict",
         ),
-        ("xyzzy", "there is no verb 'xyzzy'; known are bench, "),
+        ("xyzzy", "there is no verb 'xyzzy'; choose from bench, "),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_sentence(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -214,7 +214,7 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
         raise InputError(f"there is no verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
     if args[0] == "inspect" and (now := new_form(args[1:], _behind("inspect"))):
         raise InputError(now)
-    needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, and"
+    needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, but"
     if args[1:] and not args[1].startswith("-"):
         if args[0] == "train" and (said := verb_elsewhere(args[1], what="task")):
             raise InputError(said)

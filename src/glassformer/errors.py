@@ -42,7 +42,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean 'd_model'?`, or the known names if none is similar."""
     known = sorted(known)
     close = get_close_matches(name[:200], [word for word in known if len(word) <= 200][:10_000], n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; known are {listed(known)}"
+    return f": did you mean {close[0]!r}?" if close else f"; choose from {listed(known)}"
 
 
 def listed(names: Sequence[str]) -> str:

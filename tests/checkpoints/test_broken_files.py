@@ -120,7 +120,7 @@ def test_a_file_that_ends_too_early(kind: str, left: float, made: Made) -> None:
     ) as error:
         gf.load(folder)
     assert "\n" not in str(error.value)
-    assert f"it has {int(size):,} bytes" in str(error.value)
+    assert f"({int(size):,} bytes) cannot be read" in str(error.value)
 
 
 def test_a_pointer_of_git_lfs_is_no_file_of_tensors(made: Made) -> None:

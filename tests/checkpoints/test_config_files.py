@@ -18,7 +18,7 @@ ROPE = {"rope_theta": 10_000.0, "factor": 2.0}
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (BERT, {"model_type": "bart_"}, r"model_type is 'bart_', which is not known: did you mean 'bart'\?"),
-    (BERT, {"model_type": "zzz"}, r"model_type is 'zzz', which is not known; known are albert, .*glassformer"),
+    (BERT, {"model_type": "zzz"}, r"model_type is 'zzz', which is not known; choose from albert, .*glassformer"),
     (BERT, {"model_type": None}, "model_type is None, which is not known"),
     (BERT, {"model_type": ["bert"]}, r"model_type is \['bert'\], which is not known"),
     (BERT, {"architectures": ["BertForJudgement"]}, r"architectures is 'BertForJudgement'.*one of pool, .*head='pool'"),
@@ -58,7 +58,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (LLAMA, {"rope_parameters": {**ROPE, "rope_type": "yarn", "beta_fast": []}}, r"beta_fast of the rope .* is \[\]"),
     (LLAMA, {"rope_parameters": {"rope_theta": -1.0}}, "rotary_base is -1.0: expected a number above 0"),
     (GEMMA, {"layer_types": 3}, "layer_types is 3: expected a list"),
-    (GEMMA, {"layer_types": ["full_attention", "none"]}, "layer_types has 'none'; known are full_attention, sliding"),
+    (GEMMA, {"layer_types": ["full_attention", "none"]}, "layer_types has 'none'; choose from full_attention"),
     (GEMMA, {"layer_types": ["full_attention"] * 5}, "layer_types has 5 entries, and there are 2 layers"),
     (GEMMA, {"query_pre_attn_scalar": 0}, "query_pre_attn_scalar is 0: expected at least 1"),
     (T5, {"feed_forward_proj": "gated-gehlu"}, r"feed_forward_proj is gated-gehlu: did you mean 'gated-gelu'\?"),

@@ -136,7 +136,7 @@ def test_what_cannot_be_asked_for(made: Made) -> None:
     folder = made("BertForMaskedLM")
     for asked, message in (
         ({"num_classes": 3}, "num_classes is 3, but head 'language' has no classes: give head='class'"),
-        ({"head": "span", "num_classes": 3}, "num_classes is 3, and a 'span' head has no classes"),
+        ({"head": "span", "num_classes": 3}, "num_classes is 3, but head 'span' has no classes"),
         ({"head": "class", "num_classes": 0}, "num_classes is 0: expected a whole number of at least 1"),
         ({"head": "class", "num_classes": "3"}, "num_classes is '3': expected a whole number of at least 1"),
         ({"head": "class", "num_classes": 3.0}, "num_classes is 3.0: expected a whole number"),
@@ -173,7 +173,7 @@ def test_heads_in_our_own_layout(own: Path, capsys: Captured) -> None:
         ({"head": "span"}, "head.out.weight (2, 12), head.out.bias (2,)\n"),
     ):
         model = gf.load(own, **asked)
-        assert said(capsys) == f"{own} has no 'class' head. New and untrained: {new}"
+        assert said(capsys) == f"{own} has no {asked['head']!r} head. New and untrained: {new}"
         assert all(torch.equal(value, base_of(first)[name]) for name, value in base_of(model).items())
         gf.save(model, own.parent / "again")
         assert same_parameters(gf.load(own.parent / "again"), model)

@@ -62,7 +62,7 @@ def sharded(made: Made, tmp_path: Path) -> Path:
 def test_a_shard_that_is_not_there_is_named(sharded: Path) -> None:
     next(sharded.glob("model-00002-*")).unlink()
     with pytest.raises(
-        InputError, match=r"index\.json names model-00002-of-.*, for model\..* and others, and there is"
+        InputError, match=r"index\.json names model-00002-of-.*, which holds model\..*, but the file does not exist"
     ):
         gf.load(sharded)
 

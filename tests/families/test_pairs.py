@@ -217,14 +217,14 @@ def test_a_pair_that_clip_does_not_express_is_refused_by_the_field(tmp_path: Pat
 
 def test_both_sides_must_meet_in_one_space() -> None:
     config = small_pair().config
-    with pytest.raises(InputError, match=r"vectors of 10 and PairConfig.image of 16: set pooled_dim"):
+    with pytest.raises(InputError, match=r"vectors of width 10 and PairConfig.image of width 16: set pooled_dim"):
         config.replace(image=config.image.replace(pooled_dim=None))
     with pytest.raises(InputError, match=r"PairConfig.text.head is 'none': expected 'pool'"):
         config.replace(text=config.text.replace(head="none", pooled_dim=None))
     with pytest.raises(InputError, match="does not read images"):
         config.replace(image=config.text)
     pair = small_pair()
-    with pytest.raises(InputError, match="give at least one"):
+    with pytest.raises(InputError, match="give input_ids, pixel_values or both"):
         pair()
     with pytest.raises(InputError, match="as many texts as images"):
         pair(torch.tensor([[1, 6, 2]]), pixel_values=torch.zeros(2, 3, 8, 8), return_loss=True)
