@@ -135,7 +135,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "value": (["train", "translate", "--steps", "0"], "--steps is 0: expected a number above 0"),
         "number": (["train", "translate", "--steps", "many"], "many"),
         "choice": (["train", "translate", "--norm-order", "later"], "later"),
-        "heads": (["train", "translate", "--out", "DIR/x", "--d-model", "10", "--num-heads", "3"], "does not divide"),
+        "heads": (["train", "translate", "--out", "DIR/x", "--d-model", "10", "--num-heads", "3"], "is not divisible"),
         "finished": (["train", "translate", "--out", "RUN"], "holds a finished run"),
         "one of two": (["train", "translate", "--data", "DIR/a", "DIR/b", "DIR/c"], "there is no such file"),
         "no data": (["train", "lm", "--out", "DIR/x", "--data", "--steps", "3"], "--data needs a file"),
