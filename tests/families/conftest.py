@@ -1,4 +1,4 @@
-"""Checkpoints of the samples, made once and kept for the whole session."""
+"""Checkpoints of the samples, made once per session."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +12,7 @@ import glassformer as gf
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sample, str], Checkpoint]:
-    """checkpoint(sample, kind): what transformers saved of this sample with this head."""
+    """checkpoint(sample, kind): the sample with this head, saved by transformers."""
 
     @cache
     def made(sample: Sample, kind: str) -> Checkpoint:
@@ -24,7 +24,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sample, st
 
 @pytest.fixture(scope="session")
 def loaded(checkpoint: Callable[[Sample, str], Checkpoint]) -> Callable[[Sample, str], gf.Transformer]:
-    """loaded(sample, kind): the same checkpoint, read by us."""
+    """loaded(sample, kind): the same checkpoint, loaded here."""
 
     @cache
     def made(sample: Sample, kind: str) -> gf.Transformer:

@@ -1,4 +1,4 @@
-"""A text about a picture has the tokens that transformers writes: greedy and by beams, with a prompt and without."""
+"""Captions have the same tokens as in transformers: greedy and beam search, with and without a prompt."""
 
 import json
 import shutil
@@ -36,14 +36,14 @@ every_captioner = pytest.mark.parametrize(
 
 @every_captioner
 def test_captions(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> None:
-    """Without a prompt; to the end, and with an end token that comes soon."""
+    """Without a prompt: up to the maximum length, and with an early end token."""
     made, model = checkpoint(sample, "language"), loaded(sample, "language")
     pixels = made.inputs["pixel_values"]
     for search in SEARCHES.values():
         settings = {"max_new_tokens": NEW, "do_sample": False, **search}
         whole = theirs(made, pixels, None, settings)
         assert trimmed(gf.generate(model, pixel_values=pixels, **settings), model) == trimmed(whole, model)
-        if sample.model_type != "blip":  # there transformers takes no other end
+        if sample.model_type != "blip":  # transformers accepts no other end token for BLIP
             settings["eos_token_id"] = end = int(whole[0, min(3, whole.shape[1] - 1)])
             expected = trimmed(theirs(made, pixels, None, settings), model, end)
             assert trimmed(gf.generate(model, pixel_values=pixels, **settings), model, end) == expected
@@ -51,7 +51,7 @@ def test_captions(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> No
 
 @every_captioner
 def test_prompts(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> None:
-    """In a ragged batch each goes on as transformers continues it alone, with padding on either side."""
+    """In a ragged batch, padded on either side, each prompt continues as it does alone in transformers."""
     made, model = checkpoint(sample, "language"), loaded(sample, "language")
     pixels, ids, keep = (made.call[name] for name in ("pixel_values", "decoder_input_ids", "decoder_attention_mask"))
     ids, keep = ids[:, :6], keep[:, :6].clone()
@@ -83,7 +83,7 @@ def test_max_length_counts_the_prompt_and_not_the_picture(
 
 @every_captioner
 def test_the_loss_is_that_of_transformers(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> None:
-    """Ours stands where its logit stands; GIT and BLIP move the labels themselves."""
+    """Our labels align with the logits; GIT and BLIP shift the labels themselves."""
     made, model = checkpoint(sample, "language"), loaded(sample, "language")
     labels = made.call["decoder_input_ids"].masked_fill(made.call["decoder_attention_mask"] == 0, -100)
     moves = sample.model_type in ("git", "blip")
@@ -99,13 +99,13 @@ def theirs(made: Checkpoint, pixels: Tensor, prompt: Tensor | None, settings: di
         return made.model.generate(pixel_values=pixels, **settings)
     if made.sample.model_type == "vision-encoder-decoder":
         return made.model.generate(pixel_values=pixels, decoder_input_ids=prompt, **settings)
-    if made.sample.model_type == "blip":  # it takes what a tokenizer made, and drops the separator at the end
+    if made.sample.model_type == "blip":  # its generate() drops the separator that a tokenizer appends
         prompt = torch.cat([prompt, torch.full_like(prompt[:, :1], 2)], dim=1)
     return made.model.generate(pixel_values=pixels, input_ids=prompt, **settings)
 
 
 def trimmed(rows: Tensor, model: gf.Transformer, end: int | None = None) -> list[list[int]]:
-    """Each text up to its end: with beams and a padding id of 0, transformers fills up with the end token."""
+    """Each text up to its end token: in beam search with padding id 0, transformers pads with the end token."""
     ends = set(model.config.eos_token_ids) if end is None else {end}
     texts = []
     for row in rows.tolist():
@@ -117,14 +117,14 @@ def trimmed(rows: Tensor, model: gf.Transformer, end: int | None = None) -> list
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"encoder": {"model_type": "donut-swin"}}, "encoder: model_type is 'donut-swin', and as the encoder"),
-        ({"decoder": {"model_type": "mbart"}}, "decoder: model_type is 'mbart', and as the decoder"),
+        ({"encoder": {"model_type": "donut-swin"}}, "encoder: model_type is 'donut-swin': expected one of vit, deit"),
+        ({"decoder": {"model_type": "mbart"}}, "decoder: model_type is 'mbart': expected one of gpt2, bert"),
         ({"decoder": {"add_cross_attention": False}}, "decoder: add_cross_attention is not true"),
-        ({"decoder": {"cross_attention_hidden_size": 7}}, "cross_attention_hidden_size is 7, and a 'gpt2' decoder"),
+        ({"decoder": {"cross_attention_hidden_size": 7}}, "cross_attention_hidden_size is 7: expected"),
         ({"decoder": {"scale_attn_by_inverse_layer_idx": True}}, "decoder: scale_attn_by_inverse_layer_idx is True"),
-        ({"encoder": {"frames": 7}}, "encoder: nobody knows the key 'frames'"),
-        ({"model_type": "blip-2"}, "model_type is 'blip-2', which is not supported: learned queries"),
-        ({"model_type": "blip", "architectures": ["BlipForQuestionAnswering"]}, "a second text model reads its"),
+        ({"encoder": {"frames": 7}}, "encoder: unknown key 'frames'"),
+        ({"model_type": "blip-2"}, "model_type is 'blip-2', which is not supported: it connects its image and text"),
+        ({"model_type": "blip", "architectures": ["BlipForQuestionAnswering"]}, "it encodes questions with a second"),
     ],
 )
 def test_what_cannot_be_run_is_refused_by_name(change: dict[str, Any], message: str) -> None:
@@ -147,7 +147,7 @@ def test_videos_are_refused_by_name() -> None:
     "name", ["vision-encoder-decoder-gpt2", "vision-encoder-decoder-trocr", "blip-plain", "git-plain"]
 )
 def test_no_value_of_any_key_gives_another_error(name: str, checkpoint: Checkpoints) -> None:
-    """Neither of the whole nor of a part."""
+    """Neither in the whole config nor in a nested one."""
     sample = next(sample for sample in SAMPLES if str(sample) == name)
     whole = json.loads((checkpoint(sample, "language").path / "config.json").read_text())
     for place in (None, *(key for key, value in whole.items() if isinstance(value, dict))):
@@ -159,7 +159,7 @@ def test_no_value_of_any_key_gives_another_error(name: str, checkpoint: Checkpoi
                     layout_of(changed if place is None else {**whole, place: changed}, {}, name="config.json")
 
 
-# What transformers 4 wrote into every config, those of parts included.
+# Keys that transformers 4 wrote into every config, nested ones included.
 OLD_DEFAULTS: dict[str, Any] = {
     "_name_or_path": "", "architectures": None, "bad_words_ids": None, "begin_suppress_tokens": None,
     "chunk_size_feed_forward": 0, "diversity_penalty": 0.0, "do_sample": False, "early_stopping": False,
@@ -199,7 +199,7 @@ OLD_BUFFERS = {
 
 @every_captioner
 def test_files_of_transformers_4(sample: Sample, checkpoint: Checkpoints, loaded: Loaded, tmp_path: Path) -> None:
-    """A part's config says everything, tensors are pickled, masks are stored, and there may be no unused pooler."""
+    """Nested configs are complete, tensors are pickled, masks are stored, and the unused pooler may be missing."""
     made = checkpoint(sample, "language")
 
     def old(values: dict[str, Any]) -> dict[str, Any]:
@@ -243,7 +243,7 @@ PROCESSORS = {
 
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_a_folder_of_transformers_captions_a_picture_file(name: str, checkpoint: Checkpoints, tmp_path: Path) -> None:
-    """With the processor's files beside the weights, `gf.pipeline` needs nothing else."""
+    """`gf.pipeline` needs only the processor's files beside the weights."""
     image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
     made = checkpoint(next(sample for sample in SAMPLES if str(sample) == name), "language")
     folder = Path(shutil.copytree(made.path, tmp_path / "model"))

@@ -1,8 +1,9 @@
-"""What we save opens in CTranslate2, and generates the same tokens there.
+"""Models saved here open in CTranslate2 and generate the same tokens there.
 
-Three things its converter (4.8) needs, of which the first two hold for every such checkpoint on the hub:
-- BART's config.json says `normalize_before: false`, a key that transformers itself no longer knows;
-- Marian's padding token is the last of the vocabulary, named <pad>, and its vector is 0: CTranslate2 starts from 0;
+Its converter (4.8) needs three things; checkpoints on the hub always meet the first two:
+- BART's config.json has `normalize_before: false`, a key that transformers itself no longer reads;
+- Marian's padding token is the last of the vocabulary, is called <pad>, and has a zero vector: CTranslate2 starts
+  from zeros;
 - a tokenizer beside the model, with an unknown token.
 """
 
@@ -36,7 +37,7 @@ def test_same_greedy_tokens(model_type: str, tmp_path: Path) -> None:
         ours = gf.generate(model, prompt[None], max_new_tokens=NEW, do_sample=False, num_beams=1)[0]
         written = [words[i] for i in ours[length if model_type in DECODERS else 1 :].tolist()]
         theirs = converted_generation(tmp_path / "converted", model_type, [words[i] for i in prompt.tolist()])
-        # CTranslate2 leaves the end token out, and does not force it on the last place.
+        # CTranslate2 omits the end token and does not force it at the maximum length.
         assert written[: len(theirs)][: NEW - 1] == theirs[: NEW - 1]
         assert len(theirs) == NEW or written[len(theirs)] == "</s>"
 
@@ -52,7 +53,7 @@ def save_original(model_type: str, path: Path) -> None:
 
 
 def save_tokenizer(path: Path) -> list[str]:
-    """One word per id; returns them in the order of their ids."""
+    """Saves a tokenizer with one word per id; returns the words in id order."""
     config = transformers.AutoConfig.from_pretrained(path)
     words = [f"w{i}" for i in range(config.vocab_size)]
     special = {"unk_token": "<unk>"}

@@ -1,4 +1,4 @@
-"""The engine writes the tokens of the plain path, for every family that generates; its steps have fixed shapes."""
+"""The engine, whose steps have fixed shapes, generates the same tokens as the plain path, for every family."""
 
 from collections.abc import Callable
 
@@ -40,6 +40,6 @@ def test_the_same_tokens(sample: Sample, way: str, checkpoint: Checkpoints, load
 
 
 def prompts(made: Checkpoint) -> list[dict[str, Tensor]]:
-    """Ragged, padded on the right and on the left."""
+    """Ragged batches, padded on the right and on the left."""
     right = made.inputs["input_ids"], made.inputs["attention_mask"]
     return [{"input_ids": ids, "attention_mask": keep} for ids, keep in (right, to_left(*right))]

@@ -1,4 +1,4 @@
-"""Generation chooses the same tokens as transformers: greedy, sampled and by beam, alone and in ragged batches."""
+"""Generates the same tokens as transformers: greedy, sampled and beam search, alone and in ragged batches."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ BEAMS = [
 ]
 
 every_writer = pytest.mark.parametrize("sample", WRITERS, ids=str)
-# The rest of what a sample may differ in, greedy generation has already shown.
+# Greedy generation already covers the other differences between samples.
 first_writers_soon = pytest.mark.parametrize(
     "sample",
     [
@@ -60,7 +60,7 @@ def test_greedy(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> None
 
 @first_writers_soon
 def test_sampled(sample: Sample, checkpoint: Checkpoints, loaded: Loaded) -> None:
-    """From the same seed. No row ends early: what is drawn for a row that has ended is nobody's business."""
+    """From the same seed. No row ends early: draws for a finished row need not agree."""
     made, model = checkpoint(sample, "language"), loaded(sample, "language")
     prompt = batch(made)
     for chosen in SAMPLING:
@@ -92,7 +92,7 @@ def alone(made: Checkpoint) -> dict[str, Tensor]:
 
 
 def batch(made: Checkpoint) -> dict[str, Tensor]:
-    """Sources are padded on the right; prompts on the left, for transformers writes on at their end."""
+    """Sources are padded on the right, prompts on the left, because transformers continues at their end."""
     ids, keep = made.inputs["input_ids"], made.inputs["attention_mask"]
     if made.sample.model_type not in SEQ2SEQ:
         ids, keep = to_left(ids, keep)
@@ -102,23 +102,23 @@ def batch(made: Checkpoint) -> dict[str, Tensor]:
 def theirs(made: Checkpoint, prompt: dict[str, Tensor], settings: dict[str, Any]) -> Tensor:
     torch.manual_seed(5)
     config = made.model.config
-    # transformers makes a cache of as many layers as T5's encoder has: too few for a deeper decoder.
+    # transformers sizes the cache by T5's encoder: too few layers for a deeper decoder.
     deeper = made.sample.model_type in ("t5", "mt5") and config.num_decoder_layers > config.num_layers
     return made.model.generate(**prompt, **settings, use_cache=not deeper)
 
 
 def early_end(made: Checkpoint, reference: Tensor) -> int:
-    """A token that the first row has soon: as the end token, it ends this row before the others."""
+    """A token that the first row generates early: as the end token, it ends this row before the others."""
     return int(reference[0, min(first_new(made) + 3, reference.shape[1] - 1)])
 
 
 def first_new(made: Checkpoint) -> int:
-    """Where what is generated begins."""
+    """The index of the first generated token."""
     return 1 if made.sample.model_type in SEQ2SEQ else made.sample.length
 
 
 def without_end(made: Checkpoint, prompt: dict[str, Tensor], settings: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
-    """An end token that this sampling does not come across."""
+    """Settings with an end token that this sampling never draws."""
     for end in range(10, 70):
         reference = theirs(made, prompt, settings | {"eos_token_id": end})
         if not (reference[:, -NEW:] == end).any():
@@ -129,7 +129,7 @@ def without_end(made: Checkpoint, prompt: dict[str, Tensor], settings: dict[str,
 def assert_same(
     ours: Tensor, reference: Tensor, *, pad: int | None = None, end: int | None = None, start: int = 0
 ) -> None:
-    """With beams and a padding id of 0, transformers fills up with the end token: there `pad` stands in its place."""
+    """In beam search with padding id 0, transformers pads with the end token: `pad` replaces it."""
     if pad == 0 and end is not None:
         ends = (reference == end) & (torch.arange(reference.shape[1]) >= start)
         ended = ends.cumsum(dim=1) - ends.int() > 0

@@ -1,5 +1,5 @@
-"""Files that are unusual and right: extra keys, missing ones, ids outside the vocabulary, old names. And two that are
-not: what nobody here can do is refused by its key."""
+"""Unusual but valid files: extra or missing keys, ids outside the vocabulary, old names. Also unsupported settings:
+the error names the key."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ BERT = {
 
 
 def written(model: transformers.PreTrainedModel, folder: Path, file: str = "config.json", **changes: Any) -> Path:
-    """The model's folder, with keys of a file changed; `...` takes one away."""
+    """The model's folder with keys of a file changed; `...` removes a key."""
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -123,7 +123,7 @@ def test_longrope_crosses_the_length_it_was_trained_on(settings: dict[str, Any],
     for _ in range(20):
         with torch.no_grad():
             whole = torch.cat([whole, ours(whole).logits[:, -1].argmax(-1, keepdim=True)], dim=1)
-    assert torch.equal(expected[: len(whole)], whole), "as without a cache"
+    assert torch.equal(expected[: len(whole)], whole), "the same as without a cache"
 
 
 @pytest.mark.parametrize("model_type", ["bert", "roberta", "electra", "distilbert", "modernbert"])
@@ -153,7 +153,7 @@ def test_a_new_span_head_opens_in_transformers(
             r"generation_config\.json: typical_p is 0\.9, which is not known",
         ),
         ("generation_config.json", {"num_beams": "x"}, r"generation_config\.json: .*num_beams"),
-        ("config.json", {"something_new": 3}, "nobody knows the key 'something_new'"),
+        ("config.json", {"something_new": 3}, "unknown key 'something_new'"),
         ("config.json", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types is"),
         (
             "config.json",
@@ -170,14 +170,14 @@ def test_what_nobody_here_can_do_is_refused(file: str, changes: dict[str, Any], 
 def test_an_odd_number_of_turning_dimensions_is_refused(tmp_path: Path) -> None:
     sizes = {**BERT, "hidden_size": 48, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}
     model = transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**sizes))
-    with pytest.raises(InputError, match=r"rotary_pct is 0\.25, which turns 3 dimensions of a head"):
+    with pytest.raises(InputError, match=r"rotary_pct is 0\.25, which rotates 3 dimensions of a head"):
         gf.load(written(model, tmp_path))
 
 
 @pytest.mark.parametrize(
     ("classes", "labels"),
     [(1, [0.5, 1.2]), (1, [0, 3]), (3, [[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), (3, [2, 0])],
-    ids=["a number", "a whole number", "several at once", "one of three"],
+    ids=["regression", "regression, whole number", "multi-label", "one of three"],
 )
 def test_losses_of_a_class_head_are_those_of_transformers(classes: int, labels: list[Any], tmp_path: Path) -> None:
     config = transformers.BertConfig(**BERT, num_labels=classes)

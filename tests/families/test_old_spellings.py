@@ -1,4 +1,4 @@
-"""config.json as transformers 4 wrote it, and as most of the hub still has it, loads as the same model."""
+"""A config.json written by transformers 4, as most on the hub still are, loads as the same model."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def test_old_config(
     (tmp_path / "config.json").write_text(json.dumps(old))
     with torch.no_grad():
         theirs = getattr(transformers, made.architecture).from_pretrained(tmp_path, attn_implementation="eager").eval()
-        assert torch.equal(theirs(**made.inputs).logits, made.output.logits), "the old spelling is itself misspelt"
+        assert torch.equal(theirs(**made.inputs).logits, made.output.logits), "this test's old spelling is wrong"
         ours = gf.load(tmp_path).eval()
         assert torch.equal(ours(**made.inputs).logits, loaded(sample, kind)(**made.inputs).logits)
 
@@ -51,7 +51,7 @@ def old_spelling(config: dict[str, Any]) -> dict[str, Any]:
     rope = config.pop("rope_parameters", None)
     model_type = config["model_type"]
     if model_type == "t5":
-        config["tie_word_embeddings"] = config.pop("scale_decoder_outputs")  # one key for both, in T5 1.1
+        config["tie_word_embeddings"] = config.pop("scale_decoder_outputs")  # in T5 1.1, one key for both settings
     elif model_type in TWO_ROTARIES:
         everywhere, local = TWO_ROTARIES[model_type]
         config[everywhere] = rope["full_attention"].pop("rope_theta")
@@ -68,5 +68,5 @@ def old_spelling(config: dict[str, Any]) -> dict[str, Any]:
         config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
         if model_type == "phi3" and config["rope_scaling"]:
             rope["type"] = rope.pop("rope_type")
-            rope.pop("original_max_position_embeddings", None)  # beside it, not inside
+            rope.pop("original_max_position_embeddings", None)  # stored beside rope_scaling, not inside
     return config

@@ -1,4 +1,4 @@
-"""The original Transformer, trained here, is saved in Marian's layout: transformers opens it and computes the same."""
+"""An original Transformer trained here is saved in Marian's layout; transformers loads it with the same outputs."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ CHOICES = {
     "two vocabularies, untied": {"target_vocab_size": 31, "tie_embeddings": False},
     "with a bias": {"head_bias": True},
     "unscaled, halves": {"scale_embeddings": False, "encoder": "halves", "decoder": "halves"},
-    "of different depth": {"decoder": STACK.replace(num_layers=3, d_ff=24, num_heads=2, activation="relu")},
+    "different depths": {"decoder": STACK.replace(num_layers=3, d_ff=24, num_heads=2, activation="relu")},
 }
 
 
@@ -94,7 +94,7 @@ DESCRIBED = [sample for sample in SAMPLES if FAMILIES[sample.model_type].describ
 
 @pytest.mark.parametrize("sample", DESCRIBED, ids=str)
 def test_a_config_of_a_family_made_anew_is_that_family(sample: Sample) -> None:
-    """`describe` is the inverse of `config`, for every head; but for stretched angles, and windows of a decoder."""
+    """`describe` is the inverse of `config` for every head, except for rotary scaling and a decoder's windows."""
     for kind, architecture in ARCHITECTURES[sample.model_type].items():
         settings = {key: value for key, value in sample.config.items() if key != "num_labels" or kind != "span"}
         values = transformers.CONFIG_MAPPING[sample.model_type](**settings).to_dict()

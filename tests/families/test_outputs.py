@@ -1,4 +1,4 @@
-"""Every family, head and sample computes what transformers computes, layer by layer."""
+"""Every family, head and sample has the same outputs as transformers, layer by layer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ CASES = [
     if sample.model_type in FAMILIES
     for kind in FAMILIES[sample.model_type].heads
 ]
-# What the fields are called there; a head has some of them.
+# Our fields and their names in transformers; each head has some of them.
 FIELDS = {
     "logits": "logits",
     "prediction_outputs": "logits",
@@ -51,7 +51,7 @@ def test_the_registry_and_the_samples_name_the_same_families_and_heads(model_typ
     samples = [sample for sample in SAMPLES if sample.model_type == model_type]
     heads = {kind: head.architecture for kind, head in FAMILIES[model_type].heads.items()}
     assert heads == ARCHITECTURES[model_type]
-    assert len(samples) >= 3, "a family is tried with three configs or more: add some to tests/helpers/samples.py"
+    assert len(samples) >= 3, "a family needs at least three sample configs: add some to tests/helpers/samples.py"
     assert len({str(sample.config) for sample in samples}) == len(samples)
 
 
@@ -60,7 +60,7 @@ def test_outputs(sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loa
     made = checkpoint(sample, kind)
     ours = called(loaded(sample, kind), made.call)
     fields = {theirs: mine for theirs, mine in FIELDS.items() if made.output.get(theirs) is not None}
-    assert fields, "transformers gave nothing to compare"
+    assert fields, "transformers returned nothing to compare"
     for theirs, mine in fields.items():
         expected = made.output[theirs]
         assert_close(mine, getattr(ours, mine), expected, kept(expected, made.call, theirs))
@@ -68,7 +68,7 @@ def test_outputs(sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loa
 
 @pytest.mark.parametrize(("sample", "kind"), CASES)
 def test_hidden_states(sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loaded) -> None:
-    """The input of the first block, and the output of each; the last as the stack gives it, normed."""
+    """The input of the first block and the output of each block; the last one after the final norm."""
     made, model = checkpoint(sample, kind), loaded(sample, kind)
     seen: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
     hooks = [
@@ -91,10 +91,10 @@ def test_hidden_states(sample: Sample, kind: str, checkpoint: Checkpoints, loade
         is_vision = sample.model_type in VISION or (sample.model_type in CAPTIONERS and stack == "encoder")
         has_prefix = stack == "decoder" and model.config.prefix
         if not is_vision and sample.model_type not in POOLED_DECODERS and not has_prefix:
-            # With a prefix, the last state has its rows too; in the others it comes before the final norm.
+            # With a prefix, the last state includes its rows; in the other families it precedes the final norm.
             last = ours.encoder_last_hidden_state if stack == "encoder" else None
             states[-1] = ours.last_hidden_state if last is None else last
-        if sample.model_type in SERIES:  # there the last state is no hidden one
+        if sample.model_type in SERIES:  # the last state is not a hidden state
             states.pop()
         assert len(states) == len(expected)
         of_target = stack == "decoder" and sample.model_type in (*SEQ2SEQ, *CAPTIONERS)
@@ -123,7 +123,7 @@ def test_padding_on_either_side_is_the_same(sample: Sample, checkpoint: Checkpoi
 def test_answers_about_a_source_need_no_target(
     sample: Sample, kind: str, checkpoint: Checkpoints, loaded: Loaded
 ) -> None:
-    """The decoder then reads the source itself, moved right by one."""
+    """The decoder then reads the source itself, shifted right by one."""
     made = checkpoint(sample, kind)
     inputs = {name: made.inputs[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
@@ -146,17 +146,17 @@ def remember(states: list[Tensor]) -> Callable[..., None]:
 
 
 def kept(output: Tensor, inputs: dict[str, Tensor], name: str) -> Tensor | None:
-    """The mask of the positions that this output has, if it has one for each."""
+    """The mask of this output's positions, if it has one value per position."""
     target = inputs.get("decoder_attention_mask", inputs.get("attention_mask"))
     mask = inputs.get("attention_mask") if name.startswith("encoder") else target
     return mask if mask is not None and output.shape[:2] == mask.shape else None
 
 
 def assert_close(name: str, ours: Tensor | None, reference: Tensor, keep: Tensor | None = None) -> None:
-    """At most 1e-5 of the largest value apart."""
+    """Asserts a difference of at most 1e-5 of the largest value."""
     assert ours is not None, f"{name} is None"
     assert ours.shape == reference.shape, f"{name}: {tuple(ours.shape)}, expected {tuple(reference.shape)}"
     if keep is not None:
         ours, reference = ours[keep.bool()], reference[keep.bool()]
     apart, scale = (ours - reference).abs().max().item(), reference.abs().max().item()
-    assert apart <= 1e-5 * scale, f"{name}: {apart:.1e} apart, values up to {scale:.1f}"
+    assert apart <= 1e-5 * scale, f"{name} differs by {apart:.1e}, values up to {scale:.1f}"

@@ -1,4 +1,4 @@
-"""CLIP, both sides together: the vectors, logits and loss of transformers, and files that it opens again."""
+"""CLIP, both sides together: the same vectors, logits and loss as transformers, and files that it loads again."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ IDS = {"bos_token_id": 1, "eos_token_id": 5, "pad_token_id": 3}
 
 
 def made(name: str, path: Path) -> Any:
-    """What transformers saved of one of the samples."""
+    """One of the samples, saved by transformers."""
     text, image = SIZES[name]
     torch.manual_seed(len(name))
     config = transformers.CLIPConfig(
@@ -162,7 +162,7 @@ def test_a_side_and_its_projection_are_verified(tmp_path: Path) -> None:
 
 
 def test_older_files_are_read(tmp_path: Path) -> None:
-    """Sides described twice, positions among the weights, and a text side in a file with its prefix."""
+    """Sides configured twice, positions stored as weights, and a text side under its prefix."""
     theirs = made("plain", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     old = {
@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(
         json.dumps({**config, "vision_config": {**config["vision_config"], "new": 1}})
     )
-    with pytest.raises(InputError, match="vision_config: nobody knows the key 'new'"):
+    with pytest.raises(InputError, match="vision_config: unknown key 'new'"):
         gf.load(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "siglip"}))
     with pytest.raises(InputError, match="'siglip', which is not supported: its text model is not causal"):

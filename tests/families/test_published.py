@@ -1,5 +1,5 @@
-"""The `config.json` of published checkpoints, as they stand on the hub: every key is understood, and the model has as
-many parameters as the one that transformers makes of it. Nothing is downloaded and no memory is taken for weights.
+"""The `config.json` of published checkpoints, copied from the hub: every key is read, and the model has the same number
+of parameters as in transformers. Nothing is downloaded, and no memory is allocated for weights.
 """
 
 import json
@@ -277,7 +277,7 @@ def test_its_config_is_understood_and_its_size_is_right(name: str) -> None:
     with torch.device("meta"):
         theirs = getattr(transformers, architecture)(config)
     theirs.tie_weights()
-    # What transformers stores and does not train: sinusoids as parameters; a bias of logits as a buffer.
+    # Not trained in transformers: sinusoids stored as parameters, the logits' bias as a buffer.
     fixed = sum(p.numel() for n, p in theirs.named_parameters() if "embed_positions" in n and not p.requires_grad)
     bias = ours.config.output_vocab_size if hasattr(theirs, "final_logits_bias") else 0
     untied = ours.head.out.weight.numel() if values.get("tie_word_embeddings") is False and "t5" in name else 0

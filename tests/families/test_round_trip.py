@@ -1,4 +1,4 @@
-"""What we save, transformers reads as the same model: same files, same tensors, same logits to the last bit."""
+"""transformers loads what is saved here as the same model: same files, same tensors, bit-identical logits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ CASES = [
     if sample.model_type in FAMILIES
     for kind in FAMILIES[sample.model_type].heads
 ]
-# Neither says anything about the model.
+# Neither describes the model.
 BOOKKEEPING = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "output_hidden_states"}
 
 

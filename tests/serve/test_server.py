@@ -171,10 +171,10 @@ def test_bad_texts(given: Any, says: str, server: Server) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "says"),
     [
-        ("image", {"example": 99}, "example 99 is not there"),
-        ("image", {"example": -1}, "example -1 is not there"),
-        ("image", {"example": True}, "is not there"),
-        ("image", {"image": "http://example.org/x.png"}, "no data URL"),
+        ("image", {"example": 99}, "example is 99: expected a number"),
+        ("image", {"example": -1}, "example is -1: expected a number"),
+        ("image", {"example": True}, "example is True"),
+        ("image", {"image": "http://example.org/x.png"}, "not a data URL"),
         ("image", {"image": "data:image/png;base64,%%%"}, "not valid base64"),
         ("image", {"image": "data:image/png;base64,AAAA"}, "cannot be read"),
         ("image", {"image": "data:image/png;base64,AAAA", "example": 1}, "choose one"),
@@ -199,8 +199,8 @@ def test_bad_texts(given: Any, says: str, server: Server) -> None:
         ("series", {"csv": "1,2\n3"}, "different numbers of values"),
         ("series", {"csv": "1,2\nx,4"}, "is not a number"),
         ("series", {"csv": "date,load\n2024-01-01,x"}, "the table"),
-        ("series", {"example": 0, "channel": 7}, "channel 7 is not there"),
-        ("series", {"example": 0, "csv": "1"}, "give one of the two"),
+        ("series", {"example": 0, "channel": 7}, "channel is 7: expected"),
+        ("series", {"example": 0, "csv": "1"}, "not both"),
         ("encoder", {"text": "a", "continued": []}, "writes no text"),
         ("encoder-decoder", {"text": "a", "target": " "}, "the target is empty"),
         ("encoder-decoder", {"text": "a", "target": "b", "continued": [1]}, "choose one"),
@@ -280,7 +280,7 @@ def test_next_needs_a_model_that_writes(open_server: Callable[[str], Server]) ->
     view = ask(server, "/api/view", {"input": {"text": TEXT}})[1]
     status, error = refused(server, f"/api/view/{view['id']}/next?row=0")
     assert status == 400
-    assert "writes no next token" in error
+    assert "does not predict a next token" in error
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"{}", b'{"input": {}, "more": 1}', b"[" * 100_000])

@@ -58,7 +58,7 @@ def test_a_file_of_the_first_example_or_of_a_text(
     [
         (["--port", "70000"], "--port is 70000: expected a number from 0 to 65535"),
         (["--text", "a"], "--export page.html"),
-        (["--export", "none/page.html"], "there is no folder none"),
+        (["--export", "none/page.html"], "no folder none"),
     ],
 )
 def test_bad_flags(
@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(
             (tmp_path / "circle.html", "Choose another file"),
             (tmp_path / "page.txt", "does not end in .html"),
             (tmp_path / "page", "does not end in .html"),
-            (tmp_path / "none" / "page.html", f"there is no folder {tmp_path / 'none'}. Make it first"),
+            (tmp_path / "none" / "page.html", f"no folder {tmp_path / 'none'}. Create it first"),
             (tmp_path / ("a" * 300 + ".html"), "too long. Choose another file"),
         ):
             assert run("explore", folder_of("encoder"), "--export", name) == 2, name
@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(
         assert sorted(tmp_path.iterdir()) == before
         monkeypatch.setattr(os, "access", lambda path, mode: False)  # whoever runs the tests may write everywhere
         assert run("explore", folder_of("encoder"), "--export", tmp_path / "page.html") == 2
-        assert "you may not write to the folder" in capsys.readouterr().err
+        assert "no permission to write to the folder" in capsys.readouterr().err
         assert sorted(tmp_path.iterdir()) == before
 
 

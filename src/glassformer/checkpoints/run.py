@@ -8,6 +8,8 @@ from glassformer.errors import InputError
 from glassformer.io import parse_json
 
 RUN = "run.json"
+# Settings that runs of earlier versions lack, as those versions behaved.
+EARLIER = {"classify": {"examples": "documentation"}}
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ def read_record(path: str | Path) -> dict[str, Any]:
     record = parse_json(file)
     if not isinstance(record, dict) or "task" not in record or "settings" not in record:
         raise InputError(f"{file} has no task and settings: expected the file that glassformer train wrote")
+    if isinstance(record["settings"], dict):
+        record["settings"] = EARLIER.get(str(record["task"]), {}) | record["settings"]
     return record
 
 

@@ -1,1 +1,1 @@
-"""The explorer: what a page in the browser shows of a model and its input. The server is in `serve/`."""
+"""The explorer: a page in the browser that shows what a model computes for an input. The server is in `serve/`."""

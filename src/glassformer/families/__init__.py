@@ -1,26 +1,26 @@
-"""Published architectures: a page each, with its `config.json` -> our config, and its table of weight names.
+"""Published architectures, one page each: `config.json` -> our config, and a table of weight names.
 
-There is no forward pass in any of them: what they compute is the core's, set by a config. A page has
+No page has a forward pass: the core computes everything, as the config says. A page has
 
     model_types   what `config.json` calls the family
     config        (keys of config.json) -> TransformerConfig
-    weights       the table of the model without a head; `prefix` stands before these names where there is a head
-    heads         kind of head -> Head: the class that transformers has for it, and the table of its own weights
-    ignored       patterns of tensors in files that the model has no use for
-    reads         further classes that appear in files -> the kind of head they are read with
-    translates    whether such models translate, and are not only built like those that do
-    fixed_tokens  special tokens that `generation_config.json` has no say in
+    weights       the table of the model without a head; files with a head put `prefix` before these names
+    heads         kind of head -> Head: its class in transformers and the table of its own weights
+    ignored       patterns of tensors that the model does not use
+    reads         other class names found in files -> the kind of head to read them with
+    translates    whether the family's models are translators, rather than just built like one
+    fixed_tokens  special tokens that `generation_config.json` cannot change
 
-A model that was made here is saved as the family it is built like. The page of such a family also has
+A model made here is saved in the layout of the family with the same architecture. That family's page also has
 
-    resembles     whether a model is built like it; of all pages, one says so
-    describe      the inverse of `config`: the sizes and choices of the config.json that comes nearest
-    saved_form    config -> the config of its files, where these have another form of the same model
-    saved_weights (config, parameters by name) -> the parameters of that form
+    resembles     whether a model has this architecture; True on exactly one page
+    describe      the inverse of `config`: the keys of the nearest config.json
+    saved_form    config -> the config to save, where the files hold the same model in another form
+    saved_weights (config, parameters by name) -> the parameters in that form
 
-A pair of models has a page of another kind: `clip.py`.
+A pair of models has a different kind of page: `clip.py`.
 
-Read first: `gpt2.py`. The two tools it is written with: `keys.py`, `table.py`.
+Read first: `gpt2.py`, then the two tools it uses: `keys.py` and `table.py`.
 """
 
 from importlib import import_module
@@ -46,7 +46,7 @@ OPTIONAL = (
 
 def _family(page: ModuleType, model_type: str) -> Family:
     optional = {name: getattr(page, name) for name in OPTIONAL if name in vars(page)}
-    heads = page.heads.get(model_type, page.heads)  # of two names for one build, each has its own classes
+    heads = page.heads.get(model_type, page.heads)  # T5 and mT5: one page, different class names
     return Family(page.__name__.rpartition(".")[2], page.config, page.weights, heads, **optional)
 
 
@@ -61,25 +61,25 @@ PAIRS: dict[str, PairFamily] = {
     clip.model_type: PairFamily(clip.model_type, clip.architecture, clip.scale, clip.sides, clip.describe)
 }
 
-# Known, and not read: what the core lacks for them.
+# Known architectures that cannot be loaded, and why.
 REFUSED = {
-    "siglip": "its text model is not causal, and its images are pooled by attention",
-    "siglip2": "its text model is not causal, and its images are pooled by attention",
-    "align": "its images are read by convolutions",
-    "clipseg": "it decodes masks",
-    "chinese_clip": "its text model is a BERT beside another pooling",
-    "blip-2": "learned queries stand between its image and its text model",
-    "instructblip": "learned queries stand between its image and its text model",
-    "donut-swin": "its attention works in shifted windows",
-    "swin": "its attention works in shifted windows",
-    "llava": "image vectors stand among its tokens",
-    "trocr": "it is the decoder of a vision-encoder-decoder model, which is read as a whole",
-    "BlipForQuestionAnswering": "a second text model reads its questions",
-    "BlipForImageTextRetrieval": "it judges pairs of a picture and a text",
-    "BlipModel": "it is a pair of models without a caption's decoder",
+    "siglip": "its text model is not causal, and it pools images by attention",
+    "siglip2": "its text model is not causal, and it pools images by attention",
+    "align": "its image encoder is a convolutional network",
+    "clipseg": "it predicts segmentation masks",
+    "chinese_clip": "its text model is a BERT with different pooling",
+    "blip-2": "it connects its image and text models by learned queries",
+    "instructblip": "it connects its image and text models by learned queries",
+    "donut-swin": "it uses shifted-window attention",
+    "swin": "it uses shifted-window attention",
+    "llava": "it mixes image vectors with text tokens",
+    "trocr": "it is the decoder of a vision-encoder-decoder model: load the whole model",
+    "BlipForQuestionAnswering": "it encodes questions with a second text model",
+    "BlipForImageTextRetrieval": "it scores pairs of an image and a text",
+    "BlipModel": "it is an image-text pair without a caption decoder",
 }
 
 
 def nearest_type(config: TransformerConfig) -> str:
-    """The `model_type` that a model made here is built like."""
+    """The `model_type` whose architecture this config has."""
     return next(model_type for model_type, family in FAMILIES.items() if family.resembles(config))

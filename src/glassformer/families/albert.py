@@ -1,4 +1,4 @@
-"""ALBERT (Lan et al., 2020): BERT with one block applied again and again, and embeddings narrower than the stack."""
+"""ALBERT (Lan et al., 2020): BERT with one shared block for all layers, and embeddings narrower than the stack."""
 
 from glassformer.config import TransformerConfig
 from glassformer.families import bert

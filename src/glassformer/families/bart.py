@@ -1,5 +1,5 @@
 """BART (Lewis et al., 2020): the original encoder-decoder, post-norm, with learned positions and GELU. mBART, Marian
-and M2M100 differ in norms and positions, and share this page."""
+and M2M100 differ in norms and positions and reuse this page."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def config(hf: Keys) -> TransformerConfig:
 
 
 def whole(hf: Keys, *, stack: dict[str, Any], **choices: Any) -> TransformerConfig:
-    """The config of a family of this build: `stack` and `choices` are what sets it apart."""
+    """The config of a BART-like family; `stack` and `choices` hold its differences."""
     hf.ignore("num_hidden_layers", "classif_dropout", "extra_pos_embeddings", "save_step", "add_bias_logits")
     hf.ignore("add_final_layer_norm", "static_position_embeddings", "normalize_before", "normalize_embedding")
     both = {
@@ -53,7 +53,7 @@ def whole(hf: Keys, *, stack: dict[str, Any], **choices: Any) -> TransformerConf
 
 
 def side(stack: str) -> dict[str, str]:
-    """The names of one stack: the same on both sides, but for cross-attention."""
+    """The weight names of one stack; only the decoder has cross-attention."""
     theirs, ours = stack + ".layers.{i}.", stack + ".blocks.{i}."
     table: dict[str, str] = {}
     for name, part in (("self_attn", "attn"), ("encoder_attn", "cross")):

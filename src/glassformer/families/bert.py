@@ -1,5 +1,5 @@
-"""BERT (Devlin et al., 2019): a post-norm encoder with learned positions and two segments. RoBERTa and ELECTRA are
-built alike and share this page's table."""
+"""BERT (Devlin et al., 2019): a post-norm encoder with learned positions and two segments. RoBERTa and ELECTRA
+have the same architecture and share this page's table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from glassformer.families.table import Table, fixed
 
 model_types = ("bert",)
 prefix = "bert."
-# The pooler of a model whose head does not use it, and the head that judges whether two sentences follow each other.
+# A pooler that the head does not use, and the next-sentence head.
 ignored = ("embeddings.position_ids", "pooler.dense.*", "cls.seq_relationship.*", "cls.predictions.decoder.bias")
 reads = {"BertForPreTraining": "language"}
 
@@ -75,12 +75,12 @@ weights = {
     "encoder.layer.{i}.output.LayerNorm.*": "encoder.blocks.{i}.ffn_norm.*",
 }
 
-# Where it reads what an encoder made, as in `vision_encoder_decoder.py`.
+# Cross-attention, where BERT is a decoder: see `vision_encoder_decoder.py`.
 cross = attention("crossattention", "cross")
 
 
 def masked_lm(stem: str, *, dense: str = "dense", norm: str = "LayerNorm") -> Callable[[TransformerConfig], Table]:
-    """The head that guesses words. Its bias has two names: a tied head keeps one of them, one of its own both."""
+    """The masked language head. Its bias has two names in files: a tied head stores one of them, an untied one both."""
 
     def table(config: TransformerConfig) -> Table:
         first: Table = {f"{stem}{dense}.*": "head.project.*", f"{stem}{norm}.*": "head.norm.*"}
@@ -111,20 +111,20 @@ def resembles(config: TransformerConfig) -> bool:
 
 
 def reads_text_alone(config: TransformerConfig) -> bool:
-    """Whether a model is an encoder alone, of texts."""
+    """Whether a model is an encoder-only text model."""
     return config.decoder is None and config.patches is None
 
 
 def describe(config: TransformerConfig) -> dict[str, Any]:
     return {
         **described(config),
-        "type_vocab_size": max(1, config.num_segments),  # its first row is always added
+        "type_vocab_size": max(1, config.num_segments),  # BERT always adds row 0
         "classifier_dropout": config.head_dropout,
     }
 
 
 def described(config: TransformerConfig) -> dict[str, Any]:
-    """What those that are built alike say in the same words."""
+    """The keys that all BERT-like families share."""
     stack = config.last_stack
     return {
         "vocab_size": config.vocab_size,

@@ -1,4 +1,4 @@
-"""BLIP (Li et al., 2022) for captions: a ViT whose q, k and v are one matrix, and a BERT that reads its vectors."""
+"""BLIP (Li et al., 2022) for captions: a ViT with a fused q, k, v matrix, and a BERT decoder with cross-attention."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ignored = (
     "vision_model.embeddings.position_ids", "text_decoder.bert.embeddings.position_ids",
     "text_decoder.cls.predictions.decoder.bias",
 )  # fmt: skip
-fixed_tokens = ("eos_token_id", "decoder_start_token_id")  # a caption ends with the separator, and begins with bos
+fixed_tokens = ("eos_token_id", "decoder_start_token_id")  # a caption starts with bos and ends with sep
 PROJECTIONS = ("projection_dim", "logit_scale_init_value", "image_text_hidden_size", "label_smoothing")
 
 
@@ -26,7 +26,7 @@ def config(hf: Keys) -> TransformerConfig:
         part.ignore(*PROJECTIONS, "dropout", "encoder_hidden_size")
     activation = text.activation("hidden_act", "gelu")
     common = text.common(language={"head_activation": activation})
-    end = token_ids(text.values.get("sep_token_id", 102), text.values)  # what its own captions end with
+    end = token_ids(text.values.get("sep_token_id", 102), text.values)  # the last token of a caption
     first = common["bos_token_id"]
     whole = TransformerConfig(
         **{**common, "eos_token_id": end, "decoder_start_token_id": first},

@@ -1,7 +1,7 @@
-"""CLIP (Radford et al., 2021): a text and an image model that meet in one space, in one file with the scale.
+"""CLIP (Radford et al., 2021): a text and an image model that share an embedding space, and the scale of their scores.
 
-The page of a pair: its `config.json` holds one for each side, and its files the tensors of both sides as they are
-called in files of one side with its projection (`clip_text.py`, `clip_vision.py`).
+The page of a pair. Its `config.json` contains one config per side; its weight files hold the tensors of both sides
+under the names they have in single-side files with a projection (`clip_text.py`, `clip_vision.py`).
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ PARTS = {"text_config": clip_text, "vision_config": clip_vision}
 
 
 def sides(hf: Keys) -> Sides:
-    """The `config.json` of either side, and where the scale started."""
+    """The `config.json` of each side, and the initial scale."""
     width = hf.take("projection_dim", 512)
     text, image = (
         {
             **hf.take(part, {}),
-            **hf.take(f"{part}_dict", {}),  # older, and where both say something, this counts
+            **hf.take(f"{part}_dict", {}),  # the older key, which takes precedence
             "model_type": page.model_types[0],
             "architectures": [page.heads["pool_projected"].architecture],
             "projection_dim": width,

@@ -1,6 +1,6 @@
-"""The text side of CLIP (Radford et al., 2021): a causal stack whose first end token sums the text up.
+"""The text side of CLIP (Radford et al., 2021): a causal stack, pooled at the first end token.
 
-Stable Diffusion reads its prompts with it. Read next: `clip.py`, the pair that it belongs to.
+Stable Diffusion encodes its prompts with it. Read next: `clip.py`, the pair it belongs to.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from glassformer.families.page import Head
 model_types = ("clip_text_model",)
 prefix = "text_model."
 ignored = ("embeddings.position_ids",)
-OLD_END = 2  # configs from before transformers 4.31 have this wrong id, and find the end as the highest id of a text
+OLD_END = 2  # wrong end id in configs from before transformers 4.31; the end token is then the highest id in a text
 
 
 def config(hf: Keys) -> TransformerConfig:
@@ -31,7 +31,7 @@ def config(hf: Keys) -> TransformerConfig:
 def stack(
     hf: Keys, *, width: int, layers: int, heads: int, activation: str = "quick_gelu", **other: Any
 ) -> StackConfig:
-    """The blocks of either side. A side's part of a pair's config.json may leave out what is as in the first CLIP."""
+    """The stack of either side. A pair's config.json may omit values that are the same as in the first CLIP."""
     return StackConfig(
         d_model=hf.take("hidden_size", width),
         num_layers=hf.take("num_hidden_layers", layers),
@@ -87,7 +87,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
 
 
 def described(config: TransformerConfig) -> dict[str, Any]:
-    """What both sides say."""
+    """The keys that both sides share."""
     stack = config.last_stack
     return {
         "hidden_size": stack.d_model,

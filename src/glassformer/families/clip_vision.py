@@ -1,6 +1,6 @@
-"""The image side of CLIP (Radford et al., 2021): a ViT with a norm before its blocks, summed up by its class token.
+"""The image side of CLIP (Radford et al., 2021): a ViT with a norm before its blocks, pooled at its class token.
 
-Read next: `clip.py`, the pair that it belongs to.
+Read next: `clip.py`, the pair it belongs to.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ def config(hf: Keys) -> TransformerConfig:
     hf.ignore("dropout")
     pooled_dim = hf.take("projection_dim", 512)
     return TransformerConfig(
-        **hf.common(pool={"head_norm": True}),  # of the class token alone: the patches leave the stack as they are
+        **hf.common(pool={"head_norm": True}),  # normalises only the class token, not the patches
         pooling="first",
         pooled_dim=pooled_dim if "head_bias" in hf.choices else None,
         image=ImageConfig(

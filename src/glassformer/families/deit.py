@@ -1,4 +1,4 @@
-"""DeiT (Touvron et al., 2021): ViT with a second token and a second classifier, which a teacher's answers train."""
+"""DeiT (Touvron et al., 2021): ViT with a second token and a second classifier, trained on a teacher's predictions."""
 
 from glassformer.config import TransformerConfig
 from glassformer.families import vit

@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al., 2019): BERT with half of its layers, and no segments."""
+"""DistilBERT (Sanh et al., 2019): BERT with half the layers and no segments."""
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families.keys import Keys
@@ -10,7 +10,7 @@ ignored = ("embeddings.position_ids",)
 
 
 def config(hf: Keys) -> TransformerConfig:
-    hf.ignore("sinusoidal_pos_embds", "tie_weights_", "qa_dropout")  # how the table of positions began
+    hf.ignore("sinusoidal_pos_embds", "tie_weights_", "qa_dropout")  # initial values and training only
     activation = hf.activation("activation", "gelu")
     return TransformerConfig(
         **hf.common(language={"head_activation": activation}),

@@ -1,4 +1,4 @@
-"""ELECTRA (Clark et al., 2020): BERT's encoder, trained to find replaced words; its embeddings may be narrower."""
+"""ELECTRA (Clark et al., 2020): BERT's encoder, trained to detect replaced tokens; its embeddings may be narrower."""
 
 from glassformer.config import TransformerConfig
 from glassformer.families import bert

@@ -1,5 +1,5 @@
-"""Falcon (Almazrouei et al., 2023): attention and feed-forward side by side, keys and values shared by many heads. The
-7B has one norm and one pair for all heads; the newer layout has a pair per group of heads, and one norm or two."""
+"""Falcon (Almazrouei et al., 2023): attention and feed-forward in parallel; query heads share keys and values. Falcon
+7B has one norm and one k/v head; the newer layout has one k/v head per group of query heads, and one norm or two."""
 
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.families.keys import Keys
@@ -13,7 +13,7 @@ ignored = ("h.*.self_attention.rotary_emb.inv_freq", "h.*.self_attention.maybe_r
 
 def config(hf: Keys) -> TransformerConfig:
     hf.expect("apply_residual_connection_post_layernorm", False)
-    hf.expect("alibi", False)  # its variant adds the bias before the scores are scaled
+    hf.expect("alibi", False)  # Falcon adds the ALiBi bias before it scales the scores
     new, biased = hf.take("new_decoder_architecture", False), hf.take("bias", False)
     one_pair, parallel = hf.take("multi_query", True), hf.take("parallel_attn", True)
     num_heads, d_model = hf.take("num_attention_heads", also=("n_head",)), hf.take("hidden_size")

@@ -15,7 +15,7 @@ def config(hf: Keys) -> TransformerConfig:
     hf.expect("use_bidirectional_attention", False)
     key = "hidden_activation" if hf.take("hidden_activation", None) else "hidden_act"
     activation = hf.activation(key, "gelu_pytorch_tanh")
-    meant = "gelu_tanh" if activation == "gelu" else activation  # the first files said the one for the other
+    meant = "gelu_tanh" if activation == "gelu" else activation  # the first files say "gelu" but mean the tanh form
     hf.ignore("hidden_act")
     return TransformerConfig(
         **hf.common(),
@@ -26,7 +26,7 @@ def config(hf: Keys) -> TransformerConfig:
 
 
 def stack(hf: Keys, **choices: Any) -> StackConfig:
-    """What the three Gemmas share."""
+    """The settings that all three Gemma families share."""
     biased = hf.take("attention_bias", False)
     common = {"head_dim": hf.take("head_dim", 256), "norm": "rms_offset", "qkv_bias": biased, "out_bias": biased}
     return llama.stack(hf, **common, **choices)

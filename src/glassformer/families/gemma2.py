@@ -1,4 +1,4 @@
-"""Gemma 2 (Gemma Team, 2024): Gemma with norms around each branch, soft-caps, and every other layer in a window."""
+"""Gemma 2 (Gemma Team, 2024): Gemma with norms around each branch, soft-caps, and a window in every other layer."""
 
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import gemma, llama

@@ -1,5 +1,5 @@
-"""Gemma 3, text (Gemma Team, 2025): Gemma 2 with norms on q and k instead of caps; five layers of six see a window,
-and those turn their positions faster than the others."""
+"""Gemma 3, text (Gemma Team, 2025): Gemma 2 with norms on q and k instead of caps; five layers in six see a window
+and use a smaller rotary base than the others."""
 
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import gemma, gemma2, llama
@@ -18,9 +18,8 @@ def config(hf: Keys) -> TransformerConfig:
     near = hf.rotary(layer_type="sliding_attention", base_key="rope_local_base_freq")
     far = hf.rotary(layer_type="full_attention", base=1_000_000.0)
     if "sliding_attention" not in (hf.take("rope_parameters", None) or {}):
-        near = {
-            "rotary_base": float(hf.take("rope_local_base_freq", 10_000.0))
-        }  # an older file's scaling is not theirs
+        # Older files: the scaling applies only to full attention.
+        near = {"rotary_base": float(hf.take("rope_local_base_freq", 10_000.0))}
     kinds = {
         "full_attention": LayerKind(**far),
         "sliding_attention": LayerKind(window=hf.take("sliding_window", 4096), **near),

@@ -1,4 +1,4 @@
-"""GIT (Wang et al., 2022): the vectors of CLIP's image encoder stand before the tokens of a causal BERT."""
+"""GIT (Wang et al., 2022): the vectors of CLIP's image encoder are a prefix to the tokens of a causal BERT."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ ignored = ("embeddings.position_ids", "image_encoder.vision_model.embeddings.pos
 
 
 def config(hf: Keys) -> TransformerConfig:
-    hf.expect("num_image_with_embedding")  # of videos: a vector for each of several pictures
+    hf.expect("num_image_with_embedding")  # video: one embedding per frame
     image = hf.part("vision_config")
     image.ignore("dropout", "projection_dim")
     activation = hf.activation("hidden_act", "gelu")

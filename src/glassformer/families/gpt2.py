@@ -10,7 +10,7 @@ from glassformer.schema import OPEN
 
 model_types = ("gpt2",)
 prefix = "transformer."
-ignored = ("h.*.attn.bias", "h.*.attn.masked_bias")  # the causal mask, which older files store
+ignored = ("h.*.attn.bias", "h.*.attn.masked_bias")  # the causal mask, stored in older files
 
 
 def config(hf: Keys) -> TransformerConfig:
@@ -52,7 +52,7 @@ weights: Table = {
     "h.{i}.mlp.c_proj.*": transposed("decoder.blocks.{i}.ffn.down.*"),
     "ln_f.*": "decoder.norm.*",
 }
-# Where it reads what an encoder made, as in `vision_encoder_decoder.py`.
+# Cross-attention, where GPT-2 is the decoder: see `vision_encoder_decoder.py`.
 cross: Table = {
     "h.{i}.ln_cross_attn.*": "decoder.blocks.{i}.cross_norm.*",
     "h.{i}.crossattention.q_attn.*": transposed("decoder.blocks.{i}.cross.q.*"),

@@ -1,5 +1,5 @@
-"""GPT-NeoX and Pythia (Black et al., 2022; Biderman et al., 2023): attention and feed-forward side by side, each with
-its own norm; a quarter of every head turns with the position."""
+"""GPT-NeoX and Pythia (Black et al., 2022; Biderman et al., 2023): attention and feed-forward in parallel, each
+with its own norm; rotary positions on a quarter of every head."""
 
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.errors import InputError
@@ -18,7 +18,7 @@ def config(hf: Keys) -> TransformerConfig:
     turning_dims = int(hf.take("hidden_size") // hf.take("num_attention_heads") * turning)
     if turning_dims % 2:
         raise InputError(
-            f"rotary_pct is {turning}, which turns {turning_dims} dimensions of a head: they turn in pairs"
+            f"rotary_pct is {turning}, which rotates {turning_dims} dimensions of a head: expected an even number"
         )
     return TransformerConfig(
         **hf.common(tied=False),

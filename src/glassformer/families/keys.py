@@ -1,8 +1,7 @@
-"""Reading another library's `config.json`: every key is taken, expected, or ignored on purpose.
+"""Reads another library's `config.json`: every key is taken, expected, or ignored on purpose.
 
-A family's page asks for what it needs with `take`; what it left alone stops the load by name, because a setting that
-nobody read is a model that is not the one in the file. Both spellings of the keys are understood where transformers
-changed them between its versions 4 and 5.
+A family's page calls `take` for the keys it needs. A key that no page reads stops the load with an error that names it:
+ignoring a setting would build a different model. Where transformers 4 and 5 spell a key differently, both work.
 """
 
 import math
@@ -15,7 +14,7 @@ from glassformer.schema import is_finite, shown
 
 REQUIRED: Any = object()
 
-# How this library calls an activation that others call so.
+# Activation names of other libraries -> ours.
 ACTIVATION: dict[str, Activation] = {
     "relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh", "gelu_accurate": "gelu_tanh", "quick_gelu": "quick_gelu", "silu": "silu",
@@ -24,19 +23,19 @@ ACTIVATION: dict[str, Activation] = {
 
 
 def name_of(activation: Activation) -> str:
-    """What others call an activation: the inverse of `ACTIVATION`."""
+    """The name of an activation in other libraries: the inverse of `ACTIVATION`."""
     return {"gelu_tanh": "gelu_new", "relu_squared": "relu2"}.get(activation, activation)
 
 
 ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
-# A value must be of the sort of the default it stands for.
+# A value must have the type of its default.
 SORTS: dict[tuple[type, ...], str] = {
     (bool,): "true or false", (int,): "a whole number", (float, int): "a number", (str,): "a text",
     (list,): "a list", (dict,): "an object",
 }  # fmt: skip
 
-# Said of the file, of training, or of the library that wrote it; none of them changes what a model computes.
+# About the file, training, or the library that wrote it: no effect on what the model computes.
 IGNORED = (
     "model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "name_or_path",
     "_commit_hash", "auto_map", "use_cache", "initializer_range", "initializer_factor", "init_std",
@@ -51,7 +50,7 @@ IGNORED = (
     "repad_logits_with_grad", "sparse_prediction", "sparse_pred_ignore_index",
 )  # fmt: skip
 
-# Said of generating: `generation_config.json` has these now, older files keep them here.
+# Generation settings: now in `generation_config.json`, but older files have them here.
 GENERATION = (
     "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
     "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
@@ -62,13 +61,13 @@ GENERATION = (
 )  # fmt: skip
 
 
-TEXTS = ("decoder", "text_config")  # what a config.json of several parts calls the one of its text model
+TEXTS = ("decoder", "text_config")  # key of the text model in a config.json with several parts
 TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 
 def token_ids(given: Any, values: Mapping[str, Any]) -> Any:
-    """Special tokens as a file gives them: one id or several. One that the vocabulary does not have, -1 for instance,
-    is none, because it cannot occur."""
+    """Special tokens from a file: one id or several. Ids outside the vocabulary, such as -1, are dropped: they cannot
+    occur."""
     parts = [values, *(part for part in map(values.get, TEXTS) if isinstance(part, Mapping))]
     sizes = [part.get(key) for part in parts for key in ("vocab_size", "decoder_vocab_size")]
     size = max((size for size in sizes if isinstance(size, int)), default=0)
@@ -78,7 +77,7 @@ def token_ids(given: Any, values: Mapping[str, Any]) -> Any:
 
 
 class Keys:
-    """The keys of one `config.json`, with what has been read of them; and the head that is wanted."""
+    """The keys of one `config.json`, which of them have been read, and the requested head."""
 
     def __init__(
         self, values: Mapping[str, Any], *, name: str = "config.json", head: str = "none", choices: Any = None
@@ -87,9 +86,9 @@ class Keys:
         self.read = {*IGNORED, *GENERATION}
 
     def take(self, key: str, default: Any = REQUIRED, *, also: tuple[str, ...] = (), least: float | None = None) -> Any:
-        """The value of a key, under any of its names; a null is as good as none if there is a default.
+        """The value of a key, under any of its names. A null counts as missing if there is a default.
 
-        The default shows what sort of value it must be; what has none is a size.
+        The value must have the type of the default; without a default it must be a size.
         """
         names = (key, *also)
         self.read.update(names)
@@ -98,7 +97,7 @@ class Keys:
                 size = default is REQUIRED
                 return self._checked(name, self.values[name], 1 if size else default, 1 if size else least)
         if default is REQUIRED:
-            raise InputError(f"{self.name} has no {key!r}, which a {self.values.get('model_type')!r} model needs")
+            raise InputError(f"{self.name} has no {key!r}, which every {self.values.get('model_type')!r} model needs")
         return default
 
     def _checked(self, key: str, value: Any, like: Any, least: float | None) -> Any:
@@ -108,14 +107,14 @@ class Keys:
         if least is not None and value < least:
             raise InputError(f"{self.name}: {key} is {shown(value)}: expected at least {least}")
         if isinstance(value, int | float) and not is_finite(value):
-            raise InputError(f"{self.name}: {key} is {shown(value)}: expected a number that is not infinite")
+            raise InputError(f"{self.name}: {key} is {shown(value)}: expected a finite number")
         most = MOST_LAYERS if "layer" in key else LARGEST
-        if type(value) is int and type(like) is int and value > most:  # before a page lists so many layers
+        if type(value) is int and type(like) is int and value > most:  # before a page builds a list of that length
             raise InputError(f"{self.name}: {key} is {shown(value)}: expected at most {most:,}")
         return float(value) if type(like) is float else value
 
     def part(self, key: str, *, head: str = "none", choices: Any = None, without: tuple[str, ...] = ()) -> "Keys":
-        """The config.json of a part, which stands inside this one; `without` keys that are the whole's to judge."""
+        """The nested config.json of a part, `without` the keys that the caller checks itself."""
         values = {name: value for name, value in self.take(key, {}).items() if name not in without}
         part = Keys(values, name=f"{self.name}, {key}", head=head, choices=choices)
         for name in ("is_decoder", "add_cross_attention"):
@@ -124,11 +123,11 @@ class Keys:
         return part
 
     def nullable(self, key: str, default: float) -> float | None:
-        """A value that a null turns off; without the key, it is the default."""
+        """The value of a key that null turns off; the default if the key is missing."""
         return self.take(key, None) if key in self.values else default
 
     def square(self, key: str, default: Any = REQUIRED) -> int:
-        """A size of images, which may be given for both sides."""
+        """An image or patch size: one number, or two equal ones."""
         value = self.values.get(key)
         if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
             self.read.add(key)
@@ -136,25 +135,25 @@ class Keys:
         return int(self.take(key, default))
 
     def expect(self, key: str, *allowed: Any) -> None:
-        """Refuses a setting that the core has no place for; a key that is not there is fine."""
+        """Refuses a setting that the core does not support; a missing key is fine."""
         self.read.add(key)
         if key in self.values and self.values[key] not in allowed and self.values[key] is not None:
             wanted = " or ".join(repr(value) for value in allowed)
             raise InputError(
-                f"{self.name}: {key} is {shown(self.values[key])}, and this model can be run with {wanted} only"
+                f"{self.name}: {key} is {shown(self.values[key])}, but only {wanted} is supported for this model"
             )
 
     def ignore(self, *keys: str) -> None:
         self.read.update(keys)
 
     def finish(self) -> None:
-        """Stops at a key that nobody read."""
+        """Raises an error for a key that was not read."""
         for key, value in self.values.items():
-            # A null says nothing, and what begins with an underscore is transformers' own memory.
+            # A null sets nothing, and keys that start with an underscore are internal to transformers.
             if key not in self.read and value is not None and not key.startswith("_"):
                 raise InputError(
-                    f"{self.name}: nobody knows the key {key!r} (value {shown(self.values[key])}) of a "
-                    f"{self.values.get('model_type')!r} model. If it changes nothing, remove it from the file"
+                    f"{self.name}: unknown key {key!r} (value {shown(self.values[key])}) for a "
+                    f"{self.values.get('model_type')!r} model. If the model does not need it, remove it from the file"
                 )
 
     def activation(self, key: str, default: Any = REQUIRED) -> Activation:
@@ -164,9 +163,9 @@ class Keys:
         return ACTIVATION[name]
 
     def common(self, *, tied: bool = True, **for_head: dict[str, Any]) -> dict[str, Any]:
-        """What every family says in the same words: the head, the special tokens, whether embeddings are tied.
+        """The settings every family has: the head, the special tokens, and whether embeddings are tied.
 
-        `for_head` holds what only the head of that kind is told: `common(pool={"head_activation": "tanh"})`.
+        `for_head` holds settings for one kind of head: `common(pool={"head_activation": "tanh"})`.
         """
         found: dict[str, Any] = {"head": self.head, **self.choices, **for_head.get(self.head, {})}
         if found["head"] in ("class", "token"):
@@ -182,12 +181,12 @@ class Keys:
     # Rotary positions
 
     def rotary_fraction(self, default: float = 1.0) -> float:
-        """The part of a head that turns."""
+        """The fraction of each head's dimensions that is rotated."""
         given = self.take("partial_rotary_factor", default, also=("rotary_pct",))
         return float(self._rope().get("partial_rotary_factor", given))
 
     def _rope(self, layer_type: str | None = None) -> dict[str, Any]:
-        """`rope_parameters`, or what stood for it before: `rope_scaling`. They may differ by type of layer."""
+        """`rope_parameters`, or its older name `rope_scaling`. It may differ by layer type."""
         rope = self.take("rope_parameters", {}) or self.take("rope_scaling", {})
         self.ignore("rope_parameters", "rope_scaling")
         if layer_type in rope:
@@ -203,15 +202,15 @@ class Keys:
         return found if kind == "default" else {**found, "rotary_scaling": self._scaling(kind, rope)}
 
     def _rope_number(self, rope: dict[str, Any], key: str, default: Any = REQUIRED) -> float:
-        """A number among the parameters of a rope type."""
+        """A number from the rope parameters."""
         value = default if rope.get(key) is None else rope[key]
         if value is REQUIRED:
             raise InputError(f"{self.name}: the rope parameters {rope} have no {key!r}, which this rope type needs")
         return float(self._checked(f"{key} of the rope parameters", value, 1.0, None))
 
     def _scaling(self, kind: str, rope: dict[str, Any]) -> RotaryScaling:
-        if kind not in (*ROPE_TYPES, "su"):  # longrope was called su at first
-            raise InputError(f"{self.name}: an unknown rope type {kind!r}{nearest(str(kind), ROPE_TYPES)}")
+        if kind not in (*ROPE_TYPES, "su"):  # the first name of longrope
+            raise InputError(f"{self.name}: unknown rope type {kind!r}{nearest(str(kind), ROPE_TYPES)}")
         longest = self.take("max_position_embeddings")
         trained = self.take("original_max_position_embeddings", rope.get("original_max_position_embeddings") or longest)
         trained = self._checked("original_max_position_embeddings", trained, 1, 2)
@@ -249,13 +248,13 @@ class Keys:
     def layer_kinds(
         self, num_layers: int, kinds: Mapping[str, LayerKind], default: Callable[[int], str]
     ) -> tuple[LayerKind, ...]:
-        """The kind of every layer: `layer_types` names them; files from before it follow a rule."""
+        """The kind of every layer: from `layer_types`, or by the rule `default` in older files."""
         types = self.take("layer_types", [default(layer) for layer in range(num_layers)])
         unknown = [kind for kind in map(str, types) if kind not in kinds]
         if unknown:
             raise InputError(f"{self.name}: layer_types has {unknown[0]!r}{nearest(unknown[0], kinds)}")
         if len(types) != num_layers:
-            raise InputError(f"{self.name}: layer_types has {len(types)} entries, and there are {num_layers} layers")
+            raise InputError(f"{self.name}: layer_types has {len(types)} entries for {num_layers} layers")
         found = tuple(kinds[kind] for kind in types)
         return found[:1] if len(set(found)) == 1 else found
 

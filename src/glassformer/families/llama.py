@@ -1,5 +1,5 @@
 """LLaMA 1 to 3 (Touvron et al., 2023; Dubey et al., 2024): a pre-norm decoder with RMSNorm, rotary positions, grouped
-queries and a gated feed-forward. Many families are this one with a few settings changed, and share this page."""
+queries and a gated feed-forward. Many families change only a few settings and reuse this page."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def config(hf: Keys) -> TransformerConfig:
 
 
 def stack(hf: Keys, **choices: Any) -> StackConfig:
-    """What all families of this build have in common; `choices` is what sets one apart."""
+    """The stack of a LLaMA-like family; `choices` holds its differences."""
     common = {
         "d_model": hf.take("hidden_size"),
         "num_layers": hf.take("num_hidden_layers"),
@@ -73,7 +73,7 @@ weights = {
 
 
 def heads_of(name: str, *, span_prefix: str = "transformer.", **architectures: str) -> dict[str, Head]:
-    """The heads that transformers gives to every decoder of this build, under the family's name."""
+    """The heads that transformers offers for every LLaMA-like decoder, under the family's name."""
     out: Table = {"score.*": "head.out.*"}
     return {
         "none": Head(architectures.get("none", f"{name}Model")),
@@ -90,7 +90,7 @@ heads = heads_of("Llama")
 
 
 def is_modern(config: TransformerConfig) -> bool:
-    """Whether a model is a decoder alone, with rotary positions or without a LayerNorm."""
+    """Whether a model is decoder-only, with rotary positions or without LayerNorm."""
     stack = config.decoder
     return config.encoder is None and stack is not None and (stack.positions == "rotary" or stack.norm != "layer")
 

@@ -1,4 +1,4 @@
-"""M2M100 and NLLB (Fan et al., 2021; NLLB Team, 2022): translation among a hundred and more languages, pre-norm, with
+"""M2M100 and NLLB (Fan et al., 2021; NLLB Team, 2022): translation between a hundred languages or more, pre-norm, with
 sinusoids in halves whose last angle is pos / 10000."""
 
 from glassformer.config import TransformerConfig

@@ -1,5 +1,5 @@
-"""Marian (Junczys-Dowmunt et al., 2018) as the OPUS-MT models use it: the original Transformer, post-norm, with its
-sinusoids in halves. So the original Transformer, trained here, is saved in this layout (`saved_form`)."""
+"""Marian (Junczys-Dowmunt et al., 2018), used by the OPUS-MT models: the original Transformer, post-norm, with
+sinusoids in halves. An original Transformer trained here is therefore saved in this layout (`saved_form`)."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "vocab_size": config.vocab_size,
         "decoder_vocab_size": config.output_vocab_size,
         "share_encoder_decoder_embeddings": config.target_vocab_size is None,
-        "tie_word_embeddings": config.tie_embeddings or config.target_vocab_size is None,  # one table, or none shared
+        "tie_word_embeddings": config.tie_embeddings or config.target_vocab_size is None,  # one vocabulary: tied
         "d_model": target.d_model,
         "max_position_embeddings": target.max_len,
         **{f"{name}_layers": stack.num_layers for name, stack in (("encoder", source), ("decoder", target))},
@@ -70,14 +70,14 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
 
 
 def saved_form(config: TransformerConfig) -> TransformerConfig:
-    """An original Transformer as Marian's files express it: sinusoids in halves, a bias (of zeros) on the logits."""
+    """An original Transformer in Marian's form: sinusoids in halves, and a bias of zeros on the logits."""
     if config.head != "language":
         return config
     return config.replace(**(_in_halves(config) if _is_interleaved(config) else {}), head_bias=True)
 
 
 def saved_weights(config: TransformerConfig, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Halves for interleaved sinusoids: every axis of width d_model is permuted alike, so the same is computed."""
+    """Turns interleaved sinusoids into halves: permuting every d_model axis the same way keeps the output."""
     if _is_interleaved(config):
         width = config.last_stack.d_model
         order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])
@@ -96,7 +96,7 @@ def _in_halves(config: TransformerConfig) -> dict[str, StackConfig]:
 
 
 def _permuted(name: str, value: Tensor, order: Tensor) -> Tensor:
-    """Permutes the axis that reads or writes the stream: columns of what reads it, rows of what writes it."""
+    """Permutes the d_model axis: columns of weights that read the residual stream, rows of those that write to it."""
     module, leaf = name.split(".")[-2:]
     if module in ("tokens", "q", "k", "v", "up") or name == "head.out.weight":
         return value[:, order] if leaf == "weight" and value.ndim == 2 else value

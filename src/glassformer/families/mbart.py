@@ -1,5 +1,5 @@
-"""mBART (Liu et al., 2020; Tang et al., 2020): BART in pre-norm order for many languages; a target begins with the last
-token of its labels, the name of the language."""
+"""mBART (Liu et al., 2020; Tang et al., 2020): pre-norm BART for many languages; a target starts with the last
+token of its labels, the language code."""
 
 from glassformer.config import TransformerConfig
 from glassformer.families import bart

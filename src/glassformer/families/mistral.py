@@ -1,4 +1,4 @@
-"""Mistral (Jiang et al., 2023): LLaMA with every layer seeing only the last W tokens."""
+"""Mistral (Jiang et al., 2023): LLaMA with a window of the last W tokens in every layer."""
 
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import llama

@@ -1,5 +1,5 @@
-"""ModernBERT (Warner et al., 2024): a pre-norm encoder with rotary positions and a gated feed-forward; two layers of
-three see a window, and the embedding's norm stands for the first block's."""
+"""ModernBERT (Warner et al., 2024): a pre-norm encoder with rotary positions and a gated feed-forward; two layers in
+three see a window, and the embedding norm replaces the first block's norm."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ prefix = "model."
 
 
 def config(hf: Keys) -> TransformerConfig:
-    hf.ignore("layer_norm_eps", "position_embedding_type")  # the first files had them, and nothing read them
+    hf.ignore("layer_norm_eps", "position_embedding_type")  # in the first files, but unused
     activation = hf.activation("classifier_activation", "gelu")
     pooling, decoder_bias = hf.take("classifier_pooling", "cls"), hf.take("decoder_bias", True)
     biased, every = hf.take("attention_bias", False), hf.take("global_attn_every_n_layers", 3, least=1)

@@ -1,4 +1,4 @@
-"""What a family's page holds, as the engine uses it."""
+"""The contents of a family's page, as typed objects."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from glassformer.families.table import Table
 
 @dataclass(frozen=True)
 class Head:
-    """A head as transformers knows it: its class, the names of its weights, and our settings for it."""
+    """A head in transformers: its class, its table of weight names, and our settings for it."""
 
     architecture: str
     weights: Table | Callable[[TransformerConfig], Table] = field(default_factory=dict)
     choices: Mapping[str, Any] = field(default_factory=dict)
-    prefix: str | None = None  # before the names of the model without a head; None: the family's
+    prefix: str | None = None  # prefix of the headless model's names; None: the family's prefix
 
     def table(self, config: TransformerConfig) -> Table:
         return self.weights(config) if callable(self.weights) else self.weights
@@ -26,7 +26,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Sides:
-    """The `config.json` of either side of a pair, and where its scale started."""
+    """The `config.json` of each side of a pair, and the initial scale."""
 
     text: dict[str, Any]
     image: dict[str, Any]
@@ -35,18 +35,18 @@ class Sides:
 
 @dataclass(frozen=True)
 class PairFamily:
-    """The page of a pair, as the engine uses it; each side has a page of its own."""
+    """The page of a pair; each side also has a page of its own."""
 
     model_type: str
     architecture: str
-    scale: str  # what the files call the scale
+    scale: str  # the scale's name in files
     sides: Callable[[Keys], Sides]
     describe: Callable[[Sides], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Family:
-    """One page, as the engine uses it."""
+    """The page of one family."""
 
     name: str
     config: Callable[[Keys], TransformerConfig]
@@ -63,18 +63,18 @@ class Family:
     saved_weights: Callable[[TransformerConfig, dict[str, Tensor]], dict[str, Tensor]] = lambda config, weights: weights
 
     def table(self, config: TransformerConfig) -> Table:
-        """The names of the model without a head; in some families they depend on its settings."""
+        """The table of the model without a head; in some families it depends on the config."""
         return self.weights(config) if callable(self.weights) else self.weights
 
     def kind_of(self, architecture: str | None) -> str | None:
-        """The kind of head that a class of transformers has."""
+        """The kind of head of a transformers class."""
         for kind, head in self.heads.items():
             if head.architecture == architecture:
                 return kind
         return self.reads.get(architecture or "")
 
     def head(self, kind: str) -> Head:
-        """A head by its kind; every model can go without one."""
+        """The head of a kind; "none" works for every family."""
         return self.heads.get(kind) or Head((self.heads.get(self.base) or next(iter(self.heads.values()))).architecture)
 
     @property
@@ -87,7 +87,7 @@ class Family:
         return "pool" if "pool" in self.heads else "none"
 
     def prefix_of(self, kind: str) -> str:
-        """What stands before the names of `weights` in a file with this head."""
+        """The prefix of the names in `weights` in a file with this head."""
         if kind in (self.base, "none"):
             return ""
         own = self.head(kind).prefix

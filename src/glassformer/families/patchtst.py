@@ -1,7 +1,6 @@
-"""PatchTST (Nie et al., 2023): a series as a sequence of patches, each channel by itself, with LayerNorm.
+"""PatchTST (Nie et al., 2023): a series as a sequence of patches, each channel on its own, with LayerNorm.
 
-Its published default, a batch norm over all windows, and its classifier, which joins the channels, are no part of the
-core.
+Not supported: batch norm over all windows (the published default), and the classifier, which combines channels.
 """
 
 from typing import Any
@@ -22,7 +21,7 @@ def config(hf: Keys) -> TransformerConfig:
     hf.ignore("mask_type", "random_mask_ratio", "num_forecast_mask_patches", "channel_consistent_masking")
     hf.ignore("unmasked_channel_indices", "mask_value", "num_parallel_samples", "distribution_output", "output_range")
     hf.ignore("num_targets", "pooling_type", "loss", "share_projection")
-    hf.ignore("positional_encoding_type")  # a table in the file, whatever it began with
+    hf.ignore("positional_encoding_type")  # how the stored table was initialised
     require(hf, "norm_type", "batchnorm", "layernorm")
     scaling = require(hf, "scaling", "std", "std", None, False)
     if hf.head == "forecast":
@@ -63,12 +62,12 @@ def config(hf: Keys) -> TransformerConfig:
 
 
 def require(hf: Keys, key: str, default: Any, *allowed: Any) -> Any:
-    """`Keys.expect`, for a key that a file may leave out, or set to null, and mean something else than is allowed."""
+    """`Keys.expect` for a key whose default or null is not always allowed."""
     hf.ignore(key)
     value = hf.values.get(key, default)
     if value not in allowed:
         wanted = " or ".join(repr(choice) for choice in allowed)
-        raise InputError(f"{hf.name}: {key} is {value!r}, and this model can be run with {wanted} only")
+        raise InputError(f"{hf.name}: {key} is {value!r}, but only {wanted} is supported for this model")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Phi-3 (Abdin et al., 2024): LLaMA with q, k and v stored as one matrix, and its long texts by longrope."""
+"""Phi-3 (Abdin et al., 2024): LLaMA with q, k and v stored as one matrix, and longrope for long texts."""
 
 from glassformer.config import LayerKind, TransformerConfig
 from glassformer.families import llama

@@ -1,4 +1,4 @@
-"""Qwen2 (Yang et al., 2024): LLaMA with biases on q, k and v; its upper layers may see only a window."""
+"""Qwen2 (Yang et al., 2024): LLaMA with biases on q, k and v; its upper layers may have a window."""
 
 from typing import Any
 

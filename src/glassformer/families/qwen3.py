@@ -1,4 +1,4 @@
-"""Qwen3 (Yang et al., 2025): Qwen2 without its biases, and with a norm on every head's q and k."""
+"""Qwen3 (Yang et al., 2025): Qwen2 without biases, and with a norm on every head's q and k."""
 
 from typing import Any
 

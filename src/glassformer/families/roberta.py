@@ -1,5 +1,5 @@
-"""RoBERTa and XLM-RoBERTa (Liu et al., 2019; Conneau et al., 2020): BERT trained longer, without its second segment,
-and with positions counted from behind the padding id."""
+"""RoBERTa and XLM-RoBERTa (Liu et al., 2019; Conneau et al., 2020): BERT trained longer, with one segment,
+and with positions that start after the padding id."""
 
 from glassformer.config import TransformerConfig
 from glassformer.families import bert

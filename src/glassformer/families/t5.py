@@ -1,5 +1,5 @@
-"""T5 and mT5 (Raffel et al., 2020; Xue et al., 2021): an encoder-decoder without absolute positions, biases or a scale
-in its attention. Version 1.1 and mT5 gate the feed-forward and have a language head of their own."""
+"""T5 and mT5 (Raffel et al., 2020; Xue et al., 2021): an encoder-decoder without absolute positions, biases or
+attention scaling. Version 1.1 and mT5 have a gated feed-forward and an untied language head."""
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.errors import InputError, nearest

@@ -1,4 +1,4 @@
-"""The table engine: a family's table of weight names, read in both directions.
+"""Weight tables: a family's weight names, used for both loading and saving.
 
     weights = {
         "wte.weight": "decoder.embed.tokens.weight",                      # renamed
@@ -6,9 +6,9 @@
         "h.{i}.attn.c_attn.*": split("decoder.blocks.{i}.attn.{q,k,v}.*", transposed=True),
     }
 
-Left stands the name in the file, right the parameter (or parameters) here. An entry whose parameters the model does
-not have, such as the biases of a stack without them, is skipped. Nothing else is: every parameter must be named by
-exactly one entry. Read next: any page of `families/`.
+On the left is the name in the file, on the right the parameter (or parameters) here. An entry is skipped only if the
+model does not have its parameters, for example biases. Every parameter must appear in exactly one entry.
+Read next: any page of `families/`.
 """
 
 import re
@@ -24,20 +24,20 @@ from glassformer.errors import InputError
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file's tensor belongs here, and how its layout differs."""
+    """The parameters that a file's tensor becomes, and how its layout differs."""
 
     names: str
     transposed: bool = False  # stored (in, out) instead of (out, in)
-    by_group: bool = False  # the rows of each group of heads together: q.. k v q.. k v, instead of all q, all k, all v
-    leading: bool = False  # stored with an axis of size 1 in front
-    squeezed: bool = False  # stored without the axes of size 1
+    by_group: bool = False  # rows stored per group of heads: q.. k v q.. k v, instead of all q, all k, all v
+    leading: bool = False  # stored with a leading axis of size 1
+    squeezed: bool = False  # stored without its axes of size 1
     zero_if_absent: bool = False
-    fixed: bool = False  # written for others and never read: what is computed, or stored under another name too
-    zeros: bool = False  # fixed, and zeros of the shape of the parameter that is named: nobody computes with it
+    fixed: bool = False  # written for other libraries, never read: computed, or a second name of a parameter
+    zeros: bool = False  # fixed, and written as zeros in the parameter's shape: expected by others, but unused
 
 
 def split(names: str, *, transposed: bool = False, by_group: bool = False) -> Place:
-    """One tensor of the file is several here, cut along its rows: `attn.{q,k,v}.*`."""
+    """One tensor of the file holds the rows of several parameters: `attn.{q,k,v}.*`."""
     return Place(names, transposed=transposed, by_group=by_group)
 
 
@@ -65,8 +65,8 @@ Table = Mapping[str, str | Place]
 
 
 def within(prefix: str, table: Table, *, stack: str | None = None) -> Table:
-    """The table of a model that is a part of another: a prefix before its names in files. `stack` is what its one
-    stack is here, where it is another than alone."""
+    """The table of a model inside another: `prefix` is added to its names in files. `stack` renames its only stack,
+    where that is another one in the larger model."""
 
     def moved(names: str) -> str:
         return names if stack is None else re.sub("^(encoder|decoder)[.]", f"{stack}.", names)
@@ -81,17 +81,17 @@ def within(prefix: str, table: Table, *, stack: str | None = None) -> Table:
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a table for one tensor of a file: its name there, the parameters here, and how to convert."""
+    """A table entry applied to one tensor of a file: its name there, the parameters here, and the conversion."""
 
     file: str
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     place: Place
-    groups: int = 1  # kv heads, where the rows are stored by group
+    groups: int = 1  # number of kv heads, where rows are stored per group
 
     @property
     def file_shape(self) -> tuple[int, ...]:
-        """The shape the file's tensor must have."""
+        """The expected shape of the file's tensor."""
         shape = self.shapes[0]
         if len(self.shapes) > 1:
             shape = (sum(rows for rows, *_ in self.shapes), *shape[1:])
@@ -102,7 +102,7 @@ class Rule:
         return (1, *shape) if self.place.leading else shape
 
     def read(self, tensor: Tensor) -> list[Tensor]:
-        """The file's tensor as the parameters here; views of it where that is possible."""
+        """Converts the file's tensor into our parameters, as views where possible."""
         tensor = tensor[0] if self.place.leading else tensor
         if self.place.transposed and tensor.ndim == 2:
             tensor = tensor.t()
@@ -131,14 +131,14 @@ class Rule:
 
 
 def expand(table: Table, model: Transformer) -> list[Rule]:
-    """The rules of a table for this model: one for every tensor of its file, every parameter in exactly one."""
+    """The rules of a table for this model: one per tensor of the file, each parameter in exactly one rule."""
     parameters = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     rules = [rule for file, place in table.items() for rule in _rules(file, place, model, parameters)]
     named = [name for rule in rules for name in rule.names if not rule.place.fixed]
     lost = sorted(dict(model.named_parameters()).keys() - set(named))
     double = sorted({name for name in named if named.count(name) > 1}) if len(named) > len(set(named)) else []
     if lost or double:
-        raise AssertionError(f"the family's table leaves out {lost} and names twice {double}")
+        raise AssertionError(f"the family's table omits {lost} and lists more than once {double}")
     return rules
 
 
@@ -152,7 +152,7 @@ def _rules(file: str, place: str | Place, model: Transformer, parameters: Mappin
             names = _alternatives(one_place)
             present = [name for name in names if name in parameters]
             if present and len(present) < len(names):
-                raise AssertionError(f"{one_file} is cut into {names}, and the model has only {present}")
+                raise AssertionError(f"{one_file} is split into {names}, but the model has only {present}")
             if present:
                 shapes = tuple(tuple(parameters[name].shape) for name in names)
                 groups = stack.num_kv_heads if stack and place.by_group else 1
@@ -169,13 +169,13 @@ def _alternatives(text: str) -> list[str]:
 
 
 def known(table: Table) -> re.Pattern[str]:
-    """Every name that a table speaks of, whether or not this model has the parameter."""
+    """Matches every file name in a table, whether or not this model has the parameter."""
     escaped = (re.escape(name).replace(r"\{i\}", r"\d+").replace(r"\*", "(weight|bias)") for name in table)
     return re.compile("|".join(escaped) or "(?!)")
 
 
 def check(rules: list[Rule], shapes: Mapping[str, tuple[int, ...]], *, may_lack: set[str], origin: str) -> None:
-    """Every rule finds its tensor, of the right shape; `shapes` holds those of the file that nobody ignores."""
+    """Checks that every rule finds a tensor of the right shape. `shapes` lists the file's tensors, except ignored."""
     wrong = []
     used = set()
     for rule in rules:
@@ -192,13 +192,13 @@ def check(rules: list[Rule], shapes: Mapping[str, tuple[int, ...]], *, may_lack:
     if wrong:
         shown = wrong if len(wrong) <= 20 else [*wrong[:20], f"... and {len(wrong) - 20} more"]
         raise InputError(
-            f"{origin} does not fit its config.json:\n  " + "\n  ".join(shown) + "\nIs it the config of these weights? "
-            "A new head for weights without one is made only by name: gf.load(path, head=...)"
+            f"{origin} does not fit its config.json:\n  " + "\n  ".join(shown) + "\nIs this the right config.json? "
+            "To add a new head to weights without one, name it: gf.load(path, head=...)"
         )
 
 
 def assign(model: nn.Module, values: Mapping[str, Tensor]) -> None:
-    """Puts tensors in the place of parameters; of a shared one, wherever it stands."""
+    """Replaces parameters by tensors; a shared parameter is replaced everywhere."""
     places: dict[int, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
         for leaf, parameter in module.named_parameters(recurse=False):

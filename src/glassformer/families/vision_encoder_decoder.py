@@ -1,7 +1,7 @@
-"""An image encoder and a text decoder, each of a family of its own: ViT or DeiT, and GPT-2, BERT or TrOCR's decoder
-(TrOCR: Li et al., 2021). A captioner or question answerer trained here is saved in this layout.
+"""An image encoder (ViT or DeiT) with a text decoder of another family: GPT-2, BERT or TrOCR's decoder (Li et al.,
+2021). Captioning and visual question answering models trained here are saved in this layout.
 
-The two parts are read by the pages of their families; what is of this page is how they meet.
+The families' own pages read the two parts; this page connects them.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ ignored = (
     "decoder.transformer.h.*.crossattention.bias", "decoder.model.decoder.embed_positions._float_tensor",
 )  # fmt: skip
 EYES = {"vit": vit, "deit": deit}
-JOIN = ("is_decoder", "add_cross_attention", "cross_attention_hidden_size")  # said of the decoder, and judged here
+JOIN = ("is_decoder", "add_cross_attention", "cross_attention_hidden_size")  # keys of the decoder that are checked here
 
 
 def config(hf: Keys) -> TransformerConfig:
@@ -30,20 +30,20 @@ def config(hf: Keys) -> TransformerConfig:
     eye, text = part_type(hf, "encoder", EYES), part_type(hf, "decoder", TEXTS)
     for key in ("is_decoder", "add_cross_attention"):
         if hf.values["decoder"].get(key) is not True:
-            raise InputError(f"{hf.name}, decoder: {key} is not true, and this decoder reads what the encoder made")
+            raise InputError(f"{hf.name}, decoder: {key} is not true, but the decoder must attend to the encoder")
     seen, said = hf.part("encoder"), hf.part("decoder", head=hf.head, choices=CHOICES.get(text), without=JOIN)
     image, written = EYES[eye].config(seen), TEXTS[text](said)
     assert image.encoder is not None
     wide, width = written.last_stack.d_model, hf.values["decoder"].get("cross_attention_hidden_size")
     if width not in (None, image.encoder.d_model if text == "trocr" else wide):
         raise InputError(
-            f"{hf.name}, decoder: cross_attention_hidden_size is {width!r}, and a {text!r} decoder can read vectors of "
-            f"{image.encoder.d_model if text == 'trocr' else wide} here"
+            f"{hf.name}, decoder: cross_attention_hidden_size is {width!r}: expected "
+            f"{image.encoder.d_model if text == 'trocr' else wide} for a {text!r} decoder"
         )
     for part in (seen, said):
         part.finish()
     tokens = {key: token_ids(hf.take(key, None), hf.values) for key in TOKENS}
-    hf.ignore("tie_word_embeddings")  # the decoder says it
+    hf.ignore("tie_word_embeddings")  # the decoder's config has it
     return written.replace(
         encoder=image.encoder,
         decoder=written.last_stack,
@@ -57,14 +57,14 @@ def part_type(hf: Keys, part: str, known: Any) -> str:
     name = hf.take(part, {}).get("model_type")
     if not isinstance(name, str) or name not in known:
         raise InputError(
-            f"{hf.name}, {part}: model_type is {name!r}, and as the {part} of a vision-encoder-decoder model only "
-            f"{', '.join(known)} can be run here"
+            f"{hf.name}, {part}: model_type is {name!r}: expected one of {', '.join(known)} for the {part} of a "
+            "vision-encoder-decoder model"
         )
     return name
 
 
 def trocr(hf: Keys) -> TransformerConfig:
-    """A decoder of BART's, whose positions may be sinusoids."""
+    """TrOCR's decoder: BART's, with learned or sinusoidal positions."""
     learned = hf.take("use_learned_position_embeddings", True)
     positions: dict[str, Any] = {"positions": "learned", "position_offset": 2}
     if not learned:
@@ -96,7 +96,7 @@ CHOICES = {"bert": bert.heads["language"].choices}
 
 
 def decoder_type(config: TransformerConfig) -> str:
-    """By what only one of them has: a norm before the branches, or segments."""
+    """Only GPT-2 is pre-norm, and only BERT has segments."""
     if config.last_stack.norm_order == "pre":
         return "gpt2"
     return "bert" if config.num_segments else "trocr"
@@ -116,7 +116,7 @@ def weights(config: TransformerConfig) -> Table:
     prefix, table = text[decoder_type(config)]
     return {
         **within("encoder.", eye.weights),
-        "encoder.pooler.dense.*": zeros("encoder.blocks.0.attn.out.*"),  # it is there, and nobody asks for its answer
+        "encoder.pooler.dense.*": zeros("encoder.blocks.0.attn.out.*"),  # expected, but no output uses it
         "enc_to_dec_proj.*": "memory.project.*",
         **within(prefix, table, stack="decoder"),
     }
@@ -153,7 +153,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "encoder": image,
         "decoder": {"model_type": kind, **said, **joined},
         "is_encoder_decoder": True,
-        "tie_word_embeddings": False,  # of the whole; the decoder says whether its own two tables are one
+        "tie_word_embeddings": False,  # the decoder's own key says whether its embeddings are tied
     }
 
 

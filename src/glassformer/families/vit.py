@@ -1,4 +1,4 @@
-"""ViT (Dosovitskiy et al., 2021): an image as a sequence of patches, read by a pre-norm encoder."""
+"""ViT (Dosovitskiy et al., 2021): a pre-norm encoder of an image as a sequence of patches."""
 
 from typing import Any
 

@@ -31,6 +31,7 @@ from glassformer.training.task import Batch, Scores, spread
 
 READERS: dict[str, type[Reader]] = {"text": TextReader, "series": SeriesReader}
 COUNTED = 20_000  # training examples up to which bag of words is trained
+ORIGINS = {"arrivals": "questions about who arrived when", "documentation": "a word missing in Python's documentation"}
 ONE: Problem = "single_label_classification"
 SEVERAL: Problem = "multi_label_classification"
 
@@ -105,7 +106,7 @@ class Classify(ClassTask):
             settings.valid_fraction,
             seed=settings.seed,
             strata=None if has_several(examples) else [example.labels for example in examples],
-            name=str(settings.data or "the documentation"),
+            name=str(settings.data or settings.examples),
         )
         self.doubles = len(examples) - len(train) - len(valid)
         return chosen(examples, train, left_out=examples.left_out), chosen(examples, valid), test
@@ -253,7 +254,7 @@ class Classify(ClassTask):
     def describe(self) -> dict[str, str]:
         assert self.train is not None
         assert self.valid is not None
-        origin = str(self.settings.data or "a word missing in Python's documentation (no --data was given)")
+        origin = str(self.settings.data or f"{ORIGINS[self.settings.examples]} (no --data was given)")
         tested = f", {len(self.test):,} to test" if self.test else ""
         left_out = sum(len(examples.left_out) for examples in (self.train, self.valid, self.test) if examples)
         doubles = f"; {self.doubles:,} left out because their text is held out" if self.doubles else ""

@@ -9,6 +9,7 @@ import torch
 
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
+from glassformer.data.arrivals import arrival_examples
 from glassformer.data.documentation import documentation_examples
 from glassformer.data.files import Examples, place_of, unit_of
 from glassformer.data.labeled_series import LabeledSeries, read_labeled_series
@@ -30,7 +31,6 @@ from glassformer.training.task import Batch
 
 PATCHES = 20  # in a series, by default
 SHOWN_VALUES = 6
-BUILT_IN = Path("the documentation")
 
 
 class Reader(ABC):
@@ -102,8 +102,9 @@ class TextReader(Reader):
         )
 
     def built_in(self, *, held_out: bool) -> Examples[LabeledText]:
-        examples = [LabeledText((text,), (label,)) for text, label in documentation_examples(held_out)]
-        return Examples(examples, path=BUILT_IN, lines=range(1, len(examples) + 1))
+        make = arrival_examples if self.settings.examples == "arrivals" else documentation_examples
+        examples = [LabeledText((text,), (label,)) for text, label in make(held_out)]
+        return Examples(examples, path=Path(self.settings.examples), lines=range(1, len(examples) + 1))
 
     def prepare(self, examples: Iterable[LabeledText]) -> None:
         self.trained = list(examples)

@@ -58,7 +58,7 @@ ROWS = (
         metric="macro_f1",
         abilities=("classify", "series"),
         view="classes",
-        example="documentation",
+        example="arrivals",
     ),
     Row(
         name="lm",

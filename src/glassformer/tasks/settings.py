@@ -241,8 +241,8 @@ class TranslateSettings(ExampleSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/classify"), vocab_size=2000, optimizer="muon", warmup=50, weight_decay=0.05)
 class ClassifySettings(ExampleSettings):
-    """Train an encoder to classify texts, text pairs or series. Without --data, it uses examples made from Python's
-    documentation."""
+    """Train an encoder to classify texts, text pairs or series. Without --data, it uses built-in questions about who
+    arrived when."""
 
     task: ClassVar[str] = "classify"
 
@@ -253,6 +253,9 @@ class ClassifySettings(ExampleSettings):
     """Validation rows, which select the best weights (default: a stratified fraction of --data)."""
     test: Path | None = None
     """Test rows for the final score (default: the validation rows)."""
+    examples: Literal["arrivals", "documentation"] = "arrivals"
+    """Built-in examples used without --data. arrivals: names in an order, and a question about it. documentation: a
+    word missing in a sentence of Python's documentation."""
     reads: Literal["text", "series"] = "text"
     """Kind of input. series: each row holds the label and the values of a series."""
     text_columns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where an exported page may be written."""
+"""The destination of an exported page."""
 
 import os
 from pathlib import Path
@@ -19,5 +19,5 @@ def test_a_file_that_is_somebody_elses_and_a_name_that_is_too_long(
         check_destination(file)
     file.touch()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != file.resolve())
-    with pytest.raises(InputError, match=r"page\.html: you may not write to this file. Choose another"):
+    with pytest.raises(InputError, match=r"page\.html: no permission to write to this file. Choose another"):
         check_destination(file)

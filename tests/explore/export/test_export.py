@@ -1,4 +1,4 @@
-"""The exported file: everything inside, nothing from elsewhere, text stays text, and small enough to mail."""
+"""The exported file is complete, loads nothing from elsewhere, escapes text, and is small enough to email."""
 
 import base64
 import gzip
@@ -31,7 +31,7 @@ NASTY = "<img src=x onerror=alert(1)></script><script>alert(2)</script><!-- \u20
 
 
 class Elements(HTMLParser):
-    """What a browser would make of a file: its elements, and what stands in scripts and styles."""
+    """A file as a browser parses it: its elements, and the contents of scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Elements(HTMLParser):
 
 
 class Frozen:
-    """Reads the parts of a file as its page does."""
+    """Reads the parts of a file, as its page does."""
 
     def __init__(self, page: str) -> None:
         elements = Elements(page)
@@ -142,7 +142,7 @@ def test_a_file_needs_nothing_from_elsewhere(routes_of: Callable[[str], Routes])
 
 
 def test_text_stays_text(tmp_path: Path) -> None:
-    """The input, the classes and the folder's name may hold markup: none of it becomes an element."""
+    """Markup in the input, the classes or the folder's name never becomes an element."""
     folder = make(tmp_path / "<b>encoder<", "encoder")
     routes = Routes(Session(folder))
     page, view = export_of(routes, {"text": NASTY})
@@ -162,7 +162,7 @@ def test_what_is_in_the_index_cannot_end_it() -> None:
 
 @pytest.mark.slow
 def test_64_tokens_of_a_base_model_are_small_enough_to_mail(tmp_path: Path) -> None:
-    """12 layers of 12 heads, 768 wide, with random weights: as little to compress as there can be."""
+    """12 layers of 12 heads, 768 wide, with random weights, which hardly compress."""
     sizes = {"d_model": 768, "num_layers": 12, "num_heads": 12, "d_ff": 64}
     routes = Routes(Session(make(tmp_path, "encoder", **sizes)))
     view = routes.session.view({"text": "a" * 62})
@@ -224,8 +224,8 @@ def test_a_file_is_written_whole_or_not_at_all(routes_of: Callable[[str], Routes
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     with pytest.raises(InputError, match="empty"):
         write_export(routes.session, routes, "", tmp_path / "other.html")
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="no folder"):
         write_export(routes.session, routes, TEXT, tmp_path / "none" / "page.html")
-    with pytest.raises(InputError, match="--text is for a model of texts"):
+    with pytest.raises(InputError, match="--text is for text models"):
         write_export(routes_of("image").session, routes_of("image"), TEXT, file)
     assert not (tmp_path / "other.html").exists()

@@ -1,4 +1,4 @@
-"""For everyone: axe-core finds nothing, a tap chooses, keys reach every word and column, and moves are announced."""
+"""Accessibility: axe-core finds no problem, taps work, keys reach every token and column, and moves are announced."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def test_a_tap_chooses_a_cell_and_a_word(open_server: Open, visit: Any) -> None:
     settled(page)
     cell = page.locator(".map").evaluate("map => [map.dataset.row, map.dataset.column]")
     assert f"token={cell[0]}&key={cell[1]}" in page.url
-    assert page.locator(".tip").is_visible()  # its number is beside it
+    assert page.locator(".tip").is_visible()  # with its weight
     other = visit(f"{open_server('image').address}#lang=en", width=390, height=844, has_touch=True)
     other.locator(".picture canvas").first.scroll_into_view_if_needed()
     box = other.locator(".picture canvas").first.bounding_box()
@@ -72,13 +72,13 @@ def tab_to(page: Any, selector: str) -> None:
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):
             return
-    raise AssertionError(f"Tab never comes to {selector}")
+    raise AssertionError(f"Tab never reaches {selector}")
 
 
 def test_tab_reaches_the_words_of_the_source(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('encoder-decoder').address}#text=The+quick+fox&lang=en&stack=decoder&kind=cross&key=1")
     tab_to(page, ".words [data-line=encoder]")
-    assert page.evaluate("document.activeElement.dataset.index") == "1"  # the one that is chosen
+    assert page.evaluate("document.activeElement.dataset.index") == "1"  # the selected one
     press(page, "ArrowRight")
     page.wait_for_selector('.map[data-column="2"]')
     assert page.evaluate("document.activeElement.dataset.index") == "2"
@@ -95,7 +95,7 @@ def test_tab_reaches_the_cells_of_the_lens(open_server: Open, visit: Any) -> Non
     press(page, "ArrowRight", "ArrowDown")
     place = "[document.activeElement.closest('tr').dataset.layer, document.activeElement.dataset.column]"
     assert page.evaluate(place) == ["1", "1"]
-    assert page.locator('.map[data-name="decoder.blocks.0.attn"][data-row="0"]').count() == 1  # looking opens nothing
+    assert page.locator('.map[data-name="decoder.blocks.0.attn"][data-row="0"]').count() == 1  # focus opens nothing
     press(page, "Enter")
     page.wait_for_selector('.map[data-name="decoder.blocks.1.attn"][data-row="1"]')
 

@@ -1,4 +1,4 @@
-"""A picture beside the words that are written about it: what a word looked at, and who looked at a patch."""
+"""An image beside its caption: where each token looks, and which tokens look at a patch."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 Open = Callable[[str], Server]
 WORDS = ".caption-words .token"
-# The share of patches that a canvas shows otherwise than the plain picture does, and where the change is greatest.
+# The fraction of colour values in which a canvas differs from the plain image.
 GLOWS = """([over, plain]) => {
   const of = (canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   const [a, b] = [of(over), of(plain)];
@@ -41,9 +41,9 @@ def hover_patch(page: Any, row: int, column: int, side: int = 4) -> None:
 
 
 def words_on_patches(server: Server, kind: str) -> Tensor:
-    """Of layer 1, head 2: what each word gave to the class token and to each patch, (T, S)."""
+    """The weights of each token on the class token and the patches, in layer 1, head 2: (T, S)."""
     site = "attn" if kind == "prefix" else "cross"
-    before = 17 if kind == "prefix" else 0  # the picture's own rows
+    before = 17 if kind == "prefix" else 0  # the rows of the image
     return recorded(server, {"example": 1})[f"decoder.blocks.1.{site}"][0, 2, before:, :17]
 
 
@@ -71,7 +71,7 @@ def test_a_patch_lights_the_words_that_looked_at_it(kind: str, open_server: Open
     site = "attn" if kind == "prefix" else "cross"
     largest = recorded(server, {"example": 1})[f"decoder.blocks.1.{site}"][0, 2].max()
     hover_patch(page, 2, 3)
-    column = weights[:, 1 + 2 * 4 + 3]  # behind the class token
+    column = weights[:, 1 + 2 * 4 + 3]  # after the class token
     lit = page.locator(WORDS).evaluate_all("chips => chips.map((chip) => chip.style.backgroundColor !== '')")
     assert lit == (column > 0.004 * largest).tolist()
     assert page.get_attribute(".map", "data-column") == str(1 + 2 * 4 + 3)  # the same key in the map
@@ -143,7 +143,7 @@ def test_the_maps_of_each_stack_are_laid_over_the_picture(open_server: Open, vis
     assert page.get_attribute(".map", "data-row") == "2"
     page.check("[name=rollout]")
     settled(page)
-    page.locator(WORDS).nth(1).click()  # a word belongs to the decoder: its cross-attention opens
+    page.locator(WORDS).nth(1).click()  # a decoder token opens its cross-attention
     settled(page)
     assert page.inner_text(".tensor").endswith(".cross")
     click(page, "[data-kind=self]")
@@ -158,14 +158,14 @@ def test_a_picture_before_the_words_is_named_in_the_map_and_in_the_flow(open_ser
     assert page.locator(WORDS).count() == len(line["tokens"]) - 17
     assert page.inner_text(".tensor") == "decoder.blocks.1.attn"
     assert page.get_attribute(".map", "data-column") == "3"
-    assert "Before the words" in page.inner_text("#flow")
+    assert "Prefix of the text" in page.inner_text("#flow")
     assert f"T={len(line['tokens']) - 17}" in page.inner_text("#flow [data-stack=decoder]")
     assert "Cross-attention" not in page.inner_text("body")
-    assert "of the words that looked at a patch" in page.inner_text(".caption-scales")
-    page.locator(WORDS).nth(2).hover()  # now the words that it looked back at are lit
+    assert "weight of each token on this patch" in page.inner_text(".caption-scales")
+    page.locator(WORDS).nth(2).hover()  # now the earlier tokens it looks at are highlighted
     settled(page)
-    assert "of the words it looked back at" in page.inner_text(".caption-scales")
-    click(page, "[data-focus='decoder.embed']")  # of the words alone: the row of the token that is kept
+    assert "weight on earlier tokens" in page.inner_text(".caption-scales")
+    click(page, "[data-focus='decoder.embed']")  # without the prefix: the row of the selected token
     page.locator(WORDS).nth(1).click()
     settled(page)
     assert page.get_attribute(".numbers", "data-token") == "1"
@@ -207,7 +207,7 @@ def test_a_picture_of_ones_own_keeps_the_question(open_server: Open, visit: Any,
 
 def test_korean_speaks_of_the_picture(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('ask').address}#lang=ko", expect="400")
-    assert "그림과 각 말이 본 곳" in page.inner_text("#reading")
+    assert "이미지와 각 토큰이 보는 곳" in page.inner_text("#reading")
     page.fill("#asking textarea", " ")
     click(page, "#asking [type=submit]")
     assert "비어 있습니다" in page.inner_text("#asking .error")

@@ -1,6 +1,6 @@
-"""The explorer's page in a real browser: five kinds of model, short and long inputs, nothing that goes wrong unseen.
+"""The explorer's page in a real browser: all kinds of models, short and long inputs, no silent errors.
 
-The numbers on the page are compared with `gf.record`, which knows nothing of the page.
+The numbers on the page are compared with `gf.record`, which is independent of the page.
 """
 
 import re
@@ -47,7 +47,7 @@ def test_every_kind_of_model_is_shown(kind: str, open_server: Callable[[str], Se
     painted = page.locator(".map canvas").first.evaluate(
         "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
     )
-    assert painted > 8  # shades of weights, not an empty square
+    assert painted > 8  # many colours, not an empty square
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,7 +58,7 @@ def test_a_narrow_screen_holds_everything(
     page = visit(f"{open_server(kind).address}#lang={language}", width=390, height=844, color_scheme="dark")
     assert overflow(page) == 0
     columns = [page.locator(f"#{name}").bounding_box() for name in ("left", "middle", "right")]
-    assert columns[0]["y"] < columns[1]["y"] < columns[2]["y"]  # one below the other
+    assert columns[0]["y"] < columns[1]["y"] < columns[2]["y"]  # stacked
     assert {round(box["width"]) for box in columns} == {374}
 
 
@@ -93,7 +93,7 @@ def test_hovering_a_cell_shows_the_weight_that_record_computes(
     assert [shown_number(one.locator(".number").inner_text()) for one in listed] == pytest.approx(
         best.values.tolist(), rel=6e-3
     )
-    assert page.locator(".token.row").count() >= 1  # the same row is lit among the words, where they are in sight
+    assert page.locator(".token.row").count() >= 1  # the row is also highlighted among the visible tokens
     assert page.evaluate("document.querySelectorAll('.token').length") < 700
 
 
@@ -112,7 +112,7 @@ def test_hovering_a_word_lights_its_row_everywhere(open_server: Callable[[str], 
     assert page.locator(".strip.k bdi").inner_text() == first.locator("bdi").inner_text()
     best = page.locator(f'.words [data-line=encoder][data-index="{int(weights[1].argmax())}"]')
     assert best.evaluate("chip => chip.style.backgroundColor") != ""
-    # A word of the source is a key: its column is lit, and the side lists who looks at it.
+    # A source token is a key: its column is highlighted, and the side panel lists the queries that look at it.
     page.hover('.words [data-line=encoder][data-index="2"]')
     settled(page)
     page.wait_for_selector('.map[data-column="2"]')
@@ -134,7 +134,7 @@ def test_keys_move_token_layer_and_head(open_server: Callable[[str], Server], vi
     ]:
         press(page, key)
         page.wait_for_selector(f".map{lit}")
-    page.focus("textarea")  # where letters and arrows belong to the text
+    page.focus("textarea")  # where letters and arrow keys edit the text
     press(page, "m", "ArrowUp")
     assert page.locator('.map[data-head="mean"][data-name="encoder.blocks.1.attn"]').count() == 1
 
@@ -166,7 +166,7 @@ def test_language_and_theme_change_every_string_and_colour(open_server: Callable
         .map(one => one.textContent.trim()).filter(text => /[a-z]{4,}/i.test(text))""",
         data,
     )
-    assert words == []  # no English word is left outside of names and numbers
+    assert words == []  # no English words except names
     click(page, "[name=theme]")
     page.wait_for_selector("html[data-theme=dark]")
     assert page.evaluate(background) != light
@@ -193,7 +193,7 @@ def test_the_address_restores_the_view(open_server: Callable[[str], Server], vis
     assert other.input_value("textarea") == TEXT
     assert other.inner_text(".numbers") == numbers
     broken = visit(f"{server.address}#layer=99&head=99&token=9999&stack=attic&temperature=hot&text=fox")
-    assert broken.locator(EXACT).count() == 1  # what an address gets wrong is the nearest there is
+    assert broken.locator(EXACT).count() == 1  # wrong values in an address become the nearest valid ones
 
 
 def test_unknown_tokens_are_underlined_and_counted(open_server: Callable[[str], Server], visit: Any) -> None:
@@ -210,7 +210,7 @@ def test_bad_input_is_said_in_one_sentence(open_server: Callable[[str], Server],
     sentence = page.inner_text(".error")
     assert "empty" in sentence
     assert "\n" not in sentence
-    assert page.locator(".map:not([hidden])").count() == 1  # what was shown before stays
+    assert page.locator(".map:not([hidden])").count() == 1  # the previous view stays
     ask(page, "fox")
     page.wait_for_selector(".error", state="hidden")
 
@@ -225,15 +225,18 @@ def test_markup_in_the_text_stays_text(open_server: Callable[[str], Server], vis
 
 
 def test_the_next_token_is_filtered_drawn_and_taken_back(open_server: Callable[[str], Server], visit: Any) -> None:
-    page = visit(f"{open_server('decoder').address}#text=The+quick")
+    page = visit(f"{open_server('decoder').address}#text=The+quick&lang=en")
     page.wait_for_selector("#output button.choice")
     kept = "#output p.hint.number"
     every = page.inner_text(kept)
     page.locator("[name=top_k]").fill("3")
     settled(page)
     page.wait_for_selector("#output .choice.dropped")
-    assert page.inner_text(kept).startswith("3 ")
+    assert page.inner_text(kept).startswith("3 candidates kept")
     assert page.inner_text(kept) != every
+    page.locator("[name=top_k]").fill("1")
+    settled(page)
+    assert page.inner_text(kept).startswith("1 candidate kept")
     before = page.locator(".line .token").count()
     click(page, "#output .stepper .main")
     page.wait_for_selector(".line .token.written")

@@ -1,5 +1,5 @@
-"""Random clicks and keys: whatever they lead to is there again after reload, in the other language and in a saved page,
-and nothing is said on the console."""
+"""Random clicks and keys: the resulting state survives a reload, a change of language and an export, and the console
+stays empty."""
 
 import json
 import random
@@ -48,7 +48,7 @@ TRAVEL = """(way) => new Promise((done) => {
 
 
 def act(page: Any, chance: random.Random) -> None:
-    """One click, key, slider or text, where the page has what was drawn."""
+    """One random click, key, slider move or text, if the page has that control."""
     way = chance.random()
     if way < 0.3:
         page.keyboard.press(chance.choice(KEYS))
@@ -87,7 +87,7 @@ def act(page: Any, chance: random.Random) -> None:
 
 
 def shown_by(page: Any) -> str:
-    """What the page shows, once it is settled."""
+    """The contents of the page, once it is settled."""
     page.mouse.move(2, 2)
     page.evaluate("document.activeElement.blur()")
     return str(settled(page).evaluate(SHOWN))

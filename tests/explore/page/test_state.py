@@ -1,4 +1,4 @@
-"""The state of the page is its address, and survives: reload, Back and Forward, the other language, a saved page."""
+"""The page's state is in its address, and survives reload, Back and Forward, a change of language and an export."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
-"""The page tells what is true: strips of the pair whose number is shown, unknown tokens, drafts, long vectors.
+"""The page is consistent: strips match the query and key shown; unknown tokens, drafts and long vectors.
 
-And the deeper views: ranking, worked sum, lens, heads left out.
+Also the deeper views: ranking, worked example, lens, heads left out.
 """
 
 import re
@@ -40,7 +40,7 @@ def test_vectors_that_come_late_are_dropped_and_asked_again(open_server: Open, v
     page = visit(f"{open_server('encoder').address}#text=The+quick+fox+jumps&layer=1&head=2&token=1&lang=en")
     held: list[Any] = []
     page.route("**/vectors?**", lambda route: route.continue_() if held else held.append(route))
-    page.keyboard.press("ArrowRight")  # the page is not settled while the answer is held
+    page.keyboard.press("ArrowRight")  # the page is busy while the answer is held back
     page.wait_for_selector('.map[data-row="2"]')
     page.keyboard.press("ArrowRight")
     page.wait_for_selector('.map[data-row="3"]')
@@ -129,7 +129,7 @@ def test_a_silenced_head_changes_the_answer_and_comes_back(open_server: Open, vi
     click(page, page.locator(".silencer").nth(2))
     page.wait_for_selector("#silenced:not([hidden])")
     assert "without=encoder.blocks.1.attn.2" in page.url
-    assert page.locator('.map[data-head="1"][data-row="2"]').count() == 1  # what is looked at stays
+    assert page.locator('.map[data-head="1"][data-row="2"]').count() == 1  # the choice stays
     assert page.inner_text("#output") != before
     page.reload()
     settled(page).wait_for_selector("#silenced:not([hidden])")

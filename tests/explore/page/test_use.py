@@ -1,5 +1,5 @@
-"""The explorer's page in use: the numbers of every step, a keyboard that stays where it was, inputs that do not mix,
-narrow screens, and a saved page that opens as it was left.
+"""The explorer's page in use: the values of every step, keyboard focus that stays, inputs that do not mix, narrow
+screens, and a saved page that opens in the same state.
 """
 
 import re
@@ -53,7 +53,7 @@ def test_an_attention_among_the_steps_opens_its_map(open_server: Open, visit: An
     click(page, '#steps [data-focus="decoder.blocks.1.attn"] .name')
     page.wait_for_selector('.map[data-name="decoder.blocks.1.attn"]')
     assert page.inner_text(".tensor") == "decoder.blocks.1.attn"
-    other = visit(f"{open_server('encoder').address}#focus=encoder.blocks.0.attic")  # no step of this model
+    other = visit(f"{open_server('encoder').address}#focus=encoder.blocks.0.attic")  # not a step of this model
     assert other.inner_text(".tensor") == other.get_attribute(".map", "data-name")
 
 
@@ -92,7 +92,7 @@ def test_heads_of_an_earlier_input_come_too_late(open_server: Open, visit: Any) 
             late.append(route)
 
     page.route("**/heads?**", hold)
-    for text in ("Once upon a time", "small model dog"):  # the page is not settled while the first answer is held
+    for text in ("Once upon a time", "small model dog"):  # the page is busy while the first answer is held back
         page.fill("textarea", text)
         page.click("#asking [type=submit]")
         until(page, f"location.hash.includes({text.split()[0]!r}) && document.querySelector('#progress').hidden")
@@ -106,7 +106,7 @@ def test_heads_of_an_earlier_input_come_too_late(open_server: Open, visit: Any) 
 
 
 def test_an_address_that_names_an_input_replaces_a_picture(open_server: Open, visit: Any, tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install pillow")
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install pillow")
     file = tmp_path / "own.png"
     image.new("L", (8, 8), 90).save(file)
     page = visit(f"{open_server('image').address}#lang=en")
@@ -125,7 +125,7 @@ def test_the_keyboard_stays_on_the_control_that_was_used(open_server: Open, visi
     for count in (1, 2):
         press(page, "Enter")
         assert page.locator(".line .token.written").count() == count
-        assert page.evaluate(active).startswith("main|Draw one")
+        assert page.evaluate(active).startswith("main|Sample")
     page.focus("[name=theme]")
     press(page, "Enter")
     assert page.evaluate("document.activeElement.name") == "theme"
@@ -189,7 +189,7 @@ def test_the_walk_asks_once_and_restores_what_was_shown(open_server: Open, visit
             assert page.locator(".guesses").count() == 0
             assert page.inner_text(".walk p") != before
         if asked == 1 and page.inner_text(".walk-foot .hint").startswith("3"):
-            page.reload()  # the walk goes on where it was
+            page.reload()  # the walk continues at the same stop
             settled(page).wait_for_selector(".walked")
             assert page.inner_text(".walk-foot .hint").startswith("3")
         click(page, ".walk .main")
@@ -227,7 +227,7 @@ def test_a_saved_page_opens_as_it_was_left(open_server: Open, visit: Any, tmp_pa
     page = visit(file.as_uri(), offline=True, color_scheme="light")
     page.wait_for_selector('.map[data-name="decoder.blocks.0.attn"][data-head="2"][data-row="1"]')
     page.wait_for_selector("html[lang=ko][data-theme=dark]")
-    page.wait_for_selector(".sum .number")  # the weight; the scores before it are not inside
+    page.wait_for_selector(".sum .number")  # only the weight: the file has no scores
     click(page, '.stage[data-focus="encoder.embed"]')
     until(page, "document.querySelector('.tensor').textContent === 'encoder.embed'")
     assert "glassformer explore" in page.inner_text("#side")
@@ -244,6 +244,6 @@ def test_a_saved_page_without_its_maps_says_why(
     download.value.save_as(file)
     page = visit(file.as_uri(), offline=True)
     page.wait_for_selector(".head canvas")
-    until(page, "document.querySelector('#side').innerText.includes('too large to mail')")
+    until(page, "document.querySelector('#side').innerText.includes('too large to email')")
     assert page.locator(".block-scale").is_hidden()
     assert page.locator(".map").is_hidden()

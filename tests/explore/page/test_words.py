@@ -1,4 +1,4 @@
-"""The sentences of the explorer's page: each in both languages, each used, none missing. And how its modules import."""
+"""The texts of the explorer's page: each in both languages, each used, none missing. Also its modules' imports."""
 
 import re
 import shutil
@@ -23,8 +23,8 @@ LAYERS = (
     "views",
     "panels",
     "main.js",
-)  # a folder imports from those before it, and from itself
-# Keys that are put together or come as data: kinds of models, parts of an export, languages of a switch.
+)  # a folder imports only from itself and the folders before it
+# Keys that are composed or come from data: kinds of models, parts of an export, themes.
 COMPOSED = {"encoder-decoder", "encoder", "decoder", "image", "image-text", "series", "self", "cross", "light", "dark"}
 
 
@@ -76,7 +76,7 @@ def test_what_a_module_exports_another_one_takes() -> None:
 
 
 def test_the_folders_stand_in_layers() -> None:
-    """As the rooms of the package do: what is known, what it looks like, and the parts of the page."""
+    """Like the packages: state, then drawing, then the parts of the page."""
     for module, text in SCRIPTS.items():
         own = LAYERS.index(module.split("/")[0])
         for _, path in IMPORT.findall(text):
@@ -100,14 +100,14 @@ REFUSED_FORMS = {
     "var": r"\bvar\s",
     "== or != instead of === or !==": r"[^=!<>]==[^=]|!=[^=]",
     "single quotes": r"(?<![\w\"`’])'[^'\"`]*'(?![\w\"])",
-    "a word on the console": r"console\.(log|info|debug|warn)",
+    "console output": r"console\.(log|info|debug|warn)",
     "a debugger": r"\bdebugger\b",
 }
 
 
 @pytest.mark.parametrize("form", REFUSED_FORMS)
 def test_the_modules_are_written_in_one_style(form: str) -> None:
-    """Of the sentences, one stands in a line with its translation, however long."""
+    """Except words.js: a text and its translation share one line, however long."""
     found = [
         f"{name}: {line}"
         for name, text in MODULES.items()
@@ -120,13 +120,13 @@ def test_the_modules_are_written_in_one_style(form: str) -> None:
 def test_the_modules_pass_the_type_check() -> None:
     checker = shutil.which("tsc")
     if checker is None:
-        pytest.skip("tsc is not here: npm install --global typescript")
+        pytest.skip("needs tsc: npm install --global typescript")
     found = subprocess.run([checker, "-p", PAGE.parent / "jsconfig.json"], capture_output=True, text=True, check=False)
     assert found.stdout == ""
 
 
 REFUSED = [
-    "the text is empty: write at least a word",
+    "the text is empty: write at least one word",
     "the text has 5,000 tokens: expected at most 4,096. Shorten it",
     "the image has 9000 x 9000 pixels: expected at most 4096 x 4096. Make it smaller",
     "the model is busy with another input: try again in a moment",

@@ -1,4 +1,4 @@
-"""The ranking of heads, the worked sum, the lens and heads left out: each is what the rest of the package computes."""
+"""The ranking of heads, the worked example, the lens and heads left out match the rest of the package."""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +44,7 @@ def test_every_head_is_ranked_and_the_best_is_named(kind: str, routes_of: Routes
     if kind == "fill":
         assert lines["encoder"]["tokens"][shown["row"]]["text"] == "[MASK]"
     if kind == "image":
-        assert shown["row"] == 0  # the class token, which the answer is read from
+        assert shown["row"] == 0  # the class token, from which the answer is computed
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "caption", "prefix"])
@@ -104,7 +104,7 @@ def test_heads_left_out_are_those_of_ablate(kind: str, routes_of: RoutesOf) -> N
     if view.shown["changed"]["maps"] is not None:
         assert all(0 <= by <= 1 for heads in view.shown["changed"]["maps"].values() for by in heads)
     again = session.view(given)
-    assert again.shown["answer"] == whole.shown["answer"]  # the model itself is whole
+    assert again.shown["answer"] == whole.shown["answer"]  # the model itself is unchanged
     assert session.view({**given, "without": []}).id == whole.id
     with pytest.raises(InputError, match="is not a head"):
         session.view({**given, "without": ["*"]})

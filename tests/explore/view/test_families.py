@@ -1,4 +1,4 @@
-"""The explorer sees through every family: steps and costs are known for all that passes by, maps are record's."""
+"""The explorer works for every family: all steps have descriptions and costs, and maps match `gf.record`."""
 
 import pytest
 import torch

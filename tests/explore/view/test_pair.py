@@ -1,4 +1,4 @@
-"""A pair of models: the table of pictures and texts is that of `predict`, and each tower is seen as a model alone."""
+"""A pair of models: the table of images and texts is the same as in `predict`, and each tower is a model of its own."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ def test_the_table_is_that_of_the_vectors_of_predict(routes_of: RoutesOf, folder
     session = session_of(routes_of("match"))
     shown = session.view({"tower": "image", "example": 2, "text": TEXTS}).shown
     pair, predict = shown["pair"], gf.pipeline(folder_of("match"))
-    assert pair["texts"] == ["a red circle", "a blue square", "빨간 원"]  # each once, and no empty line
+    assert pair["texts"] == ["a red circle", "a blue square", "빨간 원"]  # no duplicates, no empty lines
     images = predict([Picture(name, pixels) for name, pixels in session.pictures])
     expected = images @ predict(pair["texts"]).T
     torch.testing.assert_close(torch.tensor(pair["similarity"]), expected, rtol=1e-4, atol=1e-5)
@@ -77,9 +77,9 @@ def test_a_picture_of_ones_own_stands_before_the_others(routes_of: RoutesOf) -> 
     ("given", "why"),
     [
         ({"tower": "moon"}, "tower is 'moon': expected image or text"),
-        ({"tower": "image", "example": 99}, "example 99 is not there"),
+        ({"tower": "image", "example": 99}, "example is 99: expected"),
         ({"tower": "text", "text": " \n "}, "the text is empty"),
-        ({"tower": "text", "text": "\n".join(map(str, range(40)))}, "40 texts were given: expected at most 32"),
+        ({"tower": "text", "text": "\n".join(map(str, range(40)))}, "40 texts given: expected at most 32"),
         ({"words": "a"}, "the input has 'words'"),
     ],
 )

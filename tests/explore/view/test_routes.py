@@ -1,4 +1,4 @@
-"""What the page asks the server for, by its address."""
+"""The requests of the page, by their paths."""
 
 from collections.abc import Callable
 
@@ -25,5 +25,5 @@ def test_a_row_of_the_mean_of_all_heads_is_that_of_the_map(routes_of: Callable[[
 
 @pytest.mark.parametrize("path", ["nothing", "view/1/nothing", "view/1/map/2"])
 def test_what_no_page_of_this_version_asks_for(path: str, routes_of: Callable[[str], Routes]) -> None:
-    with pytest.raises(GoneError, match=r"there is no .* here: the page and the server may be of different versions"):
+    with pytest.raises(GoneError, match=r"unknown path .*: the page and the server may have different versions"):
         routes_of("decoder").answer(path, {})

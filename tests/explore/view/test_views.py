@@ -1,4 +1,4 @@
-"""What the explorer shows is what the model computes: maps against `gf.record`, answers against `gf.pipeline`."""
+"""The explorer shows what the model computes: maps match `gf.record`, answers match `gf.pipeline`."""
 
 import base64
 import json
@@ -56,13 +56,13 @@ def read_map(content: Any) -> Tensor:
 
 
 def norms_around(streams: Any, stack: str, layer: int, token: int) -> dict[str, float | None]:
-    """Of a token, before and behind each part of a block, as the page finds them."""
+    """A token's norms before and after each part of a block, as the page finds them."""
     steps, block = streams[stack]["steps"], streams[stack]["blocks"][layer]
     return {key: None if at is None else steps[at]["norms"][token] for key, at in block.items()}
 
 
 def assert_within_a_step(shown: Tensor, exact: Tensor) -> None:
-    """Half a step of 8 bits, of the square root: w = m c^2, so |dw| <= 2 m c / 510 + m / 510^2."""
+    """Within half a step of 8 bits of the square root: w = m c^2, so |dw| <= 2 m c / 510 + m / 510^2."""
     largest = exact.max()
     bound = 2 * (largest * exact).sqrt() / 510 + largest / 510**2 + 1e-6
     assert shown.shape == exact.shape
@@ -162,7 +162,7 @@ def test_the_flow_has_every_step_with_its_shape_and_cost(kind: str, routes_of: R
     ids=lambda changes: "-".join(map(str, changes.values()))[:40],
 )
 def test_every_way_to_place_tokens(changes: dict[str, Any], tmp_path: Path) -> None:
-    """Biases, windows, caps and shared blocks, also where rows are computed in several blocks."""
+    """Biases, windows, caps and shared blocks, also if rows are computed in several blocks."""
     routes = Routes(Session(make(tmp_path, "encoder-decoder", **changes)))
     view = open_view(routes, "encoder-decoder")
     seen = recorded(routes.session, view)
@@ -179,7 +179,7 @@ def test_long_texts_keep_nothing_that_grows_with_their_square(
     tokens: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     routes = Routes(Session(make(tmp_path, "decoder", positions="alibi")))
-    text = "a" * tokens  # the vocabulary has no longer token of it
+    text = "a" * tokens  # one token per letter
     view = routes.session.view({"text": text})
     length = len(view.shown["lines"]["decoder"]["tokens"])
     assert length == tokens
@@ -208,8 +208,8 @@ def test_a_translation_is_the_pipelines(folder_of: Callable[[str], Path], routes
         assert shown["text"] == predict([text])[0]
         decoder = shown["lines"]["decoder"]
         assert [token["id"] for token in decoder["writes"][:-1]] == [token["id"] for token in decoder["tokens"][1:]]
-        likeliest = [row[0]["id"] for row in shown["answer"]["candidates"]]
-        assert [token["id"] for token in decoder["writes"]] == likeliest  # it is greedy
+        best = [row[0]["id"] for row in shown["answer"]["candidates"]]
+        assert [token["id"] for token in decoder["writes"]] == best  # decoding is greedy
 
 
 def test_a_given_translation_is_read_as_labels_are(routes_of: RoutesOf) -> None:
@@ -240,7 +240,7 @@ def test_a_picture_before_the_words_has_its_rows_in_their_stack(routes_of: Route
     found: Any = routes.get(f"view/{view.id}/next", {"row": "19", "top_k": "1"})
     best = int(logits[0, 2].argmax())
     assert found["drawn"]["id"] == view.shown["answer"]["candidates"][19][0]["id"] == best == line["writes"][19]["id"]
-    with pytest.raises(InputError, match="row 3 is of the picture, which writes no token: the words begin at 17"):
+    with pytest.raises(InputError, match="row 3 is a patch of the image, which predicts no token"):
         routes.get(f"view/{view.id}/next", {"row": "3"})
     chosen = [token["id"] for token in line["writes"][17:19]]
     again = routes.session.view({"example": 1, "continued": chosen}).shown["lines"]["decoder"]
@@ -248,7 +248,7 @@ def test_a_picture_before_the_words_has_its_rows_in_their_stack(routes_of: Route
 
 
 def test_a_decoder_goes_on_with_what_was_chosen(folder_of: Callable[[str], Path], routes_of: RoutesOf) -> None:
-    """Drawing the likeliest again and again writes what the pipeline writes."""
+    """Appending the most probable token repeatedly gives the pipeline's text."""
     routes, text = routes_of("decoder"), "Once upon"
     chosen: list[int] = []
     for _ in range(5):
@@ -323,7 +323,7 @@ def test_classes_masks_labels_spans_and_vectors_are_the_pipelines(
 
 
 def test_an_image_is_seen_as_the_pipeline_sees_it(folder_of: Callable[[str], Path], routes_of: RoutesOf) -> None:
-    pytest.importorskip("PIL", reason="the pipeline reads images with pillow")
+    pytest.importorskip("PIL", reason="the pipeline needs pillow to read images")
     session, predict = routes_of("image").session, gf.pipeline(folder_of("image"))
     pixels = np.arange(64, dtype=np.uint8).reshape(8, 8) * 3
     expected = predict([Picture("it", pixels)])[0].scores
@@ -331,7 +331,7 @@ def test_an_image_is_seen_as_the_pipeline_sees_it(folder_of: Callable[[str], Pat
     shown = session.view({"image": url}).shown
     assert {entry["label"]: entry["score"] for entry in shown["answer"]["classes"]} == pytest.approx(expected, rel=1e-4)
     assert shown["picture"]["grid"] == [4, 4]
-    assert shown["picture"]["png"] == url  # what the model reads, as colours again
+    assert shown["picture"]["png"] == url  # the model's input, turned back into colours
     large = np.repeat(np.repeat(pixels, 3, axis=0), 3, axis=1)
     url = "data:image/png;base64," + base64.b64encode(as_png(np.stack([large] * 3, axis=2))).decode()
     shown = session.view({"image": url}).shown
@@ -374,7 +374,7 @@ def test_rollout_is_the_product_of_the_layers(routes_of: RoutesOf) -> None:
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "image", "caption", "prefix"])
 def test_rollout_is_the_one_that_inspect_draws(kind: str, routes_of: RoutesOf) -> None:
-    """A row, made layer by layer, is a row of the whole matrix."""
+    """A row computed layer by layer equals the row of the full matrix."""
     routes = routes_of(kind)
     view = open_view(routes, kind)
     for stack in view.shown["lines"]:
@@ -451,7 +451,7 @@ def test_the_values_of_a_step_are_computed_once_and_kept_within_bounds(
         ask(name, 0)
     assert list(view.steps) == ["decoder.norm", "decoder.blocks.0.attn.out"]
     monkeypatch.setattr("glassformer.explore.view.values.MOST_BYTES", one - 1)
-    ask("decoder.blocks.1.attn.out", 0)  # too large to be kept, and answered all the same
+    ask("decoder.blocks.1.attn.out", 0)  # too large to keep, but still answered
     assert "decoder.blocks.1.attn.out" not in view.steps
 
 
@@ -494,5 +494,5 @@ def test_a_text_before_the_words_is_refused(folder_of: Callable[[str], Path], tm
     model, tokenizer = gf.load(folder_of("encoder-decoder")), gf.load_tokenizer(folder_of("encoder-decoder"))
     other = gf.Transformer(model.config.replace(memory="prefix"))
     gf.save(other.eval(), tmp_path / "model", tokenizer=tokenizer)
-    with pytest.raises(InputError, match="of such models the explorer shows those that read images"):
+    with pytest.raises(InputError, match="which the explorer shows only for image models"):
         Session(tmp_path / "model")

@@ -1,1 +1,1 @@
-"""The page with the answers to one input, as one file."""
+"""Exports the page with the answers for one input as one file."""

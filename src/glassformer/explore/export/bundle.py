@@ -1,8 +1,8 @@
-"""The page's modules as one script, so that an exported file needs no server: each becomes a function that returns what
-it exports, called in the order in which they need each other.
+"""Bundles the page's modules into one script, so that an exported file needs no server: each module becomes a function
+that returns its exports, called after the modules it imports.
 
-It knows what the page is written with: `import { a, b as c } from "./x.js"`, `import * as x from "../state/x.js"`,
-`import "./x.js"`, and `export` before a function, class or const. All else is refused by name. A module is called by
+Supports the forms that the page uses: `import { a, b as c } from "./x.js"`, `import * as x from "../state/x.js"`,
+`import "./x.js"`, and `export` before a function, class or const. Any other form raises an error. A module's name is
 its path from the page's folder.
 """
 
@@ -20,18 +20,18 @@ LEFT_OVER = re.compile(r"^(import|export)[ {*\"].*$", re.MULTILINE)
 
 
 def bundled(folder: Path, first: str = "main.js") -> str:
-    """All modules that the first one needs, and itself."""
+    """The first module and every module it needs, as one script."""
     modules: dict[str, str] = {}
     add(folder, first, modules, ())
     return "\n".join(modules.values())
 
 
 def add(folder: Path, name: str, modules: dict[str, str], above: tuple[str, ...]) -> None:
-    """Puts a module behind those that it imports."""
+    """Adds a module after the modules it imports."""
     if name in modules:
         return
     if name in above:
-        raise ValueError(f"{' imports '.join([*above, name])}: modules that import each other cannot be joined")
+        raise ValueError(f"{' imports '.join([*above, name])}: circular imports cannot be bundled")
     text = (folder / name).read_text(encoding="utf-8")
     for _, path in IMPORT.findall(text):
         add(folder, resolved(path, name), modules, (*above, name))
@@ -42,7 +42,7 @@ def resolved(path: str, importer: str) -> str:
     """`../words.js`, imported by `state/load.js`, is `words.js`."""
     name = normpath(join(dirname(importer), path))
     if name.startswith("../"):
-        raise ValueError(f"{importer} imports {path}, which is outside of the page's folder")
+        raise ValueError(f"{importer} imports {path}, which is outside the page's folder")
     return name
 
 
@@ -51,12 +51,12 @@ def wrapped(name: str, text: str) -> str:
     exports = [found[2] for found in EXPORT.finditer(body)]
     body = EXPORT.sub(r"\1 \2", body)
     if wrong := LEFT_OVER.search(body):
-        raise ValueError(f"{name}: {wrong[0].strip()!r} cannot be joined to one script")
+        raise ValueError(f"{name}: {wrong[0].strip()!r} cannot be bundled")
     return f"const {variable(name)} = (() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})();"
 
 
 def assigned(importer: str, found: re.Match[str]) -> str:
-    """An import as an assignment: `{ a, b as c }` is `{ a, b: c }` there."""
+    """An import as an assignment: `{ a, b as c }` becomes `{ a, b: c }`."""
     names, module = found[1], variable(resolved(found[2], importer))
     if not names:
         return ""

@@ -1,4 +1,4 @@
-"""Where an exported page goes: looked at before the model runs, and written whole or not at all."""
+"""The destination of an exported page: checked before the model runs, and written completely or not at all."""
 
 import os
 import stat
@@ -9,33 +9,31 @@ from glassformer.io import write_whole
 
 
 def check_destination(file: Path) -> Path:
-    """The file that will be written, links followed; nothing is touched."""
+    """The file to write, with links resolved; changes nothing."""
     try:
         kind, whole = kind_of(file), file.resolve()
         has_folder = whole.parent.is_dir()
-    except (OSError, RuntimeError) as error:  # a name that is too long, or links in a circle
+    except (OSError, RuntimeError) as error:  # a name too long, or circular links
         raise InputError(f"--export {shortened(file)}: {reason_of(error)}. Choose another file") from None
     if kind is not None and stat.S_ISDIR(kind):
         raise InputError(f"--export {file} is a folder: name a file in it, such as {file / 'page.html'}")
     if file.suffix.lower() != ".html":
         raise InputError(f"--export {file} does not end in .html: expected a name such as page.html")
     if kind is not None and not stat.S_ISREG(kind):
-        raise InputError(
-            f"--export {file} is a device, a pipe or a socket: choose a name that is free, or a plain file"
-        )
+        raise InputError(f"--export {file} is a device, a pipe or a socket: choose a new name or a regular file")
     if not has_folder:
-        raise InputError(f"--export {shortened(file)}: there is no folder {shortened(file.parent)}. Make it first")
+        raise InputError(f"--export {shortened(file)}: no folder {shortened(file.parent)}. Create it first")
     if not os.access(whole.parent, os.W_OK | os.X_OK):
-        raise InputError(f"--export {file}: you may not write to the folder {file.parent}. Choose another")
+        raise InputError(f"--export {file}: no permission to write to the folder {file.parent}. Choose another")
     if kind is not None and not os.access(whole, os.W_OK):
-        raise InputError(f"--export {file}: you may not write to this file. Choose another")
+        raise InputError(f"--export {file}: no permission to write to this file. Choose another")
     if len(os.fsencode(whole.name)) > os.pathconf(whole.parent, "PC_NAME_MAX"):
         raise InputError(f"--export {shortened(file)}: the name is too long. Choose a shorter one")
     return whole
 
 
 def kind_of(file: Path) -> int | None:
-    """What is there already, as `stat` says it; None if nothing is."""
+    """The type of an existing file, from `stat`; None if there is none."""
     try:
         return file.stat().st_mode
     except FileNotFoundError:
@@ -43,7 +41,7 @@ def kind_of(file: Path) -> int | None:
 
 
 def write_page(file: Path, text: str) -> None:
-    """What was there before stays until all is written."""
+    """Keeps the old file until the new one is complete."""
     place = check_destination(file)
     try:
         write_whole(place, text)
@@ -56,6 +54,6 @@ def reason_of(error: Exception) -> str:
 
 
 def shortened(path: Path) -> str:
-    """A path that fits into a sentence."""
+    """A path short enough for an error message."""
     text = str(path)
     return text if len(text) <= 120 else f"{text[:80]}...{text[-20:]}"

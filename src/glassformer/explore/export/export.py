@@ -1,22 +1,22 @@
-"""The explorer of one input as one file, which opens with no network and no server.
+"""The explorer for one input as one file, which opens without a network or server.
 
-The page's style and modules stand in it, and the answers that the page would ask for. Two blocks of text hold these:
+It contains the page's style and modules, and the answers that the page would request, in two blocks of text:
 
     <script type="application/json" id="frozen-index">    {"id", "layer", "state", "inside", "parts"}
     <script type="text/plain" id="frozen-data">           base64 of gzip of all parts, one after another
 
 `state` is the fragment of the page's address when it was saved: it opens with the same language, layer, head and token.
-`parts` says where each is: path -> {"kind", "at", "size", ...}, counted in bytes after unpacking.
+`parts` locates each part: path -> {"kind", "at", "size", ...}, in bytes after unpacking.
 
     json      an answer under its own path: model, view/ID, view/ID/rollout?stack=..., source?file=...
     bytes     view/ID/heads?name=... and view/ID/map?name=...&head=..., as the server sends them (`view/slices.py`); the
-              weights of a map have 16 bits where there is room, as no server will be there to ask for exact ones
+              weights of a map have 16 bits if they fit, because there is no server to ask for exact ones
     vectors   view/ID/vectors?stack=...&layer=...&of=attn.q (or k, v, mixed; of cross; ffn.hidden): "shape" (heads,
-              tokens, numbers), "scale" one for each head, "shared" how many heads of the layer read each of these.
-              value = scale * byte, signed. Under of=ffn.active there is JSON: a number for each token
+              tokens, numbers), "scale" one per head, "shared" how many of the layer's heads share each of these.
+              value = scale * byte, signed. of=ffn.active is JSON: one number per token
 
-`inside` says what was left out so that the file stays small enough to mail: {"maps": "all" | "layer" | "none",
-"bits": 16 | 8, "vectors": "all" | "layer" | "none"}; "layer" is the one that was shown.
+`inside` says what the file contains, so that it stays small enough to email: {"maps": "all" | "layer" | "none",
+"bits": 16 | 8, "vectors": "all" | "layer" | "none"}; "layer" is the layer that was shown.
 """
 
 import base64
@@ -45,15 +45,15 @@ from glassformer.figures.palette import as_style_sheet
 from glassformer.watch.names import StepName
 
 PAGE = Path(__file__).parents[1] / "page"
-MOST_LENS = 128  # tokens of a text whose lens is inside
-SMALL = 3_000_000  # bytes of a file that is easily mailed
+MOST_LENS = 128  # longest text, in tokens, whose lens is included
+SMALL = 3_000_000  # bytes: small enough to email
 STYLES = {name: f'<link rel="stylesheet" href="{name}">' for name in ("palette.css", "style.css")}
 SCRIPT = '<script type="module" src="main.js"></script>'
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How much goes into a file."""
+    """What to include in a file."""
 
     maps: str
     bits: int
@@ -61,11 +61,11 @@ class Choice:
 
     @staticmethod
     def has(chosen: str, name: str, shown: int) -> bool:
-        """Whether the layer of this name is inside, when all are, none, or the one that is shown."""
+        """Whether `chosen` ("all", "layer" or "none") includes the layer of this name."""
         return chosen == "all" or (chosen == "layer" and StepName.parse(name).layer == shown)
 
 
-# From everything down, until the file is small.
+# Tried in order, until the file is small enough.
 CHOICES = (
     Choice("all", 16, "all"),
     Choice("all", 16, "layer"),
@@ -78,7 +78,7 @@ CHOICES = (
 
 
 class Parts:
-    """Bytes one after another, with an index of where each is."""
+    """Concatenated bytes, with an index of the parts."""
 
     def __init__(self) -> None:
         self.index: dict[str, dict[str, Any]] = {}
@@ -102,7 +102,7 @@ class Parts:
 def exported(
     session: Session | PairSession, routes: Routes, view: View, layer: str | None = None, state: str = ""
 ) -> str:
-    """The page with one view inside: all of it, or as much as stays small."""
+    """The page with one view: complete, or reduced until the file is small enough."""
     with torch.no_grad(), turn(routes.places), within(session.seconds):
         return fitted(session, routes, view, layer, state)
 
@@ -124,14 +124,14 @@ def fitted(session: Session | PairSession, routes: Routes, view: View, layer: st
 
 
 def telling_layer(view: View, layers: int) -> int:
-    """The layer that the page opens on, where nobody chose another."""
+    """The layer that the page opens with by default."""
     best = view.shown["telling"]["best"]
     layer = StepName.parse(best["name"]).layer if best else None
     return layers - 1 if layer is None else layer
 
 
 def rough_size(view: View, shown: int, choice: Choice) -> int:
-    """Bytes of maps and vectors, so that nothing is computed that is much too large."""
+    """Estimates the bytes of maps and vectors, to skip choices that are much too large."""
     size = 0
     for name, layer in view.seen.layers.items():
         rows, keys = layer.size
@@ -160,7 +160,7 @@ def always_inside(session: Session | PairSession, routes: Routes, view: View) ->
 
 
 def add_chosen(parts: Parts, view: View, shown: int, choice: Choice) -> None:
-    """Maps and vectors, of all layers or of the one that is shown."""
+    """Adds maps and vectors, of all layers or of the layer shown."""
     at = f"view/{view.id}"
     for name, layer in view.seen.layers.items():
         if choice.has(choice.maps, name, shown):
@@ -170,7 +170,7 @@ def add_chosen(parts: Parts, view: View, shown: int, choice: Choice) -> None:
 
 
 def add_maps(parts: Parts, path: str, layer: Layer, bits: int) -> None:
-    """Each head, and the mean of all."""
+    """Adds the map of each head, and the mean of all heads."""
     weights = torch.cat([layer.weights(part, None) for part in layer.blocks()], dim=1)  # (H, T, S)
     for head, one in enumerate(weights):
         parts.add(f"{path}&head={head}", "bytes", packed(one[None], bits))
@@ -178,7 +178,7 @@ def add_maps(parts: Parts, path: str, layer: Layer, bits: int) -> None:
 
 
 def add_vectors(parts: Parts, at: str, view: View, name: str) -> None:
-    """Those of an attention; with the one that reads its own tokens, also the feed-forward's of its layer."""
+    """Adds the vectors of an attention; with self-attention, also the layer's feed-forward."""
     stack, number, site = StepName.parse(name)
     path, layer = f"{at}/vectors?stack={stack}&layer={number}", view.seen.layers[name]
     named = {"q": layer.q[0], "k": layer.k[0], "v": layer.v[0], "mixed": mixed(layer)}
@@ -191,7 +191,7 @@ def add_vectors(parts: Parts, at: str, view: View, name: str) -> None:
 
 
 def add_vector(parts: Parts, path: str, values: Tensor, heads: int) -> None:
-    """(heads, tokens, numbers) as signed bytes, with a scale for each head."""
+    """Adds (heads, tokens, numbers) as signed bytes, with one scale per head."""
     scale = (values.abs().amax(dim=(1, 2)) / 127).clamp(min=1e-30)  # (H)
     content = (values / scale[:, None, None]).round().to(torch.int8).numpy().tobytes()
     scales = [float(f"{x:.9g}") for x in scale.tolist()]
@@ -199,15 +199,15 @@ def add_vector(parts: Parts, path: str, values: Tensor, heads: int) -> None:
 
 
 def whole_page() -> str:
-    """The page with its style and its modules inside, and a policy that lets nothing else run."""
+    """The page with its style and modules inline, and a content security policy that blocks everything else."""
     page = (PAGE / "index.html").read_text(encoding="utf-8")
     style = as_style_sheet() + (PAGE / "style.css").read_text(encoding="utf-8")
     script = bundled(PAGE)
     for part in (*STYLES.values(), SCRIPT):
         if page.count(part) != 1:
-            raise ValueError(f"index.html has not exactly one {part}")
+            raise ValueError(f"index.html must contain {part} exactly once")
     if "</style" in style.lower() or "</script" in script.lower():
-        raise ValueError("the page's style or script holds an end tag, and would end there")
+        raise ValueError("the page's style or script contains an end tag, which would end it early")
     policy = (
         f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -232,18 +232,18 @@ def filled(page: str, index: dict[str, Any], parts: Parts) -> str:
 
 
 def as_script(values: Any) -> str:
-    """JSON that cannot end the element it stands in, whatever text is in it."""
+    """JSON, escaped so that no text in it can end the script element."""
     text = json.dumps(values, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def write_export(session: Session | PairSession, routes: Routes, text: str | None, file: Path) -> None:
-    """Runs the model on a text, or on its first example, and writes the page whole or not at all."""
+    """Runs the model on a text, or on its first example, and writes the page completely or not at all."""
     check_destination(file)
     kind = session.preparer.kind
     if text is not None and kind not in ("text", "ask", "match"):
         reads = {"series": "series"}.get(kind, "images")
-        raise InputError(f"--text is for a model of texts, and this one reads {reads}: leave it out")
+        raise InputError(f"--text is for text models, and this model reads {reads}: leave it out")
     if text is None and not session.examples:
         raise InputError("this model has no examples: give an input with --text")
     given = session.examples[0]["input"] if text is None or kind != "text" else {}

@@ -1,4 +1,4 @@
-// The explorer: reads the address, asks for the model, and hands each part of the page to its module.
+// The explorer: reads the address, loads the model's description, and gives each part of the page to its module.
 
 import { showAsking } from "./panels/asking.js";
 import { showBlock } from "./panels/block.js";
@@ -49,7 +49,7 @@ function build() {
   showSteps(panels.steps);
   showSide(side);
   on(["view", "model", "error", "lang", "busy"], () => {
-    const { pair, lens, silenced, ...always } = panels; // these know by themselves when they have something to say
+    const { pair, lens, silenced, ...always } = panels; // these three show and hide themselves
     for (const one of [...Object.values(always), side, output]) one.hidden = !state.view;
     for (const one of state.view ? [] : [pair, lens, silenced]) one.hidden = true;
     empty.hidden = Boolean(state.view);
@@ -59,7 +59,7 @@ function build() {
   listenToKeys();
 }
 
-// Nothing to show yet: what is missing, why, and what to do.
+// Shown while there is no view: what is missing, why, and what to do.
 function emptiness() {
   if (!state.model) return [
     make("h2", { text: state.error ? say("noModel") : `${say("loading")}…` }),
@@ -87,7 +87,7 @@ function settle(address) {
 
 const named = (address) => Object.fromEntries(Object.entries(address).filter(([, value]) => value !== null));
 
-// What an entry of the history says: the address, and beside it what is too large for one.
+// The contents of a history entry: the address, and inputs too large for it.
 const entry = () => ({ ...readAddress(), ...history.state });
 
 async function begin() {
@@ -106,13 +106,13 @@ async function begin() {
     return set({ busy: false, error: error.message });
   }
   if (isLive() && inputOfState() === null) adopt(state.model.examples[0]?.input ?? {});
-  if (!isLive() && state.layer === null) adopt({ layer: contents().layer }); // whose vectors are surely inside
+  if (!isLive() && state.layer === null) adopt({ layer: contents().layer }); // whose vectors the file contains
   const input = inputOfState();
   if (input || !isLive()) await openInput(input);
   return undefined;
 }
 
-// A link pasted into an open page, Back or Forward. One that names no input keeps the one that is shown.
+// Handles a link pasted into an open page, Back and Forward. A link without an input keeps the current one.
 window.addEventListener("popstate", () => {
   const address = { before: null, image: null, ...entry() };
   const isNamed = Object.keys(NO_INPUT).some((key) => address[key] !== null);
@@ -122,7 +122,7 @@ window.addEventListener("popstate", () => {
   if (isLive() && input && JSON.stringify(input) !== JSON.stringify(state.view?.input)) openInput(input);
 });
 
-// What went wrong in the page itself, and a way on.
+// Shows an error of the page itself, with ways to continue.
 function showFailure() {
   const place = byId("failure");
   place.hidden = state.failure === null;
@@ -138,7 +138,7 @@ function showFailure() {
   );
 }
 
-window.addEventListener("error", ({ error }) => error && fail(error)); // a notice of the browser brings none
+window.addEventListener("error", ({ error }) => error && fail(error)); // browser notices have no error
 window.addEventListener("unhandledrejection", ({ reason }) => fail(reason));
 
 begin();

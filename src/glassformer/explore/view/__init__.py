@@ -1,1 +1,1 @@
-"""What is told of a view: `session` holds the model and what it was asked, `routes` knows every answer."""
+"""The data of the explorer's page: `session` holds the model and its views, `routes` answers every request."""

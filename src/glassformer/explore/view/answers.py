@@ -1,6 +1,6 @@
-"""What a model's head says to an input, in the words of the page: one function per view.
+"""The output of a model's head, as the page shows it: one function per kind of answer.
 
-The registry of tasks says which view a model's ability has; abilities that no task trains have theirs here.
+The task registry assigns an answer to each ability; abilities without a task are listed here.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.tasks.registry import TASKS
 
 CANDIDATES, MORE_CANDIDATES = 10, 20
-ROWS = 64  # of logits that are judged at a time
+ROWS = 64  # of logits processed at a time
 
 
 def six(value: float) -> float | None:
-    """Six significant digits; None for what is not finite, which JSON cannot say."""
+    """Rounds to six significant digits; None for values that are not finite, which JSON cannot hold."""
     return float(f"{value:.6g}") if abs(value) < torch.inf else None
 
 
@@ -35,7 +35,7 @@ def sixes(values: Tensor) -> list[float | None]:
 
 
 class Answered(NamedTuple):
-    """An input as it was prepared, by whom, and what the model made of it."""
+    """A prepared input, its preparer, and the model's output."""
 
     preparer: Preparer
     prepared: Prepared
@@ -53,7 +53,7 @@ class Answered(NamedTuple):
 
 
 def classes_of(asked: Answered) -> dict[str, Any]:
-    """The classes with their scores, the likeliest first."""
+    """The classes with their scores, highest first."""
     (found,) = as_labels(asked.preparer.model, asked.logits)
     ranked = sorted(found.scores.items(), key=lambda item: -item[1])
     answer: dict[str, Any] = {"classes": [{"label": k, "score": six(v)} for k, v in ranked]}
@@ -63,7 +63,7 @@ def classes_of(asked: Answered) -> dict[str, Any]:
 
 
 def candidates(reader: TextPreparer, probabilities: Tensor, count: int = CANDIDATES) -> list[dict[str, Any]]:
-    """The likeliest tokens of (V) probabilities."""
+    """The most probable tokens of (V) probabilities."""
     best = probabilities.topk(min(count, len(probabilities)))
     return [
         {**reader.target_texts.describe(i), "score": six(score)}
@@ -81,9 +81,9 @@ def masks_of(asked: Answered) -> dict[str, Any]:
 
 
 def next_of(asked: Answered) -> dict[str, Any]:
-    """For every row of a decoder, what it takes for the likeliest next token."""
+    """The most probable next tokens for every row of a decoder."""
     rows = []
-    for part in asked.logits[0].split(ROWS):  # probabilities of all rows together would be as large again as the logits
+    for part in asked.logits[0].split(ROWS):  # in parts: all probabilities at once would double the memory
         rows += [candidates(asked.reader, row) for row in part.float().softmax(dim=1)]
     return {"candidates": rows}
 
@@ -95,7 +95,7 @@ def labels_of(asked: Answered) -> dict[str, Any]:
 
 
 def span_of(asked: Answered) -> dict[str, Any]:
-    """The likeliest answer, as the tokens from `start` to `end`, and how likely each token is to be either."""
+    """The most probable answer, as tokens `start` to `end`, and each token's probability to be the start or end."""
     encoded, output = asked.prepared.encoded, asked.output
     assert encoded is not None
     assert output.start_logits is not None
@@ -115,14 +115,14 @@ def vector_of(asked: Answered) -> dict[str, Any]:
 
 
 def match_of(asked: Answered) -> dict[str, Any]:
-    """The vector by which an image or a text of a pair is compared, of length 1."""
+    """The unit vector used to compare an image with a text."""
     pooled = asked.output.pooled
     assert pooled is not None
     return {"values": sixes(torch.nn.functional.normalize(pooled, dim=1)[0])}
 
 
 def forecast_of(asked: Answered) -> dict[str, Any]:
-    """The curve has it."""
+    """Empty: the forecast is part of the curve."""
     return {}
 
 
@@ -149,7 +149,7 @@ def answer_of(ability: str, asked: Answered) -> dict[str, Any]:
 def sampled(
     model: Transformer, reader: TextPreparer, history: Tensor, hidden: Tensor, choices: dict[str, Any], seed: int
 ) -> dict[str, Any]:
-    """What may follow a row: before and after the filters, and the token that this seed draws."""
+    """The next-token candidates of a row, before and after filtering, and the token sampled with this seed."""
     raw = next_logits(model, hidden)  # (1, V)
     settings = settled(model.config, {**choices, "do_sample": True, "num_beams": 1, "max_new_tokens": 1})
     plan = make_plan(model.config, settings, history, None, None)

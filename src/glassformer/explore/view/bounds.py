@@ -1,4 +1,4 @@
-"""What a request may cost: time, and a turn. And the errors that say so."""
+"""Limits on requests: how long one may take, and how many may run at once."""
 
 import time
 from collections.abc import Iterator
@@ -6,26 +6,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Semaphore
 
-WAIT = 20.0  # seconds to wait for others to be done
+WAIT = 20.0  # seconds to wait for other requests
 
-_until: ContextVar[tuple[float, float] | None] = ContextVar("until", default=None)  # when time is over, and how much
+_until: ContextVar[tuple[float, float] | None] = ContextVar("until", default=None)  # deadline, and seconds allowed
 
 
 class OvertimeError(Exception):
-    """A request took longer than it may."""
+    """A request took too long."""
 
 
 class BusyError(Exception):
-    """Others are being answered."""
+    """Too many requests are being answered."""
 
 
 class GoneError(Exception):
-    """There is no such thing, or it is no longer kept."""
+    """The requested item does not exist or is no longer in memory."""
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """What runs inside, in this thread, is stopped by its own `check_time` when this time is over."""
+    """Limits the time of the code inside, in this thread; `check_time` stops it at the deadline."""
     token = _until.set((time.monotonic() + seconds, seconds))
     try:
         yield
@@ -34,7 +34,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def check_time(*ignored: object) -> None:
-    """Called between two layers, or two blocks of rows."""
+    """Raises an error after the deadline; called between layers and between blocks of rows."""
     until = _until.get()
     if until is not None and time.monotonic() > until[0]:
         raise OvertimeError(f"this took longer than {until[1]:g} seconds: give the model a shorter input")
@@ -42,7 +42,7 @@ def check_time(*ignored: object) -> None:
 
 @contextmanager
 def turn(places: Semaphore) -> Iterator[None]:
-    """Waits for a place, and not for ever."""
+    """Waits up to `WAIT` seconds for a free place."""
     if not places.acquire(timeout=WAIT):
         raise BusyError("the model is busy with another input: try again in a moment")
     try:

@@ -1,6 +1,6 @@
-"""Inputs to begin with: of a run on built-in data, from what it held out; else sentences that suit the task.
+"""Example inputs: held-out examples for a run on built-in data, otherwise sentences for the task.
 
-Where the vocabulary can write Hangul, some are Korean: the first, where it writes Hangul in fewer tokens.
+If the vocabulary covers Hangul, some examples are Korean. They come first if Hangul takes fewer tokens.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.checkpoints.run import RUN, is_run
+from glassformer.checkpoints.run import RUN, is_run, read_record
 from glassformer.config import TransformerConfig
+from glassformer.data.arrivals import arrival_examples
 from glassformer.data.columns.calendar import Frequency
 from glassformer.data.dates import date_pairs
 from glassformer.data.digits import digits
@@ -33,7 +34,7 @@ SENTENCES = {
     "translate": ("The weather is lovely today.", "Where is the nearest station?", "She reads a book to her children."),
     "lm": ("Once upon a time", "The capital of France is", "To be or not to be, that is"),
     "mlm": ("The capital of France is {mask}.", "She opened the {mask} and went in.", "Water {mask} at 100 degrees."),
-    "classify": ("A wonderful film from start to end.", "The plot made no sense at all.", "It was fine, I suppose."),
+    "classify": ("A wonderful film from start to finish.", "The plot made no sense at all.", "It was fine, I suppose."),
     "tokens": ("Marie Curie worked in Paris.", "Apple opened an office in Seoul last May."),
     "answer": ("Where did she work?\nMarie Curie was born in Warsaw and worked in Paris.",),
     "embed": ("A cat sleeps on the sofa.", "A kitten is napping on the couch.", "The stock market fell on Monday."),
@@ -50,13 +51,13 @@ KOREAN = {
 
 
 def built_in_data(folder: Path) -> str | None:
-    """The data of this package that a run was trained on, by its name in the registry of tasks; None for other data."""
+    """The built-in data set that a run was trained on, by its name in the task registry; None for other data."""
     if not is_run(folder):
         return None
-    run = read_json(folder / RUN)
-    settings, task = run.get("settings"), TASKS.get(run.get("task", ""))
+    run = read_record(folder)
+    settings, task = run["settings"], TASKS.get(run["task"])
     is_own = not isinstance(settings, Mapping) or settings.get("data") or settings.get("init")
-    return None if is_own or task is None else task.example
+    return None if is_own or task is None else settings.get("examples", task.example)
 
 
 def text_examples(task: str, folder: Path, tokenizer: Tokenizer) -> list[str]:
@@ -72,18 +73,18 @@ def text_examples(task: str, folder: Path, tokenizer: Tokenizer) -> list[str]:
 
 
 def letters(tokenizer: Tokenizer, text: str) -> float:
-    """How many letters a token holds on average: few where a vocabulary was learned from another language."""
+    """Average letters per token: low if the vocabulary was trained on another language."""
     return len(text) / max(1, len(tokenizer.ids(text, add_special=False)))
 
 
 def is_known(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether most of a text is in the vocabulary, which may be of chemistry or of another language."""
+    """Whether the vocabulary covers most of a text; it may be for chemistry or another language."""
     ids = tokenizer.ids(text, add_special=False)
     return 2 * ids.count(-1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id) < len(ids)
 
 
 def own_words(tokenizer: Tokenizer, mask: str) -> str:
-    """A few tokens of the vocabulary's own, where no sentence of ours is known to it."""
+    """A few tokens from the vocabulary, for when it covers none of our sentences."""
     special = set(tokenizer.backend.get_added_tokens_decoder())
     plain = [i for i in range(len(tokenizer)) if i not in special and tokenizer.readable(i).isalnum()]
     words = [tokenizer.readable(i) for i in plain[:4]]
@@ -94,14 +95,15 @@ def built_in_texts(data: str, task: str, mask: str) -> list[str]:
     if data == "dates":
         return ["Sun, Nov 15 2026", *(pair.source for pair in date_pairs(COUNT - 1, seed=1, held_out=True))]
     if task == "classify":
-        return [text for text, _ in documentation_examples(held_out=True)[:COUNT]]
+        make = arrival_examples if data == "arrivals" else documentation_examples
+        return [text for text, _ in make(held_out=True)[:COUNT]]
     passages = split_paragraphs(documentation_split()[1])
     prose = [sentence for passage in passages for sentence in sentences(passage) if len(sentence.split()) < 16]
     prose = prose[:: max(1, len(prose) // COUNT)][:COUNT]
     if task == "lm":
         return [" ".join(sentence.split()[:6]) for sentence in prose]
     hidden = []
-    for sentence in prose:  # the last word that is longer than most
+    for sentence in prose:  # masks the last long word
         words = sentence.split()
         place = max(range(len(words)), key=lambda at: (words[at].isalpha() and len(words[at]) > 3, at))
         hidden.append(" ".join([*words[:place], mask, *words[place + 1 :]]))
@@ -109,14 +111,14 @@ def built_in_texts(data: str, task: str, mask: str) -> list[str]:
 
 
 def knows_hangul(tokenizer: Tokenizer) -> bool:
-    """Whether Korean is read as syllables, not as unknown or as single bytes."""
+    """Whether Korean is tokenised into syllables, not into unknown tokens or single bytes."""
     text = "안녕하세요 서울"
     ids = tokenizer.ids(text, add_special=False)
     return bool(ids) and tokenizer.unk_token_id not in ids and len(ids) <= len(text)
 
 
 def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str, NDArray[np.uint8]]]:
-    """A digit of each kind, or drawn shapes of the model's size."""
+    """One image of each digit, or drawn shapes of the model's image size."""
     image = config.image
     assert image is not None
     if (config.decoder is not None or config.head == "pool") and image.channels == 3:
@@ -125,7 +127,7 @@ def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str,
     if built_in_data(folder) == "digits" and (image.size, image.channels) == (8, 1):
         try:
             pixels, labels = digits(held_out=True)
-        except InputError:  # scikit-learn is not here
+        except InputError:  # scikit-learn is not installed
             return drawn(image.size, image.channels)
         whole = np.rint(pixels[:, 0] * 255).astype(np.uint8)  # (N, 8, 8)
         return [(f"a {digit}", whole[np.flatnonzero(labels == digit)[2]]) for digit in range(10)]
@@ -133,7 +135,7 @@ def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str,
 
 
 def asked_examples(folder: Path, config: TransformerConfig) -> list[tuple[str, NDArray[np.uint8]]]:
-    """Questions about scenes, each with its picture: as many kinds of question as there are."""
+    """Questions about scenes, each with its image: one for every kind of question."""
     korean = speaks_korean(folder)
     found, topics = [], set[str]()
     for number, (pixels, scene) in enumerate(held_out_scenes()):
@@ -145,13 +147,13 @@ def asked_examples(folder: Path, config: TransformerConfig) -> list[tuple[str, N
 
 
 def speaks_korean(folder: Path) -> bool:
-    """Whether a run was trained on the Korean words for its scenes."""
+    """Whether a run was trained on the Korean captions of its scenes."""
     settings = read_json(folder / RUN).get("settings") if is_run(folder) else None
     return isinstance(settings, Mapping) and settings.get("language") == "ko"
 
 
 def held_out_scenes() -> list[tuple[NDArray[np.uint8], Scene]]:
-    """Pictures that no training has seen."""
+    """Images that are never used for training."""
     pixels, scenes = make_scenes(range(COUNT), seed=0, part="test")
     return list(zip(pixels.transpose(0, 2, 3, 1), scenes, strict=True))  # (N, Y, X, 3)
 
@@ -161,7 +163,7 @@ def drawn(size: int, channels: int) -> list[tuple[str, NDArray[np.uint8]]]:
     shapes = {
         "a disc": np.where(x**2 + y**2 < 0.1, 230, 40),
         "stripes": np.where(np.floor((x + 0.5) * 8) % 2 == 0, 210, 50),
-        "a slope": (x + 0.5) * 255,
+        "a gradient": (x + 0.5) * 255,
     }
     found = []
     for name, values in shapes.items():
@@ -171,7 +173,7 @@ def drawn(size: int, channels: int) -> list[tuple[str, NDArray[np.uint8]]]:
 
 
 def series_examples(folder: Path, config: TransformerConfig, scale: Scale | None) -> list[tuple[str, Series]]:
-    """Windows of the simulated town that a run held out, or waves at the scale of the training."""
+    """Held-out windows of the simulated town, or waves at the scale of the training data."""
     series = config.series
     assert series is not None
     if built_in_data(folder) == "seasons":
@@ -208,5 +210,5 @@ def part_of(series: Series, end: int, length: int) -> Series:
 
 
 def as_listed(label: str, given: dict[str, Any], picture: str | None = None) -> dict[str, Any]:
-    """An example as the page lists it."""
+    """An example in the form that the page lists."""
     return {"label": label, "input": given} | ({"picture": picture} if picture else {})

@@ -1,4 +1,4 @@
-"""Every step of one call from input to answer: name, axes, sizes and cost, in order; and what each kind of it is."""
+"""Every step of one call from input to answer, in order: name, axes, sizes and cost. Also a description per kind."""
 
 from collections.abc import Mapping
 from math import prod
@@ -16,10 +16,10 @@ ROWS_OF_SERIES = {"B*C": ("batch times channels", "배치 × 채널")}
 
 
 class Costs:
-    """The parameters and operations of every step, from one ledger for inputs of any length.
+    """The parameters and FLOPs of every step for inputs of any length, from one ledger.
 
-    A step costs the same for each number it makes, so its operations grow as its shape does. Only the mix of the values
-    grows as the scores do.
+    A step has a fixed cost per output number, so its FLOPs grow with its shape. Only the weighted sum of the values
+    grows with the scores.
     """
 
     def __init__(self, model: Transformer) -> None:
@@ -48,20 +48,20 @@ def flow_of(shapes: Mapping[str, tuple[int, ...]], config: TransformerConfig, co
 
 
 def axes_of(name: str, config: TransformerConfig) -> list[str]:
-    """Those of the step. In the stack that reads a series every channel is a row of the batch."""
+    """The axes of a step. In the stack that reads a series, every channel is a row of the batch."""
     axes = step_of(name, config).axes
     is_of_channels = config.series is not None and StepName.parse(name).stack == "encoder"
     return ["B*C", *axes[1:]] if is_of_channels else list(axes)
 
 
 def steps_of(model: Transformer) -> dict[str, dict[str, Any]]:
-    """What the steps of a model are, whatever stack and layer they are of: decoder.blocks.2.attn.q is attn.q.
+    """Descriptions of a model's steps without stack and layer: decoder.blocks.2.attn.q is attn.q.
 
-    A step that the encoder computes otherwise than the decoder has its full name there.
+    A step that differs between encoder and decoder is listed under its full name for the encoder.
     """
     steps: dict[str, dict[str, Any]] = {}
     names = [*attention_names(model), *activation_names(model)]
-    for name in sorted(names, key=lambda name: StepName.parse(name).stack == "encoder"):  # the decoder's come first
+    for name in sorted(names, key=lambda name: StepName.parse(name).stack == "encoder"):  # decoder first
         described = describe(step_of(name, model.config), axes_of(name, model.config))
         if steps.setdefault(StepName.parse(name).step, described) != described:
             steps[name] = described

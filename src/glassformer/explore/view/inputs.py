@@ -1,17 +1,17 @@
-"""An input as the page sends it, read as the model takes it: a text, a picture, a series, or one of the examples.
+"""Turns an input from the page into a model call: a text, an image, a series, or one of the examples.
 
-    {"text": "Nov 15 2026"}                        any model of texts
-    {"text": "Once upon", "continued": [12, 7]}    a decoder goes on from its own tokens
-    {"text": "Nov 15 2026", "target": "2026년"}     a translation that is given, not made
-    {"image": "data:image/png;base64,..."}         a model of images
-    {"example": 3, "text": "What colour ...?"}     one that answers questions about them
-    {"example": 3, "target": "a red circle"}       a caption that is given, not written
-    {"tower": "image", "example": 2}               a pair of models: `pair.py` says more
-    {"csv": "date,load\\n...", "channel": 0}        a model of series
+    {"text": "Nov 15 2026"}                        any text model
+    {"text": "Once upon", "continued": [12, 7]}    a decoder, continued with these tokens
+    {"text": "Nov 15 2026", "target": "2026년"}     a given translation instead of the model's own
+    {"image": "data:image/png;base64,..."}         an image model
+    {"example": 3, "text": "What colour ...?"}     visual question answering
+    {"example": 3, "target": "a red circle"}       a given caption instead of the model's own
+    {"tower": "image", "example": 2}               a pair of models: see `pair.py`
+    {"csv": "date,load\\n...", "channel": 0}        a series model
     {"example": 3}                                 any model
     {..., "without": ["decoder.blocks.0.attn.2"]}  any of these, with heads left out (`watch/ablate.py`)
 
-`predict/` makes the call of the model of it, as for everybody else.
+`predict/` prepares the call, as it does for every other command.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.ablate import choose_heads
 
-MOST_CHARACTERS = 100_000  # more than the tokens below ever have: it is these that bound a text
-MOST_TOKENS = 4096  # that the page shows
+MOST_CHARACTERS = 100_000  # a loose bound: MOST_TOKENS is the real limit
+MOST_TOKENS = 4096  # on the page
 KEYS = {
     "text": ("text", "continued", "target", "without"),
     "image": ("image", "example", "without"),
@@ -42,7 +42,7 @@ KEYS = {
 
 
 def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any] = ()) -> Prepared:
-    """The call for what the page sent; pictures and series may be one of the `examples`."""
+    """The call for an input from the page; images and series may come from `examples`."""
     if isinstance(preparer, TextPreparer | CaptionPreparer):
         texts = {key: text_in(given, key) for key in ("text", "target") if key in given}
         continued = continued_in(given) if "continued" in given else None
@@ -53,7 +53,7 @@ def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any
     if isinstance(preparer, ImagePreparer):
         return preparer.prepare(picture_in(given, preparer.preparation, examples))
     if ("csv" in given) == ("example" in given):
-        raise InputError("expected a csv or the number of an example: give one of the two")
+        raise InputError("expected a csv or the number of an example, not both")
     if "example" in given:
         return preparer.prepare(examples[example_in(given, len(examples))])
     return preparer.prepare(read_table(given["csv"], preparer.scale))
@@ -65,14 +65,14 @@ def picture_in(given: Mapping[str, Any], preparation: Preparation, examples: Seq
     if "example" in given:
         return Picture("the image", examples[example_in(given, len(examples))])
     if "image" not in given:
-        raise InputError("no image was given: choose one, or an example")
+        raise InputError("no image given: choose an image or an example")
     return Picture("the image", open_image(given["image"], preparation))
 
 
 def text_in(given: Mapping[str, Any], key: str) -> str:
     text = given[key]
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"the {key} is empty: write at least a word")
+        raise InputError(f"the {key} is empty: write at least one word")
     if len(text) > MOST_CHARACTERS:
         raise InputError(f"the {key} has {len(text):,} characters: expected at most {MOST_CHARACTERS:,}. Shorten it")
     return text
@@ -86,29 +86,29 @@ def continued_in(given: Mapping[str, Any]) -> list[int]:
 
 
 def channel_in(given: Mapping[str, Any], prepared: Prepared) -> int:
-    """Which channel of a series is shown: it is a row of the batch."""
+    """The channel of a series to show: a row of the batch."""
     count = 1 if prepared.window is None else prepared.window.values.shape[1]
     channel = given.get("channel", 0)
     if type(channel) is not int or not 0 <= channel < count:
-        raise InputError(f"channel {channel!r:.20} is not there: expected a number from 0 to {count - 1}")
+        raise InputError(f"channel is {channel!r:.20}: expected a number from 0 to {count - 1}")
     return channel
 
 
 def check_keys(given: Any, kind: str) -> dict[str, Any]:
-    """The input as a dictionary of what a model of this kind reads, and nothing else."""
+    """Checks that the input has only keys that this kind of model reads."""
     if not isinstance(given, Mapping) or not given:
         raise InputError(f'the input is {given!r:.60}: expected an object such as {{"{KEYS[kind][0]}": ...}}')
     for key in given:
         if key not in KEYS[kind]:
-            raise InputError(f"the input has {key!r:.40}, and this is a model of {kind}{nearest(str(key), KEYS[kind])}")
+            raise InputError(f"the input has {key!r:.40}, but this is a model of {kind}{nearest(str(key), KEYS[kind])}")
     for key, value in given.items():
         if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise InputError(f"{key} holds half a character, which is no text: write the whole one")
+            raise InputError(f"{key} contains half a character (a lone surrogate): type that character again")
     return dict(given)
 
 
 def without_in(given: Mapping[str, Any], model: Transformer) -> list[str]:
-    """The heads to leave out, each by its name."""
+    """The names of the heads to leave out."""
     names = given.get("without", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InputError(f"without is {names!r:.60}: expected a list of heads, such as decoder.blocks.0.attn.2")
@@ -118,5 +118,5 @@ def without_in(given: Mapping[str, Any], model: Transformer) -> list[str]:
 def example_in(given: Mapping[str, Any], count: int) -> int:
     number = given["example"]
     if type(number) is not int or not 0 <= number < count:
-        raise InputError(f"example {number!r:.20} is not there: expected a number from 0 to {count - 1}")
+        raise InputError(f"example is {number!r:.20}: expected a number from 0 to {count - 1}")
     return number

@@ -1,8 +1,8 @@
-"""A pair of models on the page: how well pictures fit texts, and each tower as the model that it is.
+"""A pair of models on the page: the similarity of images and texts, and each tower as a model of its own.
 
-{"tower": "image", "example": 2}                            the third picture, beside the texts of the examples
+{"tower": "image", "example": 2}                            the third image, with the texts of the examples
 {"tower": "text", "example": 0, "text": "a cat\\na dog"}     the first of these texts
-{"tower": "image", "image": "data:image/png;base64,..."}    a picture of one's own, before the others
+{"tower": "image", "image": "data:image/png;base64,..."}    the user's image, before the example images
 """
 
 from collections import OrderedDict
@@ -34,7 +34,7 @@ MOST_TEXTS = 32  # columns of the table
 
 
 class PairSession:
-    """The two towers of a pair, each a session of its own, and how well their inputs fit."""
+    """The two towers of a pair, one session each, and the similarity of their inputs."""
 
     def __init__(self, loaded: Pipeline, *, seconds: float = SECONDS) -> None:
         assert isinstance(loaded.preparer, PairPreparer)
@@ -62,7 +62,7 @@ class PairSession:
         return {f"{tower} {name}": step for tower in TOWERS for name, step in self.towers[tower].steps.items()}
 
     def describe(self, tower: str = "image") -> dict[str, Any]:
-        """One tower as its own session describes it, with the examples of the pair."""
+        """The description of one tower, with the examples of the pair."""
         if tower not in self.towers:
             raise InputError(f"tower is {tower[:20]!r}: expected {' or '.join(TOWERS)}")
         parameters = sum(parameter.numel() for parameter in self.pair.parameters())
@@ -78,11 +78,11 @@ class PairSession:
 
     def kept(self, name: str) -> tuple[Tower, View]:
         if name not in self.views:
-            raise GoneError("this view is not kept any more: send the input again")
+            raise GoneError("this view is no longer in memory: send the input again")
         return self.views[name]
 
     def view(self, given: Any) -> View:
-        """What one tower does with its input, and the table of all."""
+        """The view of one tower's input, and the table of similarities."""
         given = check_keys(given, "match")
         name = id_of(given)
         if name not in self.views:
@@ -101,7 +101,7 @@ class PairSession:
         count = len(pictures) if tower == "image" else len(texts)
         chosen = example_in(given, count) if "example" in given else 0
         asked: dict[str, Any] = {"text": texts[chosen]} if tower == "text" else {"example": chosen}
-        if tower == "image" and "image" in given:  # one's own stands before the examples
+        if tower == "image" and "image" in given:  # the user's image comes before the examples
             asked = {"image": given["image"]} if chosen == 0 else {"example": chosen - 1}
         without = {"without": given["without"]} if "without" in given else {}
         view = self.towers[tower].view({**asked, **without})
@@ -117,23 +117,23 @@ class PairSession:
         return tower, replace(view, id=name, shown=shown)
 
     def pictures_of(self, given: Mapping[str, Any]) -> list[Picture]:
-        """The rows: a picture of one's own first, if there is one, then the examples."""
+        """The rows: the user's image, if any, then the examples."""
         known = [Picture(label, pixels) for label, pixels in self.pictures]
         if "image" not in given:
             return known
-        return [Picture("your picture", open_image(given["image"], self.preparer.preparation)), *known]
+        return [Picture("your image", open_image(given["image"], self.preparer.preparation)), *known]
 
     def texts_of(self, given: Mapping[str, Any]) -> list[str]:
-        """The columns: the lines that were written, or those of the examples."""
+        """The columns: the user's lines, or the texts of the examples."""
         if "text" not in given:
             return self.texts
         lines = [line.strip() for line in text_in(given, "text").splitlines() if line.strip()]
         if len(lines) > MOST_TEXTS:
-            raise InputError(f"{len(lines)} texts were given: expected at most {MOST_TEXTS}, one on each line")
+            raise InputError(f"{len(lines)} texts given: expected at most {MOST_TEXTS}, one per line")
         return list(dict.fromkeys(lines))
 
     def table(self, pictures: list[Picture], texts: list[str]) -> Tensor:
-        """The cosine of each picture (rows) with each text (columns), as `predict` computes both."""
+        """The cosine similarity of each image (rows) and text (columns), computed as in `predict`."""
         with torch.no_grad():
             return image_vectors(self.pair, self.preparer, pictures) @ text_vectors(self.pair, self.preparer, texts).T
 
@@ -141,7 +141,7 @@ class PairSession:
 def open_session(
     path: str | Path, *, source_language: str | None = None, target_language: str | None = None
 ) -> Session | PairSession:
-    """A model of any kind, opened for the page."""
+    """Opens a model of any kind for the page."""
     loaded = pipeline(path, device="cpu")
     languages = {"source_language": source_language, "target_language": target_language}
     if isinstance(loaded.preparer, PairPreparer):

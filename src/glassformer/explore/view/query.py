@@ -1,4 +1,4 @@
-"""What an address asks for: names and numbers of its query, each checked."""
+"""Reads names and numbers from the query of an address, and checks them."""
 
 import math
 from collections.abc import Mapping

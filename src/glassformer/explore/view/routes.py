@@ -1,6 +1,6 @@
-"""Every answer of the explorer: a path below /api/ and its query, to JSON or bytes.
+"""Every answer of the explorer: a path below /api/ and its query -> JSON or bytes.
 
-The page reads all of it by GET, so that an exported file can hold the same answers under the same paths.
+The page uses only GET, so an exported file can hold the same answers under the same paths.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.version import PACKAGE
 
-PLACES = 4  # answers that are computed at a time
+PLACES = 4  # answers computed at a time
 
 
 class Routes:
@@ -62,7 +62,7 @@ class Routes:
                 return ways[parts[2]](self.session.find(parts[1]), query)
         if parts[0] == "view" and len(parts) == 2:
             return self.session.find(parts[1]).shown
-        raise GoneError(f"there is no {path[:60]!r} here: the page and the server may be of different versions")
+        raise GoneError(f"unknown path {path[:60]!r}: the page and the server may have different versions. Reload it")
 
     def map(self, view: View, query: Query) -> bytes:
         name = text_of(query, "name")
@@ -74,7 +74,7 @@ class Routes:
         return self.slices(view.id, name, "all")
 
     def slice(self, view: str, name: str, head: int | Literal["all"] | None) -> bytes:
-        """One head, None for their mean, or all of them as small maps."""
+        """One head, the mean of all heads (None), or all heads as small maps."""
         layer = layer_of(self.session.find(view), name)
         return heads_bytes(layer) if head == "all" else map_bytes(layer, head)
 
@@ -89,7 +89,7 @@ class Routes:
         return {"weights": sixes(weights), "scores": sixes(scores), "scale": layer.scale}
 
     def vectors(self, view: View, query: Query) -> dict[str, Any]:
-        """Of one query and one key: q and what is mixed are the query's, k and v the key's."""
+        """The vectors of one query and one key: q and the head output of the query, k and v of the key."""
         block, layer = attention_of(view, query)
         head = number_of(query, "head", layer.num_heads, default=0)
         row, key = number_of(query, "row", layer.size[0]), number_of(query, "key", layer.size[1])
@@ -102,14 +102,14 @@ class Routes:
             "mixed": sixes(mixed_row(layer, head, row)),
             "ffn": {
                 "hidden": sixes(hidden[row]),
-                "pooled": hidden.shape[1] < width,  # of each group the number farthest from 0
+                "pooled": hidden.shape[1] < width,  # each group is shown by its largest number in absolute value
                 "of": width,
                 "active": six(float(view.seen.active[name][row])),
             },
         }
 
     def values(self, view: View, query: Query) -> dict[str, Any]:
-        """The numbers of any step (`values.py`)."""
+        """The values of any step (`values.py`)."""
         return values_of(self.session.of(view), view, query)
 
     def worked(self, view: View, query: Query) -> dict[str, Any]:
@@ -118,19 +118,19 @@ class Routes:
         return worked(layer, head, number_of(query, "row", layer.size[0]))
 
     def lens(self, view: View, query: Query) -> dict[str, Any]:
-        """What the head would say after each layer, of some tokens from `first` on (`inspect/looks/lens.py`)."""
+        """The head's prediction after each layer, for tokens from `first` on (`inspect/looks/lens.py`)."""
         return lens_of(self.session.of(view), view, number_of(query, "first", lens_length(view), default=0))
 
     def next(self, view: View, query: Query) -> dict[str, Any]:
         session = self.session.of(view)
         reader = session.preparer
         if view.hidden is None or not isinstance(reader, TextPreparer | CaptionPreparer):
-            raise InputError("this model writes no next token: it has no language head on a decoder")
+            raise InputError("this model does not predict a next token: it has no decoder with a language head")
         before = view.shown["lines"]["decoder"]["before"]
         row = number_of(query, "row", before + view.hidden.shape[1]) - before
         if row < 0:
             raise InputError(
-                f"row {row + before} is of the picture, which writes no token: the words begin at {before}"
+                f"row {row + before} is a patch of the image, which predicts no token: expected at least {before}"
             )
         choices = {
             "temperature": real_of(query, "temperature", 0.01, 100.0, default=1.0),
@@ -142,7 +142,7 @@ class Routes:
         return sampled(session.model, reader.words, history, view.hidden[:, row], choices, seed)
 
     def rollout(self, view: View, query: Query) -> dict[str, Any]:
-        """How much of each input token reaches the token that is read (rollout: Abnar and Zuidema, 2020)."""
+        """How much of each input token reaches the chosen token (rollout: Abnar and Zuidema, 2020)."""
         stack = text_of(query, "stack")
         names = [entry["name"] for entry in view.shown["maps"] if (entry["stack"], entry["kind"]) == (stack, "self")]
         layers = [view.seen.layers[name] for name in names]
@@ -153,7 +153,7 @@ class Routes:
 
 
 def rolled_out(layers: list[Layer], row: int) -> Tensor:
-    """One row of the rollout: (T). The weights of one layer at a time are in memory."""
+    """One row of the rollout: (T). Holds the weights of only one layer in memory."""
     one = torch.zeros(1, layers[0].size[0])
     one[0, row] = 1.0
     return traced_back(one, (whole_map(layer, None) for layer in reversed(layers)))[0]
@@ -165,7 +165,7 @@ def mixed_row(layer: Layer, head: int, token: int) -> Tensor:
 
 
 def attention_of(view: View, query: Query) -> tuple[str, Layer]:
-    """The block that is asked for, and one of its attentions."""
+    """The requested attention: the name of its block, and its layer."""
     block = f"{text_of(query, 'stack')}.blocks.{text_of(query, 'layer')}"
     return block, layer_of(view, f"{block}.{query.get('site', 'attn')}")
 
@@ -177,13 +177,13 @@ def layer_of(view: View, name: str) -> Layer:
 
 
 def head_of(query: Query, layer: Layer) -> int | None:
-    """Which head is asked for; None for the mean of all."""
+    """The requested head; None for the mean of all heads."""
     return None if query.get("head") == "mean" else number_of(query, "head", layer.num_heads)
 
 
 def source(session: Session | PairSession, query: Query) -> dict[str, Any]:
-    """A file of the package that a step's line is in, and no other."""
+    """A source file of the package: only files that compute a step."""
     file, known = text_of(query, "file"), {step["file"] for step in session.steps.values()}
     if file not in known:
-        raise GoneError(f"{file[:60]!r} is no file that a step is computed in; known are {', '.join(sorted(known))}")
+        raise GoneError(f"{file[:60]!r} does not compute a step: expected one of {', '.join(sorted(known))}")
     return {"file": file, "text": (PACKAGE / file).read_text(encoding="utf-8")}

@@ -1,7 +1,7 @@
-"""What one pass showed: q, k and v of every layer, the norm of the residual stream, the feed-forward in short.
+"""A record of one forward pass: q, k and v of every layer, norms of the residual stream, a pooled feed-forward.
 
-Only what grows with the length is kept. The weights, which grow with its square, are computed from q and k when a
-slice of them is asked for (`slices.py`). All else that passes by leaves its name and its shape.
+Only tensors linear in the length are kept. Attention weights, which are quadratic, are computed from q and k on request
+(`slices.py`). Of every other step, only name and shape are kept.
 """
 
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from glassformer.core.model import Transformer
 from glassformer.explore.view.slices import Layer
 from glassformer.watch.listen import Listener, listening
 
-HIDDEN = 128  # numbers that stand for the feed-forward's hidden layer
+HIDDEN = 128  # numbers per token, pooled from the feed-forward's hidden layer
 
 
 @dataclass
 class Seen(Listener):
-    """By the names of `gf.record`."""
+    """The record, under the names of `gf.record`."""
 
-    row: int = 0  # of the batch: the one that is kept
+    row: int = 0  # of the batch: the recorded one
     layers: dict[str, Layer] = field(default_factory=dict)
     norms: dict[str, Tensor] = field(default_factory=dict)  # of the stream, (T)
     hidden: dict[str, Tensor] = field(default_factory=dict)  # of the feed-forward, pooled: (T, at most 128)
-    active: dict[str, Tensor] = field(default_factory=dict)  # which part of it is above 0: (T)
+    active: dict[str, Tensor] = field(default_factory=dict)  # fraction of it above 0: (T)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of every step, in order
 
     @property
@@ -42,7 +42,7 @@ class Seen(Listener):
         shapes = {".q": q.shape, ".k": k.shape, ".v": v.shape, ".scores": square, "": square}
         self.shapes |= {f"{name}{part}": tuple(shape) for part, shape in shapes.items()}
         q, k, v = (x if len(x) == 1 else x[self.row][None].clone() for x in (q, k, v))
-        without_tiles = replace(mask, _whole=[])  # the call keeps a mask of all rows and keys, where it is small enough
+        without_tiles = replace(mask, _whole=[])  # drops the call's cached full mask
         self.layers[name] = Layer(q, k, v, without_tiles, self.row, attention.scale, attention.cap)
 
     def passes(self, name: str, value: Tensor, axis: int | None) -> None:
@@ -56,14 +56,14 @@ class Seen(Listener):
 
 @contextmanager
 def seeing(model: Transformer, row: int = 0) -> Iterator[Seen]:
-    """Watches the passes inside the `with`, in this thread, of one row of the batch."""
+    """Records the forward passes inside the `with`, in this thread, for one row of the batch."""
     seen = Seen(row)
     with listening(model, seen):
         yield seen
 
 
 def pooled(hidden: Tensor) -> Tensor:
-    """(T, F) as at most 128 numbers a token: of each group the one that is farthest from 0."""
+    """Pools (T, F) to at most 128 numbers per token: the largest of each group in absolute value."""
     size = -(-hidden.shape[1] // HIDDEN)
     filled = F.pad(hidden, (0, -hidden.shape[1] % size)).unflatten(1, (-1, size))  # (T, at most 128, size)
     return filled.gather(2, filled.abs().argmax(dim=2, keepdim=True)).squeeze(2)

@@ -1,4 +1,4 @@
-"""A model and what it was asked: each input is computed once, and what was seen of it is kept within bounds."""
+"""A model and its views: each input is computed once, and recent views are kept up to a memory limit."""
 
 import hashlib
 import json
@@ -52,22 +52,22 @@ from glassformer.watch.ablate import ablate
 
 MOST_BYTES = 2**30  # of all views together
 MOST_VIEWS = 64
-SECONDS = 60.0  # that an answer may take
+SECONDS = 60.0  # time limit of an answer
 
 
 @dataclass
 class View:
-    """What was seen of one input."""
+    """The record of one input."""
 
     id: str
-    shown: dict[str, Any]  # as the page gets it
+    shown: dict[str, Any]  # sent to the page
     prepared: Prepared
-    row: int  # of the batch: which channel of a series is shown
-    without: list[str]  # heads that are left out
+    row: int  # of the batch: the channel of a series that is shown
+    without: list[str]  # heads left out
     seen: Seen
-    hidden: Tensor | None  # of the decoder, (1, T, D): the logits of a row are computed from it again
-    steps: dict[str, Tensor] = field(default_factory=dict)  # whose numbers were asked for since (`values.py`)
-    lens: dict[int, dict[str, Any]] = field(default_factory=dict)  # what was read off the stream, by the first token
+    hidden: Tensor | None  # of the decoder, (1, T, D): to recompute the logits of a row
+    steps: dict[str, Tensor] = field(default_factory=dict)  # requested steps (`values.py`)
+    lens: dict[int, dict[str, Any]] = field(default_factory=dict)  # logit lens, by its first token
 
     @property
     def bytes(self) -> int:
@@ -80,7 +80,7 @@ class View:
 
 
 class Session:
-    """A loaded model, its examples, and the views that were made."""
+    """A loaded model, its examples and its views."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Session:
         self.languages = {"source_language": source_language, "target_language": target_language}
         loaded = path if isinstance(path, Pipeline) else pipeline(path, device="cpu")
         if isinstance(loaded.preparer, PairPreparer):
-            raise InputError(f"{path} holds a text and an image model, and a session shows one: use open_session")
+            raise InputError(f"{path} holds a text and an image model, but a session shows only one: use open_session")
         check_seen(loaded.model.config)
         self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
         self.model.eval()
@@ -107,10 +107,10 @@ class Session:
             self.preparer = self.preparer.limited(MOST_TOKENS)
         self.examples, self.given = self.list_examples()
         self.views: OrderedDict[str, View] = OrderedDict()
-        self.calls = Semaphore(1)  # one of the model at a time
+        self.calls = Semaphore(1)  # one model call at a time
 
     def list_examples(self) -> tuple[list[dict[str, Any]], list[Any]]:
-        """What the page lists, and the pictures or series that it names by their number."""
+        """The examples that the page lists, and the images or series that it refers to by number."""
         preparer, config, listed = self.preparer, self.model.config, examples.as_listed
         if isinstance(preparer, TextPreparer):
             texts = examples.text_examples(self.task, self.folder, preparer.tokenizer)
@@ -128,11 +128,11 @@ class Session:
         return named, [pixels for _, pixels in pictures]
 
     def of(self, view: "View") -> "Session":
-        """Whose model a view is of."""
+        """The session that a view belongs to."""
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What the page knows of the model before any input."""
+        """The description of the model that the page gets before any input."""
         reader = self.preparer.words if isinstance(self.preparer, TextPreparer | CaptionPreparer) else None
         return {
             "name": self.folder.resolve().name,
@@ -153,7 +153,7 @@ class Session:
         }
 
     def view(self, given: Any) -> View:
-        """What the model does with an input: computed, or known from before."""
+        """The view of an input: computed, or kept from an earlier request."""
         given = check_keys(given, self.preparer.kind)
         without = without_in(given, self.model)
         whole = {key: value for key, value in given.items() if key != "without"}
@@ -162,7 +162,7 @@ class Session:
             return self.known({**whole, "without": without}, without, before) if without else before
 
     def known(self, given: dict[str, Any], without: list[str], before: View | None) -> View:
-        """A view, computed if it is not kept; with heads left out, compared with the one before."""
+        """A view, computed if it is not in memory; with heads left out, compared with `before`."""
         name = id_of(given)
         view = self.views.get(name) or self.compute(name, given, without, before)
         if name not in self.views:
@@ -171,13 +171,13 @@ class Session:
         return view
 
     def silenced(self, without: list[str]) -> AbstractContextManager[Any]:
-        """The model without these heads: for whoever has its turn."""
+        """Leaves these heads out of the model; only for the caller whose turn it is."""
         return ablate(self.model, without) if without else nullcontext()
 
     def find(self, name: str) -> View:
         view = self.views.get(name)
         if view is None:
-            raise GoneError("this view is not kept any more: send the input again")
+            raise GoneError("this view is no longer in memory: send the input again")
         return view
 
     def keep(self, view: View) -> None:
@@ -233,16 +233,16 @@ class Session:
 
 
 def check_seen(config: TransformerConfig) -> None:
-    """A source before the words is drawn as the picture it is; a text has no place to stand there."""
+    """The page can show a prefix only if it is an image."""
     if config.prefix and config.image is None:
         raise InputError(
-            "this model reads the encoder's vectors before its tokens (memory='prefix'), and of such models the "
-            "explorer shows those that read images. Look at it with glassformer inspect attention"
+            "this model uses the encoder's output as a prefix (memory='prefix'), which the explorer shows only for "
+            "image models. Use glassformer inspect attention instead"
         )
 
 
 def check_languages(task: str, tokenizer: Tokenizer | None, languages: dict[str, str | None]) -> None:
-    """A language that nobody speaks here is told before the page opens."""
+    """Refuses an unknown language before the page opens."""
     for name, language in languages.items():
         if language is not None and (task != "translate" or tokenizer is None):
             flag = f"--{name.replace('_', '-')}"

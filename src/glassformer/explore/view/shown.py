@@ -1,4 +1,4 @@
-"""A model and a view in plain lists and dictionaries, as the page receives them."""
+"""A model and a view as plain lists and dictionaries, for the page."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from glassformer.watch.names import StepName
 
 
 def kind_of(config: TransformerConfig) -> str:
-    """The shape of a model, which decides what the page looks like."""
+    """The kind of a model, which decides the layout of the page."""
     if config.image is not None and config.decoder is not None:
         return "image-text"
     if config.patches is not None:
@@ -22,7 +22,7 @@ def kind_of(config: TransformerConfig) -> str:
 
 
 def describe_sizes(config: TransformerConfig) -> dict[str, Any]:
-    """The stacks, and what is cut into patches, if anything is."""
+    """The sizes of the stacks, and of the patches, if any."""
     image, series = config.image, config.series
     pictures: dict[str, Any] | None = None
     curves: dict[str, Any] | None = None
@@ -50,7 +50,7 @@ def describe_stack(stack: StackConfig, name: str, cross: bool) -> dict[str, Any]
 
 
 def describe_name(name: str) -> dict[str, Any]:
-    """A step's name with stack, layer and step, None where there is none: the page takes no name apart."""
+    """A step's name with its stack, layer and step (or None), so that the page does not parse names."""
     stack, layer, step = StepName.parse(name)
     return {"name": name, "stack": stack or None, "layer": layer, "step": step}
 
@@ -65,7 +65,7 @@ def maps_of(seen: Seen) -> list[dict[str, Any]]:
                 **place,
                 "kind": "cross" if is_cross else "self",
                 "heads": layer.num_heads,
-                "shape": list(seen.shapes[name]),  # of the whole batch: of a series one channel is shown
+                "shape": list(seen.shapes[name]),  # of the whole batch; the page shows one channel of a series
                 "rows": place["stack"],
                 "columns": "encoder" if is_cross else place["stack"],
             }
@@ -74,9 +74,9 @@ def maps_of(seen: Seen) -> list[dict[str, Any]]:
 
 
 def stream_of(seen: Seen) -> dict[str, Any]:
-    """The norm of the residual stream of each stack: at every step that is told, and which of them are around a block.
+    """The norm of each stack's residual stream at every recorded step, and which steps surround a block.
 
-    Of two parts in parallel there is one step, after both.
+    Two parallel branches have one step, after both.
     """
     streams: dict[str, Any] = {}
     for name, norms in seen.norms.items():
@@ -94,7 +94,7 @@ def stream_of(seen: Seen) -> dict[str, Any]:
 
 
 def lines_of(prepared: Prepared, config: TransformerConfig) -> dict[str, dict[str, Any]]:
-    """What each stack reads, row by row: a picture that stands before the words has its rows in their stack too."""
+    """The input tokens of each stack, row by row; an image prefix has rows in the decoder too."""
     lines = dict(prepared.lines)
     if config.prefix:
         lines["decoder"] = lines["decoder"].behind(lines["encoder"])
@@ -102,23 +102,23 @@ def lines_of(prepared: Prepared, config: TransformerConfig) -> dict[str, dict[st
 
 
 def words_after(lines: dict[str, dict[str, Any]], answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer by the rows of its line: those of a picture before the words say no word."""
+    """The answer, aligned with the rows of its line: the rows of an image prefix predict no token."""
     before = lines["decoder"]["before"] if answer["kind"] == "next" else 0
     return {**answer, "candidates": [*([] for _ in range(before)), *answer["candidates"]]} if before else answer
 
 
 def finished(lines: dict[str, dict[str, Any]], answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The decoder's last row writes the likeliest token, where nothing was written behind it yet."""
+    """The decoder's last row predicts the most probable token if no token follows it yet."""
     decoder = lines.get("decoder")
     if decoder is None or decoder["writes"] is None or len(decoder["writes"]) == len(decoder["tokens"]):
         return lines
     best = answer["candidates"][-1][0]
-    likeliest = {key: value for key, value in best.items() if key != "score"}
-    return {**lines, "decoder": {**decoder, "writes": [*decoder["writes"], likeliest]}}
+    best = {key: value for key, value in best.items() if key != "score"}
+    return {**lines, "decoder": {**decoder, "writes": [*decoder["writes"], best]}}
 
 
 def changed_since(shown: dict[str, Any], maps: dict[str, list[float]] | None) -> dict[str, Any]:
-    """What the whole model made of the same input, to be compared: its answer in short, and by how much maps moved."""
+    """The full model's result for the same input, for comparison: a short answer, and the change of each map."""
     answer = shown["answer"]
     if answer["kind"] == "next":
         answer = {**answer, "candidates": [row[:1] for row in answer["candidates"]]}
@@ -127,7 +127,7 @@ def changed_since(shown: dict[str, Any], maps: dict[str, list[float]] | None) ->
 
 
 def picture_of(prepared: Prepared, config: TransformerConfig) -> dict[str, Any] | None:
-    """The picture as the model sees it, and how its patches lie."""
+    """The image as the model sees it, and the grid of its patches."""
     image = config.image
     if image is None or prepared.pixels is None:
         return None
@@ -136,7 +136,7 @@ def picture_of(prepared: Prepared, config: TransformerConfig) -> dict[str, Any] 
 
 
 def curve_of(window: Window, channel: int, future: list[float | None] | None) -> dict[str, Any]:
-    """One channel of a series, the names of all, and which values each patch holds."""
+    """One channel of a series, the names of all channels, and the values that each patch covers."""
     return {
         "names": list(window.names),
         "channel": channel,

@@ -1,13 +1,13 @@
-"""Attention as bytes: one head of one layer, or all heads as small maps, computed when asked for.
+"""Attention weights as bytes: one head of one layer, or all heads as small maps, computed on request.
 
-What is kept of a pass is q, k, v and the mask as factors, which grows with the length. The weights, which grow with its
-square, are computed a block of rows at a time. They leave in one form, which the page's `page/state/slices.js` reads:
+A pass keeps q, k, v and the factored mask, all linear in the length. The weights are quadratic and are computed in
+blocks of rows. They are sent in this format, which `page/state/slices.js` reads:
 
     heads, rows, columns, bits           4 bytes each; bits are 8, or 16 in an exported file
     the largest weight of each head      4 bytes each, a float
     the high bytes of all weights        head by head, row by row; then, of 16 bits, the low bytes in the same order
 
-The square root is stored, so that small weights keep more steps: weight = largest * (code / (2 ** bits - 1)) ** 2.
+The square root is stored, for more precision at small weights: weight = largest * (code / (2 ** bits - 1)) ** 2.
 """
 
 import struct
@@ -23,18 +23,18 @@ from glassformer.core.context import Mask
 from glassformer.explore.view.bounds import check_time
 
 SMALL = 64  # rows and columns of a small map
-BLOCK = 2**22  # scores that are computed at a time
+BLOCK = 2**22  # scores computed at a time
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What one attention layer computed its weights from, of one row of the batch."""
+    """The inputs of one attention layer's weights, for one row of the batch."""
 
     q: Tensor  # (1, H, T, K)
     k: Tensor  # (1, G, S, K)
     v: Tensor  # (1, G, S, K)
     mask: Mask
-    row: int  # of the batch, which the mask is for as a whole
+    row: int  # of the batch: the mask covers all rows
     scale: float
     cap: float | None
 
@@ -44,7 +44,7 @@ class Layer:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Queries and keys."""
+        """The number of queries and keys."""
         return self.q.shape[2], self.k.shape[2]
 
     @property
@@ -52,16 +52,16 @@ class Layer:
         return sum(x.numel() * x.element_size() for x in (self.q, self.k, self.v))
 
     def kv_head(self, head: int) -> int:
-        """Which keys and values a head reads, where several share them."""
+        """The index of the keys and values that a head uses."""
         return head * self.k.shape[1] // self.num_heads
 
     def mask_of(self, rows: slice) -> Tensor | None:
-        """What is added to the scores of these rows, or where they may look: (1, H or 1, rows, S)."""
+        """The bias or boolean mask of the scores of these rows: (1, H or 1, rows, S)."""
         tile = self.mask.of_rows(rows, self.q.dtype)
         return None if tile is None else tile[self.row if len(tile) > 1 else 0][None]
 
     def of(self, rows: slice, head: int | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Queries, keys and mask of some rows, of one head or of all."""
+        """Queries, keys and mask of some rows, for one head or all heads."""
         tile = self.mask_of(rows)
         if head is None:
             return self.q[:, :, rows], self.k, tile
@@ -70,15 +70,15 @@ class Layer:
         return self.q[:, own, rows], keys, tile if tile is None or tile.shape[1] == 1 else tile[:, own]
 
     def weights(self, rows: slice, head: int | None) -> Tensor:
-        """(1 or H, rows, S)."""
+        """Attention weights (1 or H, rows, S)."""
         return attention_weights(*self.of(rows, head), scale=self.scale, cap=self.cap)[0]
 
     def scores(self, rows: slice, head: int) -> Tensor:
-        """What the softmax is taken of, -inf where a query may not look: (rows, S)."""
+        """The softmax inputs (rows, S), -inf where a query may not attend."""
         return attention_scores(*self.of(rows, head), scale=self.scale, cap=self.cap)[0, 0]
 
     def blocks(self, multiple: int = 1) -> Iterator[slice]:
-        """Rows that fit into memory together, all heads; as many as a multiple, so that each is pooled by itself."""
+        """Blocks of rows that fit in memory for all heads; their size is a multiple, so that each is pooled alone."""
         rows, keys = self.size
         step = max(1, BLOCK // (self.num_heads * keys))
         step = max(multiple, step // multiple * multiple)
@@ -88,14 +88,14 @@ class Layer:
 
 
 def whole_map(layer: Layer, head: int | None) -> Tensor:
-    """The weights of a head, or of all heads averaged: (T, S)."""
+    """The weights of one head, or the mean of all heads: (T, S)."""
     if head is None:
         return torch.cat([layer.weights(rows, None).mean(dim=0) for rows in layer.blocks()])
     return torch.cat([layer.weights(rows, head)[0] for rows in layer.blocks()])
 
 
 def mixed(layer: Layer) -> Tensor:
-    """What every head makes of the values, for each query: (H, T, K)."""
+    """The output of every head for each query, the weighted sum of values: (H, T, K)."""
     values = layer.v[0, [layer.kv_head(head) for head in range(layer.num_heads)]]  # (H, S, K)
     return torch.cat([layer.weights(rows, None) @ values for rows in layer.blocks()], dim=1)
 
@@ -105,7 +105,7 @@ def map_bytes(layer: Layer, head: int | None) -> bytes:
 
 
 def heads_bytes(layer: Layer) -> bytes:
-    """All heads, each pooled by its maximum to at most 64 rows and columns, so that no peak is lost."""
+    """All heads, max-pooled to at most 64 rows and columns, so that no peak is lost."""
     rows, keys = layer.size
     tall, wide = -(-rows // SMALL), -(-keys // SMALL)
     pooled = torch.cat(
@@ -116,7 +116,7 @@ def heads_bytes(layer: Layer) -> bytes:
 
 
 def packed(weights: Tensor, bits: int = 8) -> bytes:
-    """(heads, rows, columns), as the top of this file says."""
+    """Packs weights (heads, rows, columns) into the format at the top of this file."""
     largest = weights.amax(dim=(1, 2))  # (heads)
     scaled = weights / largest.where(largest > 0, 1.0)[:, None, None]
     codes = (scaled.sqrt() * (2**bits - 1)).round()

@@ -1,4 +1,4 @@
-"""The ranking of heads for one view, and what silenced heads change in the others: from a few rows of each map."""
+"""Ranks the heads of a view by how clear their pattern is, and measures how ablated heads change the others."""
 
 from dataclasses import asdict
 from typing import Any
@@ -11,11 +11,11 @@ from glassformer.explore.view.seen import Seen
 from glassformer.explore.view.slices import Layer
 from glassformer.inspect.looks.telling import Telling, rank_heads
 
-PARTS, PART = 8, 8  # a long map is judged by so many stretches of so many rows
+PARTS, PART = 8, 8  # a long map is sampled: 8 stretches of 8 rows
 
 
 def telling_of(seen: Seen, maps: list[dict[str, Any]], lines: dict[str, Any], meant: list[int]) -> dict[str, Any]:
-    """For every map its heads, and the map and head that the page opens on."""
+    """The ranked heads of every map, and the map and head that the page opens with."""
     ranked = {entry["name"]: heads_of(seen.layers[entry["name"]], entry, lines, meant) for entry in maps}
     kind = "cross" if any(entry["kind"] == "cross" for entry in maps) else "self"
     first = [entry["name"] for entry in maps if (entry["stack"], entry["kind"]) == (maps[-1]["stack"], kind)]
@@ -31,7 +31,7 @@ def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: 
     queries, keys = lines[entry["rows"]], lines[entry["columns"]]["tokens"]
     is_self = entry["kind"] == "self"
     named = queries["writes"] if not is_self and queries["writes"] else queries["tokens"]
-    first = queries["begins"] if len(queries["tokens"]) > queries["begins"] else 0  # a question is not written
+    first = queries["begins"] if len(queries["tokens"]) > queries["begins"] else 0  # skips the rows of a question
     plain = [at for at, token in enumerate(named) if at >= first and (not token["special"] or at in meant)] or [first]
     sinks = torch.tensor([bool(token["special"]) for token in keys])
     if entry["stack"] == "decoder" and is_self and len(keys) > 1:
@@ -47,7 +47,7 @@ def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: 
 
 
 def may_look(layer: Layer, row: int) -> Tensor:
-    """Where a row may look: (H or 1, 1, S)."""
+    """The keys that a row may attend to: (H or 1, 1, S)."""
     tile = layer.mask_of(slice(row, row + 1))
     if tile is None:
         return torch.ones(1, 1, layer.size[1], dtype=torch.bool)
@@ -55,7 +55,7 @@ def may_look(layer: Layer, row: int) -> Tensor:
 
 
 def some_rows(layer: Layer) -> tuple[Tensor, list[int]]:
-    """Weights (H, R, S) of all rows, or of stretches of a long map, its last row among them; and their numbers."""
+    """Weights (H, R, S) and indices of all rows, or of stretches of a long map that include its last row."""
     count = layer.size[0]
     starts = [0] if count <= PARTS * PART else [round(i * (count - PART) / (PARTS - 1)) for i in range(PARTS)]
     size = count if len(starts) == 1 else PART
@@ -72,7 +72,7 @@ def rounded(head: Telling) -> dict[str, Any]:
 
 
 def meant_rows(answer: dict[str, Any], lines: dict[str, Any], prefix: int) -> list[int]:
-    """The rows that the answer is read from: blanks, class tokens, the last row of a decoder by itself."""
+    """The rows that the answer is computed from: masks, class tokens, the last row of a lone decoder."""
     if answer["kind"] == "masks":
         return [mask["position"] for mask in answer["masks"]]
     if prefix and "decoder" not in lines:
@@ -81,8 +81,8 @@ def meant_rows(answer: dict[str, Any], lines: dict[str, Any], prefix: int) -> li
 
 
 def changes_of(seen: Seen, before: Seen) -> dict[str, list[float]] | None:
-    """By how much each head of each map looks elsewhere than before: half the sum of all differences, from 0 to 1,
-    the mean over rows. None where the lines differ, as those of another translation do."""
+    """How much each head's weights changed: half the sum of absolute differences, from 0 to 1, averaged over rows.
+    None if the tokens differ, for example in a different translation."""
     if any(layer.size != before.layers[name].size for name, layer in seen.layers.items()):
         return None
     found = {}

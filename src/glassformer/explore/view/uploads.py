@@ -1,4 +1,4 @@
-"""What a page sends as text: an image as a data URL, a series as the lines of a table."""
+"""Reads uploads from the page: an image as a data URL, a series as the text of a table."""
 
 import base64
 import binascii
@@ -19,15 +19,15 @@ from glassformer.predict.images import as_read
 from glassformer.predict.inputs import as_numbers
 from glassformer.predict.series import Scale, as_values, read_as_trained
 
-SIDE = 4096  # of the largest square image
-LONGEST = 20  # times as long as wide
+SIDE = 4096  # pixels on each side of the largest square image
+LONGEST = 20  # largest ratio of the sides
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF")
 
 
 def open_image(url: Any, preparation: Preparation) -> NDArray[np.uint8]:
-    """The pixels of a data URL, in the colours that the model reads."""
+    """The pixels of a data URL, in the model's colour channels."""
     if not isinstance(url, str) or not url.startswith("data:image/") or ";base64," not in url[:100]:
-        raise InputError("the image is no data URL: expected data:image/png;base64,... or another format")
+        raise InputError("the image is not a data URL: expected data:image/png;base64,... or another format")
     try:
         content = base64.b64decode(url.partition(";base64,")[2], validate=True)
     except (binascii.Error, ValueError):
@@ -37,7 +37,7 @@ def open_image(url: Any, preparation: Preparation) -> NDArray[np.uint8]:
 
 
 def check_size(width: int, height: int) -> None:
-    """One of few pixels can be large too: it is scaled until its shorter side fits."""
+    """Also limits the ratio of the sides: a long image becomes large when its shorter side is resized to fit."""
     if width * height > SIDE**2:
         raise InputError(f"the image has {width} x {height} pixels: expected at most {SIDE} x {SIDE}. Make it smaller")
     if max(width, height) > LONGEST * min(width, height):
@@ -45,13 +45,13 @@ def check_size(width: int, height: int) -> None:
 
 
 def read_table(text: Any, scale: Scale | None) -> Series | Values:
-    """A table with dates as `predict` reads it, or rows of numbers alone."""
+    """A table with dates, read as in `predict`, or rows of numbers only."""
     if not isinstance(text, str) or not text.strip():
         raise InputError("the table is empty: expected lines of numbers, or a CSV with a date first")
     lines = [line for line in text.strip().splitlines() if line.strip()]
     wrong = next((number for number, line in enumerate(lines, start=1) if "\ufffd" in line), None)
-    if wrong is not None:  # a browser puts this sign in place of bytes that are not UTF-8
-        raise InputError(f"line {wrong} of the table is not UTF-8: save the table as UTF-8, and choose it again")
+    if wrong is not None:  # browsers replace bytes that are not UTF-8 by this character
+        raise InputError(f"line {wrong} of the table is not UTF-8: save the table as UTF-8 and choose it again")
     try:
         rows = [as_numbers(line, f"line {i}") for i, line in enumerate(lines, start=1)]
     except InputError:
@@ -60,7 +60,7 @@ def read_table(text: Any, scale: Scale | None) -> Series | Values:
         raise
     if len({len(row) for row in rows}) > 1:
         raise InputError("the lines have different numbers of values: expected one for each channel in every line")
-    with np.errstate(over="ignore"):  # what is too large is told when it is prepared
+    with np.errstate(over="ignore"):  # values too large are reported later, when prepared
         return as_values(rows[0] if len(rows) == 1 else rows)
 
 

@@ -1,7 +1,7 @@
-"""The numbers of any step of the flow: the row of one token, of one head where the step has heads.
+"""The values of any step: the row of one token, and of one head if the step has heads.
 
-q, k, v, scores and weights come from what a view keeps of its pass. For any other step the model runs once more on the
-same input, recorded by `gf.record`, and the step is kept, so that its next token needs no pass.
+q, k, v, scores and weights come from the view's record. For any other step the model runs again on the same input with
+`gf.record`. The step is then kept, so that the next token needs no new pass.
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.watch.names import StepName
 from glassformer.watch.record import record
 
-MOST_VALUES = 64  # numbers that are sent of one row
-LENS = 32  # tokens that the lens reads at a time
-MOST_BYTES = 2**24  # of the steps that a view keeps
+MOST_VALUES = 64  # per request
+LENS = 32  # tokens per request of the logit lens
+MOST_BYTES = 2**24  # of the steps kept in a view
 
 
 def values_of(session: Session, view: View, query: Query) -> dict[str, Any]:
-    """Some numbers of a row, from `first` on, how many it has, and its length as a vector.
+    """Values of a row from `first` on, the size of the row, and its norm.
 
-    A step that has no row for each token is one row: `token` is None then.
+    A step without a row per token is a single row: `token` is then None.
     """
     name = text_of(query, "name")
     if name not in view.seen.shapes:
-        raise InputError(f"the flow has no step {name[:60]!r}{nearest(name, view.seen.shapes)}")
+        raise InputError(f"this model has no step {name[:60]!r}{nearest(name, view.seen.shapes)}")
     axes = step_of(name, session.model.config).axes
     walked = token_axis(axes)
     token = None if walked is None else number_of(query, "token", view.seen.shapes[name][walked])
@@ -56,17 +56,17 @@ def values_of(session: Session, view: View, query: Query) -> dict[str, Any]:
         "values": sixes(row[first : first + MOST_VALUES]),
         "first": first,
         "size": len(row),
-        "length": six(float(row[row.isfinite()].norm())),  # a masked score has no size
+        "length": six(float(row[row.isfinite()].norm())),  # masked scores are -inf
     }
 
 
 def token_axis(axes: Sequence[str]) -> int | None:
-    """Which axis the tokens stand along; None where a step has no row for each of them."""
+    """The axis of the tokens; None if the step has no row per token."""
     return next((axes.index(letter) for letter in ("T", "N", "S") if letter in axes[:-1]), None)
 
 
 def row_of_head(session: Session, view: View, step: StepName, layer: Layer, head: int, token: int) -> Tensor:
-    """A step of an attention; of keys and values, those that the head reads."""
+    """A row of an attention step; for keys and values, of the kv head that the head uses."""
     if step.part == "":
         return layer.weights(slice(token, token + 1), head)[0, 0]
     if step.part == "scores":
@@ -79,7 +79,7 @@ def row_of_head(session: Session, view: View, step: StepName, layer: Layer, head
 
 
 def row_of(session: Session, view: View, name: str, token: int | None) -> Tensor:
-    """A step without heads. A forecast has all channels side by side: the row is the one that is shown."""
+    """A row of a step without heads. A forecast has one column per channel: the row is the channel shown."""
     value = recorded(session, view, name)
     if token is not None:
         return value[token]
@@ -87,14 +87,14 @@ def row_of(session: Session, view: View, name: str, token: int | None) -> Tensor
 
 
 def lens_length(view: View) -> int:
-    """How many tokens the lens reads: those of the stack that the head is on, without a source before them."""
+    """The number of tokens for the lens: those of the stack with the head, without a prefix."""
     lines = view.shown["lines"]
     line = lines.get("decoder", lines.get("encoder", {"tokens": [], "before": 0}))
     return len(line["tokens"]) - line["before"]
 
 
 def lens_of(session: Session, view: View, first: int) -> dict[str, Any]:
-    """The likeliest token after each layer, before the first one to begin with: rows of at most 32 tokens."""
+    """The most probable token before the first layer and after each layer, for at most 32 tokens."""
     if first not in view.lens:
         view.lens[first] = read_off(session, view, slice(first, first + LENS))
     return view.lens[first]
@@ -120,7 +120,7 @@ def read_off(session: Session, view: View, rows: slice) -> dict[str, Any]:
 
 
 def recorded(session: Session, view: View, name: str) -> Tensor:
-    """A step of one more pass, of the row of the batch that is shown: kept, or computed now."""
+    """A step of the batch row that is shown: from memory, or from a new pass."""
     known = view.steps.get(name)
     if known is not None:
         return known

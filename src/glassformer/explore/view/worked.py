@@ -1,4 +1,4 @@
-"""Attention as a worked sum: one query, the keys it looks at most, and what becomes of their values."""
+"""Attention worked out in numbers: one query, the keys with the largest weights, and the weighted sum of values."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ MOST_KEYS = 6
 
 
 def worked(layer: Layer, head: int, row: int) -> dict[str, Any]:
-    """For the keys with the largest weights q . k, the score, the weight and v; and how much the other keys have."""
+    """q . k, score, weight and v of the keys with the largest weights, and the total weight of the other keys."""
     rows, shared = slice(row, row + 1), layer.kv_head(head)
     weights, scores = layer.weights(rows, head)[0, 0], layer.scores(rows, head)[0]  # (S)
     query, keys, values = layer.q[0, head, row], layer.k[0, shared], layer.v[0, shared]  # (K), (S, K)

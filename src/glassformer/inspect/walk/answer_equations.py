@@ -79,7 +79,7 @@ def own_layers(
         made = head.activate(x)
         bent = Worked("bent[0]", f"{activation}({{}})", [float(x[0])], float(made[0]))
         said, rows = f"bent = {activation.replace('_', ' ')}(project)", [bent, numbers("bent", made)]
-        english, korean = "Bent, as in a feed-forward.", "피드포워드에서처럼 굽힙니다."
+        english, korean = "Bent, as in a feed-forward.", "피드포워드에서처럼 활성화 함수를 적용합니다."
         yield made, Equation("head.project", "the head's activation", said, english, korean, line, rows)
         x = made
     if not isinstance(head.norm, nn.Identity):
@@ -122,7 +122,7 @@ def probabilities(model: Transformer, logits: Tensor, places: dict[int, str]) ->
         rows = [numbers("max", float(wide.max())), numbers("exp(logit - max)", powers, places)]
         rows += [numbers("sum of all", float(powers.sum())), numbers("p", chances, places)]
         said, made = "p = softmax(logits)", "chances = powers /"
-    english, korean = "The scores as probabilities.", "점수를 확률로 바꾼 것."
+    english, korean = "The scores as probabilities.", "점수를 확률로 바꾼 값."
     return Equation("logits", "probabilities", said, english, korean, place_of(probabilities, made), rows)
 
 

@@ -1,4 +1,4 @@
-// One candidate or class: its text, a bar as long as its score, and the score.
+// A bar for one candidate or class: its text, a bar as long as its score, and the score.
 
 import { make, percent } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// Making elements, and writing numbers. Whatever comes from a user or a model goes in as text, never as markup.
+// Creates elements and formats numbers. Anything from a user or a model is inserted as text, never as markup.
 
 /**
  * An element with attributes, listeners and children.
@@ -34,7 +34,7 @@ export function byId(id) {
   return element;
 }
 
-// Puts new children in, and keeps the keyboard where it was: on the same control, or on the one that took its place.
+// Replaces the children and keeps the keyboard focus on the same control, or on its replacement.
 export function refill(root, ...children) {
   const active = document.activeElement;
   const place = active !== root && root.contains(active) ? controls(root).indexOf(active) : -1;
@@ -52,7 +52,7 @@ export function button(text, act, properties = {}) {
   return make("button", { type: "button", text, on: { click: act }, ...properties });
 }
 
-// A weight or an activation: three digits that matter, and a true minus sign.
+// Formats a weight or an activation: three significant digits, and a real minus sign.
 export function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
@@ -75,7 +75,7 @@ export function short(value) {
   return String(value);
 }
 
-// A canvas at the screen's density: sizes are in CSS pixels, and the drawing scales itself.
+// Sizes a canvas for the screen's pixel density; drawing uses CSS pixels.
 export function sizeCanvas(canvas, width, height) {
   const density = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(width * density));
@@ -87,7 +87,7 @@ export function sizeCanvas(canvas, width, height) {
   return context;
 }
 
-// A colour of the style sheet, for what is drawn on a canvas.
+// A colour of the style sheet, for drawing on a canvas.
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

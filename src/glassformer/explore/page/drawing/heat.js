@@ -1,5 +1,5 @@
 // Heat maps on canvas: one sequential scale for weights, one diverging scale for signed values, and their scale bars.
-// The scales come with the palette, as the style sheet's variables: what is zero has the page's own colour, unseen.
+// The colours come from the palette's CSS variables. Zero has the background colour of the page.
 
 import { colour, make, number, sizeCanvas } from "./dom.js";
 import { pool } from "../state/slices.js";
@@ -7,7 +7,7 @@ import { pool } from "../state/slices.js";
 const isDark = () => document.documentElement.dataset.theme === "dark";
 const built = new Map();
 
-// 256 colours of a scale: sequential, diverging, or glow, which is laid over a picture.
+// The 256 colours of a scale: sequential, diverging, or glow, which is drawn over an image.
 function ramp(kind) {
   const theme = isDark() ? "dark" : "light";
   const key = `${kind} ${theme}`;
@@ -26,7 +26,7 @@ function between(stops, share) {
   return stops[low].map((value, c) => Math.round(value + (stops[low + 1][c] - value) * (place - low)));
 }
 
-// The colour of a weight where `top` is the end of the scale. Square root, as the bytes: small weights stay visible.
+// The colour of a weight; `top` is the end of the scale. Square root, like the bytes: small weights stay visible.
 export function weightColour(weight, top) {
   return `rgb(${weightChannels(weight, top).join(" ")})`;
 }
@@ -35,13 +35,13 @@ function weightChannels(weight, top) {
   return ramp("sequential")[top > 0 ? Math.min(255, Math.round(255 * Math.sqrt(weight / top))) : 0];
 }
 
-// For what is laid over a picture: small weights let it through.
+// For overlays on an image: small weights are transparent.
 export function glowColour(weight, top) {
   const share = top > 0 ? Math.min(1, Math.sqrt(weight / top)) : 0;
   return `rgb(${ramp("glow")[Math.round(255 * share)].join(" ")} / ${(0.06 + 0.52 * share).toFixed(3)})`;
 }
 
-// Black or white, whichever reads on that colour: above this luminance black has a contrast of 4.5, below it white.
+// Black or white text, whichever is readable: above this luminance black has a contrast of 4.5, below it white.
 export const inkOn = (weight, top) => inkOnChannels(weightChannels(weight, top));
 
 function inkOnChannels(channels) {
@@ -61,11 +61,11 @@ function signedChannels(value, top) {
   return ramp("diverging")[Math.round(127.5 + 127.5 * share)];
 }
 
-// The map as an image of one pixel per cell, to be drawn at any size.
+// The map as an image with one pixel per cell, to draw at any size.
 function picture(map, top) {
   const colours = ramp("sequential");
   const scale = top > 0 ? Math.sqrt(map.largest / top) : 0;
-  const words = new Uint32Array(256); // one colour per byte, packed as the image stores it
+  const words = new Uint32Array(256); // one colour per byte, packed in the image's format
   for (let i = 0; i < 256; i++) {
     const [r, g, b] = colours[Math.min(255, Math.round(i * scale))];
     words[i] = (255 << 24) | (b << 16) | (g << 8) | r;
@@ -80,7 +80,7 @@ function picture(map, top) {
   return canvas;
 }
 
-// Paints a map into a rectangle given in CSS pixels.
+// Paints a map into a rectangle in CSS pixels.
 export function paintMap(context, map, top, x, y, width, height) {
   const density = window.devicePixelRatio || 1;
   const rows = Math.min(map.rows, Math.max(1, Math.round(height * density)));
@@ -90,7 +90,7 @@ export function paintMap(context, map, top, x, y, width, height) {
   context.drawImage(picture(fitting, top), x, y, width, height);
 }
 
-// One vector as a strip of cells.
+// Paints one vector as a strip of cells.
 export function paintStrip(canvas, values, top, width, height) {
   const context = sizeCanvas(canvas, width, height);
   values.forEach((value, i) => {
@@ -102,7 +102,7 @@ export function paintStrip(canvas, values, top, width, height) {
 
 export const largestSize = (lists) => lists.flat().reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
-// The scale, always shown beside what it colours.
+// The scale bar, always shown beside the data.
 export function scaleBar(kind, top, caption, isClipped = false) {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const width = 120;

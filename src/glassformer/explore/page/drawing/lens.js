@@ -1,18 +1,18 @@
-// A lens over a long map, whose cells are smaller than the pointer: the cells around it, large enough to be told apart.
+// A magnifier for a long map, whose cells are smaller than the pointer: shows the cells around it enlarged.
 
 import { colour, make, number, sizeCanvas } from "./dom.js";
 import { cut } from "../state/slices.js";
 import { paintMap } from "./heat.js";
 
-const [AROUND, CELL, SMALL_CELL] = [9, 9, 6]; // cells to each side, their pixels, and below which size a lens helps
+const [AROUND, CELL, SMALL_CELL] = [9, 9, 6]; // cells on each side, pixels per cell, largest cell to magnify
 const SIDE = (2 * AROUND + 1) * CELL;
 
 export function makeLens() {
   return make("canvas", { class: "lens", "aria-hidden": "true", hidden: true });
 }
 
-// `place` is where the map stands; the lens keeps beside the pointer, on the side that has room. Its scale ends at the
-// largest weight in it, which it names: beside the peaks of a long map its neighbours would all look like nothing.
+// `place` is the position of the map. The magnifier is drawn beside the pointer, where there is room. Its scale ends at
+// the largest weight inside, which it prints: on the map's own scale, small neighbours would be invisible.
 export function moveLens(lens, place, row, column) {
   const [wide, tall] = [place.width / place.data.columns, place.height / place.data.rows];
   lens.hidden = column === null || Math.min(wide, tall) >= SMALL_CELL;

@@ -1,4 +1,4 @@
-// Small pieces that several views share.
+// Small elements that several views share.
 
 import { make } from "./dom.js";
 import { set, state } from "../state/state.js";
@@ -10,7 +10,7 @@ export function heading(title, ...beside) {
 
 export const hint = (text) => make("p", { class: "hint", text });
 
-// Attention through all layers at once, instead of the chosen one's.
+// A switch: attention through all layers (rollout) instead of the chosen layer.
 export function rolloutSwitch() {
   const change = (event) => set({ rollout: event.target.checked ? "on" : null });
   const box = make("input", { type: "checkbox", name: "rollout", checked: state.rollout === "on", on: { change } });

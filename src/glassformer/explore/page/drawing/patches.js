@@ -1,9 +1,9 @@
-// A picture on a canvas, cut into patches: its grid, the weights laid over it, and the patch under the pointer.
+// An image on a canvas with its grid of patches, the weights drawn over it, and the patch under the pointer.
 
 import { colour } from "./dom.js";
 import { glowColour } from "./heat.js";
 
-// The picture with its grid; with `weights`, one for each token of the encoder, these over it. Gives a patch's size.
+// Draws the image with its grid, and over it `weights`, one per encoder token. Returns the size of a patch.
 export function paintPatches(context, image, picture, { width, height }, weights, top) {
   const [rows, columns] = picture.grid;
   const cell = { width: width / columns, height: height / rows };
@@ -50,7 +50,7 @@ export function outline(context, patch, columns, cell, tone) {
   );
 }
 
-// The token of the patch at a place of the screen.
+// The token of the patch at a position on the screen.
 export function patchAt(event, canvas, { grid, prefix }) {
   const box = canvas.getBoundingClientRect();
   const column = Math.floor(((event.clientX - box.left) * grid[1]) / box.width);

@@ -9,8 +9,8 @@ export function rove(items, chosen) {
   }
 }
 
-// `next` gives the item that an arrow leads to: at the end of a line the same one, and nothing for what is no item.
-// `act` is what arriving there does.
+// `next` returns the item that an arrow key leads to: the same item at the end of a line, null if the element is not an
+// item. `act` is called on the new item.
 /** @param {(item: any) => void} act */
 export function listenToArrows(root, next, act = () => {}) {
   root.addEventListener("keydown", (event) => {
@@ -18,13 +18,13 @@ export function listenToArrows(root, next, act = () => {}) {
     const found = isPlain && event.key.startsWith("Arrow") ? next(event.target, event.key) : null;
     if (!found) return;
     event.preventDefault();
-    event.stopPropagation(); // the page's own arrows do not move as well
+    event.stopPropagation(); // so that the page's own arrow keys do not act too
     found.focus();
     act(found);
   });
 }
 
-// Left and right among the items of a line, which say their place as data-index.
+// Left and right between the items of a line, by their data-index.
 export function alongLine(items) {
   return (from, key) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[key];

@@ -1,5 +1,5 @@
-// A line of tokens. A few hundred wrap like words on a page; more are laid out by measuring, and only those in sight
-// exist.
+// A line of tokens. A few hundred wrap like words on a page. For more, positions are measured, and only visible tokens
+// become elements.
 
 import { kindsOf, litRow, tokenText } from "../state/choice.js";
 import { make } from "./dom.js";
@@ -8,11 +8,11 @@ import { alongLine, listenToArrows, rove } from "./roving.js";
 import { set } from "../state/state.js";
 
 const MOST_AT_ONCE = 300;
-const LINE = 30; // pixels from one windowed row to the next
+const LINE = 30; // pixels between rows of a long line
 const GAP = 4;
 
 export class TokenLine {
-  // `name` is the line the tokens belong to; of a decoder, those from `prompt` on were written after what was given.
+  // `name` is the line of the tokens. In a decoder, the tokens from `prompt` on were generated.
   constructor(name, tokens, label, prompt) {
     this.name = name;
     this.prompt = prompt || Infinity;
@@ -62,7 +62,7 @@ export class TokenLine {
     if (chip) set({ token: Number(chip.dataset.index) });
   }
 
-  // `weights` colour the tokens, one each; `row` is the one that looks, `column` one that is looked at.
+  // `weights` has one weight per token, for its colour; `row` is the query token, `column` the key token.
   light(weights, top, row, column) {
     this.lights = { weights, top, row, column };
     for (const index of this.chips.keys()) this.paint(index);
@@ -130,7 +130,7 @@ export class TokenLine {
     this.rove();
   }
 
-  // Brings the row into sight that arrow keys or a pointer on the map lit; a pointer on the line itself moves nothing.
+  // Scrolls to the row chosen by arrow keys or by the pointer on the map; a pointer on the line itself does not scroll.
   follow() {
     if (this.isPointed) return;
     const top = this.windowed ? this.places?.[litRow()]?.y * LINE : this.chips.get(litRow())?.offsetTop;

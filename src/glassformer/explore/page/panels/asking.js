@@ -1,4 +1,4 @@
-// The input: a text, a picture or a table, the examples, and one sentence where something was wrong.
+// The input: a text, an image or a table, the examples, and an error message.
 
 import { button, make, refill } from "../drawing/dom.js";
 import { contents, hasTowers, inputOfState, isCaptioner, isLive, showInput } from "../state/load.js";
@@ -7,7 +7,7 @@ import { during } from "../state/settled.js";
 import { isWholeInAddress, on, set, state } from "../state/state.js";
 import { refusal, say } from "../words.js";
 
-const MOST_BYTES = 3e6; // of a file; the server takes four with its wrapping
+const MOST_BYTES = 3e6; // of a file; encoded, it stays below the server's limit of 4 MB
 
 export function showAsking(root) {
   const note = make("p", { class: "error", role: "alert", hidden: true });
@@ -18,7 +18,7 @@ export function showAsking(root) {
   on(["model", "text", "target", "example", "csv", "view", "error"], (changed) => fill(root, changed));
 }
 
-// What was typed and not yet run stays while the page is written in the other language.
+// Text that is typed but not run stays when the language changes.
 function keepDraft(root, rewrite) {
   const typed = [...root.querySelectorAll("textarea, [name=target]")].map(({ name, value }) => [name, value]);
   rewrite();
@@ -30,7 +30,7 @@ function tell(note, foot) {
   note.hidden = !state.error;
   note.textContent = state.error ? refusal(state.error) : "";
   const samples = /** @type {HTMLDetailsElement} */ (document.querySelector(".samples"));
-  if (state.error && !state.view && samples) samples.open = true; // what would work
+  if (state.error && !state.view && samples) samples.open = true; // shows inputs that work
   const view = state.view;
   const counts = view ? Object.values(view.lines).map((line) => line.tokens.length - line.before).join(" + ") : "";
   const parts = view ? [say("count", { n: counts }), say("seconds", { n: view.seconds.toFixed(2) })] : [];
@@ -61,13 +61,13 @@ function frozenInput() {
   );
 }
 
-// What the exported file was too small for.
+// The parts left out of the exported file.
 function leftOut(part) {
   const { [part]: kept, layer } = contents();
   return kept === "all" ? null : say(kept === "layer" ? `${part}Elsewhere` : `${part}Absent`, { n: layer });
 }
 
-// A text of its own, and what the model is to have written for it, where it writes.
+// A form for a text and, if the model generates text, for a forced output.
 function textInput() {
   const { model } = state;
   const area = textArea(say("placeholder"), say("input"), (event) => submit(event));
@@ -84,7 +84,7 @@ function textInput() {
   return formOf(submit, hints.join(" · "), area, target);
 }
 
-// A picture, and beside it a question where the model answers them; and what it is to have written about it.
+// A form for an image, a question if the model answers questions, and a forced output.
 function captionInput() {
   const asks = state.model.task === "ask";
   const area = asks ? textArea(say("askPlaceholder"), say("question"), (event) => submit(event)) : null;
@@ -104,7 +104,7 @@ function captionInput() {
   return make("div", { class: "asking-picture" }, file, formOf(submit, "", area, target));
 }
 
-// The columns of a pair's table, a text on each line; and a picture of one's own, as a row before the others.
+// A form for the columns of a pair's table, one text per line, and for the user's own image, its first row.
 function pairInput() {
   const area = textArea(say("textsPlaceholder"), say("texts"), (event) => submit(event));
   area.rows = 6;
@@ -136,7 +136,7 @@ function formOf(submit, hints, ...fields) {
   return make("form", { on: { submit, input } }, ...fields, unrun, foot);
 }
 
-// A text that was changed and not run is not the one that the page shows.
+// Tells the user that the page does not show the changed text until it is run.
 function markDraft(form) {
   const isRun = (name) => {
     const field = form.querySelector(`[name=${name}]`);
@@ -168,7 +168,7 @@ function fill(root, changed) {
   }
 }
 
-// The fields say what the view shows, so that nothing of an earlier input is sent with the next.
+// Fills the fields from the view, so that nothing of an earlier input is sent with the next.
 function fillText(root) {
   const [area, target] = [root.querySelector("textarea"), root.querySelector("[name=target]")];
   if (area && document.activeElement !== area) area.value = state.text ?? state.model?.texts?.join("\n") ?? "";
@@ -214,7 +214,7 @@ function fileInput(label, accept, act) {
 }
 
 function readAs(file, way, wrap) {
-  if (file.size > MOST_BYTES) return set({ error: `the file is larger than ${MOST_BYTES / 1e6} MB` });
+  if (file.size > MOST_BYTES) return set({ error: `the file is larger than ${MOST_BYTES / 1e6} MB: choose another` });
   const reader = new FileReader();
   during(new Promise((done) => reader.addEventListener("loadend", done)));
   reader.addEventListener("load", () => {
@@ -225,7 +225,7 @@ function readAs(file, way, wrap) {
 
 function examples() {
   const all = state.model.examples;
-  if (all.length === 0 || hasTowers()) return null; // a pair's stand in its table
+  if (all.length === 0 || hasTowers()) return null; // a pair's examples are in its table
   const choose = (example) => {
     showInput(example.input);
   };
@@ -241,7 +241,7 @@ function examples() {
         make("img", { src: example.picture, alt: example.label }))
       : button(example.label, () => choose(example), { class: "example", "data-example": i, dir: "auto" }));
   const kind = all.some((example) => example.picture) ? "thumbs" : "examples";
-  // Thumbnails are small enough to stay; a list of sentences folds away below the first look.
+  // Thumbnails are small and stay open; a list of sentences is folded once there is a view.
   const isOpen = kind === "thumbs" || state.model.kind === "series" || state.view === null && inputOfState() === null;
   return make(
     "details",

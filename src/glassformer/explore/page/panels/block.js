@@ -1,4 +1,4 @@
-// The open block: which layer and head, all heads as small maps, the chosen one large beside its vectors.
+// The open block: the choice of layer and head, all heads as small maps, the chosen head large beside its vectors.
 
 import { chosenHead, chosenMap, mostTelling, openMap, tellingOf } from "../state/choice.js";
 import { button, make, percent, refill, sizeCanvas } from "../drawing/dom.js";
@@ -90,7 +90,7 @@ function drawHeads(parts) {
   const [map, heads] = [chosenMap(), state.heads];
   if (!map || !heads || heads.name !== map.name) return;
   const top = scaleTop();
-  const fitting = Math.floor((parts.heads.clientWidth - 4) / heads.maps.length) - AROUND; // all in one row, if they can
+  const fitting = Math.floor((parts.heads.clientWidth - 4) / heads.maps.length) - AROUND; // all in one row, if they fit
   const side = Math.max(SMALLEST, Math.min(LARGEST, fitting));
   const most = Math.max(...tellingOf(map).map((one) => one.score), 1e-9);
   const small = heads.maps.map((one, head) => {
@@ -117,7 +117,7 @@ function drawHeads(parts) {
   markHead(parts.heads);
 }
 
-// Beside each head: leave it out, or take it back.
+// A button for each head, to leave it out or restore it.
 function silencer(map, head) {
   if (!isLive()) return null;
   const isOff = isSilenced(map, head);

@@ -1,4 +1,4 @@
-// The source of a step, with the line that computes it lit.
+// The source code of a step, with its line highlighted.
 
 import { button, make } from "../drawing/dom.js";
 import { read } from "../state/load.js";

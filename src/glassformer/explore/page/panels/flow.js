@@ -1,4 +1,5 @@
-// The flow: from tokens to the answer, one row per stack. Blocks are thin bars as tall as the residual stream is long.
+// The data flow from tokens to the answer, one row per stack. Blocks are thin bars; their height is the norm of the
+// residual stream.
 
 import { chosenMap, litRow, openMap, sourceRows, stacks, stepIn, stepNamed, tokensName } from "../state/choice.js";
 import { button, make, number, refill } from "../drawing/dom.js";
@@ -34,7 +35,7 @@ function stackRow(stack, isLast) {
   return make("div", { class: "flow", "data-stack": stack }, title, make("div", { class: "stages" }, ...parts));
 }
 
-// Elsewhere the place is told inside attention: by turning q and k, or by a bias on the scores.
+// Other position encodings act inside attention: they rotate q and k or add a bias to the scores.
 const isAdded = (stack) => ["sinusoidal", "learned"].includes(state.model.stacks[stack].positions);
 
 const inputName = (stack) => (
@@ -43,7 +44,7 @@ const inputName = (stack) => (
 
 const headStep = () => ["head.pooled", "head.project", "head.norm"].map(stepNamed).find(Boolean) ?? null;
 
-// A stage is shown where the model has it, among the steps of this very input.
+// A stage is shown only if this input has the step.
 function stageOf(step, label) {
   return step && stage(step.name, label, step.axes.slice(1).map((axis, i) => `${axis}=${step.shape[i + 1]}`));
 }
@@ -57,7 +58,7 @@ function stage(name, label, sizes) {
   );
 }
 
-// The end of the encoder: what every block of the decoder reads, or what stands before its tokens.
+// The end of the encoder: every decoder block reads it, or it is the prefix of the decoder's tokens.
 function feeds() {
   const lead = () => openMap({ stack: "decoder", kind: "cross", layer: null, head: null });
   return button(say(sourceRows() ? "stacksBefore" : "cross"), lead, { class: "stage feeds" });
@@ -105,7 +106,7 @@ function refresh(root) {
   }
 }
 
-// The stream of the token under the cursor where it belongs to this stack, else the mean over its tokens.
+// The norms of the current token if it is in this stack, otherwise the mean over its tokens.
 function normsUnderCursor(stack, map) {
   const hovered = state.hover && state.hover.line === stack ? state.hover.index : null;
   const token = hovered ?? (map && map.rows === stack ? litRow() : null);
@@ -114,9 +115,9 @@ function normsUnderCursor(stack, map) {
   return Object.fromEntries(streamOf(stack).map(({ name, norms }) => [name, shown(norms)]));
 }
 
-let open = false; // whether the table of steps is unfolded
+let open = false; // whether the table of steps is open
 
-// Every step of the input as a table: those outside the blocks, and of the open block those inside it.
+// A table of steps: all steps outside the blocks, and those of the open block.
 export function showSteps(root) {
   const draw = () => state.view && refill(root, steps());
   on(["view", "lang", "stack", "layer"], draw);
@@ -127,7 +128,7 @@ export function showSteps(root) {
   });
 }
 
-// An attention opens its map; any other step is described at the side.
+// An attention step opens its map; any other step is described in the side panel.
 function choose(name) {
   const map = state.view.maps.find((one) => one.name === name);
   if (map) openMap({ stack: map.stack, layer: map.layer, kind: map.kind });

@@ -1,4 +1,4 @@
-// The header: what model this is, and the page's own switches.
+// The header: facts about the model, and the page's own controls.
 
 import { chosenMap } from "../state/choice.js";
 import { button, make, refill, short } from "../drawing/dom.js";
@@ -59,7 +59,7 @@ function choose(key, value) {
   set({ [key]: value });
 }
 
-// The file opens as the page is now. The input itself is inside anyway.
+// The file opens in the current state. Input keys are left out: the file contains the input.
 function save() {
   const shown = fragment(["text", "target", "continued", "example", "csv", "channel", "without", "tower"]);
   const asked = new URLSearchParams({ id: state.view.id, layer: chosenMap()?.layer ?? 0, state: shown });

@@ -1,4 +1,4 @@
-// The logit lens: what the model would say if it stopped after each layer, token by token.
+// The logit lens: the model's prediction after each layer, token by token.
 
 import { chosenMap, keptRow, nameAt, openMap, tokensOf, tokenText } from "../state/choice.js";
 import { make, percent, refill } from "../drawing/dom.js";
@@ -8,7 +8,7 @@ import { listenToArrows, rove } from "../drawing/roving.js";
 import { on, state } from "../state/state.js";
 import { say } from "../words.js";
 
-const FEW = 6; // layers: of more the grid is folded at first
+const FEW = 6; // layers: a larger grid starts folded
 let isOpen = null;
 
 export function showLens(root) {
@@ -42,7 +42,7 @@ function grid({ stack, first, layers }) {
     hint(`${say("lensHint")} ${more}`));
 }
 
-// A cell opens its block, at its token.
+// A cell opens its block at its token.
 function cellOf(cell, stack, layer, token, label) {
   const kind = state.kind === null ? {} : { kind: state.kind };
   const open = () => openMap({ stack, layer: Math.max(0, layer), token, ...kind });
@@ -68,7 +68,7 @@ function mark(root) {
   rove([...root.querySelectorAll(".lens-cell")], root.querySelector(`tr.lit [data-column="${token}"]`));
 }
 
-// Through the grid: along a layer, and from layer to layer.
+// Arrow keys move through the grid: along a layer, and between layers.
 function nextCell(from, key) {
   const cell = from.closest("#lens td");
   const row = cell?.parentElement;

@@ -1,5 +1,5 @@
-// The chosen head, large: one canvas for the weights and their labels, one above it for the row and column under the
-// cursor, so that hovering repaints nothing of the map itself.
+// The map of the chosen head: one canvas for the weights and labels, and one above it for the current row and column,
+// so that hovering does not repaint the map.
 
 import {
   chosenHead, chosenMap, isKeyMeant, litColumn, litRow, nameAt, rowsShown, rowTokens, tokensOf,
@@ -32,7 +32,7 @@ export function showMap(root) {
   on(["hover", "token", "key", "row"], () => paintLit(drawing));
   lit.addEventListener("pointermove", (event) => point(drawing, event));
   lit.addEventListener("pointerleave", () => set({ hover: null }));
-  // A tap has no hover before it: where it falls is what it chooses.
+  // A tap has no hover before it: it chooses the cell at its own position.
   lit.addEventListener("click", (event) => {
     const cell = cellAt(drawing, event);
     if (cell) set({ token: cell.index, key: cell.column });
@@ -51,7 +51,7 @@ function paintAll(drawing) {
   context.clearRect(0, 0, place.right, place.bottom);
   paintMap(context, data, scaleTop(), place.left, place.top, place.width, place.height);
   const tall = place.height / data.rows;
-  context.fillStyle = colour("page"); // words that are not written yet have no rows
+  context.fillStyle = colour("page"); // tokens not generated yet have no rows
   context.fillRect(place.left, place.top + rowsShown(map) * tall, place.width, (data.rows - rowsShown(map)) * tall);
   context.strokeStyle = colour("line-strong");
   context.strokeRect(place.left - 0.5, place.top - 0.5, place.width + 1, place.height + 1);
@@ -61,12 +61,12 @@ function paintAll(drawing) {
   every(rows.slice(0, rowsShown(map)), tall, (i, y) => writeRow(context, place, rows[i], y));
   every(columns, place.width / data.columns, (j, x) => writeColumn(context, place, columns[j], x));
   drawing.place = { ...place, rows, columns, data };
-  Object.assign(drawing.stage.dataset, { name: data.name, head: data.head, rows: data.rows }); // what is painted
+  Object.assign(drawing.stage.dataset, { name: data.name, head: data.head, rows: data.rows }); // of the painted map
   paintLit(drawing);
 }
 
-// Where the map stands: as large as fits, cells of whole pixels, square unless that makes them hard to read, room for
-// labels at the left and above.
+// The position of the map: as large as fits, with cells of whole pixels, square unless that is hard to read, and room
+// for labels on the left and above.
 function arrange(drawing, data, rows, columns) {
   drawing.width = drawing.stage.parentElement.clientWidth;
   const font = `11px ${getComputedStyle(document.body).fontFamily}`;
@@ -85,7 +85,7 @@ function arrange(drawing, data, rows, columns) {
 
 const whole = (cell) => (cell >= 2 ? Math.floor(cell) : cell);
 
-// As many labels as there is room for.
+// Draws every nth label, as many as fit.
 function every(list, cell, write) {
   const stride = Math.max(1, Math.ceil(LABEL / cell));
   for (let i = 0; i < list.length; i += stride) write(i, (i + 0.5) * cell);
@@ -112,7 +112,7 @@ function fit(context, text) {
   return `${kept.join("")}…`;
 }
 
-// The row in the colour of queries, the column in the colour of keys, their labels above the thinned ones.
+// Draws the current row in the colour of queries and the column in the colour of keys, with their labels on top.
 function paintLit(drawing) {
   const { place } = drawing;
   if (!place || drawing.stage.hidden) return;
@@ -147,7 +147,7 @@ function paintLit(drawing) {
   describe(drawing, row);
 }
 
-// The exact number beside the pointer.
+// The exact weight, beside the pointer.
 function writeTip(drawing, row, column, tall, wide) {
   const { tip, place } = drawing;
   const weights = rowUnderCursor();
@@ -157,7 +157,7 @@ function writeTip(drawing, row, column, tall, wide) {
   const x = place.left + (column + 1) * wide + 6;
   const isRight = x + 60 > place.right;
   tip.style.left = `${isRight ? place.left + column * wide - 62 : x}px`;
-  const beside = row * tall < 40 ? 12 : -34; // clear of the row that the lens is about
+  const beside = row * tall < 40 ? 12 : -34; // does not cover the current row
   tip.style.top = `${place.top + row * tall + (drawing.lens.hidden ? -4 : beside)}px`;
 }
 
@@ -175,7 +175,7 @@ function point(drawing, event) {
   if (event.pointerType !== "touch") set({ hover: cellAt(drawing, event) });
 }
 
-// The row and column at a place of the screen; the labels beside a row are the row alone.
+// The row and column at a position on the screen; on the labels at the left, only the row.
 function cellAt(drawing, event) {
   const { place } = drawing;
   if (!place) return null;

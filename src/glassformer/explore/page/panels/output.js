@@ -1,4 +1,4 @@
-// The output: what the model answers, by the kind of its head.
+// The output: the model's answer, by the kind of its head.
 
 import { barRow } from "../drawing/bars.js";
 import {
@@ -13,7 +13,7 @@ import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
 
 const [MOST_BARS, MOST_PROMPT] = [10, 24];
-const BEAT = 420; // milliseconds between two words of a translation that plays
+const BEAT = 420; // milliseconds between two tokens while a translation plays
 
 export function showOutput(root) {
   const [answer, sampling] = [make("div"), make("div")];
@@ -52,7 +52,7 @@ function masks(answer) {
   ]);
 }
 
-// Nothing was asked: where to write the gap, and a button that puts one at the end, before the full stop.
+// The text has no mask: a hint, and a button that adds one at the end, before the full stop.
 function noMask() {
   const mask = state.model.mask_token;
   const put = () => {
@@ -61,7 +61,7 @@ function noMask() {
   return [hint(say("noMask", { mask })), isLive() && mask ? button(say("putMask", { mask }), put) : null];
 }
 
-// What fits best: of a picture the texts, of a text the pictures, as shares of all that are in the table.
+// The best matches in the table, with probabilities: texts for an image, images for a text.
 function match(answer) {
   const { tower, chosen, pictures, texts, similarity, scale } = state.view.pair;
   const isPicture = tower === "image";
@@ -137,7 +137,7 @@ function forecast() {
   return [make("h3", { text: say("forecast") }), sentence];
 }
 
-// What the model wrote; a translation grows word by word.
+// The generated text; a translation grows token by token.
 function written() {
   if (!isTranslation()) return [make("p", { class: "written", dir: "auto" }, ...proseOf(lineOf("decoder")))];
   const [shown, all] = [shownSteps(), lineOf("decoder").writes.length];
@@ -151,7 +151,7 @@ function written() {
   return [prose, steps];
 }
 
-// Of a long prompt only the end: the whole stands above.
+// Only the end of a long prompt: the whole text is above.
 function proseOf(line) {
   const text = (tokens) => tokens.filter((token) => !token.special).map((token) => token.text).join("");
   const first = Math.max(0, line.prompt - MOST_PROMPT);
@@ -167,7 +167,7 @@ function targetOf(tokens, shown) {
   return [make("span", { text: text(words.slice(0, -1)) }), make("b", { text: text(words.slice(-1)) })];
 }
 
-// The cursor follows the word just written, on a map of the decoder.
+// On a decoder map, the cursor follows the newest token.
 function stepTo(step) {
   const open = chosenMap();
   const moved = open && open.rows === "decoder" ? {} : { stack: "decoder", kind: "cross", key: null };

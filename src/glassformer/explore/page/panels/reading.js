@@ -1,5 +1,5 @@
-// What looks at what, by the shape of the model: ribbons for a translation, a picture, a picture beside words,
-// a curve, or a line of words.
+// Which token looks at which, by the kind of model: ribbons for a translation, an image, an image beside its caption,
+// a curve, or a line of tokens.
 
 import { chosenMap, lineOf, litColumn, litRow, stacks, tokensOf } from "../state/choice.js";
 import { refill } from "../drawing/dom.js";

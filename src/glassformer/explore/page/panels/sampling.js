@@ -1,4 +1,4 @@
-// The next token: its distribution as bars, with temperature, top-k and top-p live; write one, draw one, take one back.
+// The next token: its distribution as bars, with live temperature, top-k and top-p; append, sample or undo a token.
 
 import { barRow } from "../drawing/bars.js";
 import { chosenMap, firstRow, isTranslation, litRow, lineOf, nameAt, sourceRows, tokenText } from "../state/choice.js";
@@ -37,7 +37,7 @@ export function showSampling(root) {
 
 let waiting = 0;
 
-// A pointer that moves on asks for nothing on its way.
+// Waits briefly, so that a moving pointer sends no requests.
 async function wait() {
   const mine = (waiting += 1);
   await pause(40);
@@ -46,7 +46,7 @@ async function wait() {
 
 const isMeant = () => state.view && state.view.answer?.kind === "next";
 
-// The row whose next token is shown: the one under the cursor on the decoder's line, else the last.
+// The row whose next token is shown: the current row on the decoder's line, otherwise the last.
 function rowShown() {
   const map = chosenMap();
   const last = lineOf("decoder").tokens.length - 1;
@@ -56,7 +56,7 @@ function rowShown() {
 }
 
 const isLastRow = (row) => row === lineOf("decoder").tokens.length - 1;
-// A text goes on behind its last token. A translation goes on from any word: what was written behind it is dropped.
+// A text continues after its last token. A translation continues from any token: the tokens after it are dropped.
 const canWriteAt = (row) => isLive() && (isTranslation() ? row >= firstRow() : isLastRow(row));
 
 async function load() {
@@ -164,9 +164,9 @@ const write = (row, id) => again([...before(row), id]);
 const before = (row) => (isTranslation()
   ? lineOf("decoder").writes.slice(firstRow(), row).map((token) => token.id) : (state.continued ?? []));
 
-// The text or the picture stays; only what was written after it changes.
+// Keeps the text or image; only the tokens after it change.
 function again(continued) {
-  if (state.busy) return; // what is shown belongs to the text before
+  if (state.busy) return; // the page still shows the previous input
   const { target, continued: before, ...rest } = state.view.input;
   showInput({ ...rest, ...(continued.length ? { continued } : {}) });
 }

@@ -1,4 +1,4 @@
-// What this is: the tensor under study, by its name, shape, equation, sentence, numbers of the token, and line of code.
+// The side panel: name, shape, equation, description and line of code of the chosen tensor, and its values for a token.
 
 import {
   chosenHead,
@@ -60,7 +60,7 @@ export function showSide(root) {
   });
 }
 
-// What a move of the kept place came to, for those who hear the page.
+// Announces the new position after a move, for screen readers.
 function saying() {
   const [map, weights] = [chosenMap(), rowUnderCursor()];
   if (!map || !weights) return "";
@@ -70,7 +70,7 @@ function saying() {
   return say("moved", { layer: map.layer, head, ...pair, weight: number(weights[key]) });
 }
 
-// On a narrow screen this panel is far below what was tapped: a bar says its number, and leads to the rest.
+// On a narrow screen this panel is far below the tapped cell: a bar shows its weight and links to the panel.
 function showJump(root) {
   const act = () => {
     jump.hidden = true;
@@ -106,7 +106,7 @@ function side() {
   ].filter(Boolean);
 }
 
-// A long name may go on in the next line after a dot.
+// A long name may break after a dot.
 const breakable = (name) => name.split(/(?<=\.)/).flatMap((piece) => [piece, make("wbr")]);
 
 function keys() {
@@ -121,7 +121,7 @@ function keys() {
   );
 }
 
-// What the encoder makes of a word is what the decoder reads: by cross-attention, or before its own tokens.
+// The decoder reads the encoder's output by cross-attention, or as a prefix.
 function readBy(map) {
   const [index, tokens] = [litRow(map), tokensOf(map.rows)];
   const lead = () => openMap({ stack: "decoder", kind: "cross", layer: null, head: null, token: null, key: index });
@@ -151,7 +151,7 @@ function shape(name) {
   );
 }
 
-// The row under the cursor with its strongest keys; or, for a key by itself, the queries that look at it most.
+// The current row with its largest weights; for a key alone, the queries that look at it most.
 function attention(map) {
   const [row, column] = [litRow(), litColumn()];
   const byColumn = isKeyMeant(map);
@@ -194,7 +194,7 @@ function keyRow(tokens, index, weight, top, isLit) {
   );
 }
 
-// The equation with numbers: from the score of one key to its weight. All heads averaged have no score.
+// The equation with numbers: from the score of one key to its weight. The mean of all heads has no score.
 function sum(map, weights, row, column) {
   const exact = exactRow();
   const score = exact?.scores?.[column] ?? null;
@@ -218,7 +218,7 @@ function beforeSoftmax(map, scale, score) {
   return [...product, ...line(say("scaleWord"), scale), ...line(say("score"), score)];
 }
 
-// A score is the product times the scale, unless it is bent by a cap or a bias is added.
+// A score is the product times the scale, unless a soft-cap or a bias changes it.
 const isPlain = (map) => {
   const { positions, score_cap: cap } = state.model.stacks[map.stack];
   return cap === null && (map.kind === "cross" || !["relative", "alibi"].includes(positions));
@@ -230,7 +230,7 @@ function reads(map, row) {
   return make("p", { class: "hint" }, `${say("writes")} `, make("bdi", { text: `“${tokenText(written)}”` }));
 }
 
-// The numbers of the token under the cursor: from the live model, or out of the vectors that an exported file holds.
+// The values of the current token: from the live model, or from the vectors in an exported file.
 function values(name, map) {
   if (stackOfTokens(name)) return ids(stackOfTokens(name));
   const found = isLive() && valuesAsked() ? liveValues(name) : keptValues(name, map);
@@ -249,7 +249,7 @@ function values(name, map) {
   );
 }
 
-// A long vector, some numbers at a time.
+// Pages through a long vector.
 function pages(first, size) {
   const go = (to) => () => set({ first: to === 0 ? null : to });
   const last = Math.min(first + MOST_VALUES, size) - 1;
@@ -259,7 +259,7 @@ function pages(first, size) {
     button("›", go(first + MOST_VALUES), { "aria-label": say("forward"), disabled: last + 1 >= size }));
 }
 
-// The last ones that came, until those of the next token are here: no blinking under a moving pointer.
+// The last values received, shown until the next ones arrive, so that a moving pointer causes no flicker.
 function liveValues(name) {
   const { values: found } = state;
   if (!found || found.name !== name) return null;
@@ -268,7 +268,7 @@ function liveValues(name) {
   return { list, first, size, length, subject, token, head };
 }
 
-// A row of the decoder is named by the word it writes, a key by the word that is read.
+// A row of the decoder is named by the token it predicts, a key by the token it reads.
 const namesIn = (name, line) => (chosenMap() && ofKey(name, chosenMap()) ? tokensOf(line) : rowTokens(line));
 
 function keptValues(name, map) {

@@ -1,4 +1,4 @@
-// Heads that are left out: which, and what the model says and does without them.
+// The heads left out, and how the answer and the maps change without them.
 
 import { chosenMap, litRow, openMap, sourceRows, tokenText } from "../state/choice.js";
 import { button, make, number, percent, refill } from "../drawing/dom.js";
@@ -12,7 +12,7 @@ const MOST = 5; // rows of a comparison
 const nameOfHead = (map, head) => `${map.name}.${head}`;
 export const isSilenced = (map, head) => (state.view.input.without ?? []).includes(nameOfHead(map, head));
 
-// Runs the same input again, with this head left out or back; what is looked at stays.
+// Runs the same input again with this head left out or restored; the current choices stay.
 export function toggleHead(map, head) {
   const { without = [], ...input } = state.view.input;
   const name = nameOfHead(map, head);
@@ -49,7 +49,7 @@ function table(rows) {
     make("thead", {}, make("tr", {}, make("td"), ...titles)), make("tbody", {}, ...body)));
 }
 
-// What was said with all heads, and what is said now.
+// The answer with all heads, and the answer now.
 function compare(answer, changed, text, curve) {
   const before = changed.answer;
   const pair = (one, score) => (one ? `${one} ${percent(score)}` : "–");
@@ -76,7 +76,7 @@ function compare(answer, changed, text, curve) {
   return [];
 }
 
-// The heads that look elsewhere now, the most moved first.
+// The heads whose weights changed, largest change first.
 function moved(maps, heads) {
   if (!maps) return [hint(say("mapsDiffer"))];
   const found = heads.map(({ map, head }) => ({ map, head, by: maps[map.name][head] })).filter(({ by }) => by > 0.005);

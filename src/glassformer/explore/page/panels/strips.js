@@ -1,5 +1,5 @@
-// q, k, v and what came of them for the token under the cursor, each a strip of cells; then the feed-forward and the
-// length of the residual stream.
+// q, k, v and the head output of the current token, each as a strip of cells; then the feed-forward and the norm of the
+// residual stream.
 
 import {
   chosenHead,
@@ -21,7 +21,7 @@ import { say } from "../words.js";
 export function showStrips(root) {
   const draw = () => refill(root, ...strips(root));
   on(["vectors", "head", "lang", "theme", "focus"], draw);
-  // Vectors of another pair than the one whose number is shown step back until its own are here.
+  // Vectors of another query or key are faded until the right ones arrive.
   on(["hover", "token", "key", "row", "map", "vectors"], () => state.vectors && root.classList.toggle(
     "stale", !isPair(state.vectors, pairShown()),
   ));
@@ -40,7 +40,7 @@ function strips(root) {
   const [row, key] = [nameAt(rowTokens(map.rows), vectors.row), nameAt(tokensOf(map.columns), vectors.key)];
   const isMean = chosenHead() === "mean";
   const lines = linesOf(vectors, row, key);
-  // q and k meet in the scores, v in what is mixed: each pair has one scale.
+  // q and k share a scale because they form the scores; v and the head output share another.
   const pairs = [["q", "k"], ["v", "mixed"]].map((pair) => lines.filter((line) => pair.includes(line.part)));
   return [
     isMean ? hint(say("ofOneHead", { n: vectors.head })) : null,
@@ -61,7 +61,7 @@ function pairOnOneScale(pair, width, map) {
   ];
 }
 
-// Of the pair whose number is shown: q and what is mixed belong to the query, k and v to the key.
+// q and the head output belong to the query, k and v to the key.
 function linesOf(vectors, query, key) {
   const whose = { q: query, k: key, v: key, mixed: query };
   return Object.entries(whose).map(([part, token]) => ({ part, token, values: vectors[part] }));

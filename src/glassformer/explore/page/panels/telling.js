@@ -1,12 +1,12 @@
-// What a head does, in one sentence made from its weights.
+// One sentence about what a head does, from its weights.
 
 import { chosenHead, chosenMap, nameAt, rowTokens, tellingOf, tokensOf } from "../state/choice.js";
 import { make, number } from "../drawing/dom.js";
 import { on, state } from "../state/state.js";
 import { say } from "../words.js";
 
-// Share of the rows that make a rule; and the score below which a head tells nothing: its largest weight is then less
-// than about twice that of looking evenly, in trained models as in others.
+// The fraction of rows that makes a rule, and the score below which a head has no clear pattern: its largest weight is
+// then less than about twice the uniform weight.
 const [MOST, LEAST] = [0.6, 0.03];
 
 export function showTelling(root) {
@@ -21,14 +21,14 @@ function tell(map, head) {
   const { best } = state.view.telling;
   const isBest = best?.name === map.name && best.head === head;
   const key = tellingOf(map)[head].score < LEAST ? "noneTells" : "mostTelling";
-  // Of a translator, cross-attention alone.
+  // In a translator, only cross-attention is ranked.
   const ranked = state.view.maps.filter((one) => one.kind === map.kind && one.stack === map.stack);
   const all = ranked.reduce((sum, one) => sum + one.heads, 0);
   const why = isBest ? make("span", { class: "hint", text: ` ${say(key, { n: all })}` }) : "";
   return [make("bdi", { text: sentenceOf(map, head) }), why];
 }
 
-// "Layer 1, head 2: most tokens look at the one before. “fox” looks at “brown”, 0.81."
+// "Layer 1, head 2: most tokens look at the previous token. “fox” looks at “brown”, 0.81."
 export function sentenceOf(map, head) {
   const { score, row, key, weight, offset, share } = tellingOf(map)[head];
   const rule = offset !== null && share >= MOST ? `${say("mostLook", { where: whereOf(offset) })} ` : "";

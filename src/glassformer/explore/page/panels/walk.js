@@ -1,5 +1,5 @@
-// "Walk me through": six stops from what one head looks at to the answer, each a sentence made from this input's
-// numbers and a highlight. One asks for a guess before it tells.
+// "Walk me through": six stops from one head's attention to the answer, each a sentence with this input's numbers and
+// a highlight. One stop asks for a guess first.
 
 import {
   argmax, chosenMap, nameAt, rowsShown, rowTokens, sourceRows, stacks, tellingOf, tokensOf, tokenText,
@@ -13,10 +13,10 @@ import { strongest } from "../state/weights.js";
 import { sentenceOf } from "./telling.js";
 import { say } from "../words.js";
 
-// What a walk changes of the view; null is what the page opens on: the head that tells most.
+// The choices that a walk changes; null is the default: the head with the clearest pattern.
 const PLACE = { ...NO_PLACE, stack: null, layer: null, kind: null, head: null, focus: null, rollout: null };
 
-// where: what is lit; tell: its sentence; guess: what may be answered first.
+// where: the highlighted element; tell: its sentence; guess: a question to answer first.
 const STOPS = [
   { where: "#reading", tell: () => `${say("walkLook")} ${sentenceOf(chosenMap(), oneHead())}` },
   { where: ".block-map", tell: tellGuess, guess: question },
@@ -28,7 +28,7 @@ const STOPS = [
 
 const told = () => tellingOf(chosenMap())[oneHead()]; // the row and key that the walk is about
 
-// Another row than the one that was just told of, and three keys: the one it looks at most is to be found.
+// Another row than the one just described, and three keys: which one has the largest weight?
 function question() {
   const map = chosenMap();
   if (state.map?.name !== map.name || state.map.head !== oneHead()) return null;
@@ -103,10 +103,10 @@ function answerOf({ answer, text, curve }) {
 
 const cut = (text) => ([...text].length > 60 ? `${[...text].slice(0, 60).join("")}…` : text);
 
-let guessed = null; // the key that was guessed at this stop
+let guessed = null; // the key guessed at this stop
 /** @type {any} */
-let place = null; // where the card stands
-let scroll = 0; // of the page, when the walk began
+let place = null; // the element that holds the card
+let scroll = 0; // of the page, when the walk started
 
 export function startWalk() {
   const before = Object.fromEntries(Object.keys(PLACE).map((key) => [key, state[key]]));
@@ -141,7 +141,7 @@ function show(isNew) {
   const hadFocus = isNew || place.contains(document.activeElement);
   place.replaceChildren(card);
   if (hadFocus) card.querySelector(".main").focus({ preventScroll: true });
-  // The page first draws what the stop changed; then what it is about can be found.
+  // The page must draw the stop's changes before the element can be found.
   pause(60).then(() => highlight(typeof stop.where === "string" ? stop.where : stop.where(), isNew));
   return undefined;
 }
@@ -172,7 +172,7 @@ function move(by) {
   set({ ...PLACE, walk: state.walk + by });
 }
 
-// Back to what was shown before, and to the button that began it.
+// Restores the choices from before the walk, and focuses the button that started it.
 function leave() {
   guessed = null;
   set({ ...(state.before ?? {}), before: null, walk: null });

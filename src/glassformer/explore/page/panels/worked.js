@@ -1,4 +1,5 @@
-// Attention as a worked sum: the query of the kept row, the keys it looks at most, and what becomes of their values.
+// Attention worked out in numbers: the query of the selected row, the keys with the largest weights, and the weighted
+// sum of values.
 
 import { chosenMap, nameAt, rowTokens, tokensOf } from "../state/choice.js";
 import { make, number, prefersStillness, refill } from "../drawing/dom.js";
@@ -8,7 +9,7 @@ import { on, set, state } from "../state/state.js";
 import { say } from "../words.js";
 
 const [STRIP, HEIGHT] = [96, 12];
-let hasPlayed = false; // the sum is worked before one's eyes once
+let hasPlayed = false; // the calculation is animated only once
 
 export function showWorked(root) {
   on(["worked", "lang", "theme", "view"], () => {

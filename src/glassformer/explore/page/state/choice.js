@@ -1,20 +1,20 @@
-// What is chosen: the attention map on show, its row and column, and the names of tokens.
+// The current choice: the attention map shown, its row and column, and the names of tokens.
 
 import { set, state } from "./state.js";
 
 export const stacks = () => Object.keys(state.model.stacks);
 
-// A model that writes a text for another text, or for a picture.
+// Whether the model generates a text from another text or from an image.
 export const isTranslation = () => stacks().length > 1 && Boolean(state.view?.lines.decoder?.writes);
 
-// Opens another map. The kept key belongs to the columns of the map before, and stays where these are the same.
+// Opens another map. The selected key stays if the new map has the same columns.
 export function openMap(changes) {
   const before = chosenMap()?.columns;
   set({ focus: null, ...changes });
   if (!("key" in changes) && chosenMap()?.columns !== before) set({ key: null });
 }
 
-// The map that stack, layer and kind point to; the nearest there is, when they point to none.
+// The map of the chosen stack, layer and kind; the nearest one if there is none.
 export function chosenMap() {
   if (!state.view) return null;
   const { maps } = state.view;
@@ -32,19 +32,19 @@ function defaultStack() {
   return stacks().includes("decoder") ? "decoder" : stacks()[0];
 }
 
-// The layer of the head that tells most; in a stack that has none such, one in the middle.
+// The layer of the head with the clearest pattern; in another stack, the middle layer.
 function defaultLayer(stack) {
   const best = state.view.maps.find((map) => map.name === state.view.telling.best?.name);
   return best?.stack === stack ? best.layer : Math.floor(state.model.stacks[stack].num_layers / 2);
 }
 
-// What the server found of each head of a map: how much it tells, and the row and key to show for it.
+// The server's ranking of a map's heads: how clear each pattern is, and the row and key to show for it.
 export const tellingOf = (map) => state.view.telling.maps[map.name];
 export const mostTelling = (map) => argmax(tellingOf(map).map((head) => head.score));
 export const argmax = (list) => list.indexOf(Math.max(...list));
 
-// The map of words over their source, which ribbons and pictures show: of the chosen layer if it is a decoder's, else
-// the last. It is the cross-attention; where the source stands before the words, the decoder's own.
+// The map from generated tokens to their source, shown as ribbons or over an image: of the chosen decoder layer, or the
+// last one. It is the cross-attention, or the decoder's self-attention if the source is a prefix.
 export function crossMap() {
   if (!state.view) return null;
   const maps = state.view.maps.filter((map) => map.kind === "cross" || isOverSource(map));
@@ -62,7 +62,7 @@ export function chosenHead() {
 export const lineOf = (name) => state.view.lines[name];
 export const tokensOf = (name) => lineOf(name)?.tokens ?? [];
 
-// A translation's rows are named by the word they write; everywhere else, and in a question, by the token they read.
+// Rows of a translation are named by the token they predict; all other rows, and questions, by the token they read.
 export function rowTokens(name) {
   const line = lineOf(name);
   const writes = name === "decoder" && stacks().includes("encoder") && line.writes;
@@ -71,22 +71,22 @@ export function rowTokens(name) {
   return asked.get(line);
 }
 
-const asked = new WeakMap(); // the names of rows that read a question, then write its answer
+const asked = new WeakMap(); // names of rows that read a question and then predict its answer
 
-// How many rows of a line are vectors of a source that stand before its tokens: the first keys of its own map.
+// The number of prefix rows before the tokens of a line: the first keys of its map.
 export const sourceRows = (name = "decoder") => lineOf(name)?.before ?? 0;
 const isOverSource = (map) => map.stack === "decoder" && sourceRows() > 0;
 
-// The row that writes the first word: before it stands a question, if one was asked.
+// The row that predicts the first token, after the question if there is one.
 export const firstRow = () => lineOf("decoder")?.begins ?? 0;
 
-// As a person would write it. One that the vocabulary lacks also says what the model saw.
+// The token as readable text. An unknown token also shows what the model sees.
 export function tokenText(token) {
   const { unknown_token: unknown } = state.model;
   return token?.unknown && unknown && token.text !== unknown ? `${written(token)} → ${unknown}` : written(token);
 }
 
-// The kinds of a token as classes of its element.
+// The kinds of a token as CSS classes.
 export const kindsOf = (token) => {
   const isUnknown = token?.unknown || (token && token.text === state.model.unknown_token);
   return ["token", token?.special && !isUnknown && "special", token?.joined && "joined", isUnknown && "unknown"]
@@ -95,7 +95,7 @@ export const kindsOf = (token) => {
 
 const repeated = new WeakMap();
 
-// The name of a token in its line: with its position, counted from 0, where the line has it more than once.
+// The name of a token in its line, with its position (from 0) if it occurs more than once.
 export function nameAt(tokens, index) {
   if (!repeated.has(tokens)) {
     const counts = new Map();
@@ -109,12 +109,12 @@ export function nameAt(tokens, index) {
 
 function written(token) {
   if (!token) return "";
-  if (token.label) return token.label; // the rest of a character, or what has no width
+  if (token.label) return token.label; // part of a character, or zero width
   if (token.text.trim() === "") return token.text.includes("\n") ? "↵" : "␣";
   return token.text.trim().replaceAll("\n", "↵").replaceAll("\t", "⇥");
 }
 
-// The row of the chosen map under the cursor: the hovered token if it is a query there, else the kept one.
+// The active row of the chosen map: the hovered token if it is a query there, otherwise the selected one.
 export function litRow(map = chosenMap()) {
   if (!map) return null;
   const count = rowsShown(map);
@@ -122,15 +122,15 @@ export function litRow(map = chosenMap()) {
   return keptRow(map);
 }
 
-// The row without the pointer.
+// The selected row, ignoring the pointer.
 export const keptRow = (map) => Math.min(state.token ?? defaultToken(map), rowsShown(map) - 1);
 
-// Rows of a map that are there: of a translation as many as words are written.
+// The number of rows shown: in a translation, the tokens generated so far.
 export const rowsShown = (map) => (
   map.rows === "decoder" && isTranslation() ? shownSteps() : tokensOf(map.rows).length
 );
 
-// The column under the cursor: a cell of a map gives both, a word of the other line is a key by itself; else the kept.
+// The active column: from the hovered cell, from a hovered token of the other line, or the selected one.
 export function litColumn(map = chosenMap()) {
   if (!map) return null;
   const { hover, key } = state;
@@ -139,12 +139,12 @@ export function litColumn(map = chosenMap()) {
   return hover.line === map.rows ? (hover.column ?? null) : null;
 }
 
-// Whether the cursor is on a key by itself, and asks who looks at it.
+// Whether the pointer is on a key alone, to show the queries that look at it.
 export const isKeyMeant = (map) => (
   map.columns !== map.rows ? state.hover?.line === map.columns : isOverSource(map) && state.hover?.line === "encoder"
 );
 
-// The row that tells most; in a map of other rows, one that the answer is near to.
+// The row of the clearest pattern; in a map with other rows, one near the answer.
 function defaultToken(map) {
   const best = state.view.maps.find((one) => one.name === state.view.telling.best?.name);
   if (best?.rows === map.rows) return tellingOf(best)[state.view.telling.best.head].row;
@@ -157,19 +157,19 @@ function defaultToken(map) {
   return Math.floor(count / 2);
 }
 
-// The steps of this input. The server says of each which stack, layer and step it is: no name is taken apart here.
+// The steps of this input. The server sends stack, layer and step with each, so that names are not parsed here.
 export const stepNamed = (name) => state.view.flow.find((one) => one.name === name) ?? null;
 
-// A step of one layer, or of a stack outside its layers (null).
+// A step of one layer, or outside the layers (null).
 export const stepIn = (stack, layer, step) =>
   state.view.flow.find((one) => one.stack === stack && one.layer === layer && one.step === step) ?? null;
 
-// What a stack reads has a name of the page's own: it is no step of the model.
+// The page's own name for the input of a stack, which is not a step of the model.
 export const tokensName = (stack) => `${stack}.tokens`;
 export const stackOfTokens = (name) => stacks().find((stack) => tokensName(stack) === name) ?? null;
 
-// The tensor under study. One in focus belongs to the open block: as the layer or the stack moves, so does it. A name
-// that this model does not have is as good as none.
+// The tensor shown in the side panel. A focused tensor follows the open block when layer or stack changes. A name that
+// this model does not have is ignored.
 export function chosenName() {
   const map = chosenMap();
   return nameInFocus(map) ?? map?.name ?? null;
@@ -184,7 +184,7 @@ function nameInFocus(map) {
   return (isInBlock ? stepIn(map.stack, map.layer, step.step) : step)?.name ?? null;
 }
 
-// The token of a stack whose numbers are shown: under the cursor, kept there, or the key that the kept one looks at.
+// The token of a stack whose values are shown: hovered, selected, or the key that the selected token looks at.
 export function tokenIn(stack, weights = null) {
   const map = chosenMap();
   if (state.hover?.line === stack) return Math.min(state.hover.index, tokensOf(stack).length - 1);
@@ -194,19 +194,19 @@ export function tokenIn(stack, weights = null) {
   return defaultToken({ rows: stack });
 }
 
-// How much of the target is shown: all of it, until somebody steps back.
+// The number of target tokens shown: all, unless the user has stepped back.
 export function shownSteps() {
   const written = lineOf("decoder")?.writes?.length ?? 0;
   return Math.max(firstRow() + 1, Math.min(state.step ?? written, written));
 }
 
-// What the server says of a step, whatever its stack and layer; of the very one, where a stack computes it otherwise.
+// The server's description of a step: of this exact step if a stack computes it differently, otherwise of its kind.
 export function aboutStep(name) {
   const { steps } = state.model;
   return steps[name] ?? steps[stepNamed(name)?.step] ?? null;
 }
 
-// The norms of a token in the residual stream around the open block.
+// The norms of a token's residual stream around the open block.
 export function streamAround(map, token) {
   const { steps, blocks } = state.view.stream[map.stack];
   const places = Object.entries(blocks[map.layer]);

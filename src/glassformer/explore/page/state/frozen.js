@@ -1,9 +1,9 @@
-// The answers inside an exported file, under the paths of the live ones. Only vectors are put together: the file holds
-// those of all heads and tokens as signed bytes (`export/export.py` says how).
+// The answers inside an exported file, under the same paths as on the server. Only vectors are assembled: the file
+// holds them for all heads and tokens as signed bytes (format: `export/export.py`).
 
 import { readMap, rowWeights } from "./slices.js";
 
-const MOST_KEYS = 6; // of a worked sum
+const MOST_KEYS = 6; // of a worked example
 
 class Absent extends Error {
   /** @override */
@@ -13,7 +13,7 @@ class Absent extends Error {
 export class Frozen {
   live = false;
   /** @type {any} */
-  bytes; // as soon as they are unpacked
+  bytes; // once unpacked
 
   constructor(index, data) {
     this.index = JSON.parse(index.textContent);
@@ -63,7 +63,7 @@ export class Frozen {
     };
   }
 
-  // The sum without its scores, which are not inside: they are not guessed from rounded vectors.
+  // The worked example without scores: the file does not hold them, and rounded vectors would give wrong ones.
   worked(place, given) {
     const { of } = this.parts(place, given);
     const { site, name, head, row } = given;
@@ -83,7 +83,7 @@ export class Frozen {
   vector(path, head, token) {
     const { at, shape, scale, shared } = this.part(path);
     const [, tokens, size] = shape;
-    const own = Math.floor(head / shared); // several heads may read the same keys and values
+    const own = Math.floor(head / shared); // heads may share keys and values
     const start = at + (own * tokens + token) * size;
     return Array.from({ length: size }, (_, i) => scale[own] * ((this.bytes[start + i] << 24) >> 24));
   }

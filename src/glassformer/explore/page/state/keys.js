@@ -1,5 +1,5 @@
-// The keyboard: arrows move the token and the layer, brackets or shift and arrows the head, comma and full stop the
-// key; m averages the heads.
+// The keyboard: arrow keys change the token and the layer, brackets or Shift with arrows the head, comma and full stop
+// the key; m shows the mean of the heads.
 
 import { chosenHead, chosenMap, litColumn, litRow, openMap, rowsShown, tokensOf } from "./choice.js";
 import { set, state } from "./state.js";
@@ -45,7 +45,7 @@ function moveToken(by) {
   set({ hover: null, token: within(litRow(map) + by, rowsShown(map)) });
 }
 
-// The key beside the row: the first step goes to the one that is looked at most.
+// Moves the key of the row; the first step goes to the key with the largest weight.
 function moveKey(by) {
   const map = chosenMap();
   const key = litColumn(map) === null ? litKey() : litColumn(map) + by;

@@ -1,5 +1,5 @@
-// Fetches what the state asks for: the view of an input, then maps, rows and vectors of what is chosen in it.
-// An answer that comes too late, for a choice no longer made, is dropped.
+// Fetches the data for the current state: the view of an input, then the chosen maps, rows and vectors.
+// Answers that arrive after the choice has changed are dropped.
 
 import {
   chosenHead,
@@ -21,7 +21,7 @@ import { NO_INPUT, NO_PLACE, on, set, state } from "./state.js";
 import { litKey, rowUnderCursor } from "./weights.js";
 
 /** @type {any} */
-let source = null; // of answers: live, or frozen in the file
+let source = null; // of answers: the live server, or the exported file
 let latest = 0;
 
 export function connect(given) {
@@ -37,7 +37,7 @@ export function connect(given) {
   on(["view", "rollout", "stack"], loadRollout);
 }
 
-// One tower of a pair, which has a table of pictures and texts.
+// Whether the model is one tower of a pair, which has a table of images and texts.
 export const hasTowers = () => Boolean(state.model?.tower);
 
 function pairOfState() {
@@ -47,14 +47,14 @@ function pairOfState() {
   return Object.fromEntries(named.filter(([, value]) => value !== null));
 }
 
-// A model that writes about a picture.
+// Whether the model generates text from an image.
 export const isCaptioner = () => state.model?.kind === "image-text";
 
 export const isLive = () => source.live;
 export const contents = () => source.inside;
 export const read = (path) => during(source.get(path));
 
-// The input as the server wants it, from what the address holds.
+// The input for the server, from the address.
 export function inputOfState() {
   const { text, target, continued, example, csv, channel, image, without } = state;
   const given = () => {
@@ -72,7 +72,7 @@ export function inputOfState() {
   return given() && (without === null ? given() : { ...given(), without });
 }
 
-// Runs the model on another input. What is shown, and the address with it, stays until the answer is here.
+// Runs the model on another input. The page and the address stay unchanged until the answer arrives.
 export const showInput = (input) => openInput(input, { ...NO_PLACE, hover: null });
 
 export async function openInput(input, moved = {}) {
@@ -90,7 +90,7 @@ export async function openInput(input, moved = {}) {
   }
 }
 
-// The tower that a view is of; another model has no towers.
+// The tower of a view; only a pair has towers.
 async function modelOf(view) {
   const { model } = state;
   return !view.pair || view.pair.tower === model.tower ? model : read(`model?tower=${view.pair.tower}`);
@@ -121,13 +121,13 @@ async function loadMap(key, choose) {
   return set({ [key]: buffer && { name: map.name, head, ...readMap(buffer) } });
 }
 
-// The ribbons follow the chosen head where the decoder is on show; elsewhere they show all heads as one.
+// The ribbons show the chosen head of a decoder map, otherwise the mean of all heads.
 function crossHead() {
   const chosen = chosenMap();
   return chosen && chosen.name === crossMap()?.name ? chosenHead() : "mean";
 }
 
-// One question at a time: the first is asked at once, and of the places passed meanwhile only the last.
+// One request at a time: the first starts at once; of those that come meanwhile, only the last is sent.
 function follower(load) {
   let isAsking = false;
   let hasMoved = false;
@@ -143,7 +143,7 @@ function follower(load) {
   };
 }
 
-// Where the cursor is, and whether it is still there.
+// The position of the cursor, and whether it is still there.
 function cursor() {
   const [view, map, head, row] = [state.view, chosenMap(), chosenHead(), litRow()];
   const isMap = () => state.view === view && chosenMap().name === map.name;
@@ -151,7 +151,7 @@ function cursor() {
   return { view, map, head, row, isStill };
 }
 
-// The numbers behind the codes. An exported file has none: there the codes are finer.
+// The exact weights instead of codes. An exported file has none, but its codes are finer.
 async function loadRow() {
   const { view, map, head, row, isStill } = cursor();
   if (!map || !isLive()) return;
@@ -159,8 +159,8 @@ async function loadRow() {
   if (isStill()) set({ row: found && { name: map.name, head, row, ...found } });
 }
 
-// The pair whose number is shown: q belongs to its query, k and v to its key. An exported file may lack the weights
-// that say which key is meant.
+// The query and key whose weight is shown: q belongs to the query, k and v to the key. An exported file may lack the
+// weights that determine the key.
 export function pairShown() {
   const { map, row } = cursor();
   const key = map ? (litKey() ?? (isLive() ? null : Math.min(row, tokensOf(map.columns).length - 1))) : null;
@@ -170,7 +170,7 @@ export function pairShown() {
 export const isPair = (one, other) => Boolean(one && other)
   && ["name", "head", "row", "key"].every((part) => one[part] === other[part]);
 
-// An answer for another pair is dropped, and the pair shown by then is asked for: whatever moved it calls again.
+// An answer for another query or key is dropped: the change itself has started a new request.
 async function loadVectors() {
   const [{ view }, asked] = [state, state.view && pairShown()];
   if (!asked || isPair(asked, state.vectors)) return;
@@ -179,12 +179,12 @@ async function loadVectors() {
   if (state.view === view && isPair(asked, pairShown())) set({ vectors: found && { ...asked, ...found } });
 }
 
-// One head of one attention, as the server and an exported file know it.
+// One head of one attention, as a query for the server or an exported file.
 const placeOf = (map, more) => new URLSearchParams({
   stack: map.stack, layer: map.layer, site: map.step, name: map.name, head: oneHead(), ...more,
 });
 
-// The sum of the kept row: it does not follow the pointer.
+// The worked example of the selected row: it does not follow the pointer.
 async function loadWorked() {
   const [{ view }, map] = [state, state.view && chosenMap()];
   if (!map) return;
@@ -195,7 +195,7 @@ async function loadWorked() {
   if (isPair(asked, now)) set({ worked: found && { ...asked, ...found } });
 }
 
-const LENS = 32; // tokens that the server reads at a time
+const LENS = 32; // tokens per request
 
 async function loadLens() {
   const { view } = state;
@@ -209,8 +209,8 @@ async function loadLens() {
   if (state.view === view) set({ lens: found && { id: view.id, ...found } });
 }
 
-// What to ask of the tensor in focus: its name, and the token and head under the cursor. Null where the page has the
-// numbers already, or the exported file holds none.
+// The request for the values of the focused tensor: its name, and the current token and head. Null if the page already
+// has them or the exported file does not.
 export function valuesAsked() {
   const [map, name] = [chosenMap(), chosenName()];
   const step = name && isLive() && name !== map?.name ? stepNamed(name) : null;
@@ -220,7 +220,7 @@ export function valuesAsked() {
   const line = isOfSource ? "encoder" : (step.stack ?? stacks().at(-1));
   const isOfKey = map && [`${map.step}.k`, `${map.step}.v`].includes(step.step);
   const index = isOfKey ? (litKey() ?? 0) : tokenIn(line, rowUnderCursor());
-  const isShort = along >= 0 && step.shape[along] < tokensOf(line).length; // of the tokens alone, without their source
+  const isShort = along >= 0 && step.shape[along] < tokensOf(line).length; // without the prefix rows
   const skipped = isShort ? sourceRows(line) : 0;
   const token = along < 0 ? null : Math.max(0, Math.min(index - skipped, step.shape[along] - 1));
   const head = step.axes[1] === "H" || step.axes[1] === "G" ? oneHead() : null;
@@ -228,7 +228,7 @@ export function valuesAsked() {
   return { name, line, token, skipped, head, first };
 }
 
-// Vectors have no average: where all heads are averaged, they are those of the one that tells most.
+// Vectors are not averaged: for the mean of all heads, shows those of the head with the clearest pattern.
 export const oneHead = () => (chosenHead() === "mean" ? mostTelling(chosenMap()) : chosenHead());
 
 async function loadValues() {
@@ -250,8 +250,8 @@ async function loadRollout() {
   return state.view === view ? set({ rolled: found }) : undefined;
 }
 
-// A part that cannot be had leaves its place empty, and one sentence stands where the input is. A view that the server
-// no longer keeps is asked for again, once.
+// A failed request leaves its panel empty and shows an error at the input. A view that is no longer in the server's
+// memory is requested again, once.
 async function attempt(path) {
   const { view } = state;
   try {

@@ -1,5 +1,5 @@
-// Whether the page is settled: it has asked for everything and drawn all of it. `aria-busy` of <main> says so, to
-// assistive technology and to the tests.
+// Whether the page is settled: everything is loaded and drawn. `aria-busy` of <main> tells assistive technology and the
+// tests.
 
 let pending = 0; // answers and pauses
 let changes = 0;
@@ -7,8 +7,8 @@ let isWatching = false;
 
 const main = () => /** @type {HTMLElement} */ (document.querySelector("main"));
 
-// Something changed: the page is busy until two frames pass without another change. Observers of sizes, which run
-// after a layout, have drawn by then.
+// Something changed: the page is busy until two frames pass without another change. By then, resize observers, which
+// run after layout, have drawn.
 export function stir() {
   changes += 1;
   if (main().getAttribute("aria-busy") !== "true") main().setAttribute("aria-busy", "true");
@@ -29,7 +29,7 @@ async function watch() {
 
 const frame = () => new Promise((done) => requestAnimationFrame(done));
 
-// The page is busy until this promise is kept or broken.
+// The page is busy until this promise settles.
 export function during(promise) {
   const end = () => {
     pending -= 1;

@@ -1,9 +1,9 @@
-// Attention weights out of bytes, the same from a server and from an exported file (`view/slices.py` writes them). Each
-// is a code of 8 or 16 bits, finer near zero, where most weights are: weight = largest * (code / last code) ^ 2
+// Decodes attention weights from bytes, from a server or an exported file (`view/slices.py` writes them). Each is a
+// code of 8 or 16 bits, finer near zero, where most weights are: weight = largest * (code / last code) ^ 2
 
 export const readMap = (buffer) => readAll(buffer)[0];
 
-// All heads of a layer, with the largest weight, and one that few weights are above.
+// All heads of a layer, with the largest weight and a high percentile.
 export function readHeads(buffer) {
   const maps = readAll(buffer);
   return { maps, largest: Math.max(...maps.map((map) => map.largest)), high: highWeight(maps) };
@@ -20,7 +20,7 @@ function readAll(buffer) {
   }));
 }
 
-// The codes, and a byte of each to paint with.
+// The codes, and one byte of each for painting.
 const coarse = (bytes) => ({ codes: bytes, bytes });
 
 function fine(high, low) {
@@ -28,7 +28,7 @@ function fine(high, low) {
   return { codes, bytes: Uint8Array.from(codes, (code) => Math.round(code / 257)) };
 }
 
-// The weight that one in fifty of those above zero reaches.
+// The 98th percentile of the weights above zero.
 function highWeight(maps) {
   const weights = maps.flatMap((map) => Array.from(map.codes, (_, at) => weightOf(map, at)));
   const positive = Float64Array.from(weights.filter((weight) => weight > 0)).sort();
@@ -49,8 +49,8 @@ export function columnWeights(map, column) {
   return Array.from({ length: map.rows }, (_, row) => weightAt(map, row, column));
 }
 
-// What is painted: a byte for each cell. A map smaller on the screen than in cells keeps the largest weight of each
-// pixel, so that no bright cell is lost.
+// The bytes to paint, one per cell. If the map has more cells than pixels, each pixel shows its largest weight, so that
+// no bright cell is lost.
 export function pool(map, rows, columns) {
   const bytes = new Uint8Array(rows * columns);
   for (let i = 0; i < map.rows; i++) {
@@ -64,7 +64,7 @@ export function pool(map, rows, columns) {
   return { rows, columns, largest: map.largest, bytes };
 }
 
-// A square out of a map, to be painted; beyond its edges there is nothing.
+// A square region of a map to paint; empty beyond the edges.
 export function cut(map, firstRow, firstColumn, size) {
   const bytes = new Uint8Array(size * size);
   for (let i = 0; i < size; i++) {

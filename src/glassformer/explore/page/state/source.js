@@ -1,9 +1,9 @@
-// Where answers come from. Both sources have the same two methods: Live asks the server, Frozen reads what the exported
-// file carries under the same paths.
+// The source of answers. Both sources have the same two methods: Live asks the server, Frozen reads the same paths from
+// the exported file.
 
 import { Frozen } from "./frozen.js";
 
-const MOST_KEPT = 64e6; // bytes of answers kept
+const MOST_KEPT = 64e6; // bytes of cached answers
 
 class Live {
   live = true;
@@ -24,7 +24,7 @@ class Live {
     return ask("view", { method: "POST", headers: { "Content-Type": "application/json" }, body });
   }
 
-  // Forgets the oldest answers when there are too many: a map of 2,048 tokens is four megabytes.
+  // Drops the oldest answers from a full cache: a map of 2,048 tokens is four megabytes.
   count(found) {
     this.size += found instanceof ArrayBuffer ? found.byteLength : 1000;
     if (this.size > MOST_KEPT) {
@@ -51,7 +51,7 @@ async function ask(path, options = {}) {
   return answer;
 }
 
-// An exported file holds its data; a page that came from a server has none, and asks.
+// An exported file contains its data; otherwise the page asks the server.
 export function findSource() {
   const [index, data] = ["frozen-index", "frozen-data"].map((id) => document.getElementById(id));
   return index ? new Frozen(index, data) : new Live();

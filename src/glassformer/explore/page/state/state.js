@@ -1,5 +1,5 @@
-// The state of the page. What a link must restore lives in the address's fragment; the rest is loaded, or under the
-// cursor.
+// The state of the page. Everything a link must restore is in the address's fragment; the rest is loaded data, or
+// depends on the pointer.
 
 import { stir } from "./settled.js";
 
@@ -15,12 +15,12 @@ const oneOf = (...choices) => ({ read: (value) => (choices.includes(value) ? val
 
 const names = { read: (value) => (value ? value.split(",") : null), write: (value) => value.join(",") };
 
-// What the model is asked: together these are the input as the server takes it.
+// The keys of the model's input.
 export const NO_INPUT = {
   text: null, target: null, continued: null, example: null, csv: null, channel: null, image: null, without: null,
   tower: null,
 };
-// What of a view is chosen by its tokens, and means nothing in another input.
+// Choices that refer to tokens and have no meaning for another input.
 export const NO_PLACE = { token: null, key: null, step: null, first: null };
 
 const ADDRESS = {
@@ -30,28 +30,28 @@ const ADDRESS = {
   step: whole, focus: text, first: whole, rollout: oneOf("on"), temperature: real, top_k: whole, top_p: real,
   seed: whole, walk: whole, lang: oneOf("en", "ko"), theme: oneOf("light", "dark"),
 };
-const LONGEST = 8000; // characters of a text or table in an address; a longer one is not part of the link
-const MOMENT = 1000; // milliseconds within which changes of the same kind are one entry of the browser's history
+const LONGEST = 8000; // most characters of a text or table in a link; longer ones are left out
+const MOMENT = 1000; // milliseconds: similar changes within this time share one history entry
 
 /** @type {Record<string, any>} */
 export const state = {
   ...Object.fromEntries(Object.keys(ADDRESS).map((key) => [key, null])),
-  image: null, // a picture of the user's own: too large for an address
+  image: null, // the user's own image: too large for an address
   model: null, view: null, busy: false, error: null,
-  failure: null, // of the page itself, in words
-  before: null, // what was shown when the walk began
-  playing: false, // a translation that grows by itself
-  fit: null, // {row, column} of the table of a pair that is under the pointer
-  hover: null, // {line, index, column}: the token under the pointer, and the key beside it where there is one
+  failure: null, // an error of the page itself, as text
+  before: null, // the choices when the walk started
+  playing: false, // whether the output plays token by token
+  fit: null, // {row, column} under the pointer in a pair's table
+  hover: null, // {line, index, column}: the token under the pointer, and its key on a map
   map: null, crossMap: null, heads: null, row: null, vectors: null, next: null, rolled: null,
   lens: null, worked: null,
-  values: null, // of the tensor in focus, for the token under the cursor
+  values: null, // of the focused tensor, for the current token
 };
 
 const listeners = [];
 let changed = new Set();
 
-// Calls `act` after any of these keys changed, once for all changes made together.
+// Calls `act` after any of these keys has changed, once per batch of changes.
 export function on(keys, act) {
   listeners.push({ keys, act });
 }
@@ -68,7 +68,7 @@ export function set(changes) {
   if (before === 0 && changed.size > 0) queueMicrotask(tell);
 }
 
-// The same for what an address says: it becomes no new entry of the history.
+// Like `set`, for values from the address: adds no history entry.
 export function adopt(changes) {
   set(changes);
   isAdopting = changed.size > 0;
@@ -76,7 +76,7 @@ export function adopt(changes) {
 
 let isAdopting = false;
 
-// A listener that fails does not keep the others from hearing.
+// An error in one listener does not stop the others.
 function tell() {
   const [now, isQuiet] = [changed, isAdopting];
   changed = new Set();
@@ -99,7 +99,7 @@ export function fail(error) {
   set({ failure: error?.message ?? String(error) });
 }
 
-// Small values are compared by what they hold, so that moving inside one cell of a map tells nobody anything.
+// Small values are compared by content, so that pointer moves within one cell call no listener.
 function same(a, b) {
   if (a === b) return true;
   if (!a || !b || typeof a !== "object" || typeof b !== "object") return false;
@@ -108,7 +108,7 @@ function same(a, b) {
   return a.line === b.line && a.index === b.index && a.column === b.column;
 }
 
-// Only what is named: the rest is null.
+// The address's values; keys that it does not have are null.
 export function readAddress(fragment = location.hash) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const values = {};
@@ -121,12 +121,12 @@ export function readAddress(fragment = location.hash) {
 
 const isTooLong = (value) => typeof value === "string" && value.length > LONGEST;
 
-// Whether a link to this page would show the same input.
+// Whether a link to this page would restore the input.
 export function isWholeInAddress() {
   return state.image === null && !Object.keys(ADDRESS).some((key) => isTooLong(state[key]));
 }
 
-// The fragment of an address, but for some of its keys.
+// The fragment for the current state, without some keys.
 export function fragment(without = []) {
   const parts = new URLSearchParams();
   for (const [key, { write }] of Object.entries(ADDRESS)) {
@@ -139,8 +139,8 @@ export function fragment(without = []) {
 
 let last = { keys: "", time: 0 };
 
-// What a person chose is a new entry of the history, so that Back takes it back. A slider that moves and a translation
-// that plays stay in theirs; so does what is no place: language and theme.
+// A user's choice adds a history entry, so that Back undoes it. A moving slider, a playing translation, language and
+// theme replace the current entry.
 function writeAddress(keys, isQuiet) {
   const [kind, time] = [keys.sort().join(), Date.now()];
   const isSame = kind === last.keys && time - last.time < MOMENT;
@@ -151,11 +151,11 @@ function writeAddress(keys, isQuiet) {
   try {
     history[way](beside(), "", `#${parts}`);
   } catch {
-    history[way](null, "", `#${parts}`); // the browser keeps no input as large as this
+    history[way](null, "", `#${parts}`); // too large for the browser's history
   }
 }
 
-// What is too large for an address is kept beside it, so that reload and Back find it.
+// Inputs too large for an address are stored in the history entry, so that reload and Back restore them.
 function beside() {
   const isLarge = (key) => state[key] !== null && (key === "image" || isTooLong(state[key]));
   const large = Object.keys(NO_INPUT).filter(isLarge);
@@ -163,12 +163,12 @@ function beside() {
   return state.before === null ? Object.fromEntries(kept) : { ...Object.fromEntries(kept), before: state.before };
 }
 
-// The language and the theme are remembered between visits, where the browser lets us.
+// Language and theme are remembered between visits if the browser allows it.
 export function remember(key, value) {
   try {
     localStorage.setItem(`glassformer.${key}`, value);
   } catch {
-    // A private window or a file: the choice then lives in the address only.
+    // A private window or a local file: the choice is then only in the address.
   }
 }
 

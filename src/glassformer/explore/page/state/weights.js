@@ -1,5 +1,4 @@
-// The weights that light the tokens: of the row under the cursor at once from the painted map, then from a live server
-// exactly.
+// The weights that colour the tokens: for the current row, at once from the painted map, then exactly from the server.
 
 import { argmax, chosenHead, chosenMap, litColumn, litRow, tokensOf } from "./choice.js";
 import { columnWeights, rowWeights } from "./slices.js";
@@ -9,7 +8,7 @@ const LONG = 64; // tokens
 
 const isOf = (data, map, head) => data && map && data.name === map.name && data.head === head;
 
-// One number per key of the chosen map's row, or null until the map has come.
+// One weight per key of the current row, or null until the map is loaded.
 export function rowUnderCursor() {
   const [map, head, row] = [chosenMap(), chosenHead(), litRow()];
   const exact = exactRow();
@@ -17,31 +16,31 @@ export function rowUnderCursor() {
   return isOf(state.map, map, head) && row < state.map.rows ? rowWeights(state.map, row) : null;
 }
 
-// The key whose number is shown for the row: under the cursor, kept, or the one with the largest weight.
+// The key shown for the row: hovered, selected, or the one with the largest weight.
 export function litKey() {
   const weights = rowUnderCursor();
   return litColumn() ?? (weights ? argmax(weights) : null);
 }
 
-// The row as the server computed it, with its scores: null until it has come, and in an exported file.
+// The exact row from the server, with scores: null until it is loaded, and in an exported file.
 export function exactRow() {
   return isOf(state.row, chosenMap(), chosenHead()) && state.row.row === litRow() ? state.row : null;
 }
 
-// Whether the numbers shown are exact, or read from codes that are too coarse for all their digits.
+// Whether the weights shown are exact, not decoded from rounded codes.
 export function isExact() {
   return exactRow() !== null || (isOf(state.map, chosenMap(), chosenHead()) && state.map.bits === 16);
 }
 
-// One number per query, for a key under the cursor.
+// One weight per query, for the hovered key.
 export function columnUnderCursor() {
   const [map, column] = [chosenMap(), litColumn()];
   if (column === null || !isOf(state.map, map, chosenHead()) || column >= state.map.columns) return null;
   return columnWeights(state.map, column);
 }
 
-// The end of the colour scale: the largest weight of any head of the layer, so that its maps compare. Beside the few
-// peaks of a long input all else would vanish: there the scale ends lower, and what is above has its last colour.
+// The end of the colour scale: the largest weight of any head of the layer, so that its maps are comparable. For a long
+// input, a few peaks would hide the rest, so the scale ends lower and larger weights have the last colour.
 export function scaleTop() {
   const map = chosenMap();
   if (!map || !state.heads || state.heads.name !== map.name) return state.map ? state.map.largest : 1;

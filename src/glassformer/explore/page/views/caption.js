@@ -1,5 +1,5 @@
-// A picture beside the words that were written about it: each word with what it looked at, the word under the pointer
-// laid over the picture, and of a patch the words that looked at it. The words grow one by one.
+// An image beside the tokens generated from it: each token with a thumbnail of its attention, the hovered token's
+// attention over the image, and for a patch the tokens that look at it. The tokens appear one by one.
 
 import {
   chosenMap, crossMap, firstRow, kindsOf, litColumn, litRow, openMap, rowTokens, shownSteps, sourceRows, tokensOf,
@@ -16,7 +16,7 @@ import { set, state } from "../state/state.js";
 import { rowUnderCursor } from "../state/weights.js";
 import { say } from "../words.js";
 
-const [SIDE, SMALL, MOST_SMALL] = [192, 44, 64]; // pixels of the picture, of a word's own; words that have one
+const [SIDE, SMALL, MOST_SMALL] = [192, 44, 64]; // pixels of the image and of a thumbnail; most thumbnails
 
 export function captionView() {
   const { picture } = state.view;
@@ -41,7 +41,7 @@ export function captionView() {
   return { parts: [heading(say("caption"), hint(say("captionHint"))), shown], refresh };
 }
 
-// The rows as chips: a question first, which is only read; then every written word with a small picture of its own.
+// The rows as chips: first the question, if any; then every generated token with its thumbnail.
 function buildWords(parts) {
   const [tokens, first] = [rowTokens("decoder"), firstRow()];
   const hasSmall = tokens.length - first <= MOST_SMALL;
@@ -88,7 +88,7 @@ function listen(parts) {
 
 const rowOf = (chip) => Number(chip.dataset.index);
 
-// Keeping a word or a patch that the open map does not know opens the map that knows both.
+// Selecting a token or patch that is not in the open map opens a map that has both.
 function keepWord(index) {
   if (chosenMap().rows === "decoder") set({ token: index });
   else openMap({ stack: "decoder", kind: "cross", token: index });
@@ -101,7 +101,7 @@ function keepPatch(index) {
   else openMap({ stack: "decoder", kind: "cross", key: index });
 }
 
-// The class token and its like have no place in the picture, and are looked at all the same.
+// Prefix tokens, such as the class token, have no position in the image but receive attention too.
 function prefixOf(parts) {
   const tokens = tokensOf("encoder").slice(0, parts.picture.prefix);
   if (tokens.length === 0) return null;
@@ -129,8 +129,8 @@ function draw(parts) {
   ].filter(Boolean));
 }
 
-// What is laid over the picture (`weights` of a row), and what lights the words (`words`): of a patch under the cursor
-// those that looked at it, of a word in the decoder's own map those that it looks back at.
+// The overlay of the image (`weights` of a row) and the colours of the tokens (`words`): for a hovered patch the tokens
+// that look at it, for a token in a self-attention map the earlier tokens it looks at.
 function lookOf() {
   const [map, cross, data] = [chosenMap(), crossMap(), state.crossMap];
   const isThere = data && cross && data.name === cross.name;
@@ -150,12 +150,12 @@ function lookOf() {
   };
 }
 
-// Where the picture stands before the words, one map has both: its first places are patches, the others words.
+// If the image is a prefix, one map has both: patches first, then tokens.
 const patchOf = (column) => (column === null || column < tokensOf("encoder").length ? column : null);
 const onPatches = (weights) => weights && weights.slice(0, tokensOf("encoder").length);
 const onWords = (weights) => weights && weights.map((weight, index) => (index < sourceRows() ? 0 : weight));
 
-// Exact, where the open map is that one itself.
+// Exact if this is the open map.
 function wordRow(map, row, data) {
   if (row === null) return null;
   if (map.name === crossMap()?.name && litRow(map) === row) return rowUnderCursor();
@@ -168,7 +168,7 @@ function patchRow() {
 
 function paintPictures({ plain, over, image, picture, prefix }, { patch, isPatchRow, weights, top }) {
   const [rows, columns] = picture.grid;
-  const room = over.closest(".caption")?.clientWidth || Infinity; // on a narrow screen both stand side by side
+  const room = over.closest(".caption")?.clientWidth || Infinity; // narrow: two images side by side
   const side = room < 2 * SIDE + 60 ? Math.min(SIDE, Math.floor((room - 10) / 2)) : SIDE;
   const size = { width: side, height: Math.round((side * rows) / columns) };
   for (const canvas of [plain, over]) {
@@ -183,7 +183,7 @@ function paintPictures({ plain, over, image, picture, prefix }, { patch, isPatch
   });
 }
 
-// Each word's own look, painted once for a map.
+// The thumbnails, painted once per map.
 function paintSmall(parts) {
   const data = state.crossMap;
   if (!data || data.name !== crossMap()?.name || parts.painted === data) return;
@@ -204,7 +204,7 @@ function lightWords({ chips }, { row, words, wordTop, shift }) {
   chips.forEach((chip) => {
     const index = rowOf(chip);
     chip.hidden = index >= shown;
-    const read = index + (index >= firstRow() ? shift : 0); // a word is written, then read a row later
+    const read = index + (index >= firstRow() ? shift : 0); // a generated token is read one row later
     const weight = words ? words[read] : undefined;
     const isLit = weight !== undefined && weight > 0.004 * wordTop;
     chip.style.backgroundColor = isLit ? weightColour(weight, wordTop) : "";

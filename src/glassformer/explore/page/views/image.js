@@ -1,4 +1,4 @@
-// A picture with its grid of patches: the hovered patch's attention laid over it, or what all layers together pass on.
+// An image with its grid of patches, and over it the hovered patch's attention or the rollout through all layers.
 
 import { chosenMap, litColumn, litRow, tokensOf, tokenText } from "../state/choice.js";
 import { make, number, sizeCanvas } from "../drawing/dom.js";
@@ -38,7 +38,7 @@ export function imageView() {
   return { parts: [heading(say("picture")), make("div", { class: "picture" }, plain, base, aside)], refresh };
 }
 
-// The class token and its like have no place in the picture.
+// Prefix tokens, such as the class token, have no position in the image.
 function prefixChips(count) {
   const tokens = tokensOf("encoder").slice(0, count);
   const hover = (index) => set({ hover: { line: "encoder", index, column: null } });
@@ -59,7 +59,7 @@ function paint({ base, plain, image, picture, prefix, readout, scale }) {
   const [width, height] = [SIDE, Math.round((SIDE * rows) / columns)];
   const rolled = state.rollout === "on" && state.rolled ? withoutPrefix(state.rolled.weights, picture.prefix) : null;
   const weights = rolled ?? rowUnderCursor();
-  const top = weights ? Math.max(...weights) : 1; // one row by itself: its own largest is the end of the scale
+  const top = weights ? Math.max(...weights) : 1; // a single row: the scale ends at its largest weight
   const [row, column] = [litRow(), litColumn()];
   for (const canvas of [plain, base]) {
     const context = sizeCanvas(canvas, width, height);
@@ -75,7 +75,7 @@ function paint({ base, plain, image, picture, prefix, readout, scale }) {
   scale.replaceChildren(scaleBar("glow", top, say("weightScale")));
 }
 
-// Through all layers the class token mostly keeps itself: what it took from the patches is what a picture can show.
+// In a rollout the class token keeps most of its own weight: only the weights on patches are shown on the image.
 function withoutPrefix(weights, prefix) {
   const rest = weights.slice(prefix).reduce((sum, weight) => sum + weight, 0);
   return weights.map((weight, index) => (index < prefix || rest === 0 ? 0 : weight / rest));

@@ -1,4 +1,4 @@
-// A pair of models: how well each picture (rows) fits each text (columns). A picture or a text opens its own tower.
+// A pair of models: the similarity of each image (rows) and text (columns). A click on either opens its tower.
 
 import { make, number, refill } from "../drawing/dom.js";
 import { scaleBar, signedColour, signedInk } from "../drawing/heat.js";
@@ -34,7 +34,7 @@ function table(pair) {
   ];
 }
 
-// A picture or a text, which opens as its tower sees it.
+// A button for an image or a text that opens its tower.
 function opener(tower, index, pair, shown, title) {
   const isChosen = pair.tower === tower && pair.chosen === index;
   const { text, image } = state.view.input;
@@ -56,7 +56,7 @@ function cell(value, top, row, column) {
   return one;
 }
 
-// The row and the column under the pointer, in the colours of queries and keys; the best of each is marked.
+// Highlights the row and column under the pointer, in the colours of queries and keys, and shows the similarity.
 function light(root) {
   const { fit, view } = state;
   if (!view?.pair || root.hidden) return;

@@ -1,5 +1,5 @@
-// A translation: two lines of words, and ribbons between them as wide as the cross-attention. The target grows word by
-// word. Where the words do not fit side by side they stand in two columns, of which only what is in sight is drawn.
+// A translation: two lines of tokens, with ribbons between them as wide as the cross-attention. The target grows token
+// by token. Lines that are too wide become two columns, of which only the visible part is drawn.
 
 import {
   chosenMap, crossMap, isKeyMeant, isTranslation, kindsOf, litColumn, litRow, openMap, rowTokens, shownSteps, tokensOf,
@@ -43,7 +43,7 @@ function point(event) {
   set({ hover: { line: chip.dataset.line, index: Number(chip.dataset.index), column: null } });
 }
 
-// Keeping a word that the open map knows neither as row nor as column opens one of its own.
+// Selecting a token that is neither a row nor a column of the open map opens a map of its own line.
 function keep(event) {
   const chip = chipOf(event);
   if (!chip) return;
@@ -68,7 +68,7 @@ function draw(drawing) {
 
 const targetShown = () => rowTokens("decoder").slice(0, isTranslation() ? shownSteps() : undefined);
 
-// Both lines whole, one above the other, or null where one is too wide. All of the target counts: it must not jump.
+// Both lines, one above the other, or null if one is too wide. Measures the whole target: the layout must not jump.
 function sideBySide(width, lines, target) {
   const pen = make("canvas").getContext("2d");
   pen.font = `14px ${getComputedStyle(document.body).fontFamily}`;
@@ -154,7 +154,7 @@ function placeWords(drawing, lines, places) {
   }
 }
 
-// The words that the token under the cursor looks at, or that look at it, in either line.
+// The weights of the current token: the tokens it looks at, or those that look at it.
 function lightsOf() {
   const map = chosenMap();
   const column = litColumn();
@@ -171,7 +171,7 @@ function lightsOf() {
 }
 
 function light(chip, line, index, { line: lit, weights, top, row, column, map }) {
-  const shift = map.rows === "decoder" && map.columns === "decoder" ? 1 : 0; // a word written is read one row later
+  const shift = map.rows === "decoder" && map.columns === "decoder" ? 1 : 0; // a generated token is read one row later
   const weight = line === lit && weights ? weights[index + shift] : undefined;
   const shown = weight !== undefined && weight > 0.004 * top;
   chip.style.backgroundColor = shown ? weightColour(weight, top) : "";

@@ -1,4 +1,4 @@
-// A series cut into patches: history, forecast, and how much the hovered patch looks at each stretch of the past.
+// A series in patches: history, forecast, and the hovered patch's attention to each part of the history.
 
 import { litColumn, litRow } from "../state/choice.js";
 import { colour, make, number, sizeCanvas } from "../drawing/dom.js";
@@ -38,7 +38,7 @@ export function seriesView() {
   return { parts: [heading(say("curve"), legend), holder, foot, ...notes], refresh };
 }
 
-// Patches overlap where the stride is shorter than they are: each goes to the first lane that is free.
+// Patches overlap if the stride is shorter than a patch: each goes to the first free lane.
 function lanesOf(patches) {
   const ends = [];
   return patches.map(([start, end]) => {
@@ -77,7 +77,7 @@ function paint(drawing) {
   drawing.scale.replaceChildren(scaleBar("sequential", top, say("weightScale")));
 }
 
-// A moment's colour is the mean weight of the patches that hold it.
+// The colour of a time step is the mean weight of the patches that contain it.
 function shade(context, patches, weights, top, x, length) {
   const sums = new Float64Array(length);
   const counts = new Uint16Array(length);
@@ -91,7 +91,7 @@ function shade(context, patches, weights, top, x, length) {
   for (let t = 0; t < length; t++) {
     if (counts[t] === 0) continue;
     context.fillStyle = weightColour(sums[t] / counts[t], top);
-    const [left, right] = [Math.round(x(t)), Math.round(x(t + 1))]; // whole pixels, or the seams would show
+    const [left, right] = [Math.round(x(t)), Math.round(x(t + 1))]; // whole pixels, to avoid visible seams
     context.fillRect(left, TOP / 2, right - left, HEIGHT - TOP);
   }
   context.globalAlpha = 1;
@@ -149,7 +149,7 @@ function patchLanes(context, { lanes, x, patches }, weights, top) {
   });
 }
 
-// Over a lane its patch is meant; over the curve the patch whose middle is nearest.
+// On a lane, the patch there; on the curve, the patch with the nearest centre.
 function patchAt(event, { canvas, lanes, x, patches }) {
   const box = canvas.getBoundingClientRect();
   const [across, down] = [event.clientX - box.left, event.clientY - box.top];
