@@ -1,4 +1,4 @@
-"""Sizes that no machine has: one sentence, at once, before anything is built."""
+"""Impossible sizes: an error of one sentence, at once, before anything is built."""
 
 import json
 import time
@@ -18,7 +18,7 @@ GPT2 = {
     "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 8, "n_layer": 1, "n_head": 2,
     "n_positions": 16, "vocab_size": 32,
 }  # fmt: skip
-SECONDS = 10  # generous: a busy machine is slow, and what is refused after building takes minutes
+SECONDS = 10  # generous for a busy machine; building first would take minutes
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ SECONDS = 10  # generous: a busy machine is slow, and what is refused after buil
 )
 def test_a_stack_of_absurd_size_is_refused_by_name(field: str, value: int) -> None:
     sizes = {"d_model": 8, "num_layers": 1, "num_heads": 2, field: value}
-    with pytest.raises(InputError, match=rf"{field} is .*: expected at most|does not divide"):
+    with pytest.raises(InputError, match=rf"{field} is .*: expected at most|is not divisible"):
         gf.StackConfig(**sizes)  # type: ignore[arg-type]
 
 
 def test_the_divisors_of_a_large_prime_are_written_at_once() -> None:
     start = time.monotonic()
-    with pytest.raises(InputError, match="Choose num_heads among 1, 1000000007,"):
+    with pytest.raises(InputError, match="Choose num_heads from 1, 1000000007,"):
         gf.StackConfig(d_model=10**9 + 7, num_layers=1, num_heads=2)
     with pytest.raises(InputError, match=r"360360.* and \d+ more"):
         gf.StackConfig(d_model=360360, num_layers=1, num_heads=17)
@@ -60,7 +60,7 @@ def test_the_divisors_of_a_large_prime_are_written_at_once() -> None:
         ("vocab_size", 10**12),
         ("n_positions", 10**11),
         ("n_inner", 10**20),
-        ("n_layer", 1000),  # possible, and not what the file holds
+        ("n_layer", 1000),  # possible, but not what the file contains
         ("n_embd", 2**30),
         ("vocab_size", 2**31 - 1),
         ("n_positions", 2**31 - 1),
@@ -83,7 +83,7 @@ def test_a_config_of_absurd_size_is_refused_before_anything_is_built(key: str, v
         (("--num-layers", "1000000000"), "num_layers is 1000000000: expected at most"),
         (("--vocab-size", "1000000000"), "vocab_size 1000000000: expected at most"),
         (("--d-model", "1" + 30 * "0"), "--d-model is 1000000000000000000000000000000: expected at most"),
-        (("--num-heads", "1000000007"), "does not divide into 1000000007 heads"),
+        (("--num-heads", "1000000007"), "is not divisible by 1000000007"),
     ],
 )
 def test_absurd_flags(flags: tuple[str, str], says: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

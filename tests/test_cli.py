@@ -1,4 +1,4 @@
-"""The command line, as a user meets it: what it prints, what it draws, how it fails."""
+"""The command line as users see it: output, figures and errors."""
 
 import io
 import json
@@ -49,7 +49,7 @@ def test_verbs_of_two_words_are_listed_with_what_they_do(
 
 
 def commands() -> list[str]:
-    """Every command that a page shows."""
+    """All commands that a page shows."""
     root = Path(__file__).parent.parent
     pages = [*root.glob("*.md"), *root.glob("docs/*.md")]
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
@@ -95,7 +95,7 @@ def test_predict_from_arguments_file_and_standard_input(
 
 
 def test_text_of_the_user_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Square brackets are markup to the library that prints, and a dollar a formula to the one that draws."""
+    """rich reads square brackets as markup, and matplotlib reads dollar signs as formulas."""
     lines = [f"[/b] costs ${i} :smile:\t[bold]{i} 달러" for i in range(30)]
     (tmp_path / "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
     out = tmp_path / "run[a]"
@@ -126,16 +126,16 @@ def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.C
 
 
 def bad_inputs() -> dict[str, tuple[list[str], str]]:
-    """Arguments, with RUN and DIR standing for a trained run and an empty folder, and what the error must say."""
+    """Arguments, where RUN and DIR stand for a trained run and an empty folder, and the expected error."""
     return {
         "verb": (["trian"], "there is no verb 'trian': did you mean 'train'?"),
-        "no task": (["train"], "needs a task, and none was given. Choose from translate"),
+        "no task": (["train"], "needs a task, but none was given. Choose from translate"),
         "task": (["train", "translat"], "'translat' is not one"),
         "flag": (["train", "translate", "--stepz", "3"], "--stepz"),
         "value": (["train", "translate", "--steps", "0"], "--steps is 0: expected a number above 0"),
         "number": (["train", "translate", "--steps", "many"], "many"),
         "choice": (["train", "translate", "--norm-order", "later"], "later"),
-        "heads": (["train", "translate", "--out", "DIR/x", "--d-model", "10", "--num-heads", "3"], "does not divide"),
+        "heads": (["train", "translate", "--out", "DIR/x", "--d-model", "10", "--num-heads", "3"], "is not divisible"),
         "finished": (["train", "translate", "--out", "RUN"], "holds a finished run"),
         "one of two": (["train", "translate", "--data", "DIR/a", "DIR/b", "DIR/c"], "there is no such file"),
         "no data": (["train", "lm", "--out", "DIR/x", "--data", "--steps", "3"], "--data needs a file"),
@@ -147,18 +147,18 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "two ways": (["train", "lm", "--resume", "--overwrite"], "choose one"),
         "no such metric": (
             ["train", "translate", "--out", "DIR/x", *TINY, "--metric", "taste"],
-            "--metric taste: translate does not measure it; known are bleu",
+            "--metric taste: translate does not measure it; choose from bleu",
         ),
         "one process": (["train", "translate", "--out", "DIR/x", *TINY, "--shard"], "start it with torchrun"),
         "float16": (["train", "translate", "--out", "DIR/x", *TINY, "--precision", "float16"], "needs a GPU"),
         "head of nothing": (["train", "classify", "--head", "class"], "names a new head for the model of --init"),
         "no file": (["train", "translate", "--data", "DIR/nowhere.tsv"], "there is no such file"),
         "no run": (["predict", "DIR/nowhere", "hello"], "there is no such folder"),
-        "not a run": (["predict", "DIR", "hello"], "it is half-written, or not a model folder"),
+        "not a run": (["predict", "DIR", "hello"], "it is incomplete, or not a model folder"),
         "no layer": (["inspect", "attention", "RUN", "May", "--layer", "7"], "--layer is 7: this model has 2"),
         "no head": (["inspect", "attention", "RUN", "May", "--head", "-1"], "--head is -1: this model has 2"),
         "no text": (["inspect", "attention", "RUN", " "], "is empty"),
-        "no look": (["inspect"], "needs a look, and none was given. Choose from shapes every tensor"),
+        "no look": (["inspect"], "needs a look, but none was given. Choose from shapes every tensor"),
         "old look": (["inspect", "RUN", "--shapes"], "inspect --shapes is now: glassformer inspect shapes"),
         "no folder": (["inspect", "positions", "RUN", "--picture", "DIR/no/x.png"], "there is no folder"),
         "no such ending": (["inspect", "positions", "RUN", "--picture", "DIR/x.xyz"], "expected .png, .svg or .pdf"),
@@ -215,11 +215,11 @@ def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
             "predict",
             "glassformer predict needs RUN (the run or model folder, or a hub id owner/name). See glassformer predict",
         ),
-        ("xyzzy", "there is no verb 'xyzzy'; known are bench, "),
+        ("xyzzy", "there is no verb 'xyzzy'; choose from bench, "),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_sentence(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """No box of a library, no name of a class or a type."""
+    """Errors have no box from a library and no names of classes or types."""
     with pytest.raises(SystemExit) as end:
         main(typed.split())
     assert end.value.code == 2

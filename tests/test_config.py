@@ -1,4 +1,4 @@
-"""Configs: complete once they exist, JSON in and out, and errors that name the field and the next step."""
+"""Configs: all fields filled in, JSON in and out, and errors that name the field and the next step."""
 
 import json
 from typing import get_type_hints
@@ -81,7 +81,7 @@ def test_palms_block_is_one_norm_and_two_branches() -> None:
     small = named.last_stack.replace(d_model=16, num_layers=1, num_heads=4, head_dim=4, d_ff=24)
     model = Transformer(named.replace(decoder=small, vocab_size=11)).eval()
     (block,), x = model.decoder.blocks, torch.randn(1, 1, 16)  # type: ignore[union-attr]
-    normed = block.attn_norm(x)  # of one token, attention returns the value itself, for every head
+    normed = block.attn_norm(x)  # attention over a single token returns its value, in every head
     attended = block.attn.out(block.attn.v(normed).repeat(1, 1, 4))
     fed = block.ffn.down(torch.nn.functional.silu(block.ffn.gate(normed)) * block.ffn.up(normed))
     expected = model.decoder.norm(x + attended + fed)  # type: ignore[union-attr]
@@ -123,9 +123,9 @@ def test_unknown_keys_are_refused_with_the_nearest_name() -> None:
     [
         (
             {"num_heads": 5},
-            r"12 does not divide into 5 heads. Choose num_heads among 1, 2, 3, 4, 6, 12, or set head_dim",
+            r"12 is not divisible by 5. Choose num_heads from 1, 2, 3, 4, 6, 12, or set head_dim",
         ),
-        ({"num_kv_heads": 2}, "num_kv_heads is 2: must divide num_heads = 3"),
+        ({"num_kv_heads": 2}, "num_kv_heads is 2: expected a divisor of num_heads = 3"),
         ({"d_model": 0}, "d_model is 0"),
         ({"d_model": "12"}, "d_model is '12': expected a whole number"),
         ({"d_model": True}, "d_model is True: expected a whole number"),
@@ -133,7 +133,7 @@ def test_unknown_keys_are_refused_with_the_nearest_name() -> None:
         ({"attention_dropout": -0.1}, "attention_dropout is -0.1"),
         ({"positions": "rotatory"}, "positions is 'rotatory': expected one of 'sinusoidal'"),
         ({"norm_order": None}, "norm_order is None"),
-        ({"positions": "rotary", "rotary_fraction": 0.3}, "leaves no pair"),
+        ({"positions": "rotary", "rotary_fraction": 0.3}, "no pair is left"),
         ({"rotary_fraction": 1.5}, "rotary_fraction is 1.5"),
         ({"relative_buckets": 5}, "relative_buckets is 5"),
         ({"relative_max_distance": 16}, "relative_max_distance is 16"),
@@ -169,12 +169,12 @@ def test_head_dim_frees_the_heads_from_d_model() -> None:
         ({"decoder": stack(), "vocab_size": 9, "eos_token_id": 9}, "eos_token_id is 9: expected an id from 0 to 8"),
         ({"decoder": stack(), "vocab_size": 9, "eos_token_id": [2, 9]}, r"eos_token_id is \(2, 9\): expected an id"),
         ({"decoder": stack(), "vocab_size": 9, "head": "forecast"}, "head is 'forecast'"),
-        ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "end"}, "the end is found by its token"),
-        ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "first_end"}, "the end is found by its"),
+        ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "end"}, "the end token needs eos_token_id"),
+        ({"decoder": stack(), "vocab_size": 9, "head": "pool", "pooling": "first_end"}, "needs eos_token_id"),
         ({"decoder": stack(), "vocab_size": 9, "pooled_dim": 4}, "only head 'pool' has a pooled vector"),
         (
             {"encoder": stack(), "head": "pool", "pooling": "highest_id", "image": ImageConfig(size=8, patch=4)},
-            "chooses among token ids",
+            "it looks for a token id",
         ),
         (
             {"encoder": stack(), "head": "pool", "embed_norm": True, "image": ImageConfig(size=8, patch=4)},
@@ -182,11 +182,11 @@ def test_head_dim_frees_the_heads_from_d_model() -> None:
         ),
         ({"encoder": stack(), "vocab_size": 9, "head": "class"}, "num_classes is None"),
         ({"encoder": stack(), "vocab_size": 9, "num_classes": 2}, "num_classes is 2: only heads 'class' and 'token'"),
-        ({"encoder": stack(), "vocab_size": 9, "head": "forecast"}, "a forecast is made from a series"),
+        ({"encoder": stack(), "vocab_size": 9, "head": "forecast"}, "a forecast needs a series"),
         ({"encoder": stack(), "image": ImageConfig(size=8, patch=4)}, "a model that reads patches has no vocabulary"),
-        ({"decoder": stack(), "vocab_size": 9, "image": ImageConfig(size=8, patch=4)}, "feed the encoder"),
+        ({"decoder": stack(), "vocab_size": 9, "image": ImageConfig(size=8, patch=4)}, "need an encoder"),
         ({"encoder": stack(), "decoder": stack(d_model=24), "vocab_size": 9}, "decoder.d_model is 24"),
-        ({"encoder": stack(), "decoder": stack(block="parallel"), "vocab_size": 9}, "no place for cross-attention"),
+        ({"encoder": stack(), "decoder": stack(block="parallel"), "vocab_size": 9}, "cross-attention needs block"),
         (
             {
                 "encoder": stack(), "head": "class", "num_classes": 2, "pooling": "first",
@@ -202,8 +202,8 @@ def test_an_impossible_model_is_refused_by_field(values: dict[str, object], mess
 
 
 def test_patches_must_fit() -> None:
-    with pytest.raises(InputError, match="patch is 3: must divide size = 8: 1, 2, 4, 8"):
+    with pytest.raises(InputError, match="patch is 3: expected a divisor of size = 8: 1, 2, 4, 8"):
         ImageConfig(size=8, patch=3)
-    with pytest.raises(InputError, match="patch is 9: is longer than length = 8"):
+    with pytest.raises(InputError, match="patch is 9: expected at most length = 8"):
         SeriesConfig(length=8, patch=9)
     assert SeriesConfig(length=10, patch=4, stride=3).num_tokens == 3

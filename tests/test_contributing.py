@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md is true: its files exist, and its family and its inspection work as they are written there."""
+"""CONTRIBUTING.md is correct: its files exist, and its example family and inspection work as printed."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ NEW = re.compile(r"arcee|sort|tokens|entropy")  # what the examples add
 
 
 def module_of(path: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module that the page shows right below a path."""
+    """The module that the page shows below a path."""
     code = re.search(rf"`src/{re.escape(path)}`[^`]*```python\n(.*?)```", TEXT, re.DOTALL)
     assert code is not None, path
     module = ModuleType(path.removesuffix(".py").replace("/", "."))
@@ -35,7 +35,7 @@ def test_the_files_it_names_exist() -> None:
 
 
 def test_its_examples_are_still_new() -> None:
-    """An example of what is there already would teach nobody how to add it."""
+    """The examples must be things that do not exist yet, to show how to add them."""
     assert "arcee" not in families.FAMILIES
     assert not {"tokens", "inspect entropy", "train sort"} & set(VERBS)
 

@@ -1,4 +1,4 @@
-"""The code of every page runs and prints what the page says; the Korean pages hold the same code and output."""
+"""The code of every page runs and prints the output on the page; the Korean pages have the same code and output."""
 
 import importlib.util
 from pathlib import Path
@@ -21,7 +21,7 @@ def english_of(page: Path) -> Path:
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """The code of a page, and what it says that it prints."""
+    """The code of a page, and the output that the page shows."""
     return [(block["code"], block["output"]) for block in docs_run.BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
@@ -38,6 +38,6 @@ def test_a_page_that_lies_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", KOREAN, ids=lambda page: page.name)
 def test_english_and_korean_hold_the_same_code_and_output(page: Path) -> None:
-    """So that the Korean page need not run: what is true of one is true of the other."""
+    """Then the Korean page need not be run as well."""
     assert len(blocks(page)) > 3 or page.name in WITHOUT_CODE
     assert blocks(page) == blocks(english_of(page))

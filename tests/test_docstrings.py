@@ -1,4 +1,4 @@
-"""What the prose of the source puts in backticks exists: files, folders, and names of functions, classes and fields."""
+"""Everything in backticks in comments and docstrings exists: files, folders, functions, classes and fields."""
 
 import ast
 import io
@@ -15,13 +15,13 @@ FILES = sorted(file for file in SOURCE.rglob("*") if file.suffix in (".py", ".js
 JS_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 PATH = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|js|md|toml|css|html)|(?:[\w-]+/)+")
 NAME = re.compile(r"([A-Za-z]\w*(?:\.\w+)*)(?:\(.*\))?")
-DATA = re.compile(r"\.(json|txt|model|bin|safetensors|gz|csv|jsonl|spm)$")  # of a model or a data set, not of ours
-# Examples of what somebody else's files hold.
+DATA = re.compile(r"\.(json|txt|model|bin|safetensors|gz|csv|jsonl|spm)$")  # files of models and data sets
+# Examples of content of other people's files.
 THEIRS = {"enable_thinking", "../words.js"}
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """Whether a statement is a text alone."""
+    """Whether a statement is only a string."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
@@ -46,7 +46,7 @@ def quoted(file: Path) -> Iterator[str]:
 
 
 def test_files_that_are_named_exist() -> None:
-    """As a path from the package, from the repository, from the explorer's page, or from a folder of the file's own."""
+    """Relative to the package, the repository, the explorer's page, or a parent folder of the file."""
     lost = {}
     for file in FILES:
         places = [ROOT, PAGE, *(folder for folder in file.parents if folder.is_relative_to(SOURCE))]
@@ -56,7 +56,7 @@ def test_files_that_are_named_exist() -> None:
 
 
 def test_functions_that_are_named_exist() -> None:
-    """A word that no code has is the name of something that went."""
+    """A name that does not occur in the code was renamed or deleted."""
     words = {file.stem for file in FILES}.union(*(prose_and_words(file)[1] for file in FILES))
     lost = {}
     for file in FILES:

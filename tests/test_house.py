@@ -1,5 +1,5 @@
-"""The layers: nobody imports upwards or sideways, no folder is a crowd, and `docs/house.md` says what is. The tests
-stand as what they test does."""
+"""The layers: no module imports upwards or sideways, no folder has too many files, `docs/house.md` is current, and the
+tests mirror the folders of the source."""
 
 import ast
 import importlib.util
@@ -58,7 +58,7 @@ def test_the_tests_mirror_the_source() -> None:
 
 
 def imported(file: Path) -> set[str]:
-    """The modules that a file imports, by their last names."""
+    """The last names of the modules that a file imports."""
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     named = [node for node in nodes if isinstance(node, ast.ImportFrom)]
@@ -83,7 +83,7 @@ def test_every_file_says_what_it_is(house: ModuleType) -> None:
 
 
 def walks() -> dict[str, list[tuple[str, str]]]:
-    """The walks of the page: the steps of each as (file, function)."""
+    """The walks on the page: the steps of each as (file, function)."""
     text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8").split("## Five walks")[1].split("\n## ")[0]
     return {
         part.splitlines()[0]: re.findall(r"^\d+\. `([\w/]+\.(?:py|js)):([\w.]+)` \S", part, re.MULTILINE)

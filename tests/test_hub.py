@@ -1,4 +1,4 @@
-"""A hub id goes through huggingface_hub with what was asked; a local path never opens a socket."""
+"""A hub id is passed to huggingface_hub with the given options; a local path never opens a socket."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hub:
-    """Stands for huggingface_hub: remembers what it was asked, and gives a folder that is here already."""
+    """Replaces huggingface_hub: keeps the arguments of its calls, and returns an existing folder."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.asked, self.files = folder, [], ["config.json", "model.safetensors"]
@@ -103,7 +103,7 @@ def test_offline_only_the_cache_is_asked(hub: Hub, monkeypatch: pytest.MonkeyPat
 
 
 def cached(folder: Path, home: Path) -> None:
-    """The folder as huggingface_hub keeps what it has downloaded."""
+    """The folder in the layout of huggingface_hub's cache."""
     repository, commit = home / "hub" / "models--someone--something", "0123456789abcdef0123456789abcdef01234567"
     shutil.copytree(folder, repository / "snapshots" / commit)
     (repository / "refs").mkdir()
@@ -130,8 +130,8 @@ except ValueError as error:
     if name == "someone/something":
         assert printed == "language\n"
     else:
-        assert printed.startswith("InputError someone/else: there is no such folder here, and the hub gave none")
-        assert "offline, only what was downloaded before" in printed
+        assert printed.startswith("InputError someone/else is not a local folder, and downloading it")
+        assert "offline, only models downloaded before" in printed
 
 
 def test_what_the_hub_says_is_one_sentence(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_what_the_hub_says_is_one_sentence(hub: Hub, monkeypatch: pytest.MonkeyP
         raise ConnectionError("no route\nand a page of details")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    with pytest.raises(InputError, match=r"the hub gave none \(ConnectionError: no route\)\. Check the path") as error:
+    with pytest.raises(InputError, match=r"the hub failed \(ConnectionError: no route\)\. Check the path") as error:
         gf.load("someone/something")
     assert "\n" not in str(error.value)
     monkeypatch.setattr(hub, "list_repo_files", lambda *_, **__: [][0])
@@ -164,7 +164,7 @@ def test_what_can_only_be_a_path_is_not_asked_of_the_hub(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")  # whatever stands beside the project
+    monkeypatch.chdir(tmp_path / "here")  # independent of files beside the project
     with pytest.raises(InputError, match=r"there is no such folder\. Expected a run or model folder, or a hub id"):
         gf.load(path)
     with pytest.raises(InputError, match="there is no such folder"):
@@ -192,7 +192,7 @@ def test_without_a_network_what_was_fetched_before_is_used(hub: Hub, monkeypatch
 
 
 def test_a_call_looks_a_model_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its weights, its tokenizer and the rest are read from the folder that was found."""
+    """Weights, tokenizer and the rest are read from the folder that was found."""
     train(tiny(tmp_path / "run"))
     hub = Hub(tmp_path / "run", monkeypatch)
     gf.pipeline("owner/model")

@@ -1,4 +1,4 @@
-"""What an import brings along. Times are printed by `benchmarks/startup.py`, never asserted."""
+"""What an import loads. `benchmarks/startup.py` prints times; they are never asserted."""
 
 import pytest
 from helpers.command import python

@@ -1,4 +1,4 @@
-"""A file or a folder appears whole or not at all, and JSON that is not what it should be is an error that says so."""
+"""Files and folders are written atomically, and bad JSON is a clear error."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ from glassformer.io import (
 
 
 class StoppedError(Exception):
-    """What stops a writer halfway."""
+    """Interrupts a writer."""
 
 
 def write_half(file: Path, durable: bool) -> None:
@@ -97,12 +97,12 @@ def test_a_folder_of_any_name_can_be_replaced(tmp_path: Path) -> None:
 
 
 def test_what_stays_is_never_gone(tmp_path: Path) -> None:
-    """A kill between the two renames: the old folder is whole beside its place, is named, and comes back."""
+    """After a kill between the two renames, the old folder is complete beside its place; the error names it."""
     folder = tmp_path / "model"
     (folder / "notes").mkdir(parents=True)
     (folder / "notes" / "mine.txt").write_text("kept", encoding="utf-8")
     folder.rename(replaced_place(folder))
-    with pytest.raises(InputError, match=r"The old folder is whole, in .*\.model\.replaced: move it back"):
+    with pytest.raises(InputError, match=r"The old folder is complete, in .*\.model\.replaced: move it back"):
         find_folder(folder)
     with whole_folder(folder, stays=lambda entry, new: True) as written:
         assert (folder / "notes" / "mine.txt").read_text(encoding="utf-8") == "kept"
@@ -141,7 +141,7 @@ def test_json_comes_back_and_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.json: expected settings"):
         read_json(file, "settings")
     file.write_text('{"half": ', encoding="utf-8")
-    with pytest.raises(InputError, match=r"a\.json is not JSON \(.*\)\. Is the file whole\?"):
+    with pytest.raises(InputError, match=r"a\.json is not JSON \(.*\)\. The file may be incomplete"):
         read_json(file)
 
 

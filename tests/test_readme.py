@@ -1,5 +1,5 @@
-"""The README is true and short: its Python runs, its figures are those of docs/measured.md, and the Korean one says the
-same."""
+"""The README is correct and short: its Python runs, its numbers are those of docs/measured.md, and the Korean README
+agrees."""
 
 import importlib.util
 import re

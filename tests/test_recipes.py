@@ -1,4 +1,4 @@
-"""The recipes: each parses into the settings of its task, explains every line, and fits the data that `data` brings."""
+"""The recipes: each parses into the settings of its task, explains every line, and fits the downloaded data."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ each_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.s
 
 
 def command(recipe: Path) -> str:
-    """The verb that the recipe says it is for."""
+    """The verb that the recipe names."""
     found = re.findall(
         r"^#   glassformer (train \w+) --config (\S+)$", recipe.read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""The table of results: written from finished runs only, and a row without one stays as it is."""
+"""The table of results: written from finished runs only; a row without a run stays unchanged."""
 
 import importlib.util
 import json
@@ -56,7 +56,7 @@ def test_a_row_is_written_from_its_run_and_stays(results: ModuleType, tmp_path: 
     assert line(english, "multi30k")[1] == "not run yet"
     assert line(korean, "multi30k")[1] == "아직 실행하지 않음"
     before = english.read_text(encoding="utf-8")
-    results.write_pages(tmp_path / "elsewhere")  # no run at all: what was measured stays
+    results.write_pages(tmp_path / "elsewhere")  # without runs, earlier results stay
     assert english.read_text(encoding="utf-8") == before
 
 

@@ -1,4 +1,4 @@
-"""Other defaults for inherited fields: nothing else of them changes."""
+"""New defaults for inherited fields change nothing else."""
 
 from dataclasses import dataclass, fields
 
@@ -37,7 +37,7 @@ def test_a_default_changes_and_type_and_place_stay() -> None:
     with pytest.raises(InputError, match=r"^--steps is 'many': expected a whole number$"):
         Grandchild.from_dict({"steps": "many"})
     with pytest.raises(TypeError):
-        Base()  # the base itself still asks for it
+        Base()  # still required in the base class
 
 
 def test_a_field_that_is_not_inherited_is_refused() -> None:

@@ -1,5 +1,5 @@
-"""Standard streams that are closed, broken or full, and arguments that are not UTF-8: never a traceback, and a training
-goes on."""
+"""Standard streams that are closed, broken or full, and arguments that are not UTF-8: never a traceback, and training
+continues."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ SMALL = "--steps=30 --eval-every=5 --d-model=16 --num-layers=1 --num-heads=2 --b
 
 
 def shell(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """A line of bash, in which `glassformer` is this one."""
+    """Runs a line of bash in which `glassformer` is the tested package."""
     words = f'glassformer() {{ "{sys.executable}" -m glassformer "$@"; }}; {command}'
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     return subprocess.run(

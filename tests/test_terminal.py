@@ -14,12 +14,12 @@ from glassformer.terminal import NotebookConsole, make_console
 
 
 class ZMQInteractiveShell:
-    """What a notebook's kernel calls its shell."""
+    """A class with the name of a notebook's shell."""
 
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A notebook; what its cell shows."""
+    """Simulates a notebook and returns what its cell shows."""
     found: list[Any] = []
     monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
     display = ModuleType("IPython.display")
@@ -43,7 +43,7 @@ def test_a_notebook_without_widgets_gets_plain_lines(shown: list[Any], monkeypat
 
 def test_a_notebook_with_widgets_gets_a_bar_that_moves(shown: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     class Output:
-        """Stands for the widget that a bar is drawn in."""
+        """Replaces the widget that shows a progress bar."""
 
         drawn = 0
 

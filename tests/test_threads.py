@@ -1,4 +1,4 @@
-"""How many threads: what is free, what the user set, what a run began with."""
+"""The number of threads: from the free cores, the user's setting, or the start of the run."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seen(monkeypatch: pytest.MonkeyPatch, *readings: Reading | None, **keywords: float) -> Load:
-    """A load that reads these one after another."""
+    """A Load with these readings, one after another."""
     left = list(readings)
     monkeypatch.setattr(threads, "reading", lambda: left.pop(0))
     monkeypatch.setattr(threads.time, "monotonic", lambda: left[0].time if left and left[0] else 0.0)
@@ -40,7 +40,7 @@ def test_free_is_what_other_programs_leave(busy: float, own: float, free: int, m
 def test_it_is_not_asked_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     load = seen(monkeypatch, Reading(10.0, 2, 0.0, 0.0), Reading(10.05, 2, 1.0, 0.0), Reading(11.0, 2, 1.0, 0.0))
     assert load.free_cores() == 2
-    assert load.others == 0.0  # too early to tell
+    assert load.others == 0.0  # too early to measure
 
 
 @pytest.mark.parametrize(("running", "free"), [(1, 4), (2, 3), (9, 1)])

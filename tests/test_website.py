@@ -1,4 +1,4 @@
-"""The documentation as a website: its links lead somewhere, its search finds, and it asks nothing of the network."""
+"""The documentation website: its links work, its search works, and it does not use the network."""
 
 import importlib.util
 import re
@@ -116,7 +116,7 @@ def test_the_website_opens_without_a_network(tmp_path: Path, visit: Callable[...
 
     page.goto((site / "ko" / "explorers.html").as_uri())
     for name in ("dates", "captions", "forecast"):
-        page.locator(f"iframe[src*='{name}']").scroll_into_view_if_needed()  # it is loaded when it is seen
+        page.locator(f"iframe[src*='{name}']").scroll_into_view_if_needed()  # loaded when visible
         frame = page.frame_locator(f"iframe[src*='{name}']")
         frame.locator("main[aria-busy=false]").wait_for(state="attached")
         assert frame.locator("html").get_attribute("lang") == "ko"

@@ -1,4 +1,4 @@
-"""python -m glassformer, and torchrun -m glassformer."""
+"""Entry point of `python -m glassformer` and `torchrun -m glassformer`."""
 
 import os
 import sys
@@ -12,8 +12,8 @@ try:
 except SystemExit as end:
     code = end.code
 if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-    # The work is done and written. Threads that torch.distributed leaves behind can abort a process that takes itself
-    # apart, and torchrun would then call the training failed.
+    # Everything is saved. Threads of torch.distributed that still run can abort the process while it shuts down, and
+    # torchrun would then report a failure.
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

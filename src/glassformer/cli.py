@@ -60,7 +60,7 @@ VERBS = {
     "inspect step": Verb("inspect.step", "one attention head, equation by equation, with the numbers of your text"),
     "inspect ablate": Verb("inspect.ablate", "how much each head matters: the score without it"),
     "explore": Verb("explore", "look inside a model in the browser, on any input"),
-    "study norms": Verb("study_norms", "compare pre-norm and post-norm over depth and learning rate, in one picture"),
+    "study norms": Verb("study_norms", "compare pre-norm and post-norm over depth and learning rate, in one figure"),
     "verify": Verb("verify", "check that a model computes the right results, and certify it"),
     "bench": Verb("bench", "measure how fast a model runs, plain and through the engine"),
     "convert": Verb("convert", "rewrite a model: safetensors, another dtype, shards"),
@@ -145,8 +145,8 @@ def _check_encoding(args: list[str]) -> None:
 
 
 def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
-    """Exits with a message. If several processes fail with the same error, the first prints it and the others wait for
-    torchrun to stop them; if it does not, they print it, too."""
+    """Exits with a message. If several processes fail with the same error, the first prints it. The others wait for
+    torchrun to stop them, and print it too if that does not happen."""
     if wait or not _is_first():
         time.sleep(PATIENCE)
     try:
@@ -174,7 +174,7 @@ def _first_speaks() -> Iterator[None]:
 
 
 def _tell_torchrun(message: str) -> None:
-    """Gives torchrun the message for its table of failures, if it asked for one."""
+    """Writes the message to the file that torchrun reads for its table of failures, if there is one."""
     if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
         more = {"py_callstack": message, "timestamp": str(int(time.time()))}
         with suppress(OSError), open(file, "w", encoding="utf-8") as opened:
@@ -214,7 +214,7 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
         raise InputError(f"there is no verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
     if args[0] == "inspect" and (now := new_form(args[1:], _behind("inspect"))):
         raise InputError(now)
-    needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, and"
+    needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, but"
     if args[1:] and not args[1].startswith("-"):
         if args[0] == "train" and (said := verb_elsewhere(args[1], what="task")):
             raise InputError(said)
@@ -223,12 +223,12 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
 
 
 def _behind(first: str) -> dict[str, str]:
-    """Second words of the verbs that begin with this word, and what each does."""
+    """The second words of the verbs that begin with this word, with their help."""
     return {name.split()[1]: verb.help for name, verb in VERBS.items() if name.startswith(f"{first} ")}
 
 
 def _overview() -> str:
-    """One line per verb; verbs with the same first word share one."""
+    """The overview of all verbs, one line each; verbs with the same first word share a line."""
     lines = {}
     for name, verb in VERBS.items():
         first = name.split()[0]

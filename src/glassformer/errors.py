@@ -1,5 +1,6 @@
-"""The exceptions for bad input, which name the value, what was expected and the next step, and for a stopped
-training.
+"""The exceptions for bad input and for stopped training.
+
+A message about bad input names the value, what was expected and the next step.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,26 +26,26 @@ class InputError(ValueError):
         super().__init__(message)
 
 
-class Stopped(Exception):  # noqa: N818 - no error: the run is saved
-    """A signal stopped a training, whose progress is saved; the message says how to continue."""
+class Stopped(Exception):  # noqa: N818 - not an error: the run is saved
+    """A signal stopped training. Its progress is saved; the message says how to continue."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
         self.number = number
 
 
-class FailedElsewhere(Exception):  # noqa: N818 - the error is another process's
-    """Another process of this training failed and says why; this one exits silently."""
+class FailedElsewhere(Exception):  # noqa: N818 - the error is in another process
+    """Another process of this training run failed and prints the error; this one exits silently."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean 'd_model'?`, or the known names if none is similar."""
     known = sorted(known)
     close = get_close_matches(name[:200], [word for word in known if len(word) <= 200][:10_000], n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; known are {listed(known)}"
+    return f": did you mean {close[0]!r}?" if close else f"; choose from {listed(known)}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names separated by commas; if there are many, the first ones and the number of the others."""
+    """Names separated by commas; if there are many, the first ones and the number of the rest."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

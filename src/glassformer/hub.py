@@ -32,10 +32,10 @@ def find_folder(
         raise InputError(f"{path} is a file: expected the folder of a run or model")
     if (replaced := replaced_place(folder)).is_dir():
         raise InputError(
-            f"{path}: its replacement was stopped halfway. The old folder is whole, in {replaced}: move it back with\n"
+            f"{path}: replacing it was interrupted. The old folder is complete, in {replaced}: move it back with\n"
             f"  {shlex.join(['mv', str(replaced), str(path)])}"
         )
-    # If the first half is a local folder, a mistyped run is likelier than a hub id.
+    # If the first half is a local folder, the path is more likely a mistyped run than a hub id.
     if not isinstance(path, str) or not HUB_ID.fullmatch(path) or folder.parent.is_dir():
         raise InputError(f"{path}: there is no such folder. Expected a run or model folder, or a hub id owner/name")
     return _download(path, revision, token, weights)
@@ -64,6 +64,6 @@ def _download(name: str, revision: str | None, token: str | None, weights: bool)
                 return fetch([*SAFE, *OLD], from_cache=True)
         reason = str(error).splitlines()[0]
         raise InputError(
-            f"{name}: there is no such folder here, and the hub gave none ({type(error).__name__}: {reason}). Check "
-            "the path or the name; offline, only what was downloaded before can be loaded"
+            f"{name} is not a local folder, and downloading it from the hub failed ({type(error).__name__}: {reason}). "
+            "Check the path or the name; offline, only models downloaded before can be loaded"
         ) from None

@@ -28,9 +28,9 @@ def parse_json(file: Path) -> Any:
     except InputError:
         raise
     except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not JSON: it is not UTF-8 text ({error}). Is the file whole?") from None
+        raise InputError(f"{file} is not JSON: it is not UTF-8 text ({error}). The file may be damaged") from None
     except ValueError as error:
-        raise InputError(f"{file} is not JSON ({error}). Is the file whole?") from None
+        raise InputError(f"{file} is not JSON ({error}). The file may be incomplete") from None
     except RecursionError:
         raise InputError(
             f"{file} is nested too deeply to be read: expected a few levels of objects and lists"
@@ -38,7 +38,7 @@ def parse_json(file: Path) -> Any:
 
 
 def read_small(file: Path, most: int) -> bytes:
-    """The content of a file of settings or a vocabulary, which may have at most `most` bytes."""
+    """The content of a file that should be small, such as settings or a vocabulary: at most `most` bytes."""
     with file.open("rb") as stream:
         content = stream.read(min(file.stat().st_size, most) + 1)
     if len(content) > most:
@@ -75,7 +75,7 @@ def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> N
 
 @contextmanager
 def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write to, which is renamed to `path` when it is complete.
+    """A temporary file to write to, which is renamed to `file` when it is complete.
 
     With `durable` it is flushed to disk first, so that it survives a crash of the machine. A device or a pipe, such as
     /dev/stdout, is written to directly.
@@ -102,7 +102,7 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: Path, *, stays: Callable[[Path, Path], bool] = lambda entry, new: False) -> Iterator[Path]:
-    """A folder to write to, which is renamed to `path` when it is complete.
+    """A temporary folder to write to, which is renamed to `path` when it is complete.
 
     `stays` is called with each entry of the old folder and the new folder; entries for which it is true are kept. A
     kill between the two renames leaves the old folder at its `replaced_place`, and the next call moves it back.
@@ -155,7 +155,7 @@ def partial_name(place: Path) -> Path:
 
 
 def remove_partial(folder: Path, *, before: float = math.inf, of: str = "") -> None:
-    """Removes what killed processes left half-written in a folder; with `name`, only that file or folder.
+    """Removes unfinished files and folders of killed processes from a folder; with `of`, only those with that name.
 
     Files changed at the time `before` or later stay; without `before`, files that a live process is writing stay.
     """
@@ -198,7 +198,7 @@ def discard(folder: Path) -> None:
 
 
 def replaced_place(folder: Path) -> Path:
-    """Where a run is kept while another replaces it."""
+    """The place of a run while another one replaces it."""
     return hidden_beside(folder, "replaced")
 
 

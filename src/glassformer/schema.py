@@ -117,8 +117,8 @@ def _describe(kind: Any) -> str:
         return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
     if get_origin(kind) is tuple:
         return f"a tuple, each item {_describe(get_args(kind)[0])}"
-    names = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a text", type(None): "None"}
-    return names.get(kind) or f"a {kind.__name__}"
+    text = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a string", type(None): "None"}
+    return text.get(kind) or f"a {kind.__name__}"
 
 
 def _flatten(value: Any) -> Any:

@@ -1,5 +1,5 @@
-"""The console that every verb prints to, which shows text as it is and wraps no lines; and standard streams that are
-closed or whose reader is gone."""
+"""The console that every verb prints to, without markup or line wrapping. Also handles standard streams that are closed
+or whose reader is gone."""
 
 import os
 import sys
@@ -85,7 +85,7 @@ def open_streams() -> None:
 def make_console(*, stderr: bool = False, enduring: bool = False) -> Console:
     """A console for a terminal, a file or a notebook. A notebook without ipywidgets gets plain lines, as a file does.
 
-    An `enduring` console, like one for standard error, ignores that nobody reads it.
+    An `enduring` console keeps working when its reader is gone; one for standard error always does.
     """
     options: dict[str, Any] = {**AS_IT_IS, "stderr": stderr}
     console = Console(**options)

@@ -4,7 +4,7 @@ OpenMP's threads wait for each other by spinning. If another process keeps one o
 wait for the one that is not scheduled, and run ten times slower than one thread. One thread is also faster where a step
 takes less time than waking the others.
 
-A training chooses once, because another number of threads changes the last bits of its results. The user's choice has
+Training chooses once, because another number of threads changes the last bits of its results. The user's choice has
 priority: OMP_NUM_THREADS is used as it is, `torch.set_num_threads` as the maximum.
 """
 
@@ -61,13 +61,13 @@ class Load:
         return self.others
 
     def free_cores(self) -> int:
-        """At least one."""
+        """The number of free cores, at least 1."""
         cores = self.before.cores if self.before is not None else os.cpu_count() or 1
         return max(1, int(cores - self.measured() + SLACK))
 
 
 def reading() -> Reading | None:
-    """None if the kernel does not tell."""
+    """The CPU times up to now; None if the system has no /proc/stat."""
     try:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -179,7 +179,7 @@ def bind(places: list[set[int]]) -> bool:
 
 
 def memory_of_machine() -> int | None:
-    """Bytes of memory; None if the system does not tell."""
+    """The machine's memory in bytes; None if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

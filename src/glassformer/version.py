@@ -1,4 +1,4 @@
-"""The version, which `pyproject.toml` reads from here, and where the package lies."""
+"""The version, which `pyproject.toml` reads from here, and the folder of the package."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Small checkpoints of transformers, each made once; a test gets a copy of its own, to break as it likes."""
+"""Small transformers checkpoints, each made once; every test gets its own copy, which it may change."""
 
 import shutil
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture
 def made(original: Callable[[str], Path], tmp_path: Path) -> Made:
-    """made("BertForMaskedLM"): the folder that transformers saved of it, copied."""
+    """made("BertForMaskedLM"): a copy of the folder that transformers saved for it."""
 
     def copied(architecture: str) -> Path:
         return Path(shutil.copytree(original(architecture), tmp_path / architecture, dirs_exist_ok=True))

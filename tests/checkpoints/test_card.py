@@ -1,4 +1,4 @@
-"""The model card: true, readable by the hub, and never in the place of one that somebody wrote."""
+"""The model card: correct, readable by the hub, and never overwrites one that somebody else wrote."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The config of a model whose weights are not there, or are not to be read."""
+"""The config of a model without reading its weights."""
 
 import shutil
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def test_a_folder_without_weights_says_the_same_as_with_them(folder: Path, tmp_p
 
 
 def test_the_weights_are_asked_where_the_config_does_not_say(folder: Path, tmp_path: Path) -> None:
-    """A config of tied embeddings beside a file with a head of its own: the file is right."""
+    """If the config says tied embeddings and the file has a separate head, the file wins."""
     model = gf.load(folder, dtype="float32")
     assert not model.config.tie_embeddings
     gf.save(model, tmp_path / "untied")

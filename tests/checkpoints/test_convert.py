@@ -1,4 +1,4 @@
-"""`glassformer convert`: any layout and spelling in, today's out, the same model; whole or not at all."""
+"""`glassformer convert`: reads any layout, writes today's, keeps the model the same, and never writes half a folder."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ def made(name: str, folder: Path, kind: str = "language") -> Checkpoint:
 
 @pytest.fixture
 def old_bert(tmp_path: Path) -> Path:
-    """A BERT as of 2019: a pickle, with gamma and beta in the norms, and a vocab.txt."""
+    """A BERT in the format of 2019: a pickle, with gamma and beta in the norms, and a vocab.txt."""
     folder = tmp_path / "old"
     made("bert-plain", folder)
     tensors = load_file(folder / "model.safetensors")
@@ -146,18 +146,18 @@ def test_how_a_run_prepares_its_inputs_comes_along(tmp_path: Path) -> None:
     assert read_text_rules(tmp_path / "new") == TextRules(max_len=9, truncate=True)
     made("gpt2-plain", tmp_path / "other")
     gf.convert(tmp_path / "other", tmp_path / "new", overwrite=True)
-    assert not (tmp_path / "new" / "run.json").exists()  # it was of the model before
+    assert not (tmp_path / "new" / "run.json").exists()  # it belonged to the model before
 
 
 def test_a_tokenizer_that_nobody_explains_is_copied_as_it_is(
     old_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Written as a tokenizer.json, a guess would become a fact."""
+    """A guessed tokenizer must not be written as a tokenizer.json."""
     lines = (old_bert / "vocab.txt").read_text(encoding="utf-8").replace("##s", "s")
     (old_bert / "vocab.txt").write_text(lines, encoding="utf-8")
     assert run("convert", old_bert, tmp_path / "new") == 0
     shown = capsys.readouterr()
-    assert "the tokenizer's files are copied as they are: " in shown.err
+    assert "the tokenizer's files are copied unchanged: " in shown.err
     assert "without a tokenizer" in shown.out
     assert not (tmp_path / "new" / "tokenizer.json").exists()
     assert (tmp_path / "new" / "vocab.txt").read_text(encoding="utf-8") == lines
@@ -184,7 +184,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "new" / "pytorch_model.bin").write_text("of a model before", encoding="utf-8")
     for arguments, message in (
         ([tmp_path / "old", tmp_path / "new"], "is not empty"),
-        ([tmp_path / "old", tmp_path / "old", "--overwrite"], "is the folder that is read"),
+        ([tmp_path / "old", tmp_path / "old", "--overwrite"], "is the source folder"),
         ([tmp_path / "old", tmp_path / "new" / "thesis.txt"], "is a file"),
         ([tmp_path / "nowhere", tmp_path / "x"], "there is no such folder"),
         ([tmp_path / "old", tmp_path / "x", "--max-shard-size", "5 parsecs"], "expected a number of bytes"),
@@ -220,5 +220,5 @@ def test_an_interrupted_conversion_leaves_nothing(tmp_path: Path, monkeypatch: p
 def test_sizes() -> None:
     assert [parse_size(size) for size in (7, "7", "5GB", "1.5 MiB", "2kb")] == [7, 7, 5 * 10**9, 3 * 2**19, 2000]
     for size in ("", "GB", "-1", "0", "3 apples", 0):
-        with pytest.raises(gf.InputError, match="size of a shard"):
+        with pytest.raises(gf.InputError, match="max_shard_size is"):
             parse_size(size)

@@ -1,6 +1,6 @@
-"""What is trained here opens elsewhere: saved as the family it is built like, the tensors and answers of transformers.
+"""Models made here open in transformers: saved as the most similar family, with the same tensors and outputs.
 
-A config is written as a user would write it; transformers opens the folder, and so do we.
+Each config is one that a user might write; both transformers and Glassformer open the saved folder.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Weights that are NaN or infinite stop whoever would run the model, by the name of the tensor and their number."""
+"""NaN and infinite weights are refused before a model runs; the error names the tensor and counts them."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_python_stops_where_a_model_is_run(classifier: Path) -> None:
     for ask in (gf.pipeline, Session, lambda path: gf.convert(path, path.with_name("new"))):
         with pytest.raises(InputError, match=r"1 of .* are not finite"):
             ask(classifier)
-    assert gf.load(classifier) is not None  # reads no weight before it is used
+    assert gf.load(classifier) is not None  # weights are read when first used
     assert not gf.verify(classifier).passed
 
 

@@ -1,4 +1,4 @@
-"""Tensors that the config has no place for, or that it misses: named as the file names them, with both shapes."""
+"""Tensors that do not fit the config, or are missing: the error has their names in the file and both shapes."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from helpers.small_checkpoints import Made, reconfigure, store, weights_of
 import glassformer as gf
 from glassformer.errors import InputError
 
-RENAMED = {  # the last layer of each, and what it becomes
+RENAMED = {  # the last layer of each, and its new name
     "BertForMaskedLM": ("bert.encoder.layer.1.attention.self.query.weight", (16, 16), "encoder.blocks.1.attn.q.weight"),
     "GPT2LMHeadModel": ("transformer.h.1.mlp.c_fc.weight", (16, 64), "decoder.blocks.1.ffn.up.weight"),
     "Phi3ForCausalLM": (
@@ -71,7 +71,7 @@ def test_whole_numbers_are_no_weights(made: Made) -> None:
     tensors = weights_of(folder)
     tensors["model.norm.weight"] = tensors["model.norm.weight"].to(torch.int8)
     store(folder, tensors)
-    with pytest.raises(InputError, match=r"model\.norm\.weight is of torch\.int8, and weights are real numbers"):
+    with pytest.raises(InputError, match=r"model\.norm\.weight has dtype torch\.int8: expected floats"):
         gf.load(folder)
 
 

@@ -1,7 +1,7 @@
-"""Model folders that were made to break whoever loads them: each is refused in one sentence, in little time and memory.
+"""Malicious model folders: each is refused with one sentence, using little time and memory.
 
-Configs of every family with absurd sizes, files of weights that lie about what they hold, indexes that lead elsewhere,
-and settings of generation that no machine can follow. Tokenizers and templates: `text/test_hostile_tokenizers.py`.
+Configs of every family with absurd sizes, weight files with false sizes, indexes that point outside the folder, and
+impossible generation settings. Tokenizers and templates: `text/test_hostile_tokenizers.py`.
 """
 
 import io
@@ -52,7 +52,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(writer: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """A copy that a test may damage."""
     return copytree(writer, tmp_path / "model")
 
 
@@ -79,7 +79,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def parameters(folder: Path) -> int | None:
-    """How many the model of a folder has; None if the folder is refused, as it should be."""
+    """The number of parameters of the model in a folder; None if the folder is refused with an InputError."""
     try:
         with bounded():
             return count(gf.load(folder))
@@ -90,7 +90,7 @@ def parameters(folder: Path) -> int | None:
 
 
 def check_config(folder: Path, values: list[Any]) -> None:
-    """With any of these values in any field, a load is refused or gives the model of the same size."""
+    """With any of these values in any field, loading is refused or gives a model of the same size."""
     file = folder / "config.json"
     text = file.read_text(encoding="utf-8")
     config, before, refusals = json.loads(text), parameters(folder), 0
@@ -100,11 +100,11 @@ def check_config(folder: Path, values: list[Any]) -> None:
             for value in values:
                 file.write_text(json.dumps({**config, key: value}), encoding="utf-8")
                 found = parameters(folder)
-                assert found in (None, before) or value is None, key  # a null is as good as no such key
+                assert found in (None, before) or value is None, key  # null is the same as a missing key
                 refusals += found is None
     finally:
         file.write_text(text, encoding="utf-8")
-    parts = [key for key in fields if isinstance(config[key], dict)]  # of a model of two: each must be refused
+    parts = [key for key in fields if isinstance(config[key], dict)]  # of a pair: each must be refused
     assert refusals >= min(4, len(parts) or 4) or None in values  # width, layers, heads, vocabulary or patches
 
 
@@ -159,17 +159,17 @@ def test_a_config_that_is_none(content: bytes, folder: Path) -> None:
 
 
 def test_a_config_of_a_hundred_gigabytes(folder: Path) -> None:
-    """The file is sparse: it takes no room on the disk."""
+    """The file is sparse: it uses no disk space."""
     with (folder / "config.json").open("wb") as stream:
         stream.truncate(10**11)
     assert "has 100,000,000,000 bytes: expected at most 67,108,864" in refused(lambda: gf.load(folder))
 
 
-# Files of weights
+# Weight files
 
 
 def header(entries: Any, data: bytes = b"", *, size: int | None = None) -> bytes:
-    """A safetensors file with this header, whatever it says."""
+    """A safetensors file with this header, valid or not."""
     text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
     return struct.pack("<Q", len(text) if size is None else size) + text + data
 
@@ -238,7 +238,7 @@ def archive(path: Path, entries: dict[str, bytes], *, compression: int = zipfile
 
 
 def claims(path: Path, name: str, size: int) -> None:
-    """Makes the directory of an archive say another size of an entry."""
+    """Changes the size of an entry in the directory of an archive."""
     content = bytearray(path.read_bytes())
     place = content.find(b"PK\x01\x02")
     while content[place + 46 : place + 46 + len(name)] != name.encode():
@@ -248,7 +248,7 @@ def claims(path: Path, name: str, size: int) -> None:
 
 
 class Reduced:
-    """Calls a function of torch's list of harmless ones as it is unpickled."""
+    """When unpickled, calls a function that torch considers safe."""
 
     def __init__(self, function: Any, *args: Any) -> None:
         self.function, self.args = function, args
@@ -356,7 +356,7 @@ def test_an_old_file_that_lies(attack: Attack, folder: Path) -> None:
     assert "pytorch_model.bin" in refused(lambda: gf.load(folder))
 
 
-# What stands in the place of a file
+# Folders, links and pipes instead of files
 
 
 def a_folder(file: Path) -> None:
@@ -417,7 +417,7 @@ def test_an_index_that_is_nested(folder: Path) -> None:
     assert "is not an index of shards" in refused(lambda: gf.load(folder))
 
 
-# How to generate
+# Generation settings
 
 GENERATION: list[tuple[str, Any]] = [
     *(("num_beams", value) for value in (10**6, 10**9, 10**18, 10**400, -1, 0, 2.5, "four", [4], True)),
@@ -455,7 +455,7 @@ def test_more_texts_than_the_machine_holds_are_refused_by_its_memory(folder: Pat
     assert "Set max_new_tokens, with --max-new-tokens" in said
 
 
-# Beside the model
+# Other files beside the model
 
 GOLDEN: list[Any] = [
     [], {}, {"inputs": {}}, {"inputs": {"a": {"wave": [10**6, 10**6]}}, "outputs": {}},
@@ -468,7 +468,7 @@ GOLDEN: list[Any] = [
 @pytest.mark.parametrize("content", GOLDEN, ids=range(len(GOLDEN)))
 def test_golden_values_that_are_none(content: Any, tmp_path: Path) -> None:
     (tmp_path / "golden.json").write_text(json.dumps(content), encoding="utf-8")
-    assert "does not hold golden values" in refused(lambda: read_golden(tmp_path / "golden.json"))
+    assert "does not contain golden values" in refused(lambda: read_golden(tmp_path / "golden.json"))
 
 
 def test_golden_values_that_are_nested(tmp_path: Path) -> None:

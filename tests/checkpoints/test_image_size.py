@@ -1,4 +1,4 @@
-"""Positions of a model of images, stretched to another size as transformers does it."""
+"""Positions of an image model are interpolated to another image size as in transformers."""
 
 from pathlib import Path
 from typing import Any
@@ -42,5 +42,5 @@ def test_our_own_layout(tmp_path: Path) -> None:
 
 
 def test_a_size_that_the_patches_do_not_divide(made: Made) -> None:
-    with pytest.raises(InputError, match="patch is 4: must divide size = 18"):
+    with pytest.raises(InputError, match="patch is 4: expected a divisor of size = 18"):
         gf.load(made("ViTForImageClassification"), image_size=18)

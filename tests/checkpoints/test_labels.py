@@ -1,4 +1,4 @@
-"""Classes have names, in memory and on disk, in transformers' layout and in our own."""
+"""Class names in memory and on disk, in transformers' layout and in our own."""
 
 import json
 from pathlib import Path
@@ -67,8 +67,12 @@ def test_a_number_has_a_name_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "problem", "message"),
     [
-        (["a", "b"], "single_label_classification", "2 names for the 5 classes of the model"),
-        ("abcde", "single_label_classification", "the text 'abcde' for the 5 classes"),
+        (
+            ["a", "b"],
+            "single_label_classification",
+            "names is a list of length 2: expected a list with one name per class, 5 in all",
+        ),
+        ("abcde", "single_label_classification", "names is 'abcde': expected a list"),
         (["a", "b", "a", "c", "d"], "single_label_classification", "two classes are called 'a'"),
         (NAMES, "regression", "num_classes = 5: a regression has 1 class"),
         (NAMES, "single", "problem is 'single': expected one of single_label_classification"),
@@ -80,7 +84,7 @@ def test_names_that_do_not_fit(names: list[str], problem: str, message: str) -> 
 
 
 def test_a_model_without_classes() -> None:
-    with pytest.raises(InputError, match="head='language', which has none"):
+    with pytest.raises(InputError, match="head='language' has no classes to name"):
         name_classes(gf.Transformer(EXPORTED["GPT2LMHeadModel"]), ["a"])
-    with pytest.raises(InputError, match="num_classes = 1: 1 class is a regression"):
+    with pytest.raises(InputError, match="num_classes = 1: a model with 1 class is a regression"):
         name_classes(gf.Transformer(CONFIGS["own"].replace(num_classes=1)), ["a"])

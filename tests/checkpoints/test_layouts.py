@@ -1,4 +1,4 @@
-"""The layout of a file is settled once a load, and which family a model resembles is said by the families' pages."""
+"""The layout of a file is determined once per load; only the families' modules know which family a model resembles."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ SOURCE = Path(load.__file__).parent
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """The head that was asked for in each call of `layout_of`."""
+    """The head requested in each call of `layout_of`."""
     asked: list[str | None] = []
 
     def counting(*args: object, **options: object) -> object:
@@ -37,7 +37,7 @@ def test_a_new_head_needs_no_second_look(made: Made, calls: list[str | None], ca
     folder = made("BertForSequenceClassification")
     gf.load(folder, head="class", num_classes=5)
     assert calls == ["class"]
-    assert f"the head of {folder} has 2 classes and is replaced by one of 5" in capsys.readouterr().err
+    assert f"the head of {folder} (classes: 2) is replaced by a new one (classes: 5)" in capsys.readouterr().err
 
 
 def test_a_head_that_only_the_names_tell_takes_a_second_look(made: Made, calls: list[str | None]) -> None:
@@ -57,7 +57,7 @@ def test_one_page_says_that_a_model_is_built_like_it(name: str) -> None:
 
 
 def test_no_family_is_known_by_name() -> None:
-    """What files of a family need stands on its page. Comments may name one as an example."""
+    """Family-specific code belongs in the family's module. Comments may name a family as an example."""
     for file in SOURCE.glob("*.py"):
         for model_type in FAMILIES:
             assert not re.search(rf"[\"']{re.escape(model_type)}[\"']", file.read_text(encoding="utf-8")), file.name

@@ -1,4 +1,4 @@
-"""Model folders: what is saved comes back to the bit; what does not fit is named; nothing is half-written."""
+"""Model folders: a saved model loads bit for bit, an error names what does not fit, nothing is left half-written."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_save_then_load_is_the_same_model(name: str, tmp_path: Path) -> None:
 
 
 def test_a_pooler_of_our_own_format(tmp_path: Path) -> None:
-    """Its file holds what it says: a family's may lack the pooler that its class has."""
+    """Our own files always contain the pooler of their config; a family's file may lack it."""
     model = gf.Transformer(gf.TransformerConfig(encoder=STACK, vocab_size=30, head="pool", pooling="first")).eval()
     gf.save(model, tmp_path / "model")
     again = gf.load(tmp_path / "model")
@@ -78,16 +78,16 @@ def test_a_half_written_folder_is_called_that(saved: Path, tmp_path: Path) -> No
     weights = saved / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"model\.safetensors cannot be read .* has .* bytes\. Is it whole\?"):
+    with pytest.raises(InputError, match=r"model\.safetensors \(.* bytes\) cannot be read: .*It may be incomplete"):
         gf.load(saved)
     weights.unlink()
-    with pytest.raises(InputError, match=r"is half-written: it has a config\.json and neither model\.safetensors"):
+    with pytest.raises(InputError, match=r"is incomplete: it has a config\.json, but neither model\.safetensors"):
         gf.load(saved)
     (saved / "config.json").write_text('{"model_type": "glass', encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json is not JSON"):
         gf.load(saved)
     (saved / "config.json").unlink()
-    with pytest.raises(InputError, match=r"has no config\.json: it is half-written"):
+    with pytest.raises(InputError, match=r"has no config\.json: it is incomplete"):
         gf.load(saved)
     with pytest.raises(InputError, match="there is no such folder"):
         gf.load(tmp_path / "nowhere")

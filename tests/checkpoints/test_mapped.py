@@ -1,4 +1,4 @@
-"""A loaded parameter is the file itself: no numbers are drawn, no memory is taken, and the file is never written to."""
+"""Loaded parameters are memory-mapped: no initialisation, no extra memory, and the file is never written to."""
 
 import copy
 import pickle
@@ -23,7 +23,7 @@ import glassformer as gf
 from glassformer.core.model import About
 from glassformer.errors import InputError
 
-# About 60 MB each, in the layouts that are stored transposed, as they are, in one matrix for q, k and v, with a head.
+# About 60 MB each: stored transposed, unchanged, with one matrix for q, k and v, and with a head.
 LARGE = {
     "GPT2LMHeadModel": {"n_embd": 512, "n_layer": 4, "vocab_size": 4000},
     "LlamaForCausalLM": {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 3, "vocab_size": 4000},
@@ -38,7 +38,7 @@ def anonymous():
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
 
-gf.load(sys.argv[1])  # what a first load takes once is not the model's
+gf.load(sys.argv[1])  # the first load allocates memory that is not the model's
 before, state = anonymous(), torch.get_rng_state()
 model = gf.load(sys.argv[2])
 loaded = anonymous() - before
@@ -120,7 +120,7 @@ def test_a_model_can_be_saved_over_the_folder_it_came_from(architecture: str, ma
 
 
 def test_a_model_that_changed_its_family_is_saved_under_our_names(made: Made, tmp_path: Path) -> None:
-    """Also where q, k and v are still views of one matrix of the file."""
+    """Also if q, k and v are still views of one matrix in the file."""
     for architecture in ("GPT2LMHeadModel", "Phi3ForCausalLM"):
         model = gf.load(made(architecture))
         model.about = About()
@@ -173,7 +173,7 @@ def test_devices(made: Made) -> None:
     assert same_parameters(gf.load(folder, device="cpu"), gf.load(folder, device=torch.device("cpu")))
     assert all(parameter.is_meta for parameter in gf.load(folder, device="meta").parameters())
     assert gf.load(folder, device="meta", dtype=torch.bfloat16).head.out.weight.dtype == torch.bfloat16
-    with pytest.raises(InputError, match="--device toaster cannot be used here"):
+    with pytest.raises(InputError, match="--device toaster cannot be used on this machine"):
         gf.load(folder, device="toaster")
     with pytest.raises(InputError, match=r"dtype is torch\.int8: expected one of float32"):
         gf.load(folder, dtype=torch.int8)

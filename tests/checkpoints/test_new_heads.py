@@ -1,4 +1,4 @@
-"""A head that a file lacks is made when it is asked for by name, and said so; everything else comes from the file."""
+"""A requested head that the file lacks is initialised, with a message; everything else comes from the file."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def test_a_class_head_for_a_masked_language_model(made: Made, tmp_path: Path, ca
     folder = made("BertForMaskedLM")
     model = gf.load(folder, head="class", num_classes=3)
     assert said(capsys) == (
-        f"{folder} has no such head; new and untrained: head.project.weight (16, 16), head.project.bias (16,), "
+        f"{folder} has no 'class' head. New and untrained: head.project.weight (16, 16), head.project.bias (16,), "
         "head.out.weight (3, 16), head.out.bias (3,)\n"
     )
     assert all(torch.equal(value, base_of(gf.load(folder))[name]) for name, value in base_of(model).items())
@@ -104,7 +104,7 @@ def test_another_number_of_classes(
     reconfigure(folder, num_labels=2)  # as older files have it
     model, before = gf.load(folder, **asked), gf.load(folder)
     assert model.head.out.weight.shape == (5, 16)
-    assert "has 2 classes and is replaced by one of 5; new and untrained: head.out.weight (5, 16)" in said(capsys)
+    assert "is replaced by a new one (classes: 5). New and untrained: head.out.weight (5, 16)" in said(capsys)
     kept = {name for name, _ in model.named_parameters() if not name.startswith("head.out.")}
     assert all(torch.equal(model.get_parameter(name), before.get_parameter(name)) for name in kept)
     gf.save(model, tmp_path / "five")
@@ -114,7 +114,7 @@ def test_another_number_of_classes(
 
 
 def test_the_last_layer_of_another_kind_of_head_is_not_taken_for_ones_own(made: Made, capsys: Captured) -> None:
-    """Both are called `classifier` and have two rows, and one of them judges words."""
+    """Both are called `classifier` and have two rows, but one classifies tokens."""
     folder = made("BertForTokenClassification")
     model = gf.load(folder, head="class", num_classes=2)
     assert "head.out.weight (2, 16)" in said(capsys)
@@ -135,8 +135,8 @@ def test_a_file_that_does_not_say_what_head_it_has(made: Made, capsys: Captured)
 def test_what_cannot_be_asked_for(made: Made) -> None:
     folder = made("BertForMaskedLM")
     for asked, message in (
-        ({"num_classes": 3}, "num_classes is 3, and a 'language' head has no classes; ask for head='class'"),
-        ({"head": "span", "num_classes": 3}, "num_classes is 3, and a 'span' head has no classes"),
+        ({"num_classes": 3}, "num_classes is 3, but head 'language' has no classes: give head='class'"),
+        ({"head": "span", "num_classes": 3}, "num_classes is 3, but head 'span' has no classes"),
         ({"head": "class", "num_classes": 0}, "num_classes is 0: expected a whole number of at least 1"),
         ({"head": "class", "num_classes": "3"}, "num_classes is '3': expected a whole number of at least 1"),
         ({"head": "class", "num_classes": 3.0}, "num_classes is 3.0: expected a whole number"),
@@ -144,8 +144,8 @@ def test_what_cannot_be_asked_for(made: Made) -> None:
         ({"image_size": -8}, "image_size is -8: expected a whole number"),
         ({"dtype": "banana"}, "dtype is 'banana': expected one of float32, float16, bfloat16"),
         ({"dtype": torch.float8_e4m3fn}, "dtype is torch.float8_e4m3fn: expected one of"),
-        ({"head": "clas"}, r"head is 'clas', and a 'bert' model has none such: did you mean 'class'\?"),
-        ({"image_size": 32}, "image_size is 32, and .* is no model of images"),
+        ({"head": "clas"}, r"head is 'clas', which a 'bert' model does not have: did you mean 'class'\?"),
+        ({"image_size": 32}, "image_size is 32, but .* does not read images"),
     ):
         with pytest.raises(InputError, match=message):
             gf.load(folder, **asked)
@@ -165,9 +165,7 @@ def test_heads_in_our_own_layout(own: Path, capsys: Captured) -> None:
     assert gf.load(own, head="none").head is None
     assert said(capsys) == ""
     gf.load(own, num_classes=4)
-    replaced = (
-        f"the head of {own} has 2 classes and is replaced by one of 4; new and untrained: head.out.weight (4, 12)"
-    )
+    replaced = f"the head of {own} (classes: 2) is replaced by a new one (classes: 4). New and untrained: head.out"
     assert said(capsys).startswith(replaced)
     for asked, new in (
         ({"head": "token", "num_classes": 4}, "head.out.weight (4, 12), head.out.bias (4,)\n"),
@@ -175,7 +173,7 @@ def test_heads_in_our_own_layout(own: Path, capsys: Captured) -> None:
         ({"head": "span"}, "head.out.weight (2, 12), head.out.bias (2,)\n"),
     ):
         model = gf.load(own, **asked)
-        assert said(capsys) == f"{own} has no such head; new and untrained: {new}"
+        assert said(capsys) == f"{own} has no {asked['head']!r} head. New and untrained: {new}"
         assert all(torch.equal(value, base_of(first)[name]) for name, value in base_of(model).items())
         gf.save(model, own.parent / "again")
         assert same_parameters(gf.load(own.parent / "again"), model)

@@ -1,4 +1,4 @@
-"""What a model of images is saved with says how they are prepared, to transformers and to us."""
+"""An image model is saved with its image preparation, which transformers and Glassformer read alike."""
 
 import json
 from pathlib import Path
@@ -48,13 +48,13 @@ def test_transformers_and_we_prepare_alike(name: str, tmp_path: Path) -> None:
 
 
 def test_a_preparation_that_does_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"makes images of \(28, 28\), and the model reads \(12, 12\)"):
+    with pytest.raises(InputError, match=r"makes images of size \(28, 28\), and the model reads \(12, 12\)"):
         write_preparation(GREY, tmp_path, picture(12, 4, 1))
-    with pytest.raises(InputError, match="a mean of 3 channels, and the model reads 1"):
+    with pytest.raises(InputError, match="3 values for the mean: expected 1, one per channel"):
         write_preparation(COLOUR, tmp_path, picture(12, 4, 1))
     stack = gf.StackConfig(d_model=8, num_layers=1, num_heads=2)
     writer = gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=9))
-    with pytest.raises(InputError, match="is for images, and this model reads none"):
+    with pytest.raises(InputError, match="is for images, and this model does not read images"):
         gf.save(writer, tmp_path / "text", preparation=GREY)
     assert not (tmp_path / "text").exists()
 
@@ -62,7 +62,7 @@ def test_a_preparation_that_does_not_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [(41, 67), (30, 24), (24, 90), (24, 24)], ids=str)
 @pytest.mark.parametrize("age", ["new", "old", "silent"])
 def test_images_are_prepared_as_clip_prepares_them(age: str, size: tuple[int, int], tmp_path: Path) -> None:
-    """The shorter side is brought to size, bicubic, and the centre cut out; older files say less of it."""
+    """The shorter side is resized, bicubic, and the centre is cropped; older files leave settings out."""
     image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
     side = 224 if age == "silent" else 24
     config = gf.TransformerConfig(
@@ -107,7 +107,7 @@ PICTURES = {"wide": (40, 23, "RGB"), "tall": (17, 50, "RGB"), "small": (9, 12, "
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.parametrize("saved", ["alone", "with a tokenizer", "old"])
 def test_pixels_are_those_of_the_processors_of_captioners(name: str, shape: str, saved: str, tmp_path: Path) -> None:
-    """ViT's, DeiT's, BLIP's and CLIP's, which GIT reads with; saved as of today and as of before."""
+    """The processors of ViT, DeiT, BLIP and CLIP, which GIT uses; saved in today's format and in the old one."""
     image_module = pytest.importorskip("PIL.Image", reason="images are read with pillow")
     width, height, mode = PICTURES[shape]
     pixels = np.random.default_rng(1).integers(0, 255, (height, width, len(mode)), np.uint8)

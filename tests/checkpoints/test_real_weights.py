@@ -1,4 +1,4 @@
-"""Real weights give the numbers that their makers' code gives: a LLaMA, an ALBERT and a sentence transformer."""
+"""Published weights give the outputs of their authors' code: a LLaMA, an ALBERT and a sentence transformer."""
 
 import json
 from importlib.util import find_spec
@@ -19,7 +19,7 @@ SENTENCES = [
     "The quick brown fox jumps over the lazy dog, and then it lies down in the shade of an old oak tree to sleep.",
     "unbelievable antidisestablishmentarianism 12,345.67 km/h",
 ]
-# A sentence, another way to say it, and one about something else.
+# A sentence, a paraphrase, and one about something else.
 TRIPLES = [
     ("A man is eating food.", "A man eats a meal.", "The stock market fell sharply today."),
     ("How do I reset my password?", "I forgot my login and need a new one.", "The recipe needs two eggs and flour."),
@@ -93,7 +93,7 @@ def test_minilm_gives_the_vectors_of_transformers(minilm: Path) -> None:
         output = gf.load(minilm)(encoded.input_ids, encoded.attention_mask, token_type_ids=encoded.token_type_ids)
     torch.testing.assert_close(output.last_hidden_state * kept, hidden * kept, atol=1e-5, rtol=1e-5)
     mean = (hidden * kept).sum(dim=1) / kept.sum(dim=1)
-    written = [i for i, text in enumerate(SENTENCES) if text]  # a text of nothing has no meaning to compare
+    written = [i for i, text in enumerate(SENTENCES) if text]  # an empty text has nothing to compare
     vectors = gf.pipeline(minilm)([SENTENCES[i] for i in written])
     torch.testing.assert_close(vectors, (mean / mean.norm(dim=1, keepdim=True))[written], atol=1e-5, rtol=0)
 

@@ -1,4 +1,4 @@
-"""`glassformer verify`: green for models that are right, red for every mistake that we could think of."""
+"""`glassformer verify`: correct models pass, and every mistake we could think of is found."""
 
 import json
 import shutil
@@ -62,7 +62,7 @@ def own_configs() -> dict[str, gf.TransformerConfig]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Models of transformers and our own, all saved by us, so with golden values."""
+    """Models of transformers and our own, all saved by us and therefore with golden values."""
     made = {}
     for name, (sample, kind) in THEIRS.items():
         made[name] = tmp_path_factory.mktemp("theirs")
@@ -79,7 +79,7 @@ def verdicts(certificate: Certificate) -> dict[str, str]:
     return {check.name: check.verdict for check in certificate.checks}
 
 
-# What is right passes
+# Correct models pass
 
 
 @pytest.mark.parametrize("name", [*THEIRS, *own_configs()])
@@ -120,7 +120,7 @@ def test_a_folder_that_transformers_refuses_is_red(folders: dict[str, Path], mon
     check = gf.verify(folders["llama"]).checks[-1]
     assert (check.verdict, check.note) == (
         "differs",
-        "it refuses this folder: RuntimeError: kernel not found",
+        "transformers refuses this folder: RuntimeError: kernel not found",
     )
 
 
@@ -139,7 +139,7 @@ def test_half_precision_is_checked_in_float32(
     assert certificate.dtype == str(dtype).removeprefix("torch.")
 
 
-# Every mistake turns it red
+# Every mistake is found
 
 
 def flipped(real: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
@@ -155,7 +155,7 @@ def mask_polarity(patch: pytest.MonkeyPatch) -> None:
 
 
 def rotary_layout(patch: pytest.MonkeyPatch) -> None:
-    """Pairs (2i, 2i + 1) where they should be (i, i + R/2)."""
+    """Pairs (2i, 2i + 1) instead of (i, i + R/2)."""
 
     def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         cos, sin = (part[..., : part.shape[-1] // 2].repeat_interleave(2, dim=-1) for part in rotation)
@@ -193,7 +193,7 @@ def not_causal(patch: pytest.MonkeyPatch) -> None:
 
 
 def cache_off_by_one(patch: pytest.MonkeyPatch) -> None:
-    """Each step forgets the oldest position's number and counts its own too low."""
+    """With a cache, positions are one too low."""
     real = stack.count_positions
     patch.setattr(stack, "count_positions", lambda keep, past, *rest: (real(keep, past, *rest) - (past > 0)).clamp(0))
 
@@ -209,7 +209,7 @@ def cache_of_stale_keys(patch: pytest.MonkeyPatch) -> None:
 
 
 def padding_counts(patch: pytest.MonkeyPatch) -> None:
-    """Positions count places instead of kept tokens."""
+    """Positions count all tokens instead of kept ones."""
     patch.setattr(stack, "count_positions", lambda keep, past, length, device: torch.arange(past, past + length)[None])
 
 
@@ -238,7 +238,7 @@ def unscaled_embeddings(patch: pytest.MonkeyPatch) -> None:
 
 
 def other_activation(patch: pytest.MonkeyPatch) -> None:
-    """GPT-2 computes GELU by tanh; the exact one is a classic slip, and a small one."""
+    """GPT-2 approximates GELU with tanh; using the exact one is a classic small mistake."""
     patch.setitem(feedforward.ACTIVATIONS, "gelu_tanh", feedforward.ACTIVATIONS["gelu"])
 
 
@@ -460,7 +460,7 @@ def test_golden_values_that_cannot_be_read_are_named(folders: dict[str, Path], t
     (tmp_path / "model" / "golden.json").write_text('{"inputs": 3}', encoding="utf-8")
     check = next(check for check in gf.verify(tmp_path / "model").checks if check.name == "golden values")
     assert check.verdict == "differs"
-    assert "does not hold golden values" in check.note
+    assert "does not contain golden values" in check.note
 
 
 def noted(folder: Path, check: str) -> tuple[str, str]:
@@ -473,7 +473,7 @@ def test_golden_values_of_another_model(folders: dict[str, Path], tmp_path: Path
     whole = json.loads(file.read_text(encoding="utf-8"))
     (name,) = whole["outputs"]
     for outputs, said in (
-        ({"other": whole["outputs"][name]}, f"golden.json holds other; the model answers with {name}"),
+        ({"other": whole["outputs"][name]}, f"golden.json has the outputs other; the model has {name}"),
         ({name: {**whole["outputs"][name], "shape": [1, 2, 3]}}, "in golden.json it has"),
     ):
         file.write_text(json.dumps({**whole, "outputs": outputs}), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Attention for every shape and mask: nothing to attend to gives 0, a window is a band, tiles are the whole."""
+"""Attention for all shapes and masks: a fully masked query gives 0, a window is a band, tiling changes nothing."""
 
 from unittest.mock import patch
 
@@ -27,7 +27,7 @@ from glassformer.core.positions import make_bias
 
 @st.composite
 def attentions(draw):
-    """q, k, v and a boolean mask in which some queries, at least one, may see nothing."""
+    """q, k, v and a boolean mask in which at least one query is fully masked."""
     torch.manual_seed(draw(seeds))
     (heads, kv_heads), batch, queries, keys = draw(head_counts), draw(sizes), draw(sizes), draw(sizes)
     q = torch.randn(batch, heads, queries, 4, requires_grad=True)
@@ -77,7 +77,7 @@ def test_attention_weights_are_attend_without_the_values(as_float, case):
 @properties
 @given(seeds, st.integers(1, 8), st.integers(0, 4), st.integers(1, 9))
 def test_a_window_is_a_band(causal, seed, queries, past, window):
-    """The last W keys when causal, W//2 to either side in an encoder, whose queries are all of the keys."""
+    """The last W keys when causal; W//2 to either side in an encoder, where T = S."""
     torch.manual_seed(seed)
     keys = queries + past * causal
     q, k, v = torch.randn(2, 2, queries, 4), torch.randn(2, 2, keys, 4), torch.randn(2, 2, keys, 4)
@@ -102,7 +102,7 @@ def test_a_window_is_a_band(causal, seed, queries, past, window):
 @settings(properties, max_examples=5)
 @given(seeds, st.integers(1, 3), st.integers(2, 7), st.integers(0, 3), head_counts, st.integers(1, 50))
 def test_tiles_are_the_whole(padded, causal, window, scheme, dropout, seed, batch, queries, past, heads, tile):
-    """Rows of one and the same mask, computed a few at a time: outputs and gradients, with grad and without."""
+    """Computing a few rows at a time gives the same outputs and gradients, with and without grad mode."""
     torch.manual_seed(seed)
     keys = queries + past
     bias = make_bias(stack_config(scheme, heads), causal)
@@ -128,7 +128,7 @@ def test_tiles_are_the_whole(padded, causal, window, scheme, dropout, seed, batc
 @pytest.mark.parametrize("positions", ["none", "relative"])
 @pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
 def test_a_tile_is_as_small_as_asked(positions, padded):
-    """A whole stack, one row of scores at a time: attention is really called once for each row."""
+    """A whole stack, one row of scores at a time: attention is called once for each row."""
     stack = make_stack(0, positions, windows=(3,), causal=True)
     keep = padding([3, 6], left=True) if padded else None
     x = torch.randn(2, 6, 8, requires_grad=True)

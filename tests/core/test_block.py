@@ -1,4 +1,4 @@
-"""Where the norms of a block and of a stack stand."""
+"""Where the norms of a block and of a stack are placed."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""With the cache, in chunks of any size, the logits are those without it."""
+"""The logits are the same with and without a cache, in chunks of any size."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def test_a_cache_grows_with_the_sequence():
 @properties
 @given(seeds, st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(1, 4), windows)
 def test_a_padded_prompt_is_continued_as_if_it_stood_alone(positions, left, seed, lengths, new, windows):
-    """What generation does: the mask comes with the prompt, then tokens follow one by one without any."""
+    """As in generation: the prompt has a mask, the tokens after it come one at a time and without a mask."""
     model = make_model(seed, stack_config(positions, windows=windows))
     keep = padding(lengths, left)
     prompt, continuation = torch.randint(0, 11, keep.shape), torch.randint(0, 11, (len(keep), new))
@@ -111,7 +111,7 @@ def test_a_cropped_cache_has_forgotten(positions, data, seed, length, new, windo
 @properties
 @given(seeds, st.lists(st.integers(0, 2), min_size=1, max_size=4), windows, st.booleans())
 def test_a_reordered_cache_is_that_of_other_rows(positions, seed, rows, windows, padded):
-    """Beams that survive, once or twice, or that are dropped; with their source, in an encoder-decoder."""
+    """Beams are kept, repeated or dropped, together with their source in an encoder-decoder."""
     model = make_model(seed, stack_config(positions, windows=windows), encoder=True)
     source, target = torch.randint(0, 11, (3, 4)), torch.randint(0, 11, (3, 5))
     mask = padding([1, 4, 2], left=False) if padded else None

@@ -1,4 +1,4 @@
-"""Who sees whom: the future, padding, windows by layer, and documents that share a row."""
+"""Masks: causality, padding, windows by layer, and documents packed in a row."""
 
 from unittest.mock import patch
 
@@ -68,7 +68,7 @@ def test_no_future_token_changes_an_earlier_output(positions, data, seed, length
 @properties
 @given(seeds, st.lists(st.integers(1, 7), min_size=1, max_size=3), head_counts, windows)
 def test_padding_changes_nothing(positions, causal, side, seed, lengths, heads, windows):
-    """Each sequence by itself, and in a batch padded with whatever: the same vectors."""
+    """A sequence gives the same vectors alone and in a batch padded with random values."""
     stack = make_stack(seed, positions, heads, windows, causal=causal)
     keep = padding([*lengths, 7], left=side == "left")
     if side == "in between":
@@ -107,7 +107,7 @@ def test_without_positions_the_encoder_is_permutation_equivariant(norm_order, se
 
 
 def test_kinds_of_layers_take_turns():
-    """A pattern of two kinds over three layers: windows 1, all, 1; each with a rotary base of its own."""
+    """A pattern of two kinds over three layers: windows 1, all, 1, and a different rotary base for each kind."""
     near, far = gf.LayerKind(window=1, rotary_base=50.0), gf.LayerKind(rotary_base=9.0)
     config = stack_config("rotary", final_norm=False).replace(num_layers=3, layer_kinds=(near, far))
     torch.manual_seed(0)
@@ -128,7 +128,7 @@ def test_kinds_of_layers_take_turns():
 
 
 def packed(lengths: list[int], padded: bool) -> tuple[Tensor, Tensor | None]:
-    """Which document each token is of, and what is kept: with padding, some stands before, between and after them."""
+    """The document of each token, and the padding mask; with padding before, between and after the documents."""
     gap = 2 if padded else 0
     places = [(number, True) for number, length in enumerate(lengths) for _ in range(length)]
     for number in range(len(lengths), -1, -1):
@@ -144,7 +144,7 @@ def packed(lengths: list[int], padded: bool) -> tuple[Tensor, Tensor | None]:
 @settings(properties, max_examples=8)
 @given(seeds, st.lists(st.integers(1, 6), min_size=1, max_size=4), head_counts, windows, st.booleans())
 def test_a_packed_row_is_its_documents_alone(causal, positions, tile, padded, seed, lengths, heads, windows, capped):
-    """On every path: fused or, with a cap, explicit; whole or in tiles; with a window of any size."""
+    """On every path: the fused kernel or, with a cap, the explicit formula; whole or in tiles; with any window."""
     stack = make_stack(seed, positions, heads, windows, causal=causal, score_cap=2.0 if capped else None)
     documents, keep = packed(lengths, padded)
     x = torch.randn(1, documents.shape[1], 8, requires_grad=True)
@@ -178,7 +178,7 @@ def test_a_watcher_sees_the_documents_apart():
 
 
 def test_stretched_angles_follow_the_longest_document():
-    """What rotary scaling calls long is a text, not a row that holds several."""
+    """Rotary scaling depends on the length of the longest document, not of the packed row."""
     scaling = gf.RotaryScaling(type="dynamic", factor=2.0, trained_len=5)
     config = stack_config("rotary").replace(layer_kinds=(gf.LayerKind(rotary_scaling=scaling),))
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Dropout is active at its sites, each on its own, and nowhere else."""
+"""Dropout is active at its sites, independently of each other, and nowhere else."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ SITES = {
 
 
 def stack_with_dropout_only_in(*names: str) -> Stack:
-    """All sites at 0.5 by the config, then all but these silenced."""
+    """A stack with dropout 0.5 at these sites and 0 at all others."""
     stack = randomised(Stack(stack_config(dropout=0.5, activation="gelu"), causal=False, cross=True))
     for name, module in stack.named_modules():
         if name not in names and isinstance(module, nn.Dropout):
@@ -40,7 +40,7 @@ def test_each_dropout_is_active_on_its_own(site):
 
 
 def test_no_dropout_but_these_is_active():
-    """With every known site silenced, and with dropout at 0, training and evaluation are the same."""
+    """With dropout 0 at every known site, or in the config, train and eval mode give the same output."""
     x, memory = torch.randn(2, 6, D), torch.randn(2, 5, D)
     for stack in (stack_with_dropout_only_in(), randomised(Stack(stack_config(), causal=False, cross=True))):
         assert torch.equal(stack.train()(x, memory=memory), stack.eval()(x, memory=memory))
@@ -72,7 +72,7 @@ def test_every_residual_branch_is_dropped():
 
 
 def test_attention_dropout_keeps_the_mean():
-    """Values all 1: what attention mixes is the sum of the weights that are left, 1 on average."""
+    """If all values are 1, the output is the sum of the weights that were not dropped: 1 on average."""
     stack = stack_with_dropout_only_in("blocks.0.attn")
     attention = stack.blocks[0].attn
     nn.init.zeros_(attention.v.weight)

@@ -1,4 +1,4 @@
-"""The feed-forward layer is its formula."""
+"""The feed-forward layer computes its formula."""
 
 import pytest
 import torch

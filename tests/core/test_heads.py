@@ -1,4 +1,4 @@
-"""Heads: pooling that sees no padding, classes, and forecasts channel by channel."""
+"""Heads: pooling without padding, class logits, and forecasts per channel."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Weights start as the paper and as GPT-2 say."""
+"""Initial weights have the distribution of the paper ("paper") and of GPT-2 ("modern")."""
 
 import math
 
@@ -11,7 +11,7 @@ import glassformer as gf
 
 
 def wide_model(init: str, **choices) -> gf.Transformer:
-    """Wide enough for its weights to have statistics; the stacks differ in depth."""
+    """A model wide enough to measure the spread of its weights; its stacks differ in depth."""
     encoder = stack_config(d_model=64, d_ff=96, num_layers=6, activation="silu", gated=True)
     config = gf.TransformerConfig(
         encoder=encoder, decoder=encoder.replace(num_layers=2), vocab_size=200, num_segments=40, tie_embeddings=False,

@@ -1,4 +1,4 @@
-"""Attention memory grows with the length, not with its square: measured in a process of its own."""
+"""Attention memory grows linearly with the length, not quadratically; measured in a separate process."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_16384_padded_causal_tokens_stay_under_2_gb(mode: str, dropout: float) -
 
 
 def test_dropout_on_the_weights_is_tiled_too() -> None:
-    """PyTorch's CPU kernel stores all scores under dropout: whole, 4,096 tokens take over 2 GB."""
+    """With dropout, PyTorch's CPU kernel stores all scores: without tiles, 4,096 tokens take over 2 GB."""
     measured = json.loads(python("-c", PROGRAM, "4096", "backward", "0.1"))
     assert measured["finite"]
     assert measured["bytes"] < 1.4e9

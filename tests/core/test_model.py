@@ -1,5 +1,4 @@
-"""The whole model as an object: other dtypes and devices, copies, compilation, where its inputs go, tied
-weights and losses."""
+"""The whole model: dtypes, devices, copies, compilation, inputs, tied weights and losses."""
 
 import copy
 import math
@@ -64,7 +63,7 @@ def test_the_sinusoidal_table_is_made_anew_for_another_dtype() -> None:
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("positions", SCHEMES)
 def test_double_precision_is_double_throughout(norm: str, positions: str) -> None:
-    """A change of 1e-9 in the input is seen at the output: nothing on the way is rounded to float32."""
+    """A change of 1e-9 in the input changes the output: nothing in between is rounded to float32."""
     model = writer(norm=norm, positions=positions).double()
     x = torch.randn(1, 4, 12, dtype=torch.float64)
     change = (model(inputs_embeds=x + 1e-9).logits - model(inputs_embeds=x).logits).abs().max()
@@ -108,7 +107,7 @@ def test_layers_of_one_kind_share_one_mask() -> None:
 
 @pytest.mark.parametrize("positions", SCHEMES)
 def test_a_model_is_traced_whole(positions: str) -> None:
-    """What torch.compile needs: a forward pass, with a mask, in one graph."""
+    """A forward pass with a mask compiles into one graph."""
     model, mask = writer(positions=positions), torch.ones_like(ids).bool()
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     with torch.no_grad():
@@ -116,7 +115,7 @@ def test_a_model_is_traced_whole(positions: str) -> None:
 
 
 def test_a_sinusoidal_table_on_the_meta_device_takes_no_memory_until_it_is_real() -> None:
-    """Petabytes could not be made by mistake: neither for the table, nor when it grows, nor for another dtype."""
+    """Sizes that would fail if memory were allocated: for the table, when it grows, and for another dtype."""
     long = STACK.replace(positions="sinusoidal", max_len=2**24)
     with torch.device("meta"):
         table = gf.Transformer(gf.TransformerConfig(decoder=long, vocab_size=20)).bfloat16().decoder.embed.positions
@@ -175,7 +174,7 @@ def test_a_narrow_embedding_is_tied_at_its_width():
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Letter by letter: the mean of -log p(label) over the labels that are not -100."""
+    """The loss is the mean of -log p(label) over the labels that are not -100."""
     losses = [
         math.log(sum(math.exp(score) for score in scores)) - scores[label]
         for scores, label in zip(logits.flatten(0, -2).tolist(), labels.flatten().tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Norms are PyTorch's, of whole vectors and of each head."""
+"""Norms agree with PyTorch's, on whole vectors and on each head."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_norms_are_pytorchs(ours, theirs):
 
 
 def test_rms_norm_takes_the_mean_in_float32():
-    x = torch.full((1, D), 300.0, dtype=torch.float16)  # its square is past the end of float16
+    x = torch.full((1, D), 300.0, dtype=torch.float16)  # its square overflows float16
     assert_same(RMSNorm(D, eps=1e-6).half()(x), torch.ones_like(x))
 
 

@@ -1,4 +1,4 @@
-"""What must hold for every position scheme, at every length and width."""
+"""Properties of the position schemes, at all lengths and widths."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ from glassformer.core.positions import Sinusoidal, sinusoids
 @properties
 @given(st.integers(1, 16).map(lambda half: 2 * half), st.integers(0, 40))
 def test_sinusoids_some_steps_on_are_a_linear_map(width, steps):
-    """PE(pos + k) = PE(pos) M_k, and M_k turns each pair (sin, cos) by k times its frequency, whatever pos is."""
+    """PE(pos + k) = PE(pos) M_k for every pos, where M_k rotates each pair (sin, cos) by k times its frequency."""
     table = sinusoids(100, width)
     turn = torch.zeros(width, width, dtype=torch.float64)
     for i in range(0, width, 2):

@@ -1,4 +1,4 @@
-"""Positions are those of T5, BLOOM, LLaMA and GPT-NeoX."""
+"""Position encodings agree with those of T5, BLOOM, LLaMA and GPT-NeoX in transformers."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def test_alibi_slopes_are_the_papers():
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 6, 8, 12, 16])
 def test_alibi_is_blooms(num_heads):
-    """Theirs is a slope times the key's position: a constant per query away from ours, which no softmax sees."""
+    """Theirs is slope times key position. It differs from ours by a constant per query, which softmax cancels."""
     theirs = build_alibi_tensor(torch.ones(1, 5), num_heads, torch.float32).view(1, num_heads, 1, 5)
     position = torch.arange(5)[None]
 
@@ -60,7 +60,7 @@ def test_alibi_is_blooms(num_heads):
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
     weights = ours.masked_fill(later, -torch.inf).softmax(-1)
     assert_same(weights, theirs.expand_as(ours).masked_fill(later, -torch.inf).softmax(-1))
-    assert_same(ours, ours.transpose(2, 3))  # an encoder forgets to both sides alike
+    assert_same(ours, ours.transpose(2, 3))  # symmetric: an encoder penalises distance on both sides
 
 
 @pytest.mark.parametrize(("base", "factor"), [(10_000.0, 1.0), (500.0, 1.0), (10_000.0, 4.0)])

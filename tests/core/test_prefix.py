@@ -1,4 +1,4 @@
-"""How a decoder meets an encoder's vectors: by cross-attention of another width, projected, or as a prefix."""
+"""How a decoder reads the encoder's output: by cross-attention of another width, projected, or as a prefix."""
 
 import pytest
 import torch
@@ -140,12 +140,12 @@ def test_a_source_of_text_may_be_a_prefix_too():
 def test_a_cache_of_one_source_refuses_another_and_a_crop_inside_the_prefix():
     model, (pixels, ids) = captioner(), inputs()
     vectors, cache = model.encode(pixel_values=pixels), Cache()
-    with pytest.raises(InputError, match="got no memory, which it reads: pass the encoder's output"):
+    with pytest.raises(InputError, match="this decoder needs a memory: pass the encoder's output"):
         model.decode(ids, cache=cache)
     model.decode(ids, encoder_last_hidden_state=vectors, cache=cache)
-    with pytest.raises(InputError, match="a cache of a source of 5 tokens got another, of 4"):
+    with pytest.raises(InputError, match="the cache holds a source of length 5, not 4"):
         model.decode(ids[:, :1], encoder_last_hidden_state=vectors[:, 1:], cache=cache)
-    with pytest.raises(InputError, match="cannot crop a cache of 11 positions to 3, of a prefix of 5"):
+    with pytest.raises(InputError, match=r"cannot crop the cache to 3: expected 0, or 5 \(its prefix\) to 11"):
         cache.crop(3)
     cache.crop(0)
     assert cache.tokens == cache.prefix == 0
@@ -157,8 +157,8 @@ def test_a_cache_of_one_source_refuses_another_and_a_crop_inside_the_prefix():
         ({"project": "none"}, "encoder.d_model is 12 and decoder.d_model is 20; set memory_project='linear'"),
         ({"decoder": DECODER.replace(positions="rotary")}, "decoder.positions is 'rotary'; choose 'learned'"),
         ({"decoder": DECODER.replace(layer_kinds=(gf.LayerKind(window=3),))}, "a layer with a window"),
-        ({"image": None, "encoder": None}, "memory is 'prefix': it joins an encoder and a decoder"),
-        ({"memory": "cross", "image": None}, "share one table of vectors, so set both to the same"),
+        ({"image": None, "encoder": None}, "memory is 'prefix': it needs an encoder and a decoder"),
+        ({"memory": "cross", "image": None}, "share one embedding, so set both to the same"),
         ({"memory": "suffix"}, "memory is 'suffix'"),
     ],
 )
@@ -169,22 +169,22 @@ def test_configs_that_cannot_be_are_refused_by_name(choices, message):
 
 def test_a_picture_where_none_is_read_and_none_where_one_is_needed():
     model, (pixels, ids) = captioner(), inputs()
-    with pytest.raises(InputError, match=r"give just that, and not input_ids\. A text goes to decoder"):
+    with pytest.raises(InputError, match=r"give only that, and not input_ids\. Pass text as decoder"):
         model(ids)
-    with pytest.raises(InputError, match="reads pixel_values: give just that"):
+    with pytest.raises(InputError, match="reads pixel_values: give only that"):
         model(decoder_input_ids=ids)
     text = gf.Transformer(gf.TransformerConfig(decoder=DECODER, vocab_size=17))
-    with pytest.raises(InputError, match=r"pixel_values was given to a model of a decoder alone\. It reads text"):
+    with pytest.raises(InputError, match="this model has only a decoder: leave pixel_values out, give input_ids"):
         text(ids, pixel_values=pixels)
     translator = gf.Transformer(gf.TransformerConfig(encoder=DECODER, decoder=DECODER, vocab_size=17))
-    with pytest.raises(InputError, match="give just that, and not pixel_values"):
+    with pytest.raises(InputError, match="give one of them, and not pixel_values"):
         translator(pixel_values=pixels, decoder_input_ids=ids)
 
 
 @pytest.mark.parametrize("project", ["none", "linear"])
 @torch.no_grad()
 def test_several_texts_about_a_picture_in_one_row_do_not_see_each_other(project):
-    """Each has the logits that it has alone, from position 0 on."""
+    """Each has the same logits as alone, with positions from 0."""
     model = captioner("cross", project)
     pixels, ids = inputs()
     documents = torch.tensor([[0, 0, 1, 1, 1, 1], [0, 1, 1, 2, 2, 3]])
@@ -198,5 +198,5 @@ def test_several_texts_about_a_picture_in_one_row_do_not_see_each_other(project)
 
 def test_a_prefix_belongs_to_one_text():
     pixels, ids = inputs()
-    with pytest.raises(InputError, match="a stack that has a prefix"):
+    with pytest.raises(InputError, match="documents do not work with a prefix"):
         captioner()(pixel_values=pixels, decoder_input_ids=ids, documents=torch.zeros_like(ids))

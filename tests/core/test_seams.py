@@ -1,4 +1,4 @@
-"""What published families need of the core, part by part; whole models are compared in tests/families."""
+"""Parts of the core that published families need; whole models are compared in tests/families."""
 
 import pytest
 import torch
@@ -110,7 +110,7 @@ def test_the_first_norm_may_be_absent() -> None:
     names = [name for name, _ in stack.named_parameters()]
     assert "blocks.0.attn_norm.weight" not in names
     assert {"blocks.1.attn_norm.weight", "blocks.0.ffn_norm.weight"} <= set(names)
-    with pytest.raises(InputError, match="first_norm is False: only a serial block in pre order"):
+    with pytest.raises(InputError, match="first_norm is False: only block='serial' with norm_order='pre'"):
         gf.StackConfig(**SMALL, first_norm=False, norm_order="post")
 
 
@@ -192,13 +192,13 @@ def test_a_span_is_learned_from_where_it_begins_and_ends() -> None:
     assert output.logits is None
 
 
-# --- drop-path --------------------------------------------------------------------------------------------------------
+# --- stochastic depth -------------------------------------------------------------------------------------------------
 
 
 def outcomes(block: str) -> tuple[list[float], list[float]]:
-    """How often each of three layers leaves its input as it was, and the mean of what a sequence gains.
+    """For each of three layers, the fraction of sequences whose branch is dropped, and the mean of what it adds.
 
-    All weights are 0 and the last bias is 1, so a branch adds 1, or 0 if it is left out, or what it is scaled to.
+    All weights are 0 and the last bias is 1, so a branch adds 1 / (1 - rate), or 0 if it is dropped.
     """
     config = gf.StackConfig(d_model=4, num_layers=3, num_heads=1, drop_path=0.6, block=block, positions="none")
     torch.manual_seed(0)
@@ -209,7 +209,7 @@ def outcomes(block: str) -> tuple[list[float], list[float]]:
     context = stack.context(x, *stack.counted(x, None, None, None, None), None, None, None)
     for layer in range(3):
         gained = stack.block_of(layer)(x, context, layer)
-        assert (gained == gained[:, :1, :1]).all(), "a sequence is left out as a whole"
+        assert (gained == gained[:, :1, :1]).all(), "a branch is dropped for the whole sequence"
         rates.append((gained[:, 0, 0] == 0).float().mean().item())
         means.append(gained.mean().item())
     return rates, means
@@ -219,7 +219,7 @@ def outcomes(block: str) -> tuple[list[float], list[float]]:
 def test_drop_path_leaves_out_whole_branches_more_and_more(block: str) -> None:
     rates, means = outcomes(block)
     assert rates == pytest.approx([0.0, 0.3, 0.6], abs=0.03)
-    assert means == pytest.approx([1.0, 1.0, 1.0], abs=0.06), "what is kept makes up for what is not"
+    assert means == pytest.approx([1.0, 1.0, 1.0], abs=0.06), "scaling keeps the mean"
 
 
 @pytest.mark.parametrize("norm_order", ["pre", "post", "sandwich"])
@@ -256,7 +256,7 @@ def test_a_window_is_levelled_as_transformers_does_it() -> None:
 
 
 def test_a_forecast_is_at_the_level_of_its_window() -> None:
-    """Twice as loud and 7 higher in one channel, so is the forecast of that channel; a flat channel stays finite."""
+    """Scaling a channel by 2 and adding 7 does the same to its forecast; a constant channel stays finite."""
     model, window = reader(head="forecast"), torch.randn(2, 12, 3)
     window[:, :, 2] = 4.0
     louder = window * torch.tensor([2.0, 1.0, 1.0]) + torch.tensor([7.0, 0.0, 0.0])

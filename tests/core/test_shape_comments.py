@@ -1,6 +1,6 @@
-"""Comments that cannot lie: every `# (B, T, D)` in `core/` is true of the tensors it speaks of.
+"""Every shape comment `# (B, T, D)` in `core/` is compared with the shape of the real tensor.
 
-Small models run through all of the core, with sizes that tell the letters apart; `shape_comments.py` has the rules.
+Small models run every line of the core, with a different size for each letter; `shape_comments.py` has the rules.
 """
 
 import importlib
@@ -55,14 +55,14 @@ def ids(length: int) -> Tensor:
 
 
 def padded(length: int) -> Tensor:
-    """A mask with two tokens of padding before the first row."""
+    """A mask with two tokens of left padding in the first row."""
     mask = torch.ones(B, length, dtype=torch.bool)
     mask[0, :2] = False
     return mask
 
 
 def translate(check: Checker) -> None:
-    """A source of 7 and a target of 5 tokens; then, with a cache, 5 tokens of a target and 12 more."""
+    """A source of 7 and a target of 5 tokens; then, with a cache, a target of 5 tokens and 12 more."""
     for mask in (None, padded(7)):
         with check.watching(**TEXT, T={5, 7}, S={5, 7}):
             model = make_model(encoder=make_stack(gated=True), decoder=make_stack(norm="rms", qk_norm=True))
@@ -76,14 +76,14 @@ def translate(check: Checker) -> None:
 
 
 def generate(check: Checker) -> None:
-    """A decoder alone with a cache, under every scheme of positions: 5 tokens, padded on either side, then 12 more."""
+    """A decoder alone with a cache and every position scheme: 5 tokens, padded on either side, then 12 more."""
     kinds = (LayerKind(window=3), LayerKind())
     schemes = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
     for positions, mask in itertools.product(schemes, (None, padded(5), padded(5).flip(1))):
         with check.watching(**TEXT, T=5):
             cache, model = Cache(), make_model(decoder=make_stack(positions=positions, layer_kinds=kinds))
             model(ids(5), mask, labels=ids(5), cache=cache)
-        with check.watching(**TEXT, T=12, S={5, 12, 17}):  # 5 remembered keys, 12 new ones, or all
+        with check.watching(**TEXT, T=12, S={5, 12, 17}):  # 5 cached keys, 12 new ones, or all
             model(ids(12), cache=cache)
 
 
@@ -93,7 +93,7 @@ class PassBy(nn.Module):
 
 
 def pass_by_the_blocks(check: Checker) -> None:
-    """12 tokens after 5, and no blocks that make keys of the 12 alone: S is 5, 17, or the 7 of a source, never T."""
+    """12 tokens after 5, without blocks that compute keys for the 12 alone: S is 5, 17, or a source's 7, never T."""
     for positions, mask in itertools.product(("sinusoidal", "learned"), (None, padded(17))):
         cache, model = Cache(), make_model(decoder=make_stack(positions=positions))
         model.decoder.blocks = nn.ModuleList([PassBy()])
@@ -106,7 +106,7 @@ def pass_by_the_blocks(check: Checker) -> None:
 
 
 def read_packed_rows(check: Checker) -> None:
-    """Rows of 12 tokens that hold several texts, by a decoder and by an encoder."""
+    """Rows of 12 tokens with several documents, in a decoder and in an encoder."""
     documents = torch.tensor([[0] * 5 + [1] * 7, [0] * 9 + [1] * 3])
     for mask in (None, padded(12)):
         with check.watching(**TEXT, T=12):
@@ -115,7 +115,7 @@ def read_packed_rows(check: Checker) -> None:
 
 
 def read_in_tiles(check: Checker) -> None:
-    """20 tokens, attended 5 rows at a time: inside, S is the keys that these rows may see."""
+    """20 tokens, 5 query rows at a time: inside a tile, S counts the keys that these rows may attend to."""
     with pytest.MonkeyPatch.context() as patch, check.watching(**TEXT, T={5, 20}):
         patch.setattr(context, "TILE", B * H * 20 * 5)
         model = make_model(decoder=make_stack(positions="relative"))
@@ -125,7 +125,7 @@ def read_in_tiles(check: Checker) -> None:
 
 
 def order_the_norms(check: Checker) -> None:
-    """Blocks of every build: norms in each order, and attention beside the feed-forward."""
+    """Every kind of block: each norm order, and attention parallel to the feed-forward."""
     blocks = (
         {"drop_path": 0.5},
         {"block": "parallel"},
@@ -147,7 +147,7 @@ def classify_text(check: Checker) -> None:
 
 
 def answer_otherwise(check: Checker) -> None:
-    """The heads that judge every token, find a span, or only pool; logits within a cap; labels from the last on."""
+    """The heads token, span and pool; capped logits; labels shifted with the last one first."""
     with check.watching(**TEXT, C=13, T=5):
         make_model(encoder=make_stack(), head="token", num_classes=13)(ids(5), labels=ids(5) % 13)
         make_model(encoder=make_stack(), head="span")(ids(5), labels=torch.zeros(B, 2, dtype=torch.long))
@@ -159,7 +159,7 @@ def answer_otherwise(check: Checker) -> None:
 
 
 def turn_further(check: Checker) -> None:
-    """Every way to stretch rotary angles."""
+    """Every type of rotary scaling."""
     pairs = make_stack(positions="rotary").rotary_dim // 2
     factors = {"short_factors": (1.0,) * pairs, "long_factors": (2.0,) * pairs, "trained_len": 3}
     for kind in ("linear", "dynamic", "llama3", "yarn", "longrope"):
@@ -170,7 +170,7 @@ def turn_further(check: Checker) -> None:
 
 
 def classify_images(check: Checker) -> None:
-    """8 x 8 pixels in squares of 2 x 2. The vectors of patches are as wide as the stack, so E is left open."""
+    """8 x 8 pixels in patches of 2 x 2. Patch embeddings have width d_model, so E is not set."""
     for class_token, distilled in ((True, False), (False, False), (True, True)):
         with check.watching(**STACK, C=13, N=16):
             image = ImageConfig(size=8, patch=2, channels=5, class_token=class_token, distillation_token=distilled)
@@ -182,7 +182,7 @@ def classify_images(check: Checker) -> None:
 
 
 def read_series(check: Checker) -> None:
-    """36 values of 9 channels, which become rows: inside the stack the batch is B*C. Forecast, then classified."""
+    """36 values of 9 channels, forecast, then classified. Channels become rows: the stack's batch is B*C."""
     series = SeriesConfig(length=36, patch=5, stride=3, horizon=4, instance_norm=True)
     encoder = make_stack(positions="learned")
     for choices in ({"head": "forecast"}, {"head": "class", "num_classes": 13}):
@@ -192,7 +192,7 @@ def read_series(check: Checker) -> None:
 
 
 def pair_images_with_texts(check: Checker) -> None:
-    """Both sides, in a space of 37 dimensions; then two images beside four texts."""
+    """Both models of a pair, with vectors of width 37; then two images compared with four texts."""
     image = ImageConfig(size=8, patch=2, channels=5, embed_norm=True)
     text = TransformerConfig(decoder=make_stack(), vocab_size=V, head="pool", pooling="last", pooled_dim=37)
     side = TransformerConfig(encoder=make_stack(), image=image, head="pool", pooling="first", pooled_dim=37)
@@ -205,7 +205,7 @@ def pair_images_with_texts(check: Checker) -> None:
 
 
 def use_parts(check: Checker) -> None:
-    """Parts by themselves, where a model would not call them, or would give two letters one size."""
+    """Parts on their own that a model would not call, or would call with the same size for two letters."""
     q, k = torch.randn(B, H, 12, K), torch.randn(B, G, 17, K)
     with check.watching(**TEXT, T=12, S=17, W=37):
         for layout in ("interleaved", "halves", "closed_halves"):
@@ -224,9 +224,9 @@ def use_parts(check: Checker) -> None:
 
 
 def caption_images(check: Checker) -> None:
-    """17 vectors of a picture before 5 tokens, which are padded on either side, then 12 more; or beside them.
+    """17 vectors of an image as prefix or memory of 5 tokens, padded on either side, then 12 more.
 
-    The encoder is 15 wide: D is that, or the decoder's.
+    The encoder has width 15: D is that, or the decoder's width.
     """
     image = ImageConfig(size=8, patch=2, channels=5)
     wide = make_stack(positions="learned").replace(d_model=15)
@@ -266,7 +266,7 @@ def test_every_shape_comment_of_the_core_is_true():
     check = Checker(sorted(Path(core.__file__).parent.glob("*.py")), LEGEND)
     for scenario in SCENARIOS:
         scenario(check)
-    assert len(check.claims) > 80, "the comments were not found"
+    assert len(check.claims) > 80, "shape comments not found"
     assert not check.verdict(), "\n".join(["", *check.verdict()])
 
 

@@ -1,7 +1,7 @@
-"""The same numbers as PyTorch's own Transformer, forward and backward, given the same weights.
+"""With the same weights, outputs and gradients equal those of PyTorch's own Transformer.
 
-`to_ours` gives the tensors of an `nn.Transformer`, or of any part of one, our names; it serves for the weights and
-for their gradients alike. PyTorch's masks are True = ignore, ours True = may attend.
+`to_ours` renames the tensors of an `nn.Transformer`, or of a part of it, to our names: weights as well as gradients.
+In PyTorch's masks True = ignore, in ours True = may attend.
 """
 
 import pytest
@@ -15,10 +15,10 @@ from glassformer.core.stack import Stack
 B, T, S, D, H, F = 3, 5, 7, 12, 3, 20
 LAYERS = 2
 
-# One whole row, one with padding in its midst, one padded on the right; no causal query is left with nothing to see.
+# A full row, one with padding inside, one padded on the right. Every causal query has at least one key.
 KEEP = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0], [1, 1, 1, 0, 0]], dtype=torch.bool)  # (B, T)
 MEMORY_KEEP = torch.tensor([[1] * 7, [0, 1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]], dtype=torch.bool)  # (B, S)
-LATER = torch.ones(T, T, dtype=torch.bool).triu(1)  # (T, T), True = a later token, as PyTorch wants it
+LATER = torch.ones(T, T, dtype=torch.bool).triu(1)  # (T, T), True = a later token, PyTorch's convention
 
 norm_orders = pytest.mark.parametrize("norm_order", ["pre", "post"])
 activations = pytest.mark.parametrize("activation", ["relu", "gelu"])
@@ -41,8 +41,8 @@ WORDS = {
 
 
 def to_ours(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Their names to ours. Their `in_proj` is q, k and v in one; their `norm2` is before the feed-forward or, in a
-    decoder, before cross-attention."""
+    """Renames their tensors to our names. Their `in_proj` is q, k and v in one; their `norm2` belongs to the
+    feed-forward or, in a decoder, to cross-attention."""
     ours = {}
     for name, tensor in tensors.items():
         has_cross = name.replace("norm2.", "norm3.") in tensors
@@ -58,7 +58,7 @@ def to_ours(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def copy_weights(theirs: nn.Module, ours: nn.Module) -> None:
-    """Strict: every weight of theirs finds its place, and every weight of ours is filled."""
+    """Strict: every weight of theirs is used, and every weight of ours is filled."""
     ours.load_state_dict(to_ours(theirs.state_dict()))
 
 
@@ -76,14 +76,14 @@ def their_choices(norm_order: str, activation: str) -> dict:
 
 
 def randomised(module: nn.Module) -> nn.Module:
-    """PyTorch starts biases at 0, norms at 1 and all layers alike: nothing a mistake would show in."""
+    """PyTorch initialises biases to 0, norms to 1 and all layers equally, which would hide mistakes."""
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.3)
     return module
 
 
 def inputs(*shape: int) -> tuple[Tensor, Tensor]:
-    """The same numbers twice, one for each side to take gradients by."""
+    """The same random tensor twice, so that each side has its own gradients."""
     x = torch.randn(shape)
     return x.clone().requires_grad_(), x.clone().requires_grad_()
 
@@ -101,7 +101,7 @@ def assert_same(theirs: Tensor, ours: Tensor) -> None:
 
 
 def assert_same_backward(theirs: Tensor, ours: Tensor, keep: Tensor | None, modules, *inputs) -> None:
-    """The outputs of kept tokens, and from a loss over these the gradients of every input and weight."""
+    """Compares the outputs of kept tokens, and the gradients of every input and weight of a loss over them."""
     rows = torch.ones(B, T, dtype=torch.bool) if keep is None else keep
     assert_same(theirs[rows], ours[rows])
     wanted = torch.randn_like(theirs[rows])
@@ -242,12 +242,12 @@ def test_decoder(norm_order, activation, keep, causal):
     assert_same_backward(their_output, our_output, keep, (theirs, ours), (x, y), (their_memory, our_memory))
 
 
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")  # nn.Transformer gives no way to say False
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")  # nn.Transformer cannot set it to False
 @norm_orders
 @activations
 @pytest.mark.parametrize("padded", [False, True], ids=["unpadded", "padded"])
 def test_transformer(norm_order, activation, padded):
-    """Source to target: their encoder and decoder both end on a norm, in post order too."""
+    """Encoder and decoder together. Theirs both end with a norm, in post order too."""
     theirs = randomised(
         nn.Transformer(
             **their_choices(norm_order, activation), num_encoder_layers=LAYERS, num_decoder_layers=LAYERS + 1
@@ -285,7 +285,7 @@ def test_transformer(norm_order, activation, padded):
 
 
 def attention_by_hand(attention: Attention, x: Tensor, allowed: Tensor) -> Tensor:
-    """The paper's section 3.2.2 letter by letter, one kv head per head: b batch, t query, s key, h head, k head_dim."""
+    """Section 3.2.2 of the paper as einsums, one kv head per head: b batch, t query, s key, h head, k head_dim."""
     q, k, v = (layer(x).view(*x.shape[:2], H, -1) for layer in (attention.q, attention.k, attention.v))
     scores = torch.einsum("bthk,bshk->bhts", q, k) / q.shape[-1] ** 0.5
     weights = scores.masked_fill(~allowed, -1e30).softmax(-1)
@@ -310,7 +310,7 @@ def test_head_dim_is_free_of_d_model(head_dim, keep, causal):
 @pytest.mark.parametrize("num_kv_heads", [1, 2, 3, 6])
 @masks
 def test_grouped_queries_are_repeated_kv_heads(num_kv_heads, keep, causal):
-    """Neighbouring heads share a kv head: copying its weights for each of them changes nothing."""
+    """Neighbouring heads share a kv head: repeating its weights for each of them changes nothing."""
     repeats = 6 // num_kv_heads
     grouped = Stack(stack_config(num_heads=6, num_kv_heads=num_kv_heads, head_dim=4), causal=causal)
     full = Stack(stack_config(num_heads=6, head_dim=4), causal=causal)

@@ -647,8 +647,8 @@ SERIES = {
     "a header without the label": Case(
         "a.csv",
         "kind,t0,t1\nup,1,2\ndown,2,1\nup,2,3\n",
-        error="{file} has a header, and none of its columns is called 'label'; known are kind, t0, t1. Name the column "
-        "of the label with --label-column. Say --no-header if the first row is an example",
+        error="{file} has a header, and none of its columns is called 'label'; choose from kind, t0, t1. Name the "
+        "column of the label with --label-column. Say --no-header if the first row is an example",
     ),
     "Excel": Case("a.xlsx", workbook(("A", [["label", "a", "b"], ["x", 1.5, 2], ["y", 0.5, 3]])), XY),
     "Parquet": Case("a.parquet", parquet(a=[1.5, 0.5], label=["x", "y"], b=[2, 3]), XY),

@@ -436,7 +436,7 @@ SERIES = {
         "{path}, line 2, column 'note': '' is not a number (no values), nor is most of the column. Use the others "
         "only: --columns x",
     ),
-    "a column that is not there": Case(numbered(ISO), "{path} has no column 'y'; known are x", {"columns": ("y",)}),
+    "a column that is not there": Case(numbered(ISO), "{path} has no column 'y'; choose from x", {"columns": ("y",)}),
     "Swiss thousands": Case(
         table("date,x", [f"{day},{i}'234.5" for i, day in enumerate(ISO, start=1)]),
         Read("2024-01-01", "2024-01-20", "1 day", [1234.5], rows=20),

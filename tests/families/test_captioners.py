@@ -123,7 +123,7 @@ def trimmed(rows: Tensor, model: gf.Transformer, end: int | None = None) -> list
         ({"decoder": {"cross_attention_hidden_size": 7}}, "cross_attention_hidden_size is 7: expected"),
         ({"decoder": {"scale_attn_by_inverse_layer_idx": True}}, "decoder: scale_attn_by_inverse_layer_idx is True"),
         ({"encoder": {"frames": 7}}, "encoder: unknown key 'frames'"),
-        ({"model_type": "blip-2"}, "model_type is 'blip-2', which cannot be run here: it connects its image and text"),
+        ({"model_type": "blip-2"}, "model_type is 'blip-2', which is not supported: it connects its image and text"),
         ({"model_type": "blip", "architectures": ["BlipForQuestionAnswering"]}, "it encodes questions with a second"),
     ],
 )

@@ -188,7 +188,7 @@ def test_bad_input_names_the_text(texts: list[Any], options: dict[str, Any], mes
 
 
 def test_token_types_for_a_model_without_segments_and_texts_for_one_of_images() -> None:
-    with pytest.raises(InputError, match="token_type_ids were given to a model without segments"):
+    with pytest.raises(InputError, match="this model has no segments"):
         encode(make(**SHAPES["decoder"]), [GOOD], token_type_ids=[GOOD])
     image = gf.ImageConfig(size=4, patch=2)
     model = gf.Transformer(gf.TransformerConfig(encoder=LEARNED, image=image, head="class", num_classes=2))

@@ -167,10 +167,10 @@ def test_a_search_is_over_when_every_beam_has_met_a_string() -> None:
     ("keywords", "message"),
     [
         ({"stop_strings": ["END"]}, r"stop_strings is \('END',\), and finding them needs .* Give it with tokenizer="),
-        ({"stop_strings": "", "tokenizer": ours()}, "stop_strings is '': expected at least one character in each"),
+        ({"stop_strings": "", "tokenizer": ours()}, "stop_strings is '': expected at least one character per string"),
         ({"stop_strings": ["a", ""], "tokenizer": ours()}, r"stop_strings is \('a', ''\): expected at least one"),
-        ({"stop_strings": [3], "tokenizer": ours()}, r"stop_strings is \(3,\): expected a text or a tuple"),
-        ({"stop_strings": 3, "tokenizer": ours()}, "stop_strings is 3: expected a text or a tuple"),
+        ({"stop_strings": [3], "tokenizer": ours()}, r"stop_strings is \(3,\): expected a string or a tuple"),
+        ({"stop_strings": 3, "tokenizer": ours()}, "stop_strings is 3: expected a string or a tuple"),
     ],
 )
 def test_refused(keywords: dict[str, Any], message: str) -> None:

@@ -191,7 +191,7 @@ def bad_calls(trained: Path, files: Path) -> dict[str, tuple[list[str | Path], s
         "no such file": ([trained, "--data", files / "none.tsv"], "none.tsv: there is no such file"),
         "another format": ([trained, "--data", trained / "config.json"], "config.json, line 1 is not JSON"),
         "another task's flag": ([trained, "--label-column", "label"], "--label-column is not for translate"),
-        "device": ([trained, "--device", "abacus"], "--device abacus cannot be used here"),
+        "device": ([trained, "--device", "abacus"], "--device abacus cannot be used on this machine"),
     }
 
 

@@ -114,7 +114,7 @@ PAIRS = "".join(f"word {i}\t단어 {i}\n" for i in range(60))
         ("bench model --threads 1000000000000", "--threads is 1000000000000: expected at most"),
         ("bench model --prompt-tokens 200000000", "--prompt-tokens is 200000000: expected at most"),
         ("bench model --batch-sizes 1000000", "expected at most 4,096"),
-        ("convert model target --max-shard-size 1e400", "the size of a shard is '1e400'"),
+        ("convert model target --max-shard-size 1e400", "max_shard_size is '1e400'"),
     ],
 )
 def test_a_number_that_is_too_much(

@@ -22,7 +22,7 @@ def bad_options() -> dict[str, tuple[list[str], str]]:
         "sampling": (["--top-k", "3"], "--top-k is for a model that turns a text into another or continues a text"),
         "language": (["--target-language", "ko"], "--target-language is for a model that turns a text into another"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
-        "device": (["--device", "abacus"], "--device abacus cannot be used here"),
+        "device": (["--device", "abacus"], "--device abacus cannot be used on this machine"),
         "long": (["word " * 100], "tokens: expected at most 64. Shorten it"),
     }
 

@@ -34,4 +34,4 @@ def test_a_run_that_says_nothing_of_itself_is_not_resumed(
 ) -> None:
     (tmp_path / "run.json").write_text(record, encoding="utf-8")
     assert run("train", "lm", "--resume", "--out", tmp_path) == 2
-    assert "does not say what the run was trained for" in capsys.readouterr().err
+    assert "has no task and settings" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Heads left out: the logits are those of a model without them."""
+"""Ablated heads: the logits are those of a model without them."""
 
 from copy import deepcopy
 from typing import Any
@@ -45,7 +45,7 @@ def test_logits_are_those_of_a_model_without_the_columns(stack: dict[str, Any]) 
 
 
 def test_layers_that_share_a_block_lose_a_head_one_by_one() -> None:
-    """Beside a model that stores both layers, with the same weights."""
+    """Compared with a model that stores both layers, with the same weights."""
     shared, stored = make_model(num_blocks=1), make_model()
     weights = shared.state_dict()
     copied = {name: weights[name.replace(".blocks.1.", ".blocks.0.")] for name in stored.state_dict()}
@@ -93,12 +93,12 @@ def test_every_attention_has_a_path() -> None:
 @pytest.mark.parametrize(
     ("heads", "said"),
     [
-        (["decoder.blocks.0.cross.3"], "no head '3' in decoder.blocks.0.cross: it has 3, counted from 0 to 2"),
-        (["decoder.blocks.*.attn.7"], r"no head '7' in decoder.blocks.\*.attn: it has 3, counted from 0 to 2"),
-        (["decoder.blocks.9.attn.0"], "the decoder has 2 layers, counted from 0 to 1"),
-        (["decoder.blocks.1.cross"], r"names no head: give its number behind, as in decoder.blocks.1.cross.0"),
+        (["decoder.blocks.0.cross.3"], "decoder.blocks.0.cross has no head '3': expected a number from 0 to 2"),
+        (["decoder.blocks.*.attn.7"], r"decoder.blocks.\*.attn has no head '7': expected a number from 0 to 2"),
+        (["decoder.blocks.9.attn.0"], "the decoder has no layer 9, expected a number from 0 to 1"),
+        (["decoder.blocks.1.cross"], r"is not a head: add its number, as in decoder.blocks.1.cross.0"),
         (["encoder.blocks.0.cross.1"], r"as \w+\.blocks\.0\.attn\.0: did you mean"),
-        ([], "no head was named"),
+        ([], "no head given"),
         ("decoder.blocks.0.attn.0", "expected a list of names"),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""Listening: every step by the names of `activations.py`, of one model in one thread, and no hook stays behind."""
+"""Listening: reports every step in `activations.py`, of one model in one thread, and removes its hooks."""
 
 import threading
 from typing import Any
@@ -18,7 +18,7 @@ from glassformer.watch.listen import Listener, listening
 
 
 class Heard(Listener):
-    """All that is told, in order."""
+    """Keeps all events, in order."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -53,7 +53,7 @@ def test_every_step_is_told_by_its_name(name: str) -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     with torch.no_grad():
         model(**inputs)
-    assert len(heard.of("begins")) == len(stacks)  # nobody listens any more
+    assert len(heard.of("begins")) == len(stacks)  # the listener is removed
 
 
 def test_without_steps_only_the_core_tells() -> None:
@@ -77,7 +77,7 @@ def test_other_models_and_other_threads_are_not_heard() -> None:
 
 
 def test_a_stack_by_itself_is_recorded_row_after_row() -> None:
-    """All of its steps continue with the cache: those that have no dot in their name too."""
+    """All steps are continued with the cache, including those without a dot in their name."""
     stack = make("llama").decoder
     assert stack is not None
     ids = torch.arange(5)[None]

@@ -1,4 +1,4 @@
-"""Names taken apart and put together again."""
+"""Step names are parsed and joined again."""
 
 import pytest
 from helpers.step_models import MODELS, make
@@ -38,5 +38,5 @@ def test_every_name_of_a_model_is_itself_again(name: str) -> None:
 def test_heads_and_folded_layers() -> None:
     assert split_head("decoder.blocks.0.cross.3") == ("decoder.blocks.0.cross", "3")
     assert split_name("encoder.blocks.0-11.attn.q") == ("encoder", "0-11", "attn.q")
-    with pytest.raises(InputError, match="names layer '0-11': expected its number"):
+    with pytest.raises(InputError, match="has layer '0-11': expected a number"):
         StepName.parse("encoder.blocks.0-11.attn.q")

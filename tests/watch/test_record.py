@@ -1,4 +1,4 @@
-"""Recording: the weights are the kernel's, nothing changes by it, and only what is asked for is made."""
+"""Recording: the weights are the kernel's, the output does not change, and only requested tensors are computed."""
 
 import threading
 from typing import Any
@@ -20,14 +20,14 @@ GENERATING = [name for name, fields in MODELS.items() if "decoder" in fields and
 
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_are_what_the_kernel_mixes_by(name: str) -> None:
-    """PyTorch's kernel, given one-hot values, mixes rows of the unit matrix: its weights. And ours make `mixed`."""
+    """With the identity as values, PyTorch's kernel returns its weights. Ours equal them, and give `mixed`."""
     model = make(name)
     with torch.no_grad(), gf.record(model, activations=["*"]) as seen:
         model(**make_example(model.config))
     for site in attention_names(model):
         q, k, v, mixed, scores = (seen[f"{site}.{part}"] for part in ("q", "k", "v", "mixed", "scores"))
         config, group, weights = getattr(model.config, site.split(".")[0]), q.shape[1] // k.shape[1], seen[site]
-        if config.score_cap is None and config.positions not in ("relative", "alibi"):  # all that the mask says is who
+        if config.score_cap is None and config.positions not in ("relative", "alibi"):  # the mask is boolean
             ones = torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1)
             scale, may_see = config.attention_scale, scores.isfinite()
             kernel = F.scaled_dot_product_attention(q, k, ones, may_see, enable_gqa=True, scale=scale)
@@ -40,7 +40,7 @@ def test_weights_are_what_the_kernel_mixes_by(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("training", [False, True])
 def test_nothing_changes_by_being_watched(name: str, training: bool) -> None:
-    """Answers and gradients, to the last bit, with dropout drawn from the same seed."""
+    """Outputs and gradients are bit for bit the same, with dropout from the same seed."""
     model = make(name).train(training)
     inputs = make_example(model.config)
 
@@ -79,7 +79,7 @@ def test_chosen_layers_heads_and_rows_are_slices_of_the_whole(name: str) -> None
 
 @pytest.mark.parametrize("name", GENERATING)
 def test_a_generation_with_a_cache_is_recorded_as_one_pass(name: str) -> None:
-    """Every step, row by row as it was written, equals that of one pass over the finished text."""
+    """Every step, recorded row by row during generation, equals that of one pass over the finished text."""
     model = make(name)
     inputs = {key: value[:1] for key, value in make_example(model.config).items() if "token_type" not in key}
     source = {key: value for key, value in inputs.items() if not key.startswith("decoder")}
@@ -102,7 +102,7 @@ def test_a_generation_with_a_cache_is_recorded_as_one_pass(name: str) -> None:
 
 
 class Largest(TorchDispatchMode):
-    """The most elements of any tensor that is made."""
+    """Keeps the size of the largest tensor that is computed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,13 +156,13 @@ def test_a_refused_call_leaves_nothing_behind() -> None:
         ({"attention": "encoder.blocks.0.attn"}, r"no attention 'encoder.blocks.0.attn'.*decoder.blocks.0.attn"),
         ({"attention": "decoder.blocks.7.attn"}, "no attention"),
         ({"activations": ["decoder.blocks.0.ffn.gat"]}, r"no activation .*ffn.gate"),
-        ({"heads": [3]}, "no head 3: it has 3, counted from 0 to 2"),
-        ({"rows": [5]}, "rows hold 5: this pass has rows 0 to 4"),
-        ({"rows": [-6]}, "rows hold -6"),
-        ({"heads": []}, r"heads are \[\]: expected one or more whole numbers"),
-        ({"heads": 2}, "heads are 2: expected one or more whole numbers"),
-        ({"heads": "0"}, "heads are '0'"),
-        ({"rows": 3}, "rows are 3"),
+        ({"heads": [3]}, "no head 3: expected a number from 0 to 2"),
+        ({"rows": [5]}, "rows holds 5: expected rows from 0 to 4"),
+        ({"rows": [-6]}, "rows holds -6"),
+        ({"heads": []}, r"heads is \[\]: expected a list of one or more whole numbers"),
+        ({"heads": 2}, "heads is 2: expected a list of one or more whole numbers"),
+        ({"heads": "0"}, "heads is '0'"),
+        ({"rows": 3}, "rows is 3"),
     ],
 )
 def test_what_is_not_there_is_named(asked: dict[str, Any], said: str) -> None:

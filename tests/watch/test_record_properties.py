@@ -1,4 +1,4 @@
-"""Watching changes no bit and sees what attention mixed, for every shape, mask and position scheme."""
+"""Recording does not change a bit and records the weights that were used, for all shapes, masks and schemes."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ from glassformer.core.cache import Cache
 def test_watched_and_unwatched_are_the_same_to_the_last_bit(
     positions, causal, seed, lengths, left, heads, windows, padded
 ):
-    """Outputs and gradients: whoever trains may watch."""
+    """Outputs and gradients are the same, so training can be recorded."""
     stack = make_stack(seed, positions, heads, windows, causal=causal)
     keep = padding(lengths, left) if padded else None
     x = torch.randn(len(lengths), max(lengths), 8, requires_grad=True)
@@ -73,7 +73,7 @@ def test_watching_a_cached_run_changes_no_bit_and_sees_the_whole(positions, data
 
 @pytest.mark.parametrize("start", [0, 2], ids=["from the start", "from midway"])
 def test_a_record_forgets_what_the_cache_forgets(start):
-    """Watching from `start` on, with two tokens taken back: the rows of an uncached run from there on."""
+    """Recording from `start` on, with two tokens cropped: the rows equal those of an uncached call from there on."""
     model, cache = make_model(0, stack_config()), Cache()
     ids = torch.randint(0, 11, (2, 6))
 

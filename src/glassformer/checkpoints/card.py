@@ -1,6 +1,6 @@
-"""The model card: a `README.md` beside the weights, for the hub's readers and for whoever finds the folder.
+"""The model card: a `README.md` beside the weights that describes the model and how to load it.
 
-It says what the model is and how to load it. One that somebody else wrote is never replaced.
+A card that somebody else wrote is never replaced.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from glassformer.core.pair import Pair
 CARD = "README.md"
 MARK = "---\n# Written by glassformer, and again by its next save; take this line out to keep what you write below.\n"
 
-# What the hub calls what a head does.
+# The hub's name for the task of a head.
 PIPELINE_TAGS = {
     "class": "text-classification",
     "token": "token-classification",
@@ -25,7 +25,7 @@ PIPELINE_TAGS = {
 
 
 def is_ours(file: Path) -> bool:
-    """Whether a card is as `save` wrote it, and may be written anew."""
+    """Whether `save` wrote this card, so that it may be replaced."""
     return file.name == CARD and file.is_file() and file.read_bytes().startswith(MARK.encode())
 
 
@@ -55,7 +55,7 @@ def front_matter(kind: str, layout: Layout | PairLayout) -> str:
 
 
 def pipeline_tag(layout: Layout | PairLayout) -> str:
-    """The hub's name for what a model does, by its head and what it reads."""
+    """The hub's name for the task of a model, from its head and its input."""
     if isinstance(layout, PairLayout):
         return "zero-shot-image-classification"
     config = layout.config
@@ -81,11 +81,12 @@ def sizes(model: Transformer | Pair) -> list[str]:
     stacks = [stack_line(name, stack) for name, stack in (("encoder", config.encoder), ("decoder", config.decoder))]
     more = [f"- vocabulary: {config.vocab_size:,} tokens"] if config.vocab_size else []
     if config.vocab_size and config.target_vocab_size:
-        more = [f"- vocabularies: {config.vocab_size:,} tokens, and {config.target_vocab_size:,} of the target"]
+        more = [f"- vocabularies: {config.vocab_size:,} tokens (source), {config.target_vocab_size:,} tokens (target)"]
     if config.image:
-        more.append(f"- images: {config.image.size} pixels to a side, in patches of {config.image.patch}")
+        side, patch = config.image.size, config.image.patch
+        more.append(f"- images: {side} x {side} pixels, in patches of {patch} x {patch}")
     if config.series:
-        more.append(f"- series: {config.series.length} values, of which {config.series.horizon} more are predicted")
+        more.append(f"- series: reads {config.series.length} values, predicts the next {config.series.horizon}")
     head = f"- head: {config.head}" + (f", {config.num_classes} classes" if config.num_classes else "")
     return [f"- parameters: {count(model):,}, as {dtype}", *filter(None, stacks), *more, head]
 
@@ -98,10 +99,10 @@ def stack_line(name: str, stack: StackConfig | None) -> str:
 
 
 def loading(layout: Layout | PairLayout, *, has_tokenizer: bool) -> list[str]:
-    """How to load it, here and with transformers; or why it does not open there."""
+    """How to load the model with Glassformer and with transformers, or why transformers cannot open it."""
     ours = ["import glassformer as gf", "", 'model = gf.load("path/to/this/folder")']
     ours += ['tokenizer = gf.load_tokenizer("path/to/this/folder")'] * has_tokenizer
-    lines = ["## Loading it", "", "```python", *ours, "```", ""]
+    lines = ["## How to load it", "", "```python", *ours, "```", ""]
     if isinstance(layout, Layout) and layout.family is None:
         return [*lines, f"It opens with Glassformer only: {layout.reason}.", ""] if layout.reason else lines
     name = layout.values["architectures"][0]

@@ -1,4 +1,4 @@
-"""The layout to save a model in: of the family it came from or is built like; our own where no family expresses it."""
+"""Chooses the layout to save a model in: that of its family or of the most similar one, or else our own."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ NAME = "its config.json"
 
 
 def layout_for(model: Transformer) -> Layout:
-    """How to save a model; its config is that of the model, or of the form that the family's files have of it."""
+    """The layout to save a model in. Its config is the model's, or an equivalent one that the family's files use."""
     is_new = not model.about.settings
     settings = described(model.config) if is_new else model.about.settings
     values = {**settings, **model.about.classes}
@@ -41,13 +41,13 @@ def layout_for(model: Transformer) -> Layout:
 
 
 def with_head_of(config: TransformerConfig, values: Mapping[str, Any], generation: Mapping[str, Any] | None) -> Layout:
-    """The layout of these values; of a class that pools, without its pooler where the model has none."""
+    """The layout of these values, without the pooler of a pooling class if the model has none."""
     layout = layout_of(values, generation, name=NAME)
     return layout_of(values, name=NAME, head="none") if (layout.head, config.head) == ("pool", "none") else layout
 
 
 def described(config: TransformerConfig) -> dict[str, Any]:
-    """The config.json that comes nearest to a model made here: of the family that it is built like."""
+    """The most similar config.json for a model made here, from the family with the same architecture."""
     model_type = nearest_type(config)
     family = FAMILIES[model_type]
     assert family.describe is not None
@@ -67,11 +67,11 @@ TRAINING = ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "dro
 
 
 def with_same_freedom(theirs: TransformerConfig, ours: TransformerConfig, *, is_new: bool) -> TransformerConfig:
-    """A family's config with what may differ as it is in ours.
+    """The family's config, with the fields that may differ taken from ours.
 
-    How a model generates is written beside the config; how it was trained says nothing about what it computes. Whether
-    the head is tied is seen in the file, which stores a matrix of its own; only a file that is newly described says it
-    too. What reads patches has as many positions as there are patches, and no special tokens.
+    Generation settings are in a separate file, and training settings (dropout, init) do not change what a model
+    computes. Whether the head is tied shows in the weights, which then hold one matrix; only a new config.json states
+    it too. A model that reads patches has one position per patch and no special tokens.
     """
     names = ["generation", "init", "head_dropout", *([] if is_new else ["tie_embeddings"])]
     names += [] if ours.reads_tokens else TOKENS
@@ -80,7 +80,7 @@ def with_same_freedom(theirs: TransformerConfig, ours: TransformerConfig, *, is_
         stack, other = getattr(ours, name), getattr(theirs, name)
         if stack and other:
             same = {field: getattr(stack, field) for field in TRAINING}
-            if stack.every_kind == other.every_kind:  # a pattern may be written in more than one way
+            if stack.every_kind == other.every_kind:  # different patterns may describe the same layers
                 same["layer_kinds"] = stack.layer_kinds
             if ours.patches and name == "encoder":
                 same["max_len"] = stack.max_len
@@ -92,9 +92,8 @@ def first_difference(theirs: Any, ours: Any, path: str = "") -> tuple[str, Any, 
     """The first field in which two configs differ: its name, and both values."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         both_nested = {key: isinstance(ours[key], dict) and isinstance(theirs.get(key), dict) for key in ours}
-        for key in sorted(
-            ours, key=both_nested.__getitem__
-        ):  # a head or a stack too many says more than a detail of one
+        # A missing stack or another head says more than a detail inside a stack, so nested configs come last.
+        for key in sorted(ours, key=both_nested.__getitem__):
             found = first_difference(theirs.get(key), ours[key], f"{path}.{key}" if path else key)
             if found is not None:
                 return found

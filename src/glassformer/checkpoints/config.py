@@ -1,6 +1,6 @@
-"""What a model is, without its weights: from a folder that may have none, a bare `config.json`, or a known name.
+"""The config of a model without its weights: from a folder, a `config.json` alone, or a known name.
 
-Seventy billion parameters can so be looked at where there is no room for them.
+This way a model of 70 billion parameters can be inspected on a machine that cannot hold it.
 """
 
 from pathlib import Path
@@ -18,11 +18,11 @@ from glassformer.hub import find_folder
 def config_and_dtype(
     path: str | Path, *, revision: str | None = None, token: str | None = None
 ) -> tuple[TransformerConfig, torch.dtype | None]:
-    """The config of a run, a model folder, a `config.json`, a hub id, or one of our names such as "base"; and the dtype
-    that its weights have, None where nobody says.
+    """The config of a run, a model folder, a `config.json`, a hub id or one of our names such as "base", and the dtype
+    of its weights if known.
 
-    A file says more than a config: whether a head is tied, and which head there is where the config is silent. So the
-    weights are looked at where they are at hand. From the hub nothing but the small files is fetched.
+    Weight files, if present, are opened too, because they show whether the head is tied, and which head there is if
+    config.json does not say. From the hub, only the small files are downloaded.
     """
     if not Path(path).exists() and str(path) in NAMED:
         return TransformerConfig.named(str(path)), None
@@ -36,7 +36,7 @@ def config_and_dtype(
 
 
 def sides_and_dtype(path: str | Path) -> tuple[dict[str, TransformerConfig], torch.dtype | None]:
-    """The same of both sides of a pair, by name; of any other model, its own under an empty name."""
+    """The same for both models of a pair, by name; for any other model, its config under an empty name."""
     if Path(path).exists() or str(path) not in NAMED:
         file = Path(path) if Path(path).is_file() else find_folder(path, weights=False) / CONFIG
         values = read_configs(file)[0] if file.is_file() else {}
@@ -48,6 +48,6 @@ def sides_and_dtype(path: str | Path) -> tuple[dict[str, TransformerConfig], tor
 
 
 def read_config(file: Path) -> tuple[TransformerConfig, torch.dtype | None]:
-    """What a `config.json` says by itself, and the `generation_config.json` beside it."""
+    """The config and dtype from a `config.json` and the `generation_config.json` beside it."""
     values, generation = read_configs(file)
     return layout_of(values, generation, name=str(file)).config, stored_dtype(values, str(file))

@@ -1,4 +1,4 @@
-"""Any model folder -> one as it is written today: safetensors, present names, a `tokenizer.json`, a dtype of choice."""
+"""Rewrites any model folder in today's format: safetensors, current names, a `tokenizer.json`, a chosen dtype."""
 
 import shutil
 import sys
@@ -21,7 +21,7 @@ from glassformer.text import Tokenizer, read_tokenizer
 from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 from glassformer.text.vocabulary_files import NoTokenizerError
 
-# How inputs are prepared: of a run, what its training did to texts, and the scale of a series.
+# Files that say how inputs are prepared; in a run, also its rules for texts and the scale of a series.
 PREPARED = (*BESIDE, RUN, "series.json")
 TOKENIZER_PATTERNS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm")
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
@@ -29,7 +29,7 @@ WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion did."""
+    """The result of a conversion."""
 
     source: str
     target: str
@@ -54,10 +54,10 @@ def convert(
     revision: str | None = None,
     token: str | None = None,
 ) -> Converted:
-    """Reads the model of a folder or hub id, in whichever layout and spelling, and writes it to the folder `target`.
+    """Reads the model of a folder or hub id, in any known layout, and writes it to the folder `target`.
 
-    Without `dtype` the weights keep theirs, whatever config.json says of it. `max_shard_size` is in bytes, or a text
-    such as "5GB". The folder appears whole or not at all.
+    Without `dtype`, the weights keep their dtype, whatever config.json says. `max_shard_size` is in bytes, or a text
+    such as "5GB". If anything fails, no folder is written.
     """
     shard, wanted = parse_size(max_shard_size), as_dtype(dtype)
     folder, goal = find_folder(source, revision=revision, token=token), Path(target)
@@ -87,23 +87,23 @@ def convert(
 
 
 def tokenizer_of(folder: Path) -> tuple[Tokenizer | None, tuple[str, ...]]:
-    """The tokenizer to write; or where nobody can tell how it cuts texts, its files to be copied as they are."""
+    """The tokenizer to write; or, if its files do not define how to tokenise, the names of files to copy unchanged."""
     if not has_tokenizer(folder):
         return None, ()
     try:
         return read_tokenizer(folder), ()
     except NoTokenizerError as error:
-        print(f"the tokenizer's files are copied as they are: {error}", file=sys.stderr)
+        print(f"the tokenizer's files are copied unchanged: {error}", file=sys.stderr)
         return None, (*TOKENIZER_FILES, *OLD_TOKENIZERS)
 
 
 def check_free(source: Path, target: Path, overwrite: bool) -> None:
-    """Refuses a folder that holds something; asked before anything is read."""
+    """Raises if the target is not empty. Called before anything is read."""
     if target.is_file():
-        raise InputError(f"{target} is a file: expected a folder to write")
+        raise InputError(f"{target} is a file: expected a folder to write to")
     if target.resolve() in (source.resolve(), Path.cwd()):
-        which = "the folder that is read" if target.resolve() == source.resolve() else "the folder you are in"
-        raise InputError(f"{target} is {which}: choose another to write")
+        which = "the source folder" if target.resolve() == source.resolve() else "the current folder"
+        raise InputError(f"{target} is {which}: choose another folder to write to")
     if target.is_dir() and any(target.iterdir()) and not overwrite:
         raise InputError(f"{target} is not empty: choose another folder, or replace the model in it with --overwrite")
 

@@ -1,7 +1,7 @@
-"""A small input for any model, made from its config alone: what golden values and `verify` are computed with.
+"""A small input for any model, made from its config: the input of golden values and of `verify`.
 
-Two rows of different lengths, padded on the right; for images and series, waves. Nothing is drawn at random, so every
-machine and every version makes the same.
+Two rows of different lengths, padded on the right; for images and series, sine waves. Nothing is random, so every
+machine and every version makes the same input.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ CHANNELS = 2  # of a series that may have any number
 
 
 def make_example(config: TransformerConfig | PairConfig) -> dict[str, Tensor]:
-    """The keywords of a call of this model."""
+    """The keyword arguments for a call of this model."""
     if isinstance(config, PairConfig):
         return make_example(config.text) | make_example(config.image)
     if config.image:
@@ -41,7 +41,7 @@ def make_example(config: TransformerConfig | PairConfig) -> dict[str, Tensor]:
             second_half = torch.arange(inputs["input_ids"].shape[1]) >= len(source[1]) // 2
             inputs["token_type_ids"] = second_half.long().expand_as(inputs["input_ids"]).contiguous()
     if config.encoder and config.decoder:
-        # Heads that judge a source have the decoder read it again, moved right by one.
+        # With heads class, span and pool, the decoder reads the source again, shifted right.
         reads_twice = config.head in ("class", "span", "pool") and not config.patches
         lengths = fitting(config.decoder, LENGTHS if reads_twice else TARGET_LENGTHS)
         target = source if reads_twice else text_rows(config, config.output_vocab_size, lengths)
@@ -50,17 +50,17 @@ def make_example(config: TransformerConfig | PairConfig) -> dict[str, Tensor]:
 
 
 def fitting(stack: StackConfig, lengths: tuple[int, int]) -> tuple[int, int]:
-    """The lengths, cut to what the stack can place."""
+    """The lengths, limited to the stack's longest sequence."""
     most = max(lengths) if stack.room is None else stack.room
     return min(lengths[0], most), min(lengths[1], most)
 
 
 def text_rows(config: TransformerConfig, vocab_size: int, lengths: tuple[int, int]) -> list[list[int]]:
-    """Ordinary tokens from all over the vocabulary; a source that has an end token ends with it."""
+    """Rows of ordinary tokens spread over the vocabulary; they end with the end token if the model needs one."""
     special = {*as_ids(config.pad_token_id), *as_ids(config.bos_token_id), *config.eos_token_ids}
     special |= {*as_ids(config.decoder_start_token_id)}
     ordinary = [token for token in range(vocab_size) if token not in special] or list(range(vocab_size))
-    golden_ratio = 0.6180339887498949  # its multiples, without their whole part, are spread evenly
+    golden_ratio = 0.6180339887498949  # the fractional parts of its multiples are spread evenly
     count = iter(range(1, sum(lengths) + 1))
     rows = [[ordinary[int(next(count) * golden_ratio % 1 * len(ordinary))] for _ in range(n)] for n in lengths]
     end = [token for token in config.eos_token_ids[:1] if token < vocab_size]
@@ -79,12 +79,12 @@ def padded(rows: list[list[int]], name: str, config: TransformerConfig) -> dict[
 
 
 def wave(shape: tuple[int, ...]) -> Tensor:
-    """Values from -1 to 1 that do not repeat: sin(n), in the order of the elements."""
+    """sin(n) for the n-th element: values from -1 to 1 that do not repeat."""
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float64).sin().float().reshape(shape)
 
 
 def alone(inputs: Mapping[str, Tensor], row: int) -> dict[str, Tensor]:
-    """One row by itself: without the others, without padding and without a mask."""
+    """One row alone, without padding and mask."""
     found = {}
     for name, value in inputs.items():
         if name not in MASKS:
@@ -106,10 +106,10 @@ def to_left(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def answers(model: Transformer | Pair, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What the head says of the tokens that are kept; and the vectors before it, unless it is a language head.
+    """The head's outputs at kept tokens, and the hidden states before the head unless it is a language head.
 
-    What stands before a language head depends on how the file lays out its sinusoids; its logits do not. A pair says
-    how well each image fits each text, and gives the vectors of both.
+    The hidden states before a language head depend on the layout of sinusoids in the file; its logits do not. For a
+    pair: the image-text logits and both embeddings.
     """
     output = model(**inputs)
     if isinstance(model, Pair):
@@ -129,6 +129,6 @@ def is_per_token(name: str, config: TransformerConfig) -> bool:
 
 
 def kept(value: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-    """(B, T, ...) -> the tokens that are no padding, row after row."""
+    """(B, T, ...) -> the values at tokens that are not padding, row after row."""
     keep = inputs.get("decoder_attention_mask", inputs.get("attention_mask"))
     return value.flatten(0, 1) if keep is None else value[keep.bool()]

@@ -1,4 +1,4 @@
-"""A model folder: which files are a model's, and which of them go when another model takes its place."""
+"""A model folder: which files belong to a model, and which are deleted when another model replaces it."""
 
 import re
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
 PREPARATION = "preprocessor_config.json"
-PROCESSOR = "processor_config.json"  # of pictures and texts together
-# What other libraries keep beside the weights: how vectors are pooled, how images are prepared.
+PROCESSOR = "processor_config.json"  # for images and texts together
+# Files of other libraries beside the weights: how vectors are pooled, how images are prepared.
 BESIDE = (
     *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json"),
     PREPARATION,
@@ -25,31 +25,31 @@ OLD_TOKENIZERS = (
     *("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
     *("sentencepiece.bpe.model", "source.spm", "target.spm", "tokenizer.model"),
 )
-# What belongs to a model and goes with it when another takes its place.
+# The files of a model, deleted when another model replaces it.
 FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES, *OLD_TOKENIZERS, *BESIDE)
-# What a model's weights may be in, whoever wrote them.
+# Weight files of any library.
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 
 
 def read_settings_file(file: Path) -> dict[str, Any]:
-    """A file of settings that a model folder must have."""
+    """Reads a settings file that every model folder must have."""
     if not file.is_file():
         old = replaced_place(file.parent)
-        kept = f". The one that it is to replace is in {old}" if old.is_dir() else ""
-        raise InputError(f"{file.parent} has no {file.name}: it is half-written, or not a model folder{kept}")
+        kept = f". The model it was replacing is in {old}" if old.is_dir() else ""
+        raise InputError(f"{file.parent} has no {file.name}: it is incomplete, or not a model folder{kept}")
     return read_json(file, "the config of a model, an object with a model_type")
 
 
 @contextmanager
 def whole_model_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterator[Path]:
-    """A folder to write a model to, which takes its place when everything in it is written.
+    """A temporary folder to write a model to, which replaces `path` once everything is written.
 
-    Of the one that was there, a model's files and those named in `replaces` go; whatever else was in it stays, and so
-    does a model card that somebody wrote.
+    The files of the old model and those in `replaces` are deleted. Everything else in the folder is kept, including a
+    model card that somebody else wrote.
     """
     folder = path.resolve()
     if folder.is_file():
-        raise InputError(f"{path} is a file: expected a folder to write")
+        raise InputError(f"{path} is a file: expected a folder to write to")
 
     def stays(entry: Path, new: Path) -> bool:
         is_old = entry.name in {*FILES, *replaces} or WEIGHT_FILES.fullmatch(entry.name)

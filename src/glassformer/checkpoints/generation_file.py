@@ -1,4 +1,4 @@
-"""`generation_config.json`: how a model generates, and its special tokens; read into a config, and written from one."""
+"""Reads and writes `generation_config.json`: the generation settings of a model and its special tokens."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -10,7 +10,7 @@ from glassformer.errors import InputError
 from glassformer.families.keys import TOKENS, token_ids
 from glassformer.schema import shown
 
-# What generates otherwise and is not known here, with the values that change nothing.
+# Settings that are not supported here, with the values that have no effect.
 UNKNOWN_GENERATION: dict[str, tuple[Any, ...]] = {
     "typical_p": (1.0,), "epsilon_cutoff": (0.0,), "eta_cutoff": (0.0,), "top_h": (), "num_beam_groups": (1,),
     "diversity_penalty": (0.0,), "penalty_alpha": (0.0,), "encoder_repetition_penalty": (1.0,),
@@ -28,14 +28,14 @@ def with_generation(
     *,
     fixed: tuple[str, ...] = (),
 ) -> TransformerConfig:
-    """A config that generates as its files say; what they say of special tokens there goes before `config.json`, but
-    for those that are fixed."""
+    """The config with the generation settings of its files. Special tokens in `generation_config.json` override those
+    in `config.json`, except the fixed ones."""
     if generation is not None:
         name = name.replace("config.json", "generation_config.json")
     given = values if generation is None else generation
     for key, harmless in UNKNOWN_GENERATION.items():
         if given.get(key) is not None and given[key] not in harmless:
-            raise InputError(f"{name}: {key} is {shown(given[key])}, which is not known here. Remove it to go without")
+            raise InputError(f"{name}: {key} is {shown(given[key])}, which is not supported. Remove it from the file")
     settings = {
         entry.name: given[entry.name] for entry in fields(GenerationConfig) if given.get(entry.name) is not None
     }
@@ -48,7 +48,7 @@ def with_generation(
 
 
 def generation_values(layout: Layout) -> dict[str, Any]:
-    """What stands in `generation_config.json`: what it had, with the model's own settings."""
+    """The content of `generation_config.json`: the values it had, updated with the model's settings."""
     default, config = GenerationConfig(), layout.config
     fixed = () if layout.family is None else layout.family.fixed_tokens
     tokens = {key: getattr(config, key) for key in TOKENS if key not in fixed and getattr(config, key) is not None}

@@ -1,10 +1,10 @@
-"""Golden values: what a model answered when it was saved, kept beside its weights for `glassformer verify`.
+"""Golden values: the outputs of a model when it was saved, stored beside its weights for `glassformer verify`.
 
     {"inputs": {"input_ids": [[...], [...]], ...},
      "outputs": {"logits": {"shape": [...], "scale": ..., "values": [...]}}}
 
-Always those of float32 on the CPU, whatever the weights are: half precision is exact in float32, and so one tolerance
-holds for all. Of a large output, values from all over it are kept.
+They are always computed in float32 on the CPU: float32 holds half-precision weights exactly, so one tolerance is enough
+for all. Of a large output, an even sample is stored.
 """
 
 import json
@@ -27,24 +27,24 @@ from glassformer.version import __version__
 
 GOLDEN, CERTIFICATE = "golden.json", "certificate.json"
 MOST_VALUES = 256  # of each output
-MOST_INPUT = 1 << 26  # values of an input that is read
-# Beyond either, a save would wait for seconds, or need gigabytes for a copy in float32: then nothing is stored.
+MOST_INPUT = 1 << 26  # values of an input read from a file
+# Beyond either, saving would take seconds, or gigabytes for a copy in float32: then nothing is stored.
 MOST_PARAMETERS, MOST_WORK = 5 * 10**8, 10**11  # work: parameters times tokens
 
 
 def write_golden(model: Transformer | Pair, folder: Path) -> None:
-    """Writes the golden values, if they can be had at little cost. They are an extra: a save never fails for them."""
+    """Writes the golden values if they are cheap to compute. They are optional: a save never fails because of them."""
     try:
         with torch.device("cpu"), torch.autocast("cpu", enabled=False):
             values = golden_values(model)
-    except Exception:  # out of memory, weights on a device that is gone, a model that was changed by hand
+    except Exception:  # out of memory, weights on a lost device, a model changed by hand
         return
     if values is not None:
         (folder / GOLDEN).write_text(json.dumps(values) + "\n", encoding="utf-8")
 
 
 def golden_values(model: Transformer | Pair) -> dict[str, Any] | None:
-    """What the model answers to the example of its config; None if that would be long in coming, or is not finite."""
+    """The model's outputs for the example of its config; None if they are expensive or not finite."""
     inputs = make_example(model.config)
     parameters = count(model)
     if parameters > MOST_PARAMETERS or parameters * num_tokens(model.config, inputs) > MOST_WORK:
@@ -53,7 +53,7 @@ def golden_values(model: Transformer | Pair) -> dict[str, Any] | None:
     if not all(bool(value.isfinite().all()) for value in outputs.values()):
         return None
     return {
-        "about": "what this model answered when it was saved; `glassformer verify` compares",
+        "about": "outputs of this model when it was saved; `glassformer verify` compares them with today's",
         "glassformer": __version__,
         "torch": torch.__version__,
         "inputs": {name: plain(value) for name, value in inputs.items()},
@@ -73,9 +73,9 @@ def num_tokens(config: TransformerConfig | PairConfig, inputs: dict[str, Tensor]
 
 
 def twin(model: Transformer | Pair) -> Transformer | Pair:
-    """The same weights in a model of its own, in float32 on the CPU, to run: training, hooks and watchers see nothing.
+    """A second model with the same weights, in float32 on the CPU: running it triggers no hooks of the first.
 
-    Weights that are float32 on the CPU already are not copied.
+    Weights that are float32 on the CPU already are shared, not copied.
     """
     with torch.device("meta"):
         other = Pair(model.config) if isinstance(model, Pair) else Transformer(model.config)
@@ -84,7 +84,7 @@ def twin(model: Transformer | Pair) -> Transformer | Pair:
 
 
 def sample(value: Tensor) -> Tensor:
-    """At most so many of the values, evenly spread."""
+    """At most `MOST_VALUES` of the values, evenly spread."""
     flat = value.flatten()
     if len(flat) <= MOST_VALUES:
         return flat
@@ -92,18 +92,18 @@ def sample(value: Tensor) -> Tensor:
 
 
 def plain(value: Tensor) -> Any:
-    """A tensor as JSON: whole numbers and samples as lists, a wave by its shape."""
+    """A tensor as JSON: integers and samples as lists, a wave as its shape."""
     if not value.is_floating_point():
         return value.tolist()
     return {"wave": list(value.shape)} if value.ndim > 1 else [rounded(item) for item in value]
 
 
 def rounded(value: Tensor) -> float:
-    return float(f"{value.item():.9g}")  # nine digits tell every float32 from its neighbours
+    return float(f"{value.item():.9g}")  # nine digits identify a float32
 
 
 def read_golden(file: Path) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:
-    """The inputs, and what was answered."""
+    """The stored inputs and outputs."""
     try:
         values = parse_json(file)
         inputs = {
@@ -119,12 +119,14 @@ def read_golden(file: Path) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]
             for name, entry in values["outputs"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{file} does not hold golden values ({type(error).__name__}: {error})") from None
+        raise InputError(
+            f"{file} does not contain golden values ({type(error).__name__}: {error}). Delete it, or save again"
+        ) from None
     return inputs, outputs
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
-    """The shape of an input of patches, which is made anew: a file can ask for any size."""
+    """The shape of a wave to compute, checked because a file can ask for any size."""
     if not isinstance(shape, list) or not all(type(size) is int and size > 0 for size in shape):
         raise ValueError(f"a wave of shape {shown(shape)}")
     if math.prod(shape) > MOST_INPUT:

@@ -1,7 +1,7 @@
-"""How a model is laid out in files: the values of its `config.json`, and a rule for each of its tensors.
+"""The layout of a model in files: the values of its `config.json`, and a rule for each of its tensors.
 
-A layout belongs to a family of `families/`, or to nobody, and then the files use our own names (`own_format.py`).
-`read_layout.py` reads it from a `config.json`; `choose_layout.py` finds one for a model that is to be saved.
+A layout belongs to a family of `families/`; without a family, the files use our own names (`own_format.py`).
+`read_layout.py` derives it from a `config.json`; `choose_layout.py` chooses one to save a model in.
 """
 
 import fnmatch
@@ -15,25 +15,25 @@ from glassformer.core.model import Transformer
 from glassformer.families import Family
 from glassformer.families.table import Place, Rule, Table, expand, known
 
-LAST_LAYER = ("head.out.", "head.second.")  # what depends on the number of classes
+LAST_LAYER = ("head.out.", "head.second.")  # the parameters whose shape depends on the number of classes
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The files of one model: its family, the head it has, and what stands in its config.json."""
+    """The files of one model: its family, its head, and the content of its config.json."""
 
     values: dict[str, Any]  # of config.json
     config: TransformerConfig
     generation: dict[str, Any] = field(default_factory=dict)  # of generation_config.json
     family: Family | None = None
     head: str = "none"
-    is_new_head: bool = False  # asked for by name, and not the file's own
-    file_head: str | None = None  # the kind of head in the file, where it says
-    file_classes: int | None = None  # how many classes that one has, where another number was asked for
-    reason: str = ""  # why no family expresses it
+    is_new_head: bool = False  # requested by the caller, and different from the file's
+    file_head: str | None = None  # the kind of head in the file, if known
+    file_classes: int | None = None  # its number of classes, if another number was requested
+    reason: str = ""  # why no family can express the model
 
     def rules(self, model: Transformer, file_names: Iterable[str] | None = None) -> list[Rule]:
-        """A rule for every tensor. Given the names in a file, the base model's prefix is taken as it is found there."""
+        """A rule for every tensor. Given the names in a file, the prefix of the base model is the one used there."""
         if self.family is None:
             return [
                 Rule(name, (name,), (tuple(parameter.shape),), Place(name))
@@ -43,14 +43,14 @@ class Layout:
 
     @property
     def matrix_name(self) -> str:
-        """What the file calls the language head's matrix."""
+        """The file's name for the matrix of the language head."""
         assert self.family is not None
         table = self.family.head(self.head).table(self.config.replace(tie_embeddings=False))
         matrix = ("head.out.weight", "head.out.*")
         return next(name.replace("*", "weight") for name, place in table.items() if place in matrix)
 
     def head_in(self, file_names: Iterable[str]) -> str | None:
-        """The kind of head that a file has by the names in it; None if they are those of no head."""
+        """The kind of head in a file, judged by its tensor names; None if it has no head."""
         assert self.family is not None
         names, prefix = list(file_names), self._prefix(file_names)
         for kind, head in self.family.heads.items():
@@ -61,23 +61,23 @@ class Layout:
         return None
 
     def lacks_pooler(self, file_names: Iterable[str]) -> bool:
-        """Whether this is a base model that pools, and the file is of one that does not."""
+        """Whether the layout has a pooler and the file does not."""
         if self.family is None:
-            return False  # our own files hold what they say
+            return False  # our own files contain what their config.json says
         own = self.family.head("pool").table(self.config)
         if not own:
-            return False  # to pool takes no weights
+            return False  # this pooling has no weights
         pooler = known(_prefixed(own, self._prefix(file_names)))
         return not any(pooler.fullmatch(name) for name in file_names)
 
     def ignored(self, file_names: Iterable[str]) -> set[str]:
-        """The tensors of a file that are left out on purpose: another head's, or such as say nothing new."""
+        """The tensors of a file that are ignored on purpose: those of another head, and redundant ones."""
         names = list(file_names)
         if self.family is None:
             return {name for name in names if self.is_new_head and name.startswith("head.")}
         prefix = self._prefix(names)
         needless = re.compile("|".join(map(fnmatch.translate, self.family.ignored)) or "(?!)")
-        # With a new head, a stack that it does without.
+        # A new head may need one stack only: then the tensors of the other are ignored.
         own = known(self.family.table(self.config) if self.is_new_head else {})
         heads = [known(_prefixed(head.table(self.config), prefix)) for head in self.family.heads.values()]
 
@@ -89,7 +89,7 @@ class Layout:
         return set(filter(says_nothing, names))
 
     def last_layer(self, rules: Iterable[Rule], file_names: Iterable[str]) -> set[str]:
-        """What the file calls the last layer of its own head, where a new one of another kind has the same name."""
+        """The file's tensors for the last layer of its own head, if a new head of another kind uses the same names."""
         if self.file_head is None or self.file_head == self.head:
             return set()
         last = {rule.file for rule in rules if rule.names[0].startswith(LAST_LAYER)}
@@ -119,5 +119,5 @@ class Layout:
 
 
 def _prefixed(table: Table, prefix: str) -> Table:
-    """A head's table, with the prefix before the names that belong to the base model: those marked `^`."""
+    """A head's table, with the prefix added to the names marked `^`, which belong to the base model."""
     return {prefix + name[1:] if name.startswith("^") else name: place for name, place in table.items()}

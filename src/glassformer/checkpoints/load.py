@@ -1,7 +1,7 @@
-"""Loading a model folder of Hugging Face's layout: `config.json`, `model.safetensors`, `generation_config.json`.
+"""Loads a model folder in the Hugging Face layout: `config.json`, `model.safetensors`, `generation_config.json`.
 
-A folder of another library is read through its family's page (`families/`). Strict both ways: every tensor of the file
-is used or ignored on purpose, every parameter of the model is filled, and what does not fit is named.
+Models of other libraries are translated by their family (`families/`). Loading is strict: every tensor in the file is
+used or ignored on purpose, every parameter of the model is filled, and an error names whatever does not fit.
 """
 
 import functools
@@ -31,8 +31,8 @@ from glassformer.families.table import Rule, assign, check
 from glassformer.hub import find_folder
 from glassformer.threads import exactly
 
-QUICKLY_MADE = 64  # layers: where a file lacks some of so many, all that is missing is listed
-TENSORS_OF_A_BLOCK = 4  # at least: the projections of attention, in and out, and of the feed-forward layer
+QUICKLY_MADE = 64  # layers: up to here the model is built, so that an error can list every missing tensor
+TENSORS_OF_A_BLOCK = 4  # at least: in and out projections of attention and of the feed-forward layer
 
 
 def load(
@@ -45,13 +45,13 @@ def load(
     device: torch.device | str | None = None,
     revision: str | None = None,
     token: str | None = None,
-) -> Any:  # a Transformer, and of a folder with two models a Pair
-    """The model of a run, a Hugging Face folder or a hub id, ready to run (in evaluation mode); a `Pair` of two where
-    the folder holds a text and an image model.
+) -> Any:  # a Transformer, or a Pair if the folder holds two models
+    """Loads the model of a run, a Hugging Face folder or a hub id, in evaluation mode. It is a `Pair` if the folder
+    holds a text and an image model.
 
-    `head` and `num_classes` ask for another head than the file has; what the file lacks of it is made anew, and said
-    so. `image_size` stretches the positions of a model of images to another size. `dtype` is torch.bfloat16 or
-    "bfloat16"; without it, the model has the one that `config.json` names, or else that of the weights.
+    `head` and `num_classes` replace the head of the file; weights that the file lacks are initialised, with a message.
+    `image_size` interpolates the positions of an image model to another size. `dtype` is torch.bfloat16 or "bfloat16";
+    it defaults to the dtype in `config.json`, or else that of the weights.
     """
     usable_device(device)
     for name, number in (("num_classes", num_classes), ("image_size", image_size)):
@@ -64,8 +64,8 @@ def load(
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Holds Python's garbage collector: a model is thousands of small objects and none of them is garbage, and a
-    collection halfway would look through all of PyTorch, for longer than the load takes."""
+    """Pauses Python's garbage collector: loading creates thousands of objects and no garbage, and one collection,
+    which goes through all of PyTorch's objects, would take longer than loading."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -87,10 +87,10 @@ def load_folder(
     as_stored: bool = False,
     finite: bool = False,
 ) -> Transformer:
-    """`load` of what was checked. With `as_stored`, the dtype of the weights counts, and not the config's.
+    """`load` for checked arguments. With `as_stored`, the dtype is that of the weights, not of `config.json`.
 
-    With `finite`, weights that are not numbers are refused. That reads every weight, and else none is read before it is
-    used: so whoever runs the model next asks for it.
+    With `finite`, NaN and infinite weights are refused. This reads all weights, which are otherwise read when first
+    used, so it is for callers that run the model next.
     """
     place, name = usable_device(device), str(folder / CONFIG)
     values, generation = read_configs(folder / CONFIG)
@@ -99,7 +99,7 @@ def load_folder(
     stored_image = layout.config.image if image_size else None
     if image_size:
         if stored_image is None:
-            raise InputError(f"image_size is {image_size}, and {folder} is no model of images")
+            raise InputError(f"image_size is {image_size}, but {folder} does not read images: leave it out")
         values = with_image_size(values, image_size)
         layout = settle(values, head=head)
     tensors = open_tensors(folder, place).renamed(modern_name)
@@ -128,13 +128,13 @@ def load_folder(
 def load_model(
     folder: Path, *, dtype: torch.dtype | None = None, device: Any = None, **asked: Any
 ) -> Transformer | Pair:
-    """`load_folder`, or where the folder holds a pair, both of its models."""
+    """`load_folder`, or `load_pair` if the folder holds a pair."""
     values, _ = read_configs(folder / CONFIG)
     if not is_pair(values):
         return load_folder(folder, dtype=dtype, device=device, **asked)
     for name in ("head", "num_classes", "image_size"):
         if asked.pop(name, None) is not None:
-            raise InputError(f"{name} was given, and {folder} holds a text and an image model: leave it out")
+            raise InputError(f"{name} does not work with a pair of models, which {folder} holds: leave it out")
     return load_pair(folder, values, dtype=dtype, device=device, **asked)
 
 
@@ -168,47 +168,47 @@ def load_pair(
 
 
 def read_configs(file: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """What a `config.json` says, and the `generation_config.json` beside it, if there is one."""
+    """The content of a `config.json`, and of the `generation_config.json` beside it if there is one."""
     beside = file.with_name(GENERATION)
     return read_settings_file(file), read_settings_file(beside) if beside.is_file() else None
 
 
 def check_depth(config: TransformerConfig, tensors: Tensors, name: str) -> None:
-    """Refuses more layers than a file can hold, before they are made."""
+    """Raises if there are too few tensors for the layers of the config, before the layers are built."""
     layers = sum(stack.num_blocks for stack in (config.encoder, config.decoder) if stack is not None)
     if layers > QUICKLY_MADE and TENSORS_OF_A_BLOCK * layers > len(tensors.shapes):
         raise InputError(
-            f"{name} says {layers} layers, and the weights beside it are {len(tensors.shapes)} tensors, which are too "
-            f"few: expected at least {TENSORS_OF_A_BLOCK} for each. Download both from one place"
+            f"{name} has {layers} layers, but the weights beside it have only {len(tensors.shapes)} tensors: expected "
+            f"at least {TENSORS_OF_A_BLOCK} per layer. Download both from the same place"
         )
 
 
 def head_of_file(layout: Layout, tensors: Tensors) -> str:
-    """The kind of head that the names in a file show, where the config is silent or promises a pooler in vain."""
+    """The kind of head in the file, judged by its tensors if config.json names none or a pooler that is missing."""
     kind = layout.head if layout.file_head is not None else layout.head_in(tensors.shapes) or layout.head
     return "none" if kind == "pool" and layout.lacks_pooler(tensors.shapes) else kind
 
 
 def with_class_of(layout: Layout, values: dict[str, Any], kind: str) -> dict[str, Any]:
-    """A `config.json` that names the class of a kind of head."""
+    """The `config.json` with the transformers class for this kind of head."""
     assert layout.family is not None
     return {**values, "architectures": [layout.family.head(kind).architecture]}
 
 
 def usable_device(device: torch.device | str | None) -> torch.device:
-    """Where to read tensors to; for a model without its numbers (`meta`), where they would be read."""
+    """The device to read tensors to: the requested one, or the CPU for `meta`. Raises if it cannot be used."""
     try:
         wanted = torch.device("cpu" if device is None else device)
         torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(
-            f"--device {device} cannot be used here ({str(error).splitlines()[0]}). Use cpu, or leave it out"
+            f"--device {device} cannot be used on this machine ({str(error).splitlines()[0]}). Use cpu, or leave it out"
         ) from None
     return torch.device("cpu") if wanted.type == "meta" else wanted
 
 
 def make_empty(layout: Layout) -> Transformer:
-    """The model without its weights: no memory is taken for them, and nothing is drawn at random."""
+    """The model on the meta device: without memory for its weights, and without initialising them."""
     with torch.device("meta"):
         model = Transformer(layout.config)
     classes = labels_in(layout.values) if layout.config.num_classes else {}
@@ -220,7 +220,7 @@ def make_empty(layout: Layout) -> Transformer:
 
 
 def modern_name(name: str) -> str:
-    """The names that PyTorch gives to the weights of a norm; files from TensorFlow's days say gamma and beta."""
+    """Renames gamma and beta of a norm, the names in files from TensorFlow, to PyTorch's weight and bias."""
     for old, new in (("gamma", "weight"), ("beta", "bias")):
         if name.endswith(f"LayerNorm.{old}"):
             return name.removesuffix(old) + new
@@ -228,9 +228,9 @@ def modern_name(name: str) -> str:
 
 
 def has_own_matrix(layout: Layout, rules: list[Rule], tensors: Tensors) -> bool:
-    """Whether a head that the config calls tied has a matrix of its own in the file, other than the embedding's.
+    """Whether a head that is tied in the config has its own matrix in the file, different from the embedding.
 
-    Some files of T5 do; transformers ties what the file leaves out, whatever the config says, and so do we.
+    Some T5 files do. Like transformers, we tie the head only if its matrix is not in the file.
     """
     if not (layout.family and layout.config.head == "language" and layout.config.tie_embeddings):
         return False
@@ -245,7 +245,7 @@ def has_own_matrix(layout: Layout, rules: list[Rule], tensors: Tensors) -> bool:
 
 
 def without_old_head(layout: Layout, rules: list[Rule], tensors: Tensors) -> Tensors:
-    """Leaves out what a new head cannot take over: the last layer of another kind, or of another number of classes."""
+    """Drops tensors that a new head cannot use: the last layer of another kind, or with another number of classes."""
     misshapen = {
         rule.file
         for rule in rules
@@ -264,7 +264,7 @@ def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transf
 def fill(
     model: nn.Module, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None, folder: Path, finite: bool
 ) -> None:
-    """Reads each tensor into its place; where the layout is the same, the parameter is the file itself, mapped."""
+    """Reads each tensor into its parameter. If no conversion is needed, the parameter is the memory-mapped file."""
     values: dict[str, Tensor] = {}
     stored: dict[str, Tensor] = {}
     rules = [rule for rule in rules if not rule.place.fixed]
@@ -273,15 +273,15 @@ def fill(
             tensor = tensors.read(rule.file)
             if not can_compute(tensor.dtype):
                 raise InputError(
-                    f"{folder}: {rule.file} is of {tensor.dtype}, and weights are real numbers. If they are "
-                    "quantised, load the full ones"
+                    f"{folder}: {rule.file} has dtype {tensor.dtype}: expected floats of at least 16 bits. Load the "
+                    "unquantised model"
                 )
             if finite:
                 stored[rule.file] = tensor
             values.update(zip(rule.names, rule.read(tensor), strict=True))
     if finite:
         check_finite(stored, folder)
-    # One that holds all of them, where they differ: a model computes in one.
+    # A model computes in one dtype: if the file has several, take one that holds them all.
     dtype = dtype or functools.reduce(torch.promote_types, {value.dtype for value in values.values()})
     for rule in rules:
         if rule.place.zero_if_absent and rule.file not in tensors.shapes:
@@ -293,7 +293,7 @@ def fill(
     assign(model, converted)
 
 
-@exactly(1)  # bound by memory; several threads would wait for each other
+@exactly(1)  # memory-bound: more threads would not be faster
 def check_finite(tensors: dict[str, Tensor], folder: Path) -> None:
     for name, tensor in tensors.items():
         if count := count_infinite(tensor):
@@ -301,13 +301,13 @@ def check_finite(tensors: dict[str, Tensor], folder: Path) -> None:
             kinds = [f"{number:,} {kind}" for number, kind in ((nans, "NaN"), (count - nans, "infinite")) if number]
             raise InputError(
                 f"{folder}: {count:,} of {tensor.numel():,} weights of {name} are not finite ({', '.join(kinds)}), so "
-                "its answers mean nothing. Download or train it again; a training that diverged needs a lower --rate"
+                "the model is unusable. Download or train it again; if training diverged, use a lower --rate"
             )
 
 
 @exactly(1)
 def check_range(converted: dict[str, Tensor], values: dict[str, Tensor], folder: Path) -> None:
-    """A dtype of a smaller range than the weights' may turn some into infinity."""
+    """Raises if converting to a dtype with a smaller range made weights infinite."""
     for name, value in converted.items():
         narrower = torch.finfo(value.dtype).max < torch.finfo(values[name].dtype).max
         if narrower and (count := count_infinite(value)):
@@ -319,27 +319,27 @@ def check_range(converted: dict[str, Tensor], values: dict[str, Tensor], folder:
 
 
 def count_infinite(tensor: Tensor) -> int:
-    """How many values are NaN or infinite. Their sum tells in one quick pass whether any is, but for an overflow."""
+    """The number of NaN and infinite values. A finite sum proves in one quick pass that there are none."""
     total = tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
     return 0 if bool(total.isfinite()) else int((~tensor.isfinite()).sum())
 
 
 def lacking_reason(layout: Layout, folder: Path) -> str:
-    """Why a head is new: the file has none of its kind, or one of another number of classes."""
+    """Why a head is new: the file has none of this kind, or one with another number of classes."""
     before, classes = layout.file_classes, layout.config.num_classes
     if layout.is_new_head and layout.file_head == layout.head and classes is not None:
-        return f"the head of {folder} has {before} classes and is replaced by one of {classes}"
-    return f"{folder} has no such head"
+        return f"the head of {folder} (classes: {before}) is replaced by a new one (classes: {classes})"
+    return f"{folder} has no {layout.head!r} head"
 
 
 def make_lacking(model: Transformer, reason: str, device: torch.device) -> None:
-    """Makes what a new head needs and the file does not have."""
+    """Initialises the parameters of a new head that the file does not have."""
     lacking = {name: parameter for name, parameter in model.named_parameters() if parameter.is_meta}
     if not lacking:
         return
     dtype = next(parameter.dtype for parameter in model.parameters() if not parameter.is_meta)
     modules = {name: model.get_submodule(name) for name in dict.fromkeys(name.rpartition(".")[0] for name in lacking)}
-    # A module is initialised whole, and may have a table that is not its own: that comes back as it was.
+    # `initialise` fills whole modules. Restore the parameters that came from the file, such as a tied embedding.
     given = [(module, leaf, parameter) for module in modules.values() for leaf, parameter in module.named_parameters()]
     for module, leaf, parameter in given:
         setattr(module, leaf, nn.Parameter(torch.empty(parameter.shape, dtype=dtype, device=device)))
@@ -348,32 +348,32 @@ def make_lacking(model: Transformer, reason: str, device: torch.device) -> None:
         if not parameter.is_meta:
             setattr(module, leaf, parameter)
     new = ", ".join(f"{name} {tuple(parameter.shape)}" for name, parameter in lacking.items())
-    print(f"{reason}; new and untrained: {new}", file=sys.stderr)
+    print(f"{reason}. New and untrained: {new}", file=sys.stderr)
 
 
 def stored_dtype(values: dict[str, Any], name: str) -> torch.dtype | None:
-    """The dtype that a config.json says its weights have; None if it does not say."""
+    """The dtype of the weights according to config.json; None if it does not say."""
     key = "dtype" if values.get("dtype") else "torch_dtype"
     word = values.get(key)
     if word in (None, "auto"):
         return None
     found = getattr(torch, str(word).removeprefix("torch."), None)
     if not isinstance(found, torch.dtype) or not can_compute(found):
-        raise InputError(f"{name}: {key} is {word!r}: expected one of {', '.join(DTYPES)}. Correct it there")
+        raise InputError(f"{name}: {key} is {word!r}: expected one of {', '.join(DTYPES)}. Correct the file")
     return found
 
 
 def with_image_size(values: dict[str, Any], size: int) -> dict[str, Any]:
     if isinstance(values.get("image"), dict):  # our own files
         return {**values, "image": {**values["image"], "size": size}}
-    for part in ("encoder", "vision_config"):  # of a picture and a text
+    for part in ("encoder", "vision_config"):  # models of images and text
         if isinstance(values.get(part), dict):
             return {**values, part: {**values[part], "image_size": size}}
     return {**values, "image_size": size}
 
 
 def stretched(tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: TransformerConfig) -> Tensors:
-    """The table of positions of one image size interpolated to another: bicubic, over the grid of patches."""
+    """Interpolates the position table to another image size: bicubic, over the grid of patches."""
     assert config.image is not None
     rule = next(rule for rule in rules if rule.names == ("encoder.embed.positions.weight",))
     if stored.size == config.image.size or rule.file not in tensors.shapes:

@@ -1,4 +1,4 @@
-"""Our own format, for what no published family expresses: `model_type: glassformer`.
+"""Our own format, `model_type: glassformer`, for models that no published family can express.
 
 Its config.json is a TransformerConfig, and its tensors have the names of the parameters.
 """
@@ -19,11 +19,11 @@ OWN_KEYS = ("model_type", "glassformer_version", "architectures", *LABELS)
 
 
 def own_layout(values: Mapping[str, Any], *, name: str, head: str | None, num_classes: int | None) -> Layout:
-    """The layout that a `config.json` of ours describes, with another head if one is asked for."""
+    """The layout that a `config.json` in our format describes, with another head if requested."""
     plain = {key: value for key, value in values.items() if key not in OWN_KEYS}
     try:
         config = chosen = TransformerConfig.from_dict(plain)
-        if head not in (None, config.head):  # what only the old head was told, the new one is not
+        if head not in (None, config.head):  # settings of the old head do not apply
             chosen = config.replace(head=head, num_classes=num_classes, head_bias=None, two_classifiers=False)
         elif num_classes is not None:
             chosen = config.replace(num_classes=num_classes)
@@ -42,6 +42,6 @@ def own_values(config: TransformerConfig, labels: Mapping[str, Any]) -> dict[str
 
 
 def own_form(model: Transformer, reason: str) -> Layout:
-    """The layout of a model that no family expresses, and why none does."""
+    """The layout of a model that no family can express, with the reason."""
     config = model.config
     return Layout(own_values(config, model.about.classes), config, head=config.head, reason=reason)

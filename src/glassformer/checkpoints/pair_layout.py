@@ -1,6 +1,6 @@
-"""How a pair of models is laid out in files: the layouts of its two sides together, and the scale.
+"""The layout of a pair of models in files: the layouts of both models, and the scale.
 
-A pair is saved as the family it came from, or as CLIP; one that CLIP does not express is refused, by the field.
+A pair is saved as the family it came from, or as CLIP. If CLIP cannot express it, the error names the field.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from glassformer.families.table import Place, Rule
 
 @dataclass(frozen=True)
 class PairLayout:
-    """The files of a pair; the names of its parameters begin with `text.` and `image.`."""
+    """The files of a pair. Its parameter names begin with `text.` and `image.`."""
 
     values: dict[str, Any]  # of config.json
     config: PairConfig
@@ -45,7 +45,7 @@ class PairLayout:
 
 
 def is_pair(values: Mapping[str, Any]) -> bool:
-    """Whether a `config.json` is of two models."""
+    """Whether a `config.json` describes a pair of models."""
     model_type = values.get("model_type")
     return isinstance(model_type, str) and model_type in PAIRS
 
@@ -55,7 +55,7 @@ def pair_layout_of(values: Mapping[str, Any], *, name: str) -> PairLayout:
     family = PAIRS[values["model_type"]]
     hf = Keys(values, name=name)
     sides = family.sides(hf)
-    hf.ignore("pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings")  # each side says its own
+    hf.ignore("pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings")  # both models have their own
     hf.finish()
     text, image = (
         layout_of(part, name=f"{name}, {which}")
@@ -66,13 +66,13 @@ def pair_layout_of(values: Mapping[str, Any], *, name: str) -> PairLayout:
 
 
 def pair_layout_for(pair: Pair) -> PairLayout:
-    """How to save a pair."""
+    """The layout to save a pair in."""
     text, image = layout_for(pair.text), layout_for(pair.image)
     family = PAIRS["clip"]
     for side, layout, expected in (("text", text, "clip_text"), ("image", image, "clip_vision")):
         if layout.family is None or layout.family.name != expected:
             reason = layout.reason or f"it is built like {layout.values['model_type']}"
-            raise InputError(f"a pair is saved as CLIP, which does not express its {side} model: {reason}")
+            raise InputError(f"a pair is saved as CLIP, which cannot express its {side} model: {reason}")
     values = dict(pair.about.settings)
     if not values:
         values = family.describe(Sides(text.values, image.values, pair.config.logit_scale))

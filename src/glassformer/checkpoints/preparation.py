@@ -1,7 +1,7 @@
-"""How images are prepared for a model, as `preprocessor_config.json` says it: read and written.
+"""Reads and writes `preprocessor_config.json`: how images are prepared for a model.
 
-It is the file of transformers' `ViTImageProcessor`, or of a pair of models `CLIPImageProcessor`, which do the same with
-the same images.
+It is the file of transformers' `ViTImageProcessor`, or for a pair of models `CLIPImageProcessor`, which prepare images
+in the same way.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from glassformer.config import TransformerConfig
 from glassformer.errors import InputError
 from glassformer.io import read_json, write_json
 
-BILINEAR = 2  # as pillow numbers its filters
+BILINEAR = 2  # Pillow's number for the filter
 SIDES = ("height", "width")
-# What transformers' `CLIPImageProcessor` does where its file is silent; another processor does otherwise.
+# Defaults of transformers' `CLIPImageProcessor`, which differ from those of other processors.
 CLIP: dict[str, Any] = {
     "size": {"shortest_edge": 224},
     "resample": 3,  # bicubic
@@ -30,10 +30,10 @@ CLIP: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to an image before the model sees it: flatten, resize, crop, scale, normalise, in this order.
+    """The preparation of an image for the model: flatten, resize, crop, scale, normalise, in this order.
 
-    The first is of `data/pixels.py`: whether an image is turned as its EXIF data say, and what is put behind what is
-    transparent.
+    Flattening (`data/pixels.py`) may rotate an image as its EXIF data say, and puts a background behind transparent
+    pixels.
     """
 
     resize: tuple[int, int] | int | None  # (height, width), or the shorter side
@@ -62,7 +62,7 @@ def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
         scale=float(values.get("rescale_factor", 1 / 255)) if values.get("do_rescale", True) else 1.0,
         mean=mean,
         deviation=deviation,
-        # Runs of older versions saw images as they are stored. Other libraries turn them, and drop transparency.
+        # Runs of older versions used images as stored. Other libraries apply the EXIF rotation and drop transparency.
         upright=bool(values.get("exif_rotation", not is_run(folder))),
         background=values.get("background"),
     )
@@ -71,7 +71,7 @@ def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
 
 
 def found_values(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """What a folder says of its images: in a file of their own, or beside its tokenizer's settings in one of both."""
+    """The image settings of a folder: from their own file, or from one shared with the tokenizer's settings."""
     for name in (PREPARATION, PROCESSOR):
         if (folder / name).is_file():
             values = read_json(folder / name)
@@ -79,7 +79,7 @@ def found_values(folder: Path) -> tuple[Path, dict[str, Any]]:
             if isinstance(found, dict):
                 return folder / name, found
     raise InputError(
-        f"{folder} has no {PREPARATION}, which says how its images are prepared: fetch it from where the model is"
+        f"{folder} has no {PREPARATION}, which says how its images are prepared: download it from the model's source"
     )
 
 
@@ -107,30 +107,30 @@ def write_preparation(preparation: Preparation, folder: Path, config: Transforme
 
 
 def is_pooled(config: TransformerConfig) -> bool:
-    """Whether a model makes one vector of an image, in a space that it shares with texts."""
+    """Whether a model embeds an image as one vector, in a space shared with texts."""
     return config.image is not None and config.pooled_dim is not None
 
 
 def check_size(preparation: Preparation, config: TransformerConfig, name: str) -> None:
-    """Refuses what would not make the images that the model reads."""
+    """Raises if the prepared images would not have the size and channels that the model reads."""
     if config.image is None:
-        raise InputError(f"{name} is for images, and this model reads none")
+        raise InputError(f"{name} is for images, and this model does not read images: leave it out")
     side, channels = config.image.size, config.image.channels
     result = preparation.crop or preparation.resize
     if result is not None and result != (side, side):
         raise InputError(
-            f"{name} makes images of {result}, and the model reads {(side, side)}: use the model's own file"
+            f"{name} makes images of size {result}, and the model reads {(side, side)}: use the model's own file"
         )
     for what, numbers in (("mean", preparation.mean), ("deviation", preparation.deviation)):
         if len(numbers) != channels:
-            raise InputError(f"{name} has a {what} of {len(numbers)} channels, and the model reads {channels}")
+            raise InputError(f"{name} has {len(numbers)} values for the {what}: expected {channels}, one per channel")
 
 
 def size_of(values: Mapping[str, Any], key: str, default: int) -> tuple[int, int] | int:
     size = values.get(key, default)
     kind = str(values.get("image_processor_type") or values.get("feature_extractor_type"))
     if key == "size" and isinstance(size, int) and kind.startswith("CLIP"):
-        return size  # older files of CLIP say the shorter side so
+        return size  # the shorter side, in older files of CLIP
     if isinstance(size, Mapping):
         if "shortest_edge" in size:
             return int(size["shortest_edge"])

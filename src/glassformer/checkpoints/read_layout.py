@@ -1,4 +1,4 @@
-"""`config.json` -> the layout of its model, through the page of its family; no key may be left over."""
+"""Derives a model's layout from its `config.json`, with the rules of its family. Unknown keys are an error."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,9 +21,9 @@ def layout_of(
     head: str | None = None,
     num_classes: int | None = None,
 ) -> Layout:
-    """The layout that a `config.json` describes, with another head if one is asked for.
+    """The layout that a `config.json` describes, with another head if requested.
 
-    `generation` is what stands in `generation_config.json`; without one, older files say it in `config.json`.
+    `generation` is the content of `generation_config.json`; older models have these settings in `config.json`.
     """
     if num_classes is not None and num_classes < 1:
         raise InputError(f"num_classes is {num_classes}: expected a whole number of at least 1")
@@ -38,10 +38,10 @@ def layout_of(
     if num_classes is not None and num_classes != file_classes:
         chosen = with_classes(chosen, num_classes)
     if wanted == "span" and is_new_head:
-        chosen = with_classes(chosen, 2)  # where it begins, where it ends
+        chosen = with_classes(chosen, 2)  # start and end
     config = family_config(family, chosen, wanted, name)
     if num_classes is not None and config.num_classes != num_classes:
-        raise InputError(f"num_classes is {num_classes}, and a {wanted!r} head has no classes; ask for head='class'")
+        raise InputError(f"num_classes is {num_classes}, but head {wanted!r} has no classes: give head='class'")
     if config.head == "language" and config.decoder is not None:
         config = with_generation(config, values, generation, name, fixed=family.fixed_tokens)
     return Layout(
@@ -51,26 +51,26 @@ def layout_of(
 
 
 def family_of(values: Mapping[str, Any], name: str) -> Family:
-    """The family of a `config.json`, if its weights can be read."""
+    """The family of a `config.json`; raises if it is not supported."""
     model_type = values.get("model_type")
     if isinstance(model_type, str) and model_type in PAIRS:
         raise InputError(
-            f"{name}: model_type is {model_type!r}, a text and an image model together, and here a single model is "
-            "needed. Save one side by itself: gf.save(gf.load(path).image, 'side'), or .text"
+            f"{name}: model_type is {model_type!r}, a pair of a text and an image model: expected a single model. "
+            "Save one of them: gf.save(gf.load(path).image, 'side'), or .text"
         )
     for key, value in (("model_type", model_type), ("architectures", architecture_in(values, name))):
         if isinstance(value, str) and value in REFUSED:
-            raise InputError(f"{name}: {key} is {value!r}, which cannot be run here: {REFUSED[value]}")
+            raise InputError(f"{name}: {key} is {value!r}, which is not supported: {REFUSED[value]}")
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         known = [*FAMILIES, *PAIRS, OWN]
         raise InputError(f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), known)}")
     if values.get("quantization_config"):
-        raise InputError(f"{name}: these weights are quantised (quantization_config); load the full ones")
+        raise InputError(f"{name}: these weights are quantised (quantization_config). Load the unquantised model")
     return FAMILIES[model_type]
 
 
 def architecture_in(values: Mapping[str, Any], name: str) -> str | None:
-    """The class that transformers has for the model, where the file says."""
+    """The transformers class of the model, if the file names one."""
     names = values.get("architectures") or []
     if not isinstance(names, list) or not all(isinstance(entry, str) for entry in names):
         raise InputError(f"{name}: architectures is {names!r}: expected a list with the name of a class")
@@ -78,28 +78,28 @@ def architecture_in(values: Mapping[str, Any], name: str) -> str | None:
 
 
 def wanted_head(family: Family, values: Mapping[str, Any], head: str | None, written: str | None, name: str) -> str:
-    """The kind of head that was asked for, or else the file's, if the family has such a head."""
+    """The requested kind of head, or else the file's; raises if the family does not have it."""
     if head is None:
         raise InputError(
-            f"{name}: architectures is {written!r}, which is not known. Load it with a head by name, one of "
+            f"{name}: architectures is {written!r}, which is not known. Name the head to load, one of "
             f"{', '.join(family.heads)}: gf.load(path, head={family.base!r})"
         )
     if head not in family.kinds:
         raise InputError(
-            f"head is {head!r}, and a {values['model_type']!r} model has none such{nearest(head, family.kinds)}"
+            f"head is {head!r}, which a {values['model_type']!r} model does not have{nearest(head, family.kinds)}"
         )
     return head
 
 
 def with_classes(values: Mapping[str, Any], num_classes: int) -> dict[str, Any]:
-    """A `config.json` of so many classes without names: another problem. Older files say the number twice."""
+    """A `config.json` with this many unnamed classes. Older files have the number in num_labels too."""
     kept = {key: value for key, value in values.items() if key not in ("num_labels", "problem_type")}
     return {**kept, **unnamed(num_classes)}
 
 
 def family_config(family: Family, values: Mapping[str, Any], head: str, name: str) -> TransformerConfig:
-    """A family's reading of a config.json, in which no key may be left over."""
-    kind = head.partition("_")[0]  # the core has one class head, whatever a family makes of it
+    """The TransformerConfig of a family's config.json. Keys that the family does not know are an error."""
+    kind = head.partition("_")[0]  # a family may have several class heads, the core has one
     hf = Keys(values, name=name, head=kind, choices=family.head(head).choices)
     for key in ("is_decoder", "add_cross_attention"):
         hf.expect(key, False)

@@ -1,4 +1,4 @@
-"""`run.json`: how a run came about, and how its inputs were prepared. Written by `training/run.py`."""
+"""Reads `run.json`: the task and settings of a run, and how its inputs were prepared. `training/run.py` writes it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,40 +14,40 @@ EARLIER = {"classify": {"examples": "documentation"}}
 
 @dataclass(frozen=True)
 class TextRules:
-    """How a training treated its texts, so that they are treated alike ever after. Of other models nothing is known."""
+    """How training prepared its texts, so that prediction prepares them in the same way. Unknown for other models."""
 
-    max_len: int | None = None  # tokens of a text
-    truncate: bool = False  # whether a longer text was cut, or refused
-    columns: tuple[str, ...] = ()  # of the texts, in tables
-    texts: int | None = None  # in an example: 1, or the 2 of a pair
+    max_len: int | None = None  # tokens per text
+    truncate: bool = False  # whether longer texts were truncated; else they were refused
+    columns: tuple[str, ...] = ()  # the table columns with the texts
+    texts: int | None = None  # texts per example: 1, or 2 for pairs
 
 
 NO_RULES = TextRules()
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a training wrote this folder."""
+    """Whether this folder was written by training."""
     return (folder / RUN).is_file()
 
 
 def read_record(path: str | Path) -> dict[str, Any]:
-    """What a run folder says of itself."""
+    """The content of `run.json`."""
     file = Path(path) / RUN
     if not is_run(Path(path)):
-        raise InputError(f"{path} has no {RUN}: it is half-written, or not a run folder")
+        raise InputError(f"{path} has no {RUN}: it is incomplete, or not a run folder")
     record = parse_json(file)
     if not isinstance(record, dict) or "task" not in record or "settings" not in record:
-        raise InputError(f"{file} does not say what the run was trained for")
+        raise InputError(f"{file} has no task and settings: expected the file that glassformer train wrote")
     if isinstance(record["settings"], dict):
         record["settings"] = EARLIER.get(str(record["task"]), {}) | record["settings"]
     return record
 
 
 def read_text_rules(folder: Path) -> TextRules:
-    """How the training that wrote this folder treated its texts, if one did."""
+    """How training prepared the texts of the run in this folder, if it is one."""
     record = parse_json(folder / RUN) if is_run(folder) else {}
     if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
-        return NO_RULES  # no run of ours
+        return NO_RULES  # not a run of ours
     settings = record["settings"]
     named = settings.get("text_columns") or [settings.get("source_column") or settings.get("text_column")]
     columns = tuple(str(name) for name in named if name)

@@ -1,7 +1,7 @@
-"""Saving a model folder, in the layout of Hugging Face, with a model card and golden values for `verify`.
+"""Saves a model folder in the Hugging Face layout, with a model card and golden values for `verify`.
 
-A model is written under the names of the family it came from or is built like; what no family expresses under our
-own, as `model_type: glassformer`.
+The tensors have the names of the model's family or of the most similar one. A model that no family can express is
+saved with our own names, as `model_type: glassformer`.
 """
 
 from pathlib import Path
@@ -32,9 +32,9 @@ def save(
     preparation: Preparation | None = None,
     max_shard_size: int | str = SHARD,
 ) -> None:
-    """Writes the model, and the tokenizer or the preparation of its images if there is one.
+    """Writes the model, and its tokenizer and image preparation if given.
 
-    A table that is shared is stored once. `max_shard_size` is in bytes, or a text such as "5GB".
+    Tied weights are stored once. `max_shard_size` is in bytes, or a text such as "5GB".
     """
     shard = parse_size(max_shard_size)
     with whole_model_folder(Path(path)) as folder:
@@ -72,7 +72,7 @@ def writes_text(layout: Layout) -> bool:
 
 
 def stored_tensors(model: Transformer | Pair, layout: Layout | PairLayout) -> dict[str, Tensor]:
-    """The tensors of the file by their names there; of another form of the model, where the family's files have one."""
+    """The tensors of the file, by their names there; converted if the family stores the model in an equivalent form."""
     stored = {name: parameter.detach() for name, parameter in model.named_parameters()}
     if isinstance(layout, PairLayout):
         assert isinstance(model, Pair)

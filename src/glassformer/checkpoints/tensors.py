@@ -1,7 +1,7 @@
-"""The tensors of a model folder: safetensors, one file or shards, or an old `pytorch_model.bin`; and writing them.
+"""Reads and writes the tensors of a model folder: safetensors, one file or shards. Reads old `pytorch_model.bin` too.
 
-Reading maps the files into memory: a tensor costs nothing until it is used, and what is never changed never becomes
-memory of this process. Nothing that could run code is ever unpickled.
+Files are memory-mapped: a tensor is read from disk when first used, and takes no memory of its own unless changed. A
+pickle that could run code is never loaded.
 """
 
 import errno
@@ -24,17 +24,17 @@ from glassformer.io import parse_json, write_json
 from glassformer.schema import shown
 
 SAFE, OLD = "model.safetensors", "pytorch_model.bin"
-SHARD = 50 * 10**9  # bytes in a file, at most
+SHARD = 50 * 10**9  # largest file in bytes
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-MOST_INSTRUCTIONS, MOST_BYTES = 1 << 20, 1 << 24  # of a pickle: a tensor takes about 40, and 300 bytes
-LARGEST_NUMBER = 1 << 20  # that any pickle may name, however small its file
-OLD_PICKLES, MAGIC = 4, 0x1950A86A20F9469CFC6C  # before PyTorch 1.6: a number by which it is known, then three more
-HARMLESS = ("torch", "collections", "numpy")  # modules whose tensors and containers a file of weights names
+MOST_INSTRUCTIONS, MOST_BYTES = 1 << 20, 1 << 24  # of a pickle: a tensor takes about 40 instructions, 300 bytes
+LARGEST_NUMBER = 1 << 20  # the largest number that a pickle may contain, unless its file is larger
+OLD_PICKLES, MAGIC = 4, 0x1950A86A20F9469CFC6C  # files before PyTorch 1.6: a magic number, then three more pickles
+HARMLESS = ("torch", "collections", "numpy")  # modules that a pickle of weights needs
 
 
 class Tensors:
-    """Names and shapes of what a folder holds; a tensor itself is read when it is asked for."""
+    """The names and shapes of the tensors in a folder; `read` reads one of them."""
 
     def __init__(self, readers: Mapping[str, Callable[[], Tensor]], shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.shapes, self._readers = dict(shapes), dict(readers)
@@ -56,7 +56,7 @@ class Tensors:
 
 
 def open_tensors(folder: Path, device: torch.device) -> Tensors:
-    """The tensors of a folder, in whichever of the layouts it has them."""
+    """The tensors of a folder, in any of the known file formats."""
     for name, open_file in ((SAFE, open_safe), (OLD, open_old)):
         index = folder / f"{name}.index.json"
         if (folder / name).is_file():
@@ -64,12 +64,12 @@ def open_tensors(folder: Path, device: torch.device) -> Tensors:
         if index.is_file():
             return open_shards(index, open_file, device)
     raise InputError(
-        f"{folder} is half-written: it has a config.json and neither {SAFE} nor {OLD}. Save or download it again"
+        f"{folder} is incomplete: it has a config.json, but neither {SAFE} nor {OLD}. Save or download it again"
     )
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files that `open_tensors` would read."""
+    """The files that `open_tensors` reads."""
     for name in (SAFE, OLD):
         index = folder / f"{name}.index.json"
         if (folder / name).is_file():
@@ -92,38 +92,38 @@ def open_safe(file: Path, device: torch.device) -> Tensors:
 def unreadable(file: Path, error: Exception) -> str:
     reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0]
     size = file.stat().st_size
-    return f"{file} cannot be read ({reason}): it has {size:,} bytes. Is it whole? Save or download it again"
+    return f"{file} ({size:,} bytes) cannot be read: {reason}. It may be incomplete: save or download it again"
 
 
 def open_old(file: Path, device: torch.device) -> Tensors:
-    """A pickle of tensors and nothing else: whatever would run code on loading is refused."""
+    """Opens a pickle that contains only tensors. One that could run code is refused."""
     can_be_mapped = zipfile.is_zipfile(file)  # files from before PyTorch 1.6 cannot
     if can_be_mapped:
         check_archive(file)
     check_instructions(file)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a protocol that it may not know: what fails is told below
+            warnings.simplefilter("ignore")  # about an unknown pickle protocol: a failure is reported below
             values: Any = torch.load(file, map_location=device, weights_only=True, mmap=can_be_mapped)
-    except Exception as error:  # a dozen kinds, by the place where the file ends
+    except Exception as error:  # a broken file raises many kinds
         named = re.search(r"GLOBAL (\S+)", str(error))
         wanted = named[1] if named else wanted_by(file)
         if wanted is None:
             raise InputError(unreadable(file, error)) from None
         raise InputError(
-            f"{file} is a pickle that wants more than tensors: {wanted}. Loading it could run somebody's code, so "
-            f"it is refused; ask for {SAFE}, or convert it where you trust it"
+            f"{file} is a pickle that needs more than tensors: {wanted}. Loading it could run arbitrary code, so it "
+            f"is refused. Look for a {SAFE}, or convert it yourself if you trust the file"
         ) from None
     is_state = isinstance(values, dict) and all(isinstance(value, Tensor) for value in values.values())
     if not is_state or not all(isinstance(name, str) for name in values):
-        raise InputError(f"{file} holds something other than named tensors: expected the state of one model")
+        raise InputError(f"{file} contains more than named tensors: expected the state dict of one model")
     check_held(values, file)
     shapes = {name: tuple(value.shape) for name, value in values.items()}
     return Tensors({name: lambda value=value: value for name, value in values.items()}, shapes)  # type: ignore[misc]
 
 
 def check_archive(file: Path) -> None:
-    """Refuses an archive that unpacks to more than it holds: PyTorch stores its entries as they are, side by side."""
+    """Refuses an archive that unpacks to more than its size: PyTorch stores its entries uncompressed."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
@@ -138,15 +138,16 @@ def check_archive(file: Path) -> None:
     size, unpacked = file.stat().st_size, sum(entry.file_size for entry in entries)
     if unpacked > size:
         raise InputError(
-            f"{file} has {size:,} bytes and its entries claim {unpacked:,}. Is it whole? Save or download it again"
+            f"{file} has {size:,} bytes, but its entries claim {unpacked:,}. It may be incomplete: save or download it "
+            "again"
         )
 
 
 def check_instructions(file: Path) -> None:
-    """Refuses a pickle whose instructions are too many, or name a size that is larger than the file.
+    """Refuses a pickle with too many instructions, or with a number larger than the file.
 
-    Read, and never run: a number in it may be the size of memory that is asked for before anything is read. What ends
-    too early, or is not a pickle, is reported where it is loaded.
+    Such a number may be an amount of memory that is allocated before anything is read. The instructions are read here,
+    never run. A truncated pickle, or a file that is not one, is reported when it is loaded.
     """
     size = file.stat().st_size
     try:
@@ -155,17 +156,17 @@ def check_instructions(file: Path) -> None:
                 raise too_many_instructions(file)
             if isinstance(argument, int) and abs(argument) > max(size, LARGEST_NUMBER) and argument != MAGIC:
                 raise InputError(
-                    f"{file} has {size:,} bytes and names a size of {shown(argument)} ({code.name}), which it cannot "
-                    "hold. Is it whole? Save or download it again"
+                    f"{file} has {size:,} bytes, but claims a size of {shown(argument)} ({code.name}). It may be "
+                    "incomplete: save or download it again"
                 )
     except InputError:
         raise
-    except Exception:  # no pickle, or one that ends too early
+    except Exception:  # not a pickle, or a truncated one
         return
 
 
 def instructions(file: Path) -> Iterator[tuple[Any, Any, int | None]]:
-    """Those of the pickle of an archive; in a file from before PyTorch 1.6, of the pickles before its tensors."""
+    """The instructions of an archive's pickle, or of the pickles before the tensors in a file before PyTorch 1.6."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             if archive.getinfo(name_of_pickle(archive)).file_size > MOST_BYTES:
@@ -179,30 +180,30 @@ def instructions(file: Path) -> Iterator[tuple[Any, Any, int | None]]:
 
 def too_many_instructions(file: Path) -> InputError:
     return InputError(
-        f"{file} is a pickle of more than {MOST_INSTRUCTIONS:,} instructions or {MOST_BYTES // 10**6} MB of them, and "
-        f"the tensors of a model take a few thousand. Ask for {SAFE}"
+        f"{file} is a pickle with more than {MOST_INSTRUCTIONS:,} instructions or {MOST_BYTES // 10**6} MB of them: "
+        f"expected a few thousand. Look for a {SAFE}"
     )
 
 
 def check_held(values: Mapping[str, Tensor], file: Path) -> None:
-    """Refuses tensors that are not in the file: views of few values as many, and such as have no values at all."""
+    """Refuses tensors whose values are not all in the file: expanded views, and tensors without storage."""
     size, held, storages = file.stat().st_size, 0, set[int]()
     for name, value in values.items():
         odd = value.layout != torch.strided or value.is_meta or value.is_quantized or value.is_nested
         if odd or type(value) not in (Tensor, torch.nn.Parameter):
-            raise InputError(f"{file}: {shown(name)} is not a plain tensor of numbers. Ask for {SAFE}")
+            raise InputError(f"{file}: {shown(name)} is not a plain tensor. Look for a {SAFE}")
         storage = value.untyped_storage()
         held += 0 if storage.data_ptr() in storages else storage.nbytes()
         storages.add(storage.data_ptr())
         if value.nbytes > storage.nbytes() or held > size:
             raise InputError(
-                f"{file} has {size:,} bytes, and {shown(name)} claims a shape of {shown(tuple(value.shape))}, more "
-                "than it holds. Save or download it again"
+                f"{file} has {size:,} bytes, too few for {shown(name)} of shape {shown(tuple(value.shape))}. Save or "
+                "download it again"
             )
 
 
 def wanted_by(file: Path) -> str | None:
-    """The first function or class that a pickle would fetch and that no tensor needs; read, and never run."""
+    """The first function or class in a pickle that tensors do not need. The pickle is read, never run."""
     texts: list[str] = []
     try:
         for code, argument, _ in pickletools.genops(pickle_of(file)):
@@ -212,7 +213,7 @@ def wanted_by(file: Path) -> str | None:
                 texts.append(str(argument))
             if code.name in ("GLOBAL", "STACK_GLOBAL") and texts[-2:-1] and texts[-2].split(".")[0] not in HARMLESS:
                 return ".".join(texts[-2:])
-    except Exception:  # no pickle, or one that ends too early
+    except Exception:  # not a pickle, or a truncated one
         return None
     return None
 
@@ -229,39 +230,39 @@ def name_of_pickle(archive: zipfile.ZipFile) -> str:
 
 
 def as_dtype(name: Any) -> torch.dtype | None:
-    """torch.bfloat16, or "bfloat16"."""
+    """The dtype for torch.bfloat16 or "bfloat16"."""
     found = DTYPES.get(name) if isinstance(name, str) else name
     if name is None:
         return None
     if not isinstance(found, torch.dtype) or not can_compute(found):
-        raise InputError(f"dtype is {name!r}: expected one of {', '.join(DTYPES)}, or torch's, as in torch.bfloat16")
+        raise InputError(f"dtype is {name!r}: expected one of {', '.join(DTYPES)}, or a dtype such as torch.bfloat16")
     return found
 
 
 def can_compute(dtype: torch.dtype) -> bool:
-    """Real numbers of at least 16 bits: those of 8 are for storing, with scales beside them."""
+    """Whether a model can compute in this dtype: floats of at least 16 bits. 8-bit floats are for storage only."""
     return dtype.is_floating_point and dtype.itemsize > 1
 
 
 def parse_size(size: int | str) -> int:
-    """5_000_000_000, "5000000000" or "5GB"."""
+    """The number of bytes in 5_000_000_000, "5000000000" or "5GB"."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
     if match is None or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < 1:
-        raise InputError(f"the size of a shard is {size!r}: expected a number of bytes above 0, or one such as 5GB")
+        raise InputError(f"max_shard_size is {size!r}: expected a number of bytes above 0, or a size such as 5GB")
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def open_shards(index: Path, open_file: Callable[[Path, torch.device], Tensors], device: torch.device) -> Tensors:
-    """Several files as one; the index says which tensor is where. One that it forgets is there all the same."""
+    """Several files as one. The index says which file holds a tensor; tensors missing in the index are added."""
     where, opened = read_index(index), {}
     for name in sorted(set(where.values())):
         if not (index.parent / name).is_file():
             first = next(tensor for tensor, shard in where.items() if shard == name)
-            raise InputError(f"{index} names {name}, for {first} and others, and there is no such file. Download it")
+            raise InputError(f"{index} names {name}, which holds {first}, but the file does not exist. Download it")
         opened[name] = open_file(index.parent / name, device)
     lost = [name for name, shard in where.items() if name not in opened[shard].shapes]
     if lost:
-        raise InputError(f"{index} says that {where[lost[0]]} holds {lost[0]}, and it does not. Download them again")
+        raise InputError(f"{index} says that {where[lost[0]]} holds {lost[0]}, but it does not. Download both again")
     where = {**{name: shard for shard, tensors in opened.items() for name in tensors.shapes}, **where}
     return Tensors(
         {name: lambda name=name, shard=shard: opened[shard].read(name) for name, shard in where.items()},  # type: ignore[misc]
@@ -270,7 +271,7 @@ def open_shards(index: Path, open_file: Callable[[Path, torch.device], Tensors],
 
 
 def read_index(index: Path) -> dict[str, str]:
-    """The name of each tensor -> the file beside the index that holds it."""
+    """Maps the name of each tensor to the file beside the index that holds it."""
     try:
         where = parse_json(index)["weight_map"]
         shards = set(where.values())
@@ -280,14 +281,14 @@ def read_index(index: Path) -> dict[str, str]:
         is_map = False
     if not is_map:
         raise InputError(
-            f"{index} is not an index of shards: expected JSON with a weight_map, from the names of tensors to files "
-            "beside it. Download it again"
+            f"{index} is not an index of shards: expected JSON with a weight_map from tensor names to files beside it. "
+            "Download it again"
         )
     return dict(where)
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, Tensor], max_shard: int = SHARD) -> None:
-    """One file, or shards with an index where it would be larger than `max_shard` bytes."""
+    """Writes one file, or shards with an index if it would be larger than `max_shard` bytes."""
     shards: list[dict[str, Tensor]] = [{}]
     sizes = [0]
     for name, tensor in tensors.items():
@@ -314,4 +315,4 @@ def _write(tensors: Mapping[str, Tensor], file: Path) -> None:
         raise OSError(errno.EIO, str(error), str(file)) from error
     umask = os.umask(0)
     os.umask(umask)
-    file.chmod(0o666 & ~umask)  # the library writes for the owner alone
+    file.chmod(0o666 & ~umask)  # safetensors makes the file readable by its owner only

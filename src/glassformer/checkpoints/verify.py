@@ -1,17 +1,17 @@
-"""Does a model compute, on this machine, what it should? `gf.verify(path)` tries, and signs what it found.
+"""Checks that a model computes the right results on this machine. `gf.verify(path)` returns a certificate.
 
-    cache = no cache        a text read in pieces, with a cache, gives the vectors of the text read at once
-    cut = whole             what a decoder says of a text does not depend on how it goes on
-    batch = single          a row in a batch with longer ones gives what it gives alone
-    left = right padding    on whichever side the padding stands
-    watched = unwatched     `gf.record` changes nothing, to the bit
-    save -> load            every weight and setting comes back, and the same answers
-    half = float32          a half precision file in its own arithmetic, nearly
-    golden values           the answers that were stored when the model was saved
-    transformers            the answers of that library, where it is installed and knows the model
+    cache = no cache        hidden states are the same with a cache, token by token, and without
+    cut = whole             the hidden states of a decoder do not depend on later tokens
+    batch = single          a row gives the same result in a batch as alone
+    left = right padding    the result does not depend on the side of the padding
+    watched = unwatched     `gf.record` does not change a bit of the result
+    save -> load            weights, config and results are the same after saving and loading
+    half = float32          a half-precision model gives nearly the same results in its own dtype
+    golden values           the results are those stored when the model was saved
+    transformers            the results are those of transformers, if it is installed and knows the model
 
-A check that does not apply to a model, or cannot be made here, says so and counts neither way. A folder in the layout
-of a family that transformers refuses is no such case: it should open it, and differs.
+A check that does not apply, or cannot be made, says so and counts neither as passed nor as failed. But if transformers
+refuses a folder in the layout of one of its families, the check fails.
 """
 
 import logging
@@ -46,15 +46,15 @@ from glassformer.io import checksum
 from glassformer.version import __version__
 from glassformer.watch.record import record
 
-# Differences are told in parts of the largest value. Two right orders of the same float32 sums are about 1e-6 apart,
-# at most 6e-6 in what we tried, 48 layers deep; the smallest of mistakes, an epsilon or a position, about 1e-3.
+# Differences are relative to the largest value. Summing the same float32 numbers in another order changes a result by
+# about 1e-6, at most 6e-6 in our tests, with 48 layers; the smallest mistakes, such as a wrong epsilon, by about 1e-3.
 TOLERANCE = 2e-5
-HALF_TOLERANCE = 16.0  # roundings of the half precision format: each layer adds some, of random sign
+HALF_TOLERANCE = 16.0  # in units of the dtype's epsilon: every layer adds rounding errors of random sign
 
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison: how far apart the two sides are, in parts of the largest value, and how far they may be."""
+    """One comparison: the difference of the two sides, relative to the largest value, and its tolerance."""
 
     name: str
     verdict: Literal["passed", "differs", "-"]
@@ -65,7 +65,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was found, of which files, with which versions, and when."""
+    """The results of all checks, with the files, versions and date."""
 
     path: str
     model_type: str
@@ -78,7 +78,7 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differs of all that could be compared."""
+        """Whether no check failed; checks that do not apply are ignored."""
         return all(check.verdict != "differs" for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,15 +86,15 @@ class Certificate:
 
 
 class NothingToCompareError(Exception):
-    """A check that does not apply to this model, or that cannot be made here."""
+    """The check does not apply to this model, or cannot be made here."""
 
 
 class RefusedError(Exception):
-    """A folder of a family's layout that the other library does not take for one."""
+    """transformers refuses a folder in the layout of one of its families."""
 
 
 def verify(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Certificate:
-    """Checks the model of a run, a Hugging Face folder or a hub id; nothing of it is changed."""
+    """Checks the model of a run, a Hugging Face folder or a hub id, without changing any file."""
     subject = Subject(find_folder(path, revision=revision, token=token))
     reference_version = version_of("transformers")
     checks = (
@@ -126,10 +126,10 @@ def verify(path: str | Path, *, revision: str | None = None, token: str | None =
 
 
 class Subject:
-    """The model to be verified, what it is asked, and what it answers.
+    """The model to verify, its inputs and its outputs.
 
-    It is run in float32 where its file is of half precision: such weights are exact in it, so that a mistake is not
-    taken for rounding.
+    A half-precision model is run in float32, which holds its weights exactly, so that a mistake cannot hide in
+    rounding.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -139,7 +139,7 @@ class Subject:
         self.is_half = torch.finfo(self.dtype).bits < 32
         if self.is_half:
             self.model.float()
-        self.reader = self.model.text if isinstance(self.model, Pair) else self.model  # whoever reads texts, if anybody
+        self.reader = self.model.text if isinstance(self.model, Pair) else self.model  # the text model of a pair
         self.config = self.reader.config
         self.inputs = make_example(self.model.config)
 
@@ -148,7 +148,7 @@ class Subject:
         return answers(self.model, self.inputs)
 
     def refuse_stretched(self) -> None:
-        """Rotary positions that turn slower in a longer text tell a long batch from a short row, and mean to."""
+        """Skips the check if rotary scaling depends on the length: a long batch may then differ from a short row."""
         length = max(value.shape[1] for name, value in self.inputs.items() if name.endswith("input_ids"))
         for stack in (self.config.encoder, self.config.decoder):
             for kind in stack.layer_kinds if stack else ():
@@ -166,33 +166,33 @@ def compared(name: str, check: Callable[[Subject], float], subject: Subject, tol
         return Check(name, "-", note=str(reason))
     except RefusedError as reason:
         return Check(name, "differs", tolerance=tolerance, note=str(reason))
-    except Exception as error:  # a model that cannot answer is no better than one that answers wrongly
+    except Exception as error:  # a model that cannot run fails the check too
         return Check(name, "differs", tolerance=tolerance, note=f"stopped with {type(error).__name__}: {error}")
     if not math.isfinite(difference):
-        return Check(name, "differs", tolerance=tolerance, note="an answer is not finite")
+        return Check(name, "differs", tolerance=tolerance, note="an output is not finite")
     return Check(name, "passed" if difference <= tolerance else "differs", difference, tolerance)
 
 
 def distance(ours: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> float:
-    """The largest difference, in parts of the largest value of its kind."""
+    """The largest difference of any output, relative to the largest value of that output."""
     return max(apart(ours[name], value, value.abs().max().item()) for name, value in expected.items())
 
 
 def apart(ours: Tensor, expected: Tensor, scale: float) -> float:
     if ours.shape != expected.shape:
-        raise ValueError(f"an answer of shape {tuple(ours.shape)}, where {tuple(expected.shape)} was expected")
+        raise ValueError(f"an output has shape {tuple(ours.shape)}: expected {tuple(expected.shape)}")
     difference = (ours.double() - expected.double()).abs().max().item()
     if math.isnan(difference):
         return math.inf
     return difference / scale if scale else (math.inf if difference else 0.0)
 
 
-# One side and the other
+# The checks: each returns the difference of two ways to compute the same
 
 
 @torch.no_grad()
 def cache_and_none(subject: Subject) -> float:
-    """Padded on the left, as batches are that go on; half of it at once, then token by token."""
+    """With left padding, as in generation; the first half at once, then token by token."""
     if subject.reader.decoder is None:
         raise NothingToCompareError("an encoder reads its input once")
     subject.refuse_stretched()
@@ -207,7 +207,7 @@ def cache_and_none(subject: Subject) -> float:
 @torch.no_grad()
 def cut_and_whole(subject: Subject) -> float:
     if subject.reader.decoder is None:
-        raise NothingToCompareError("an encoder sees the whole input")
+        raise NothingToCompareError("an encoder attends to the whole input")
     subject.refuse_stretched()
     ids, keep, memory = decoder_call(subject, subject.inputs)
     half = max(1, ids.shape[1] // 2)
@@ -217,7 +217,7 @@ def cut_and_whole(subject: Subject) -> float:
 
 
 def decoder_call(subject: Subject, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """The decoder's token ids and their mask, and what it is given of the source."""
+    """The decoder's token ids and their mask, and the encoder's output for it."""
     if subject.reader.encoder is None:
         return inputs["input_ids"], inputs["attention_mask"], {}
     source = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
@@ -231,14 +231,16 @@ def batch_and_single(subject: Subject) -> float:
     if not subject.config.patches:
         subject.refuse_stretched()
     single = [answers(subject.model, alone(subject.inputs, row)) for row in range(2)]
-    each = {name: value for name, value in subject.answers.items() if name != "logits_per_image"}  # of all with all
+    each = {
+        name: value for name, value in subject.answers.items() if name != "logits_per_image"
+    }  # compares all with all
     return distance({name: torch.cat([row[name] for row in single]) for name in each}, each)
 
 
 def left_and_right(subject: Subject) -> float:
     masks = [value for name, value in subject.inputs.items() if name.endswith("attention_mask")]
     if all(bool(mask.all()) for mask in masks):
-        raise NothingToCompareError("its inputs have no padding")
+        raise NothingToCompareError("the inputs have no padding")
     return distance(answers(subject.model, to_left(subject.inputs)), subject.answers)
 
 
@@ -248,12 +250,12 @@ def watched_and_not(subject: Subject) -> float:
     configs = (part.config for part in subject.model.modules() if isinstance(part, Stack))
     layers = sum(config.num_layers for config in configs)
     if len(seen) < layers:
-        raise ValueError(f"{len(seen)} maps were recorded of {layers} layers")
+        raise ValueError(f"only {len(seen)} of {layers} attention maps were recorded")
     return distance(watched, subject.answers)
 
 
 def saved_and_loaded(subject: Subject) -> float:
-    """Through a folder of its own, in the dtype of the file."""
+    """Saves to a temporary folder in the dtype of the file, and loads it again."""
     stored = load_model(subject.folder)
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -262,17 +264,17 @@ def saved_and_loaded(subject: Subject) -> float:
             raise NothingToCompareError(f"a copy could not be written: {error}") from None
         again = load_model(Path(folder))
         if again.config != stored.config:
-            raise ValueError("the config that came back is another")
+            raise ValueError("the config changed")
         weights = dict(again.named_parameters())
         for name, parameter in stored.named_parameters():
             if name not in weights or not torch.equal(weights[name], parameter):
-                raise ValueError(f"{name} came back changed")
+                raise ValueError(f"the values of {name} changed")
         return distance(answers(again.float() if subject.is_half else again, subject.inputs), subject.answers)
 
 
 def half_and_full(subject: Subject) -> float:
     if not subject.is_half:
-        raise NothingToCompareError("its weights are not of half precision")
+        raise NothingToCompareError("the weights are not in half precision")
     inputs = {n: v.to(subject.dtype) if v.is_floating_point() else v for n, v in subject.inputs.items()}
     return distance(answers(load_model(subject.folder), inputs), subject.answers)
 
@@ -283,7 +285,7 @@ def golden_and_now(subject: Subject) -> float:
     inputs, outputs = read_golden(subject.folder / GOLDEN)
     ours = answers(subject.model, inputs)
     if ours.keys() != outputs.keys():
-        raise ValueError(f"{GOLDEN} holds {', '.join(outputs)}; the model answers with {', '.join(ours)}")
+        raise ValueError(f"{GOLDEN} has the outputs {', '.join(outputs)}; the model has {', '.join(ours)}")
     worst = 0.0
     for name, expected in outputs.items():
         if tuple(ours[name].shape) != expected["shape"]:
@@ -292,28 +294,28 @@ def golden_and_now(subject: Subject) -> float:
     return worst
 
 
-# The other library: found if it is there, never needed
+# transformers: used if it is installed, never required
 
 
 def theirs_and_ours(subject: Subject) -> float:
     described = subject.model.about.settings
     if not described:
-        raise NothingToCompareError("it has no such model")
+        raise NothingToCompareError("transformers has no such model")
     if version_of("transformers") is None:
-        raise NothingToCompareError("nothing to compare with: pip install transformers")
+        raise NothingToCompareError("transformers is not installed: pip install transformers")
     inputs = subject.inputs
     if subject.config.head == "class" and subject.config.pad_token_id is None and "input_ids" in inputs:
-        inputs = alone(inputs, 0)  # without a padding token, it classifies one text at a time
+        inputs = alone(inputs, 0)  # without a padding token, transformers classifies one text at a time
     try:
         with quiet():
             expected = their_answers(subject, described["architectures"][0], inputs)
     except (NothingToCompareError, RefusedError):
         raise
     except NotImplementedError as error:
-        raise NothingToCompareError(f"this version of it cannot run such a model: {error}") from None
+        raise NothingToCompareError(f"this version of transformers cannot run such a model: {error}") from None
     except Exception as error:
         reason = (str(error).strip() or "no reason given").splitlines()[0]
-        raise RefusedError(f"it refuses this folder: {type(error).__name__}: {reason}") from None
+        raise RefusedError(f"transformers refuses this folder: {type(error).__name__}: {reason}") from None
     return distance(answers(subject.model, inputs), expected)
 
 
@@ -321,31 +323,31 @@ def theirs_and_ours(subject: Subject) -> float:
 def their_answers(subject: Subject, architecture: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     library = import_module("transformers")
     if not hasattr(library, architecture):
-        raise NothingToCompareError(f"this version of it has no {architecture}: pip install -U transformers")
+        raise NothingToCompareError(f"this version of transformers has no {architecture}: pip install -U transformers")
     dtype = torch.float32 if subject.is_half else subject.dtype
     model, report = getattr(library, architecture).from_pretrained(
         subject.folder, dtype=dtype, attn_implementation="eager", local_files_only=True, output_loading_info=True
     )
     lacking = report["missing_keys"] if subject.config.head != "none" else ()
     if lacking:
-        raise RefusedError(f"it finds no {min(lacking)} in the file")
+        raise RefusedError(f"transformers finds no {min(lacking)} in the file")
     output = model.eval()(**in_their_words(inputs, model))
     names = {name: name for name in subject.answers} | {"pooled": "pooler_output"}
     if subject.config.pooled_dim and not isinstance(subject.model, Pair):
         names["pooled"] = "image_embeds" if subject.config.image else "text_embeds"
     found = {name: output[names[name]] for name in subject.answers if output.get(names[name]) is not None}
     if not found:
-        raise NothingToCompareError("could not be compared: it answers with none of the same")
+        raise NothingToCompareError("transformers returns none of the same outputs")
     if isinstance(subject.model, Pair):
         return found
-    if subject.config.prefix:  # the picture has logits there, too
+    if subject.config.prefix:  # transformers returns logits for the image too
         length = inputs["decoder_input_ids"].shape[1]
         found = {name: value[:, -length:] for name, value in found.items()}
     return {name: kept(value, inputs) if is_per_token(name, subject.config) else value for name, value in found.items()}
 
 
 def in_their_words(inputs: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
-    """Some that write about a picture call the decoder's tokens input_ids."""
+    """The inputs with transformers' names: some captioning models call the decoder's tokens input_ids."""
     if "decoder_input_ids" in signature(model.forward).parameters:
         return dict(inputs)
     return {name.removeprefix("decoder_"): value for name, value in inputs.items()}
@@ -353,13 +355,13 @@ def in_their_words(inputs: Mapping[str, Tensor], model: Any) -> dict[str, Tensor
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without its progress bars and advice."""
+    """Silences the progress bars, advice and warnings of transformers."""
     settings = import_module("transformers").logging
     verbosity, bars = settings.get_verbosity(), settings.is_progress_bar_enabled()
     disabled = logging.root.manager.disable
     settings.set_verbosity_error()
     settings.disable_progress_bar()
-    logging.disable(logging.WARNING)  # what it imports has advice too
+    logging.disable(logging.WARNING)  # libraries that it imports log advice too
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -372,10 +374,10 @@ def quiet() -> Iterator[None]:
 
 
 def version_of(library: str) -> str | None:
-    """The version of a library that can be imported here; None if it cannot."""
+    """The version of an installed library; None if it cannot be imported."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return str(import_module(library).__version__)
-    except Exception:  # not there, or broken
+    except Exception:  # not installed, or broken
         return None

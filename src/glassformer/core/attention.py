@@ -1,6 +1,6 @@
-"""Attention, the heart of the paper (section 3.2): every query asks all keys, and mixes their values by the answers.
+"""Attention (Vaswani et al., 2017, section 3.2): each query is scored against all keys; the scores weight the values.
 
-`attend` is the formula. `Attention` is the layer around it, one module for self- and cross-attention; with fewer
+`attend` is the formula. `Attention` is the layer around it, for both self-attention and cross-attention. With fewer
 kv heads than heads it is multi-query (Shazeer, 2019) or grouped-query (Ainslie et al., 2023) attention.
 Read next: `block.py`.
 """
@@ -30,11 +30,11 @@ def attend(
     scale: float | None = None,
     cap: float | None = None,
 ) -> Tensor:
-    """softmax(scale q k^T) v, through PyTorch's fused kernel: without dropout, no (T, S) matrix is stored.
+    """softmax(scale q k^T) v, with PyTorch's fused kernel: without dropout, no (T, S) matrix is stored.
 
-    `mask` is boolean, True = may attend, or a float added to the scores; it broadcasts to (B, H, T, S).
-    A query that may see nothing gets exactly 0. `causal` needs as many queries as keys, no mask and no cap.
-    `scale` is 1 / sqrt(K) unless given. The kernel knows no `cap`: with one, the formula is computed as it stands.
+    `mask` broadcasts to (B, H, T, S). It is boolean, True = may attend, or a float that is added to the scores.
+    A query with every key masked gets exactly 0. `causal` requires T = S, no mask and no cap.
+    `scale` defaults to 1 / sqrt(K). The fused kernel has no `cap`: with one, the formula is computed step by step.
     """
     if cap is None:
         return F.scaled_dot_product_attention(
@@ -52,8 +52,9 @@ def attention_weights(
     scale: float | None = None,
     cap: float | None = None,
 ) -> Tensor:
-    """softmax(scale q k^T) by itself: what a watcher computes beside `attend`, and the formula spelled out."""
+    """softmax(scale q k^T): the weights that the fused kernel of `attend` does not return, for recording them."""
     scores = attention_scores(q, k, mask, scale=scale, cap=cap)  # (B, H, T, S)
+    # The softmax of a row of -inf is NaN, in the gradient too: fill such a row before the softmax and again after it.
     nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # (B, H, T, 1)
     return scores.masked_fill(nothing, 0.0).softmax(dim=-1).masked_fill(nothing, 0.0)  # (B, H, T, S)
 
@@ -66,7 +67,7 @@ def attention_scores(
     scale: float | None = None,
     cap: float | None = None,
 ) -> Tensor:
-    """scale q k^T, bent to stay within the cap, with what the mask adds; -inf where a query may not look."""
+    """scale q k^T, soft-capped to (-cap, cap), plus the mask; -inf where a query may not attend."""
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # (B, H, S, K)
     scores = q @ k.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)  # (B, H, T, S)
     if cap is not None:
@@ -86,7 +87,7 @@ def attend_in_tiles(
     scale: float | None = None,
     cap: float | None = None,
 ) -> Tensor:
-    """`attend` under a factored mask, as many rows at a time as fit: memory grows with T + S, not with T x S."""
+    """`attend` with a factored mask, one tile of query rows at a time: memory grows with T + S, not with T x S."""
 
     def attend_tile(rows: slice, keys: slice, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         causal = mask.is_plain_causal and rows.stop - rows.start == mask.queries and cap is None
@@ -94,19 +95,19 @@ def attend_in_tiles(
         q, k, v = q[:, :, rows], k[:, :, keys], v[:, :, keys]
         return attend(q, k, v, tile, causal=causal, dropout=dropout, scale=scale, cap=cap)
 
-    # The fused kernel of the CPU has no dropout, and none has a cap: with either, a tile's scores are stored.
+    # The CPU's fused kernel has no dropout, and no kernel has a cap: with either, the scores of a tile are stored.
     scores_per_row = q.shape[0] * q.shape[1] * k.shape[2]
     tiles = list(mask.tiles(scores_per_row, materialises=dropout > 0 or cap is not None))
     if len(tiles) == 1:
         return attend_tile(*tiles[0], q, k, v)  # (B, H, T, K)
     if not torch.is_grad_enabled():
         return torch.cat([attend_tile(*tile, q, k, v) for tile in tiles], dim=2)  # (B, H, T, K)
-    # Going backward each tile is computed again, so that its mask and scores need not be kept until then.
+    # Recompute each tile in the backward pass instead of keeping its mask and scores.
     return torch.cat([checkpoint(attend_tile, *tile, q, k, v, use_reentrant=False) for tile in tiles], dim=2)
 
 
 class Attending(NamedTuple):
-    """What a layer is about to mix: all that whoever watches needs to know its weights."""
+    """The inputs of one attention step, from which a watcher can compute its weights."""
 
     attention: "Attention"
     q: Tensor
@@ -116,7 +117,7 @@ class Attending(NamedTuple):
 
 
 class Attention(nn.Module):
-    """out(concat over heads of attend(x W_q, y W_k, y W_v)): y is x itself, or the encoder's output (cross)."""
+    """concat over heads of attend(x W_q, y W_k, y W_v), times W_out; y is x, or the encoder's output (cross)."""
 
     def __init__(self, config: StackConfig, cross: bool = False, *, memory_width: int | None = None) -> None:
         super().__init__()
@@ -148,11 +149,11 @@ class Attention(nn.Module):
         return self.out(join_heads(mixed))  # (B, T, D)
 
     def source_keys(self, context: Context, layer: int) -> tuple[Tensor, Tensor]:
-        """The keys and values of the encoder's output, computed once per source."""
+        """Keys and values of the encoder's output; with a cache, computed once per source."""
         known = context.cache.cross(layer) if context.cache is not None else None
         if known is not None:
             return known
-        assert context.memory is not None  # the stack refuses a call without one
+        assert context.memory is not None  # Stack.checked raises without one
         k = self.k_norm(split_heads(self.k(context.memory), self.num_kv_heads))  # (B, G, S, K)
         v = split_heads(self.v(context.memory), self.num_kv_heads)  # (B, G, S, K)
         if context.cache is not None:
@@ -160,7 +161,7 @@ class Attention(nn.Module):
         return k, v  # (B, G, S, K), (B, G, S, K)
 
     def queries_keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of one input, for every head."""
+        """The queries, keys and values of x for every head (self-attention)."""
         q, k, v = self.products(x)
         q = self.q_norm(split_heads(q, self.num_heads))  # (B, H, T, K)
         k = self.k_norm(split_heads(k, self.num_kv_heads))  # (B, G, T, K)
@@ -171,7 +172,7 @@ class Attention(nn.Module):
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Cuts the last axis into heads and puts them before the length: each head then works on its own."""
+    """Splits the last axis into heads and moves them before the length, so that a matmul treats heads as a batch."""
     x = x.unflatten(-1, (num_heads, -1))  # (B, T, ..., K)
     return x.transpose(1, 2)  # (B, ..., T, K)
 

@@ -1,6 +1,6 @@
-"""A block: attention, cross-attention if it has one, feed-forward; each a branch beside the residual stream.
+"""A block: self-attention, optional cross-attention and feed-forward, each a branch added to the residual stream.
 
-Where the norms stand is decided in one method, `add`. Read next: `stack.py`.
+One method, `add`, decides where the norms go. Read next: `stack.py`.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         if cross and config.block != "serial":
-            raise InputError(f"StackConfig.block is {config.block!r}: it has no place for cross-attention")
+            raise InputError(f"StackConfig.block is {config.block!r}: cross-attention needs block='serial'")
         self.norm_order, self.kind, self.has_cross = config.norm_order, config.block, cross
         self.attn = Attention(config)
         self.attn_norm, self.attn_post_norm = make_norms(config)
@@ -64,10 +64,11 @@ class Block(nn.Module):
         *,
         reads: Tensor | None = None,
     ) -> Tensor:
-        """Adds a branch to the stream, with its norm where the order says: the one place that decides it.
+        """Adds a branch to the residual stream. A parallel branch reads `reads` instead of x.
 
-        post (Vaswani et al., 2017): after the sum. pre (Xiong et al., 2020): before the branch. sandwich: around it.
-        The branch reads the stream it is added to, unless it is one of two in parallel.
+        post:      norm(x + branch(x))              (Vaswani et al., 2017)
+        pre:       x + branch(norm(x))              (Xiong et al., 2020)
+        sandwich:  x + post_norm(branch(norm(x)))   (Ding et al., 2021)
         """
         norm, post_norm = getattr(self, f"{name}_norm"), getattr(self, f"{name}_post_norm")
         if self.norm_order == "post":
@@ -88,6 +89,6 @@ class Block(nn.Module):
 
 
 def make_norms(config: StackConfig) -> tuple[nn.Module, nn.Module]:
-    """The norm of a branch, and what stands behind the branch: a second norm in sandwich order, else nothing."""
-    behind = make_norm(config, config.d_model) if config.norm_order == "sandwich" else nn.Identity()
-    return make_norm(config, config.d_model), behind
+    """The norm of a branch, and the norm of its output (identity unless the order is sandwich)."""
+    post_norm = make_norm(config, config.d_model) if config.norm_order == "sandwich" else nn.Identity()
+    return make_norm(config, config.d_model), post_norm

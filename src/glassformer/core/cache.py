@@ -1,7 +1,7 @@
-"""The keys and values of one generation, so that a step computes those of its own tokens only.
+"""The key-value cache of one generation: a step computes keys and values for its new tokens only.
 
-A cache is an argument of a call, never an attribute of a model: one model serves many callers. It is for running a
-model, not for training: what it holds is overwritten in place. Read next: `attention.py`, which appends to it.
+A cache is an argument of a call, never an attribute of the model, so one model can serve many callers. It is for
+inference only, because its buffers are overwritten in place. Read next: `attention.py`, which appends to it.
 """
 
 from dataclasses import dataclass, field
@@ -16,51 +16,51 @@ from glassformer.errors import InputError
 
 @dataclass(eq=False)
 class Cache:
-    """What was seen so far: for each position whether it is kept and its number, for each layer its keys and values."""
+    """The past of a batch: the padding mask and positions of its tokens, and each layer's keys and values."""
 
     length: int = 0
-    prefix: int = 0  # how many of these are vectors of a source that stand before the tokens
-    keep: Tensor | None = None  # (B, S), True = a token; None while no padding was seen
-    positions: Tensor | None = None  # (B, S), or (1, S) where all rows count alike
+    prefix: int = 0  # how many of `length` are source vectors placed before the tokens
+    keep: Tensor | None = None  # (B, S), True = a token; None if there was no padding so far
+    positions: Tensor | None = None  # (B, S), or (1, S) if all rows have the same
     memory_keep: Tensor | None = None  # (B, S) of the source
-    reorders: list[Tensor] = field(default_factory=list)  # what `reorder` was told, for those who follow the rows
+    reorders: list[Tensor] = field(default_factory=list)  # the arguments of every `reorder`, to trace rows back
     _self: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # buffers with room to grow
     _cross: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def kept(self, keep: Tensor | None, batch: int, length: int) -> Tensor | None:
-        """Which tokens are kept, past and present; None while no padding was seen."""
+        """The padding mask of past and new tokens; None if there was no padding so far."""
         if keep is None and self.keep is not None:
             return torch.cat([self.keep[:, self.prefix :], self.keep.new_ones(batch, length)], dim=1)  # (B, S)
         return keep
 
     def numbered(self, keep: Tensor | None, length: int, device: torch.device) -> tuple[Tensor, int]:
-        """The positions of the tokens at hand, which come after all that was seen; and what these are below."""
+        """The positions of the new tokens, counted on from the past, and an exclusive upper bound for them."""
         return count_positions(keep, self.tokens, length, device), self.tokens + length
 
     def extend(self, keep: Tensor | None, positions: Tensor) -> None:
-        """Announces the tokens of a call, before the layers append what they make of them."""
+        """Registers the tokens of a call, before each layer appends its keys and values for them."""
         if self.positions is not None:
             rows = max(len(self.positions), len(positions))
             positions = torch.cat([self.positions.expand(rows, -1), positions.expand(rows, -1)], dim=1)
         self.keep, self.positions, self.length = keep, positions, positions.shape[1]
 
     def visible(self, kind: LayerKind) -> tuple[Tensor | None, Tensor, int | None]:
-        """What the layers of a kind have keys of: which are kept, their positions, and the window still to apply."""
-        assert self.positions is not None  # tokens were announced
+        """The keys that layers of this kind hold: their padding mask, their positions, and the window to apply."""
+        assert self.positions is not None  # `extend` was called before
         return self.keep, self.positions, kind.window
 
     @property
     def tokens(self) -> int:
-        """How many tokens each sequence has so far, padding included."""
+        """The number of tokens in each sequence so far, padding included."""
         return self.length - self.prefix
 
     @property
     def batch(self) -> int | None:
-        """How many sequences it holds; None while it is empty."""
+        """The number of sequences; None while the cache is empty."""
         return self._self[0][0].shape[0] if self._self else None
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds one layer's new keys and values, and returns all of them."""
+        """Appends new keys and values of a layer, and returns all that it has."""
         start = self.length - k.shape[2]
         stored = self._self.get(layer)
         if stored is None or stored[0].shape[2] < self.length:
@@ -73,26 +73,26 @@ class Cache:
         return stored[0][:, :, : self.length], stored[1][:, :, : self.length]  # (B, G, S, K), (B, G, S, K)
 
     def cross(self, layer: int) -> tuple[Tensor, Tensor] | None:
-        """The keys and values of the source, if this layer has made them."""
+        """The layer's keys and values of the source, if it has computed them."""
         return self._cross.get(layer)
 
     def keep_cross(self, layer: int, k: Tensor, v: Tensor) -> None:
         self._cross[layer] = (k, v)
 
     def crop(self, length: int) -> None:
-        """Forgets everything after the first `length` positions."""
+        """Drops everything after the first `length` positions."""
         if not (0 <= length <= self.length and length in (0, max(length, self.prefix))):
             raise InputError(
-                f"cannot crop a cache of {self.length} positions to {length}, of a prefix of {self.prefix}"
+                f"cannot crop the cache to {length}: expected 0, or {self.prefix} (its prefix) to {self.length}"
             )
         self.length, self.prefix = length, min(length, self.prefix)
         self.keep = None if self.keep is None else self.keep[:, :length]
         self.positions = None if self.positions is None else self.positions[:, :length]
 
     def reorder(self, rows: Tensor, *, same_source: bool = False) -> None:
-        """Row i becomes what row rows[i] was: beams that survive, or sequences that are dropped or doubled.
+        """Replaces row i by row rows[i]: for surviving beams, and to drop or repeat sequences.
 
-        `same_source` promises that the two rows read one source, so that its keys and values may stay.
+        Set `same_source` if rows i and rows[i] have the same source: its keys and values are then left in place.
         """
         self.reorders.append(rows)
         for store in (self._self,) if same_source else (self._self, self._cross):
@@ -106,7 +106,7 @@ class Cache:
 
 
 def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:
-    """A buffer with room for at least twice what it must hold, beginning with the first `length` of the old one."""
+    """A buffer that begins with the first `length` positions of `old`. Twice the length needed, so it rarely grows."""
     room = max(64, 2 * (length + new.shape[2]))
     buffer = new.new_empty(*new.shape[:2], room, new.shape[3])
     if old is not None:
@@ -115,16 +115,16 @@ def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:
 
 
 def starts_of(documents: Tensor) -> Tensor:
-    """True where a text begins."""
+    """True at the first token of each document."""
     return F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)  # (B, T)
 
 
 def count_positions(
     keep: Tensor | None, past: int, length: int, device: torch.device, documents: Tensor | None = None
 ) -> Tensor:
-    """Numbers the last `length` tokens, counting kept tokens only, so that left and right padding agree.
+    """The positions of the last `length` tokens. Padding is not counted, so left and right padding agree.
 
-    Each of the documents in a row is counted from 0.
+    Every document in a row starts at 0.
     """
     if keep is None:
         counted = torch.arange(past, past + length, device=device)[None]  # (1, T)

@@ -1,6 +1,6 @@
-"""What belongs to one call of a stack: who sees whom, where everyone stands, what is remembered, who watches.
+"""The state of one call of a stack: masks, rotations, cache and watchers.
 
-`Stack.forward` builds one `Context`; the blocks pass it on; only attention reads it. Masks have one convention in
+`Stack.forward` builds one `Context`; the blocks pass it on; only attention reads it. Masks follow one convention in
 the whole package: boolean, True = may attend. Read next: `attention.py`.
 """
 
@@ -17,21 +17,21 @@ from glassformer.config import LayerKind
 from glassformer.core.cache import Cache
 from glassformer.errors import InputError
 
-TILE = 2**25  # scores in one tile of rows: what a mask, a bias or dropout may materialise at a time
+TILE = 2**25  # scores in one tile of rows: the most that a mask, a bias or dropout materialises at a time
 
-# Who watches in this thread: called as watcher(stack, context, layer, step, value), beside the computation.
+# The watchers of this thread, called as watcher(stack, context, layer, step, value). They cannot change the result.
 _watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("watchers", default=())
-_watching = 0  # how many watch in all threads: a plain number, which torch.compile can read
+_watching = 0  # number of watchers in all threads: a plain int, which torch.compile can read
 
 
 @dataclass(eq=False)
 class Mask:
-    """Which keys each query may see, and what is added to its scores; kept as factors, built a tile at a time.
+    """Which keys each query may attend to, and the bias of its scores. Stored as factors, built one tile at a time.
 
     allowed[i, j] = keep[j]  and  (j <= i if causal)  and  (|i - j| within the window)  and  document[i] = document[j]
 
-    Where the first P keys are a source's, a prefix, these see each other: j <= max(i, P - 1) if causal.
-    Queries are the last T of the S keys when causal, so `i` counts from S - T: aligned bottom-right.
+    With a prefix, the first P keys belong to the source and attend to each other: j <= max(i, P - 1) if causal.
+    With causal, the queries are the last T of the S keys: `i` starts at S - T (aligned bottom-right).
     """
 
     queries: int
@@ -40,17 +40,17 @@ class Mask:
     causal: bool = False
     window: int | None = None
     bias: Callable[[Tensor, Tensor], Tensor] | None = None
-    positions: Tensor | None = None  # (B, S): what a bias counts keys with
-    asking: Tensor | None = None  # (B, T): and queries; the last of the keys, unless given
-    documents: Tensor | None = None  # (B, S): which text each token is of, in a row that holds several
+    positions: Tensor | None = None  # (B, S): positions of the keys, for the bias
+    asking: Tensor | None = None  # (B, T): positions of the queries; default: the last T of the keys
+    documents: Tensor | None = None  # (B, S): the document of each token, in a row that packs several
     prefix: int = 0
-    _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once it was asked for
+    _whole: list[Tensor | None] = field(default_factory=list)  # the mask of all rows, once built
     _window_has_holes: bool = False
 
     def __post_init__(self) -> None:
-        """Finds out whether padding stands between tokens, as when a right-padded prompt goes on.
+        """Detects padding between tokens, as when a right-padded prompt is continued.
 
-        There it must take no room in a window, which then counts kept tokens instead of places.
+        A window then counts tokens instead of indices, so that padding does not use it up.
         """
         if self.asking is None and self.positions is not None:
             self.asking = self.positions[:, self.keys - self.queries :]
@@ -61,12 +61,12 @@ class Mask:
 
     @property
     def is_plain_causal(self) -> bool:
-        """Causal and nothing else: what the fused kernel does by itself."""
+        """Causal and nothing else: the case that the fused kernel handles without a mask."""
         only = self.keep is None and self.documents is None and not (self.bias or self.window or self.prefix)
         return self.causal and only and self.queries == self.keys
 
     def tiles(self, scores_per_row: int, materialises: bool) -> Iterator[tuple[slice, slice]]:
-        """Blocks of rows, each with the keys it may see. One block, unless that would be too large to hold."""
+        """Yields ranges of rows, each with the range of keys it may attend to. One range if everything fits."""
         rows = self.queries
         if rows > 1 and (materialises or not (self.is_plain_causal or self._is_same_for_all_rows())):
             rows = max(1, TILE // scores_per_row)
@@ -75,15 +75,15 @@ class Mask:
             yield slice(start, stop), self._visible(start, stop) if rows < self.queries else slice(0, self.keys)
 
     def tile(self, rows: slice, keys: slice, dtype: torch.dtype) -> Tensor | None:
-        """The mask of one block: None if all is allowed, boolean, or with a bias a float with -inf where it is not."""
+        """The mask of one tile: None if nothing is masked, boolean, or the bias as a float, -inf where masked."""
         if rows.stop - rows.start < self.queries:
             return self._build(rows, keys, dtype)
-        if not self._whole:  # every layer of this kind asks for the same one
+        if not self._whole:  # all layers of this kind share it
             self._whole.append(self._build(rows, keys, dtype))
         return self._whole[0]
 
     def of_rows(self, rows: slice, dtype: torch.dtype) -> Tensor | None:
-        """The mask of some rows and all keys, built for whoever asks and not kept: watching must not touch the call."""
+        """The mask of some rows and all keys, for a watcher. Not stored: watching must not change the call's state."""
         return self._build(rows, slice(0, self.keys), dtype)
 
     def _build(self, rows: slice, keys: slice, dtype: torch.dtype) -> Tensor | None:
@@ -102,7 +102,7 @@ class Mask:
         return bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
 
     def _nearby(self, rows: slice, keys: slice) -> Tensor:
-        """Causality and window, which depend on where query and key stand, not on what they are."""
+        """The causal and the window mask, which depend on the indices of query and key only."""
         device = None if self.positions is None else self.positions.device
         first = self.keys - self.queries
         i = torch.arange(rows.start, rows.stop, device=device)[:, None] + first  # (T, 1)
@@ -124,13 +124,13 @@ class Mask:
         return (self.window - 1, 0) if self.causal else (self.window // 2, self.window // 2)
 
     def _reach(self) -> tuple[int, int]:
-        """How many places back and ahead of itself a query sees."""
+        """How many keys before and after its own index a query may attend to."""
         if self._window_has_holes:
             return self.keys + self.queries, 0 if self.causal else self.keys + self.queries
         return self._window_reach()
 
     def _visible(self, start: int, stop: int) -> slice:
-        """The keys that any query of these rows may see."""
+        """The keys that at least one query of these rows may attend to."""
         offset, (back, ahead) = self.keys - self.queries, self._reach()
         last = max(stop + offset + ahead, self.prefix) if self.prefix else stop + offset + ahead
         return slice(max(0, start + offset - back), min(self.keys, last))
@@ -138,7 +138,7 @@ class Mask:
     def _sees_all(self, rows: slice, keys: slice) -> bool:
         offset, (back, ahead) = self.keys - self.queries, self._reach()
         last = rows.start + offset + ahead
-        last = max(last, self.prefix - 1) if self.prefix else last  # a graph of any length knows no maximum
+        last = max(last, self.prefix - 1) if self.prefix else last  # keeps max() out of graphs of symbolic length
         covers = rows.stop - 1 + offset - back <= keys.start and keys.stop - 1 <= last
         return covers and not self._window_has_holes
 
@@ -149,9 +149,9 @@ class Mask:
 
 @dataclass(eq=False)
 class Context:
-    """One call's state: a mask and a rotation for every kind of layer, the memory to cross-attend, and the cache."""
+    """One call's state: a mask and a rotation per kind of layer, the memory for cross-attention, and the cache."""
 
-    kinds: tuple[LayerKind, ...]  # the pattern that the layers follow
+    kinds: tuple[LayerKind, ...]  # a pattern, repeated over the layers
     masks: dict[LayerKind, Mask]
     rotations: dict[LayerKind, tuple[Tensor, Tensor]]
     memory: Tensor | None = None  # (B, S, D): the encoder's output
@@ -166,19 +166,19 @@ class Context:
         return self.rotations.get(self.kinds[layer % len(self.kinds)])
 
     def tell(self, layer: int, step: str, value: Any) -> None:
-        """Shows whoever watches what a step of a layer made. Nobody answers, so nothing changes by it."""
+        """Passes the result of a layer's step to the watchers, if there are any."""
         if self.watch is not None:
             self.watch(self, layer, step, value)
 
 
 def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
-    """Checks a padding mask as tokenizers give it, and makes it boolean: True or 1 = a token, False or 0 = padding."""
+    """Checks a padding mask from a tokenizer (1 or True = a token, 0 or False = padding) and makes it boolean."""
     if mask is None:
         return None
     if mask.dtype.is_floating_point or mask.dtype.is_complex:
         raise InputError(
-            f"{name} has dtype {mask.dtype}: expected a boolean mask, True = a token that may be attended, or whole "
-            f"numbers 1 and 0. If yours holds 0. and -inf, pass `mask == 0`; if it holds 1. and 0., pass `mask.bool()`"
+            f"{name} has dtype {mask.dtype}: expected a boolean mask, True = a token that may be attended to, or "
+            f"integers 1 and 0. If yours holds 0. and -inf, pass `mask == 0`; if it holds 1. and 0., pass `mask.bool()`"
         )
     if tuple(mask.shape) != shape:
         raise InputError(
@@ -188,11 +188,11 @@ def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | 
 
 
 def as_documents(documents: Tensor | None, keep: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
-    """Checks which text each token is of. Padding is of none: it is counted to its neighbour's."""
+    """Checks the document number of each token. Padding gets the number of the token before it, or of the first."""
     if documents is None:
         return None
     if documents.dtype.is_floating_point or documents.dtype.is_complex or documents.dtype == torch.bool:
-        raise InputError(f"documents have dtype {documents.dtype}: expected whole numbers, one for each text of a row")
+        raise InputError(f"documents have dtype {documents.dtype}: expected integers, one number per document of a row")
     if tuple(documents.shape) != shape:
         raise InputError(f"documents have shape {tuple(documents.shape)}: expected {shape}, (batch, length)")
     if keep is not None:
@@ -204,15 +204,15 @@ def as_documents(documents: Tensor | None, keep: Tensor | None, shape: tuple[int
     if (changes != kinds).any():
         row = int((changes != kinds).int().argmax())
         raise InputError(
-            f"documents of row {row} go back to a number they had left: expected the tokens of a text side by side. "
-            f"Number the texts of a row in their order, such as 0 0 0 1 1 2"
+            f"documents of row {row + 1} return to an earlier number: expected the tokens of a document side by side. "
+            f"Number the documents of a row in order, such as 0 0 0 1 1 2"
         )
     return documents  # (B, T)
 
 
 @contextmanager
 def watched_by(watcher: Callable[..., None]) -> Iterator[None]:
-    """Calls the watcher at every step that is told inside the `with`, in this thread."""
+    """Calls the watcher at every step computed inside the `with` block, in this thread only."""
     global _watching
     token = _watchers.set((*_watchers.get(), watcher))
     _watching += 1
@@ -224,7 +224,7 @@ def watched_by(watcher: Callable[..., None]) -> Iterator[None]:
 
 
 def watch_for(stack: nn.Module) -> Callable[..., None] | None:
-    """Tells the watchers of this thread what the layers of this stack make; None if nobody watches."""
+    """The function that passes this stack's steps to the watchers of this thread; None if there are none."""
     if not _watching:
         return None
     listening = _watchers.get()

@@ -1,7 +1,7 @@
-"""Any input becomes vectors (B, T, D): tokens by a table, images and series by cutting them into patches.
+"""The input stage: tokens, images and series become vectors (B, T, D), by a table or by projecting patches.
 
-What follows is the same for all of them and stands in `Embedding.place`: segments and positions are added, then a
-norm if there is one, dropout, and a projection if the vectors have a width of their own. Read next: `positions.py`.
+The rest is the same for every input, see `Embedding.place`: add segments and positions, then an optional norm,
+dropout, and a projection if the embedding width is not d_model. Read next: `positions.py`.
 """
 
 import torch
@@ -16,7 +16,7 @@ from glassformer.errors import InputError
 
 
 class Embedding(nn.Module):
-    """Vectors that come as they are. The base of the others, which differ in how an input becomes vectors."""
+    """x = inputs, which are vectors already. Base class: subclasses override how an input becomes vectors."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Embedding(nn.Module):
         return inputs  # (B, T, E)
 
     def place(self, x: Tensor, positions: Tensor, span: int, segments: Tensor | None = None) -> Tensor:
-        """Gives each vector its place in the sequence, and the width of the stack."""
+        """project(dropout(norm(x + segment + position)))."""
         if self.segments is not None:
             segments = torch.zeros_like(positions) if segments is None else segments
             if segments.shape[1:] != x.shape[1:2] or segments.shape[0] not in (1, x.shape[0]):
@@ -47,7 +47,7 @@ class Embedding(nn.Module):
                 raise InputError(f"token_type_ids have shape {tuple(segments.shape)}: expected {expected}")
             x = x + look_up(self.segments, segments, "token_type_ids", "num_segments")  # (B, T, E)
         elif segments is not None:
-            raise InputError("token_type_ids were given to a model without segments (num_segments = 0): leave them out")
+            raise InputError("this model has no segments (num_segments = 0): leave token_type_ids out")
         if self.positions is not None:
             x = x + self.positions(positions, span).to(x.dtype)  # (B, T, E)
         return self.project(self.dropout(self.norm(x)))  # (B, T, D)
@@ -78,7 +78,7 @@ class TokenEmbedding(Embedding):
 
 
 class PatchEmbedding(Embedding):
-    """An image cut into squares, each flattened and projected: x_n = W patch_n, after the tokens that sum it up."""
+    """x_n = W patch_n + b for each square patch of an image, after the class and distillation tokens."""
 
     def __init__(self, config: StackConfig, image: ImageConfig) -> None:
         super().__init__(config, config.d_model, max_len=image.num_tokens, norm=image.embed_norm)
@@ -96,19 +96,19 @@ class PatchEmbedding(Embedding):
         if inputs.ndim != 4 or tuple(inputs.shape[1:]) != expected:
             raise InputError(
                 f"pixel_values have shape {tuple(inputs.shape)}: expected (batch, channels, height, width) "
-                f"with {expected} after the batch"
+                f"= (batch, {', '.join(map(str, expected))})"
             )
         if not inputs.is_floating_point():
-            raise InputError(f"pixel_values have dtype {inputs.dtype}: expected floats, scaled as in training")
+            raise InputError(f"pixel_values have dtype {inputs.dtype}: expected floats, normalised as in training")
         x = self.patches(inputs).flatten(2).transpose(1, 2)  # (B, N, D)
         before = [token for token in (self.class_token, self.distillation_token) if token is not None]
         return torch.cat([*(token.expand(len(x), -1, -1) for token in before), x], dim=1)  # (B, T, D)
 
 
 class SeriesEmbedding(Embedding):
-    """Each channel of a series by itself, cut into patches: x_n = W patch_n. Channels become rows of the batch.
+    """x_n = W patch_n + b for each patch of a channel. Channels are independent: they become rows of the batch.
 
-    With instance norm the values are first brought to mean 0 and deviation 1; `model.py` brings a forecast back.
+    Instance norm first normalises each channel to mean 0 and deviation 1; `model.py` undoes it for a forecast.
     """
 
     def __init__(self, config: StackConfig, series: SeriesConfig) -> None:
@@ -125,13 +125,13 @@ class SeriesEmbedding(Embedding):
             mean, deviation = level_of(inputs)  # (B, 1, C), (B, 1, C)
             inputs = (inputs - mean) / deviation  # (B, L, C)
         rows = inputs.transpose(1, 2).flatten(0, 1)  # (B*C, L)
-        skipped = (self.series.length - self.series.patch) % self.series.stride  # the oldest, if they fill no patch
+        skipped = (self.series.length - self.series.patch) % self.series.stride  # oldest values, too few for a patch
         patches = rows[:, skipped:].unfold(1, self.series.patch, self.series.stride)  # (B*C, N, P)
         return self.patches(patches)  # (B*C, N, D)
 
 
 class Memory(nn.Module):
-    """norm(W x): the encoder's vectors, at the width of the decoder that reads them."""
+    """norm(W x + b): projects the encoder's output to the decoder's width."""
 
     def __init__(self, encoder: StackConfig, decoder: StackConfig, *, norm: bool) -> None:
         super().__init__()
@@ -143,13 +143,13 @@ class Memory(nn.Module):
 
 
 def level_of(values: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean and deviation of each channel of a window (reversible instance norm: Kim et al., 2022)."""
+    """The mean and standard deviation of each channel over time (reversible instance norm: Kim et al., 2022)."""
     variance, mean = torch.var_mean(values, dim=1, correction=0, keepdim=True)  # (B, 1, C), (B, 1, C)
     return mean, (variance + 1e-5).sqrt()  # (B, 1, C), (B, 1, C)
 
 
 def look_up(table: nn.Embedding, ids: Tensor, name: str, size_name: str) -> Tensor:
-    """Rows of a table, with an error that names the id when there is no such row."""
+    """table[ids], with an error that names the first id out of range."""
     try:
         return F.embedding(ids, table.weight)  # (B, T, E)
     except IndexError:
@@ -157,5 +157,5 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str, size_name: str) -> Tens
         wrong = ids[(ids < 0) | (ids >= size)]
         raise InputError(
             f"{name} hold {int(wrong[0])}: expected ids from 0 to {size - 1}, as {size_name} is {size}. "
-            f"Is this tokenizer the one the model was made with?"
+            f"Use the tokenizer that belongs to this model"
         ) from None

@@ -1,4 +1,4 @@
-"""The feed-forward layer: each position by itself, widened, bent and narrowed again.
+"""The feed-forward layer (section 3.3): a two-layer network applied to each position independently.
 
 Plain as in the paper, or gated (GLU variants: Shazeer, 2020). It holds about two thirds of the parameters of a
 block without cross-attention. Read next: `block.py`.

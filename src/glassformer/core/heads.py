@@ -1,6 +1,6 @@
-"""Heads turn the vectors of a stack into an answer: the next word, a class, the future of a series.
+"""Heads map the output of a stack to predictions: the next token, a class, an answer span, a forecast.
 
-Read next: `model.py`, which puts one of them at the end.
+Read next: `model.py`, which puts a head on top of the last stack.
 """
 
 import torch
@@ -13,7 +13,7 @@ from glassformer.core.norms import make_norm
 
 
 class Head(nn.Module):
-    """out(norm(act(project(x)))): the last layer, and what may stand before it. The base of the others."""
+    """out(norm(act(project(x)))), where everything before `out` is optional. Base class of the other heads."""
 
     def __init__(self, config: TransformerConfig, outputs: int | None, *, width: int | None = None) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Head(nn.Module):
 
 
 class LanguageHead(Head):
-    """logits = scale (x W^T + b) over the vocabulary; W may be the embedding's own table, x brought to its width."""
+    """logits = scale (x W^T + b) over the vocabulary. W may be tied to the embedding; x is projected to its width."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config, config.output_vocab_size, width=config.embed_dim)
@@ -42,7 +42,7 @@ class LanguageHead(Head):
 
 
 class TokenHead(Head):
-    """logits = W x + b: a score for each class, for every token by itself."""
+    """logits = W x + b: a score for each class at every token."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config, config.num_classes)
@@ -52,7 +52,7 @@ class TokenHead(Head):
 
 
 class SpanHead(Head):
-    """Two scores for every token: that an answer begins here, and that it ends here."""
+    """(start, end) = W x + b: two scores for every token, that the answer starts here and that it ends here."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config, 2)
@@ -63,9 +63,9 @@ class SpanHead(Head):
 
 
 class ClassHead(Head):
-    """logits = W pool(x) + b: one vector for the whole sequence, then a score for each class, if there are any.
+    """logits = W pool(x) + b: pools the sequence into one vector, then scores each class.
 
-    Without classes, W may bring the pooled vector to a width of its own.
+    Without classes, it returns the pooled vector, which W may project to another width.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -85,10 +85,10 @@ class ClassHead(Head):
         return logits, pooled  # (B, C), (B, D)
 
     def pool(self, x: Tensor, keep: Tensor | None) -> Tensor:
-        """The first or last token, the mean, the maximum, or a learned weighting of the tokens that are not padding.
+        """The first or last kept token, or the mean, maximum or learned weighted mean of the kept tokens.
 
-        The end token is the last, or the first, of those that `keep` is given for. Where all is padding, the others
-        give 0.
+        For pooling by end token, `keep` marks the end tokens. A row of nothing but padding has mean, maximum and
+        weighted mean 0.
         """
         keep = x.new_ones(x.shape[:2], dtype=torch.bool) if keep is None else keep  # (B, T)
         if self.pooling in ("last", "end"):
@@ -97,19 +97,19 @@ class ClassHead(Head):
         if self.pooling in ("first", "first_end", "highest_id"):
             first = keep.int().argmax(dim=1)  # (B); with padding on the left, the first token is not at 0
             return x[torch.arange(len(x), device=x.device), first]  # (B, D)
-        nothing = ~keep.any(dim=1, keepdim=True)  # (B, 1)
+        empty = ~keep.any(dim=1, keepdim=True)  # (B, 1)
         if self.pooling == "max":
-            return x.masked_fill(~keep[:, :, None], -torch.inf).amax(dim=1).masked_fill(nothing, 0.0)  # (B, D)
+            return x.masked_fill(~keep[:, :, None], -torch.inf).amax(dim=1).masked_fill(empty, 0.0)  # (B, D)
         if self.query is not None:
-            scores = self.query(x).squeeze(2).masked_fill(~keep & ~nothing, -torch.inf)  # (B, T)
-            weights = scores.softmax(dim=1).masked_fill(nothing, 0.0)[:, :, None]  # (B, T, 1)
+            scores = self.query(x).squeeze(2).masked_fill(~keep & ~empty, -torch.inf)  # (B, T)
+            weights = scores.softmax(dim=1).masked_fill(empty, 0.0)[:, :, None]  # (B, T, 1)
         else:
             weights = (keep / keep.sum(dim=1, keepdim=True).clamp(min=1))[:, :, None].to(x.dtype)  # (B, T, 1)
         return (x * weights).sum(dim=1)  # (B, D)
 
 
 class ForecastHead(nn.Module):
-    """future = W flatten(x) + b: all patches of a channel together say what comes next."""
+    """future = W flatten(x) + b, from all patches of a channel together."""
 
     def __init__(self, d_model: int, series: SeriesConfig, dropout: float) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""PyTorch's own layers, which leave their weights alone when they are made without memory, on the meta device.
+"""PyTorch's own layers, without random initialisation on the meta device.
 
-A checkpoint is loaded into such a model. Drawing numbers for tensors that have none costs seconds: it is PyTorch's
-tracing machinery that is loaded for it.
+A checkpoint is loaded into a model built there. Initialising meta tensors would take seconds for nothing, because
+PyTorch imports its tracing machinery for it.
 """
 
 from torch import nn
@@ -16,7 +16,7 @@ class Linear(nn.Linear):
 
 
 class Lookup(nn.Embedding):
-    """y = W[i]: a row of a table for every id."""
+    """y = W[i]: row i of a table."""
 
     def reset_parameters(self) -> None:
         if not self.weight.is_meta:

@@ -1,8 +1,8 @@
-"""The whole Transformer: an encoder, a decoder, or both, and a head. From input to loss.
+"""The whole Transformer, from input to loss: an encoder, a decoder or both, and a head.
 
-Encoder alone classifies and embeds (BERT, ViT), decoder alone generates (GPT, LLaMA), both together translate
-(the paper, T5). The calls use the field's common words: input_ids, attention_mask, labels with -100 to ignore.
-This is the last page of the core; `generation/` runs the model, `tasks/` train it.
+An encoder alone classifies and embeds (BERT, ViT), a decoder alone generates (GPT, LLaMA), both together translate
+(the paper, T5). Arguments have the names used by Hugging Face: input_ids, attention_mask, labels with -100 to ignore.
+This is the last file of the core. Read next: `generation/`, which runs the model, and `tasks/`, which train it.
 """
 
 from collections.abc import Container, Mapping
@@ -24,12 +24,12 @@ from glassformer.core.positions import Learned, RelativeBias
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 
-IGNORE = -100  # a label that does not count
+IGNORE = -100  # the label of a position without loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What a call returns; a field is None when the model, or the call, has no such thing."""
+    """The result of a call; fields that the model or the call does not produce are None."""
 
     loss: Tensor | None = None
     logits: Tensor | None = None
@@ -42,11 +42,11 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What is said of a model and changes nothing it computes: carried along for whoever saves it or shows it."""
+    """Metadata of a model, for saving and display. It does not affect any computation."""
 
-    classes: Mapping[str, Any] = field(default_factory=dict)  # what its classes are called, and what kind they are
-    settings: Mapping[str, Any] = field(default_factory=dict)  # another library's description of it, if it has one
-    generation: Mapping[str, Any] = field(default_factory=dict)  # and of how it generates
+    classes: Mapping[str, Any] = field(default_factory=dict)  # names of the classes, and the type of the problem
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the config.json of another library, if it came with one
+    generation: Mapping[str, Any] = field(default_factory=dict)  # and its generation_config.json
 
 
 class Transformer(nn.Module):
@@ -60,7 +60,7 @@ class Transformer(nn.Module):
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
         if config.decoder:
-            segments = 0 if config.encoder and not config.patches else config.num_segments  # of the source's text
+            segments = 0 if config.encoder and not config.patches else config.num_segments  # the source has them
             target = token_embedding(config, config.decoder, config.output_vocab_size, segments)
             self.decoder = Stack(
                 config.decoder, causal=True, cross=config.cross, prefix=config.prefix, embed=target,
@@ -69,7 +69,7 @@ class Transformer(nn.Module):
         if config.encoder and config.decoder and config.memory_project != "none":
             self.memory = Memory(config.encoder, config.decoder, norm=config.memory_project == "linear_norm")
         self.head = make_head(config)
-        if self.device.type != "meta":  # without memory there is nothing to fill
+        if self.device.type != "meta":  # meta tensors have no storage to initialise
             initialise(self)
         self.tie()
 
@@ -82,7 +82,7 @@ class Transformer(nn.Module):
         return next(self.parameters()).dtype
 
     def tie(self) -> None:
-        """One table where the config says one: source and target of a shared vocabulary, and the language head."""
+        """Ties the weights that the config shares: source and target embedding, and the language head's matrix."""
         source, target = (stack.embed if stack else None for stack in (self.encoder, self.decoder))
         two_tables = self.config.target_vocab_size is not None
         if isinstance(source, TokenEmbedding) and isinstance(target, TokenEmbedding) and not two_tables:
@@ -103,9 +103,9 @@ class Transformer(nn.Module):
         past_values: Tensor | None = None,
         documents: Tensor | None = None,
     ) -> Tensor:
-        """The encoder's vectors of a source: token ids, vectors, pixels or a series."""
+        """The encoder's hidden states for token ids, embeddings, images or series."""
         if self.encoder is None:
-            raise InputError("this model has no encoder: call it, or decode(), with input_ids")
+            raise InputError("this model has no encoder: call the model itself, or decode(), with input_ids")
         given = {"pixel_values": pixel_values} if self.config.image else {"past_values": past_values}
         if not self.config.patches:
             given = {"input_ids": input_ids, "inputs_embeds": inputs_embeds}
@@ -115,10 +115,11 @@ class Transformer(nn.Module):
         if len(got) != 1 or got[0] not in given:
             instead = [name for name in got if name not in given]
             aside = f", and not {' and '.join(instead)}" if instead else ""
-            aside += ". A text goes to decoder_input_ids" if self.decoder is not None and self.config.patches else ""
-            raise InputError(f"this model's encoder reads {' or '.join(given)}: give just that{aside}")
+            aside += ". Pass text as decoder_input_ids" if self.decoder is not None and self.config.patches else ""
+            wanted = "one of them" if len(given) > 1 else "only that"
+            raise InputError(f"this model's encoder reads {' or '.join(given)}: give {wanted}{aside}")
         if documents is not None and self.config.patches:
-            raise InputError("documents were given to a model that reads patches: they tell the texts of a row apart")
+            raise InputError("documents are for packed texts, and this model's encoder reads patches: leave them out")
         source = next((x for x in (input_ids, pixel_values, past_values) if x is not None), None)
         return self.encoder(
             source, embeds=inputs_embeds, keep=attention_mask, segments=token_type_ids, positions=position_ids,
@@ -138,11 +139,11 @@ class Transformer(nn.Module):
         documents: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        """The decoder's vectors of a target, given what the encoder, if there is one, made of the source."""
+        """The decoder's hidden states for a target, given the encoder's output if there is an encoder."""
         if self.decoder is None:
-            raise InputError("this model has no decoder: call encode(), or the model itself")
+            raise InputError("this model has no decoder: call the model itself, or encode()")
         if (decoder_input_ids is None) == (inputs_embeds is None):
-            raise InputError("the decoder reads token ids or inputs_embeds: give one of the two")
+            raise InputError("the decoder reads token ids or inputs_embeds: give exactly one of the two")
         memory = encoder_last_hidden_state
         if memory is not None and self.memory is not None:
             memory = self.memory(memory)  # (B, S, D)
@@ -170,14 +171,15 @@ class Transformer(nn.Module):
         labels: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Output:
-        """Logits, and the loss when labels are given.
+        """Logits, and the loss if labels are given.
 
-        With both stacks, labels alone are enough: the decoder reads them shifted right. A decoder alone predicts
-        labels[t + 1] at t, so labels are the input ids themselves. Elsewhere a label stands where its logit stands.
-        A model of both stacks that judges a text (heads 'class' and 'span') reads it twice: the decoder's input is
-        the source shifted right, unless it is given. The labels of a span are where it begins and ends, (B, 2).
-        `documents` (B, T) numbers the texts that a row is packed with: none sees another, and no loss is taken for
-        guessing how the next one begins. Where the source is an image, they are texts about it, of the decoder's input.
+        Encoder and decoder: without decoder_input_ids, the decoder reads the labels shifted right. With heads 'class',
+        'span' and 'pool' it reads the source shifted right instead (BART).
+        Decoder alone: the logits at t predict labels[t + 1], so pass the input ids as labels.
+        Otherwise labels[t] belongs to the logits at t. The labels of a span are its start and end, (B, 2).
+
+        `documents` (B, T) numbers the documents packed in a row: they do not attend to each other, and predicting the
+        first token of a document has no loss. With an image as source, they number the texts in the decoder's input.
         """
         memory = None
         if documents is not None:
@@ -218,26 +220,25 @@ class Transformer(nn.Module):
         )
 
     def refuse(self, given: dict[str, object]) -> None:
-        """What this shape of model has no use for is an error, never ignored."""
+        """Raises if one of these arguments, which this model cannot use, was given."""
         for name, value in given.items():
             if value is not None:
-                reads = " It reads text: give input_ids" if name in ("pixel_values", "past_values") else ""
-                raise InputError(
-                    f"{name} was given to a model of {'a decoder' if self.decoder else 'an encoder'} alone.{reads}"
-                )
+                instead = ", give input_ids" if name in ("pixel_values", "past_values") else ""
+                stack = "a decoder" if self.decoder else "an encoder"
+                raise InputError(f"this model has only {stack}: leave {name} out{instead}")
 
     def check_packing(self) -> None:
-        """Several texts in a row need a model that answers for every token by itself."""
+        """Raises if a row cannot pack several documents: that needs a text model with a prediction at every token."""
         if self.encoder is not None and self.decoder is not None and self.config.image is None:
-            raise InputError("documents were given to a model of two stacks: each row has one source, for one text")
+            raise InputError("documents do not work with an encoder and a decoder: give one source and target per row")
         if self.config.head in ("class", "pool", "span"):
             raise InputError(
-                f"documents were given to a model with head={self.config.head!r}, which gives one answer for a row: "
-                f"give it one text a row"
+                f"documents do not work with head={self.config.head!r}, which makes one prediction per row: "
+                f"give one document per row"
             )
 
     def pooled_over(self, input_ids: Tensor | None, attention_mask: Tensor | None, hidden: Tensor) -> Tensor | None:
-        """Which tokens a head that pools may read: those that are kept, or the end tokens among them."""
+        """The tokens that a pooling head reads, as a mask: the kept tokens, or the end tokens among them."""
         keep = attention_mask
         if not isinstance(self.head, ClassHead) or self.config.patches:
             return None
@@ -249,71 +250,71 @@ class Transformer(nn.Module):
         return as_keep(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)
 
     def answer(self, hidden: Tensor, keep: Tensor | None, past_values: Tensor | None) -> dict[str, Tensor | None]:
-        """What the head makes of the vectors, by the names of `Output`."""
+        """The head's predictions, as fields of `Output`."""
         if isinstance(self.head, LanguageHead | TokenHead):
             return {"logits": self.head(hidden)}
         if isinstance(self.head, SpanHead):
             start, end = self.head(hidden)
             return {"start_logits": start, "end_logits": end}
         if isinstance(self.head, ClassHead):
-            if past_values is not None:  # all channels of a series together
+            if past_values is not None:  # pool over all channels of a series
                 hidden = hidden.unflatten(0, (-1, past_values.shape[2])).flatten(1, 2)  # (B, ..., D)
             logits, pooled = self.head(hidden, keep)
             return {"logits": logits, "pooled": pooled}
         if isinstance(self.head, ForecastHead) and past_values is not None and self.config.series is not None:
             forecast = self.head(hidden, past_values.shape[2])  # (B, Z, C)
-            if self.config.series.instance_norm:  # back to the level that the window was read at
+            if self.config.series.instance_norm:  # undo it: the forecast has the mean and deviation of the input
                 mean, deviation = level_of(past_values)  # (B, 1, C), (B, 1, C)
                 forecast = forecast * deviation + mean  # (B, Z, C)
             return {"logits": forecast}
         return {}
 
     def shift_right(self, labels: Tensor) -> Tensor:
-        """The decoder's input for these labels: the start token, then all of them but the last.
+        """The decoder's input for these labels: the start token, then all labels but the last.
 
-        Some models begin with the last label instead, such as the language or the end of the sentence.
+        With label_shift='last' (mBART) it starts with the last label instead, which is a language or end token.
         """
         if self.config.label_shift == "last":
             last = (labels != IGNORE) & (labels != self.config.pad_token_id)  # (B, T)
             last = (last * torch.arange(labels.shape[1], device=labels.device)).argmax(dim=1, keepdim=True)  # (B, 1)
             first = labels.gather(1, last)  # (B, 1)
         elif self.config.decoder_start_token_id is None:
-            raise InputError("labels without decoder_input_ids need a config with decoder_start_token_id")
+            raise InputError("labels without decoder_input_ids need TransformerConfig.decoder_start_token_id: set it")
         else:
             first = torch.full_like(labels[:, :1], self.config.decoder_start_token_id)  # (B, 1)
         shifted = torch.cat([first, labels[:, :-1]], dim=1)  # (B, T)
         return shifted.masked_fill(shifted == IGNORE, self.config.fill_token_id or 0)  # (B, T)
 
     def loss(self, answer: dict[str, Tensor | None], labels: Tensor) -> Tensor:
-        """Cross-entropy over the labels that count; mean squared error for numbers, as a forecast is or one class.
+        """Cross-entropy, without positions labelled -100; mean squared error for a forecast or a single class.
 
-        Classes that do not exclude each other have labels of 0. and 1., one for each: (B, C).
+        Multi-label classification has float labels 0. and 1. for each class, (B, C), and binary cross-entropy.
         """
         start, end, logits = (answer.get(name) for name in ("start_logits", "end_logits", "logits"))
         if start is not None and end is not None:
             logits = torch.stack([start, end], dim=1)  # (B, 2, T)
         if logits is None:
-            raise InputError(f"labels were given to a model with head={self.config.head!r}: nothing predicts them")
+            raise InputError(f"labels were given, but head={self.config.head!r} predicts nothing: leave them out")
         if self.config.head == "forecast":
             return F.mse_loss(logits, labels)
-        if self.config.head == "class" and self.config.num_classes == 1:  # a number, not a class
+        if self.config.head == "class" and self.config.num_classes == 1:  # regression
             return F.mse_loss(logits.squeeze(1), labels.to(logits.dtype).view(-1))
         if self.config.head == "class" and labels.is_floating_point() and labels.shape == logits.shape:
-            return F.binary_cross_entropy_with_logits(logits, labels)  # any number of classes at once
+            return F.binary_cross_entropy_with_logits(logits, labels)
         if self.config.head == "language" and self.encoder is None:
             if labels.shape[1] == 1:
                 raise InputError("labels of 1 token leave no next token to predict: give at least 2")
             logits, labels = logits[:, :-1], labels[:, 1:]  # (B, T-1, V), (B, T-1)
         if labels.is_floating_point():
-            raise InputError(f"labels are of {labels.dtype}: expected whole numbers, the index of a class or token")
+            raise InputError(f"labels have dtype {labels.dtype}: expected integers, the index of a class or token")
         if labels.shape != logits.shape[:-1]:
             expected = tuple(logits.shape[:-1])
-            raise InputError(f"labels have shape {tuple(labels.shape)}: expected {expected}, one for each prediction")
+            raise InputError(f"labels have shape {tuple(labels.shape)}: expected {expected}, one per prediction")
         try:
             return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE)
         except IndexError:
             wrong = labels[(labels != IGNORE) & ((labels < 0) | (labels >= logits.shape[-1]))]
-            allowed = f"0 to {logits.shape[-1] - 1}, or {IGNORE} to ignore one"
+            allowed = f"0 to {logits.shape[-1] - 1}, or {IGNORE} to ignore a position"
             raise InputError(f"labels hold {int(wrong[0])}: expected {allowed}") from None
 
 
@@ -347,14 +348,14 @@ def make_head(config: TransformerConfig) -> nn.Module | None:
 
 @torch.no_grad()
 def initialise(model: Transformer, only: Container[str] | None = None) -> None:
-    """The weights a training starts from. Either way biases are 0, norms 1, and tables of positions of deviation 0.02.
+    """Initialises the weights. In both schemes biases are 0, norms 1, and position tables have deviation 0.02.
 
-    paper:   matrices by Glorot and Bengio (2010), uniform in +-sqrt(6 / (fan_in + fan_out)); embeddings of variance
-             1/width, which their scale of sqrt(D) brings to 1.
-    modern:  everything of deviation 0.02 (GPT-2: Radford et al., 2019), but what writes to the residual stream divided
-             by sqrt(2 layers), so that the stream does not grow with depth.
+    paper:   matrices uniform in +-sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010); embeddings with variance
+             1/width, which becomes 1 when they are scaled by sqrt(D).
+    modern:  deviation 0.02 everywhere (GPT-2: Radford et al., 2019), divided by sqrt(2 num_layers) for matrices that
+             write to the residual stream, so that the stream does not grow with depth.
 
-    `only` names the modules to start anew; without it, all of them.
+    `only` names the modules to initialise (default: all).
     """
     paper = model.config.init == "paper"
     for name, module in model.named_modules():
@@ -385,5 +386,5 @@ def initialise(model: Transformer, only: Container[str] | None = None) -> None:
 
 
 def count(model: nn.Module) -> int:
-    """How many parameters a model has."""
+    """The number of parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,6 +1,6 @@
 """The two norms: LayerNorm (Ba et al., 2016) centres and scales, RMSNorm (Zhang and Sennrich, 2019) only scales.
 
-Where a norm stands in a block (pre, post, sandwich) is not decided here: read `block.py` next.
+Read next: `block.py`, which decides where in a block the norms go (pre, post, sandwich).
 """
 
 import torch
@@ -24,9 +24,9 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """y = x / sqrt(mean(x^2) + eps) * weight, over the last axis; the mean is taken in float32 at least.
+    """y = x / sqrt(mean(x^2) + eps) * weight, over the last axis; the mean is computed in float32 or float64.
 
-    With `offset` it is multiplied by 1 + weight, so that weights near 0 are rounded little; in float32 too.
+    With `offset`, the factor is 1 + weight, also in float32: weights near 0 lose less to rounding than near 1.
     """
 
     def __init__(self, width: int, eps: float, offset: bool = False) -> None:
@@ -43,7 +43,7 @@ class RMSNorm(nn.Module):
 
 
 def make_norm(config: StackConfig, width: int) -> LayerNorm | RMSNorm:
-    """The norm a stack asks for, at the width of whatever is normed: the stream, a head, an embedding."""
+    """The norm of the stack's config, for vectors of this width: the residual stream, a head or an embedding."""
     if config.norm != "layer":
         return RMSNorm(width, config.norm_eps, offset=config.norm == "rms_offset")
     return LayerNorm(width, config.norm_eps, config.norm_bias)

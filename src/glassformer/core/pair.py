@@ -1,7 +1,7 @@
-"""A pair of models in one space: one reads texts, one images, and what belongs together lies close together.
+"""Two encoders, one for texts and one for images, that map matching inputs to similar vectors in a shared space.
 
-Contrastive training (CLIP: Radford et al., 2021): in a batch of images with their texts, each image must find its text
-among all of them, and each text its image. Read after `model.py`.
+Contrastive training (CLIP: Radford et al., 2021): in a batch of images and their texts, the model must find the text of
+each image among all texts, and the image of each text. Read after `model.py`.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from glassformer.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class PairOutput:
-    """What a call returns; a field is None when the call was given nothing for it."""
+    """The result of a call; fields without their input are None."""
 
     loss: Tensor | None = None
     logits_per_image: Tensor | None = None
     logits_per_text: Tensor | None = None
-    text_embeds: Tensor | None = None  # of length 1
+    text_embeds: Tensor | None = None  # unit vectors
     image_embeds: Tensor | None = None
 
 
 class Pair(nn.Module):
-    """logits = exp(scale) image . text, of vectors of length 1."""
+    """logits = exp(scale) image . text, for unit vectors."""
 
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
@@ -52,13 +52,13 @@ class Pair(nn.Module):
         pixel_values: Tensor | None = None,
         return_loss: bool = False,
     ) -> PairOutput:
-        """The vectors of the texts and of the images, and with both, how well each image fits each text.
+        """Embeds texts, images or both; with both, also scores each image against each text.
 
-        For a loss, the i-th image belongs to the i-th text.
+        For the loss, image i belongs to text i.
         """
         texts = images = per_image = None
         if input_ids is None and pixel_values is None:
-            raise InputError("a pair reads input_ids, pixel_values or both: give at least one")
+            raise InputError("no input: give input_ids, pixel_values or both")
         if input_ids is not None:
             texts = unit(self.text(input_ids, attention_mask).pooled)
         if pixel_values is not None:
@@ -66,7 +66,7 @@ class Pair(nn.Module):
         if texts is not None and images is not None:
             per_image = self.logits(images, texts)
         if return_loss and (per_image is None or per_image.shape[0] != per_image.shape[1]):
-            raise InputError("a loss needs as many texts as images: the i-th image belongs to the i-th text")
+            raise InputError("a loss needs as many texts as images: image i belongs to text i")
         return PairOutput(
             loss=contrastive_loss(per_image) if return_loss and per_image is not None else None,
             logits_per_image=per_image,
@@ -76,20 +76,20 @@ class Pair(nn.Module):
         )
 
     def logits(self, images: Tensor, texts: Tensor) -> Tensor:
-        """How well each image fits each text."""
+        """The scaled cosine similarity of each image and each text."""
         return self.logit_scale.exp() * images @ texts.t()  # (B, A)
 
 
 def unit(x: Tensor | None) -> Tensor:
-    """Vectors brought to length 1."""
-    assert x is not None  # a pair's models pool
+    """x / |x|."""
+    assert x is not None  # PairConfig requires head='pool'
     return x / x.norm(dim=-1, keepdim=True)  # (B, W)
 
 
 def contrastive_loss(logits: Tensor, labels: Tensor | None = None) -> Tensor:
-    """Cross-entropy of finding the text of each image and the image of each text, averaged.
+    """The mean of two cross-entropies: finding the text of each image, and the image of each text.
 
-    Of `labels` (B), equal ones belong together too: a batch may hold one text twice.
+    Pairs with equal `labels` (B) match each other too: a batch may contain the same text twice.
     """
     labels = torch.arange(len(logits), device=logits.device) if labels is None else labels  # (B)
     same = (labels[:, None] == labels).to(logits.dtype)  # (B, B)

@@ -1,11 +1,11 @@
-"""How a Transformer knows order. Attention alone does not: without one of these, a shuffled input is a shuffled output.
+"""Position encodings. Attention itself ignores order: without positions, shuffling the input only shuffles the output.
 
 Added to x:           Sinusoidal (Vaswani et al., 2017), Learned (Gehring et al., 2017)
-Turning q and k:      Rotary (Su et al., 2021)
+Rotating q and k:     Rotary (Su et al., 2021)
 Added to the scores:  RelativeBias (T5: Raffel et al., 2020), Alibi (Press et al., 2022)
 
-Every scheme is a function of position numbers that somebody else counted (`context.py`), so it works the same with a
-cache, with padding on either side, and with positions the caller chose. Read next: `context.py`.
+Every scheme is a function of given position numbers (`count_positions`), so it works the same with a cache, with
+padding on either side, and with positions chosen by the caller. Read next: `context.py`.
 """
 
 import math
@@ -23,7 +23,7 @@ from glassformer.errors import InputError
 class Sinusoidal(nn.Module):
     """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(the same angle). Not trained; grows on demand.
 
-    On the meta device the table has no numbers. They are there once the module is moved, or called with real positions.
+    On the meta device the table has no values. It is computed when the module is moved, or called with real positions.
     """
 
     table: Tensor
@@ -41,26 +41,25 @@ class Sinusoidal(nn.Module):
         return F.embedding(positions + self.offset, self.table)  # (B, T, E)
 
     def make_table(self, length: int, like: Tensor) -> Tensor:
-        """So many rows, of the width, dtype and device of a table that has none."""
+        """The first `length` rows, with the width, dtype and device of `like`."""
         width = like.shape[1]
         return like.new_empty(length, width) if like.is_meta else sinusoids(length, width, self.layout).to(like)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """On the way to another device or dtype the table is made anew: it is a formula, not something to round."""
-        none = self.table[:0]
+        """Recomputes the table for another device or dtype: converting it back and forth would round it."""
+        empty = self.table[:0]
         try:
-            like = fn(none)
-        except NotImplementedError:  # nothing can be copied from the meta device
-            like = fn(torch.empty_like(none, device="cpu"))
+            like = fn(empty)
+        except NotImplementedError:  # a meta tensor cannot be copied
+            like = fn(torch.empty_like(empty, device="cpu"))
         self.table = self.make_table(len(self.table), like)
         return self
 
 
 def sinusoids(length: int, width: int, layout: str = "interleaved") -> Tensor:
-    """The table of the paper's section 3.5, in float64; an odd width ends on a sine without its cosine.
+    """The table of section 3.5, in float64. With an odd width, the last sine has no cosine.
 
-    In halves, all sines come before all cosines; in closed halves the last angle is pos / 10000 itself, not the one
-    before it.
+    "halves": all sines, then all cosines. "closed_halves": the same, and the last angle is pos / 10000 exactly.
     """
     position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]  # (L, 1)
     pair = torch.arange(0, width, 2, dtype=torch.float64, device="cpu")
@@ -77,11 +76,11 @@ def sinusoids(length: int, width: int, layout: str = "interleaved") -> Tensor:
 
 
 class Learned(nn.Module):
-    """PE(pos) = a trained row of a table with max_len rows; there is nothing past its end."""
+    """PE(pos) = weight[pos], a trained table of max_len rows; a longer sequence is refused."""
 
     def __init__(self, width: int, max_len: int, *, offset: int = 0) -> None:
         super().__init__()
-        self.offset = offset  # rows before the first position's
+        self.offset = offset  # rows before that of position 0
         self.weight = nn.Parameter(torch.zeros(max_len + offset, width))
 
     def forward(self, positions: Tensor, span: int) -> Tensor:
@@ -89,15 +88,15 @@ class Learned(nn.Module):
         if span > rows and int(positions.max()) >= rows:
             raise InputError(
                 f"a sequence of {int(positions.max()) + 1} positions does not fit a learned table of max_len = {rows}. "
-                f"Shorten it to {rows}, or use a model with positions that have no end, such as 'rotary'"
+                f"Shorten it to {rows}, or use a model whose positions have no limit, such as 'rotary'"
             )
         return F.embedding(positions + self.offset, self.weight)  # (B, T, E)
 
 
 class Rotary(nn.Module):
-    """Turns pair i of a head by the angle pos / base^(2i/R): q.k then depends on the distance of the two alone.
+    """Rotates pair i of a head by the angle pos / base^(2i/R), so that q.k depends on relative position only.
 
-    A pair is (i, i + R/2). The dimensions from R on, if any, stay as they are.
+    Pair i is the dimensions (i, i + R/2). Dimensions from R on are not rotated.
     """
 
     def __init__(self, config: StackConfig, kind: LayerKind) -> None:
@@ -105,7 +104,7 @@ class Rotary(nn.Module):
         self.dim, self.base, self.scaling = config.rotary_dim, kind.rotary_base, kind.rotary_scaling
 
     def forward(self, positions: Tensor, span: int) -> tuple[Tensor, Tensor]:
-        """The cosine and sine for these positions, all below `span`, ready for `rotate`."""
+        """The cosines and sines for `rotate`. All positions are below `span`."""
         frequency = rotary_frequencies(self.dim, self.base, self.scaling, span).to(positions.device)  # (R/2)
         angle = positions[..., None] * frequency  # (B, T, R/2)
         angle = torch.cat([angle, angle], dim=-1)[:, None]  # (B, 1, T, R)
@@ -114,7 +113,7 @@ class Rotary(nn.Module):
 
 
 def rotary_frequencies(dim: int, base: float, scaling: RotaryScaling | None, span: int) -> Tensor:
-    """base^(-2i/R) for pair i, changed as `RotaryScaling` says for texts longer than those of training."""
+    """base^(-2i/R) for pair i, scaled by `RotaryScaling` for sequences longer than in training."""
     pair = torch.arange(0, dim, 2, dtype=torch.float32, device="cpu")  # (R/2)
     if scaling is None:
         return 1.0 / base ** (pair / dim)  # (R/2)
@@ -128,12 +127,12 @@ def rotary_frequencies(dim: int, base: float, scaling: RotaryScaling | None, spa
     if scaling.type == "longrope":
         return plain / torch.tensor(scaling.long_factors if span > trained else scaling.short_factors)  # (R/2)
     if scaling.type == "llama3":
-        turns = trained * plain / (2 * math.pi)  # of each pair, over the longest text of training
+        turns = trained * plain / (2 * math.pi)  # full rotations of each pair over trained_len
         low, high = scaling.low_frequency, scaling.high_frequency
         kept = ((turns - low) / (high - low)).clamp(0.0, 1.0)  # (R/2)
     else:
         first, last = (
-            dim * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))  # the pair that turns so often
+            dim * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))  # the pair with this many turns
             for turns in (scaling.fast_turns, scaling.slow_turns)
         )
         if scaling.whole_pairs:
@@ -145,7 +144,7 @@ def rotary_frequencies(dim: int, base: float, scaling: RotaryScaling | None, spa
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Turns the first R dimensions of every head's vectors: x cos + (x turned by a right angle) sin."""
+    """x cos + rotate_90(x) sin on the first R dimensions of every head, where rotate_90(a, b) = (-b, a)."""
     cos, sin = (part.to(x.dtype) for part in rotation)
     turning, still = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]  # (B, ..., T, R), (B, ..., T, K-R)
     first, second = turning.chunk(2, dim=-1)  # (B, ..., T, R/2), (B, ..., T, R/2)
@@ -154,7 +153,7 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
 
 
 class RelativeBias(nn.Module):
-    """bias[h, i, j] = table[bucket(j - i), h]: near distances exactly, far ones in ever wider buckets."""
+    """bias[h, i, j] = weight[bucket(j - i), h]: one bucket per short distance, wider buckets for long ones."""
 
     def __init__(self, config: StackConfig, causal: bool) -> None:
         super().__init__()
@@ -167,9 +166,9 @@ class RelativeBias(nn.Module):
         return bias.permute(0, 3, 1, 2)  # (B, H, T, S)
 
     def bucket(self, distance: Tensor) -> Tensor:
-        """Half of the buckets hold one distance each, the others grow logarithmically up to max_distance.
+        """Half of the buckets hold one distance each; the others grow logarithmically up to max_distance.
 
-        An encoder spends half of them on keys to the right; a causal stack never sees those.
+        An encoder uses half of all buckets for keys to the right, which a causal stack never attends to.
         """
         buckets, offset = self.buckets, torch.zeros_like(distance)
         if self.causal:
@@ -185,7 +184,7 @@ class RelativeBias(nn.Module):
 
 
 class Alibi(nn.Module):
-    """bias[h, i, j] = -slope[h] |i - j|: each head forgets with distance, at its own fixed rate."""
+    """bias[h, i, j] = -slope[h] |i - j|: a fixed penalty on distance, with a different slope per head."""
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
@@ -198,22 +197,22 @@ class Alibi(nn.Module):
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """2^(-8h/H) for h = 1..H. A number that is no power of two takes every other slope of the next for the rest."""
-    whole = 2 ** math.floor(math.log2(num_heads))
-    slopes = [2 ** (-8 * (h + 1) / whole) for h in range(whole)]
-    between = [2 ** (-8 * (h + 1) / (2 * whole)) for h in range(0, 2 * whole, 2)]
-    return torch.tensor(slopes + between[: num_heads - whole])  # (H)
+    """2^(-8h/H) for h = 1..H. If H is not a power of two: all slopes of the one below, then every other of the next."""
+    below = 2 ** math.floor(math.log2(num_heads))
+    slopes = [2 ** (-8 * (h + 1) / below) for h in range(below)]
+    between = [2 ** (-8 * (h + 1) / (2 * below)) for h in range(0, 2 * below, 2)]
+    return torch.tensor(slopes + between[: num_heads - below])  # (H)
 
 
 def make_added(config: StackConfig, width: int, length: int) -> Sinusoidal | Learned | None:
-    """The scheme that is added to x, if the stack has one."""
+    """The position encoding that is added to x, if the stack has one."""
     if config.positions == "sinusoidal":
         return Sinusoidal(width, length, layout=config.sinusoids, offset=config.position_offset)
     return Learned(width, length, offset=config.position_offset) if config.positions == "learned" else None
 
 
 def make_bias(config: StackConfig, causal: bool) -> RelativeBias | Alibi | None:
-    """The scheme that is added to the scores, if the stack has one; its table belongs to the whole stack."""
+    """The position bias that is added to the scores, if the stack has one. All layers share it."""
     if config.positions == "relative":
         return RelativeBias(config, causal)
     return Alibi(config) if config.positions == "alibi" else None

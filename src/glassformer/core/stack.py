@@ -1,6 +1,6 @@
-"""A stack: the input as vectors, N blocks over them, a final norm. An encoder is one, a decoder is another.
+"""A stack: an embedding, N blocks and a final norm. Encoder and decoder are both stacks.
 
-The stack builds the `Context` of a call; nothing of a call stays in the module. Read next: `model.py`.
+The stack builds the `Context` of a call; the module itself keeps no state between calls. Read next: `model.py`.
 """
 
 import torch
@@ -20,8 +20,8 @@ from glassformer.errors import InputError
 class Stack(nn.Module):
     """norm(block_N(... block_1(embed(input)))).
 
-    Causal if its tokens must not see later ones; cross if it attends to a memory; prefix if a memory stands before its
-    tokens. Without an `embed` of its own it takes vectors (B, T, D), and adds the positions of its config.
+    causal: a token attends to itself and earlier tokens only. cross: the blocks attend to a memory. prefix: the memory
+    is placed before the tokens. Without `embed`, the input is vectors (B, T, D), to which positions are added.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Stack(nn.Module):
         )
         self.norm = make_norm(config, config.d_model) if config.final_norm else nn.Identity()
         self.position_bias = make_bias(config, causal)
-        self.kinds = tuple(dict.fromkeys(config.layer_kinds))  # each once
+        self.kinds = tuple(dict.fromkeys(config.layer_kinds))  # without duplicates, in order
         self.rotaries = nn.ModuleList(Rotary(config, kind) for kind in self.kinds if config.positions == "rotary")
 
     def forward(
@@ -59,15 +59,15 @@ class Stack(nn.Module):
         documents: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        """The vectors after the last block. `keep` is True where there is a token; with a cache, it spans the past too.
+        """The hidden states after the final norm. `keep` is True at tokens; with a cache, it includes the past.
 
-        `embeds` stands in for the token vectors; `positions` for the numbers that the kept tokens are counted by.
-        `documents` tells the texts of a row apart: none sees another, and each is counted from 0. A memory that is a
-        prefix comes first among the vectors, with the call that begins a sequence.
+        `embeds` replaces the token embeddings; `positions` replaces the counted positions. `documents` numbers the
+        documents packed in a row: they do not attend to each other, and positions start at 0 in each. With a prefix,
+        the memory's vectors come first in the result of the call that starts a sequence.
         """
         x = self.embed(inputs) if embeds is None else embeds  # (B, T, E)
         if 0 in x.shape[:2]:
-            raise InputError(f"an empty batch: {x.shape[0]} sequences of {x.shape[1]} tokens. Give at least one token")
+            raise InputError(f"the batch is empty, its shape is {tuple(x.shape[:2])}. Give at least one token")
         keep, documents, positions, span = self.counted(x, keep, documents, positions, cache)
         x = self.embed.place(x, positions, span, segments)  # (B, T, D)
         prefix = 0
@@ -78,13 +78,13 @@ class Stack(nn.Module):
         return self.through(x, context)
 
     def through(self, x: Tensor, context: Context) -> Tensor:
-        """All layers, one after the other."""
+        """norm(block_N(... block_1(x)))."""
         for layer in range(self.config.num_layers):
             x = self.block_of(layer)(x, context, layer)  # (B, T, D)
         return self.norm(x)  # (B, T, D)
 
     def block_of(self, layer: int) -> nn.Module:
-        """The block that a layer applies: its own, unless fewer are stored than applied."""
+        """The block of a layer. Layers share blocks if num_blocks < num_layers."""
         return self.blocks[layer * len(self.blocks) // self.config.num_layers]
 
     def counted(
@@ -95,18 +95,20 @@ class Stack(nn.Module):
         positions: Tensor | None,
         cache: Cache | None,
     ) -> tuple[Tensor | None, Tensor | None, Tensor, int]:
-        """Which tokens are kept, past and present; of those at hand the texts and positions; what these are below."""
+        """The padding mask of past and new tokens, the documents and positions of the new ones, and the span: an
+        exclusive upper bound of the positions.
+        """
         batch, length = x.shape[:2]
         past = cache.tokens if cache is not None else 0
         if cache is not None and cache.batch not in (None, batch):
-            raise InputError(f"a cache of {cache.batch} sequences got a batch of {batch}: use one cache per batch")
+            raise InputError(f"the cache has batch size {cache.batch} and the input {batch}: use one cache per batch")
         keep = as_keep(keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask")
         if cache is not None:
             keep = cache.kept(keep, batch, length)
         if documents is not None and cache is not None:
-            raise InputError("documents were given with a cache, which continues one text: leave one of the two out")
+            raise InputError("documents do not work with a cache, which continues one document per row: leave one out")
         if documents is not None and self.prefix:
-            raise InputError("documents were given to a stack that has a prefix: each row has one source, for one text")
+            raise InputError("documents do not work with a prefix: each row has one source. Give one document per row")
         documents = as_documents(documents, keep, (batch, length))
         if positions is None and cache is not None:
             return keep, None, *cache.numbered(keep, length, x.device)
@@ -126,7 +128,7 @@ class Stack(nn.Module):
         memory_keep: Tensor | None,
         cache: Cache | None,
     ) -> tuple[Tensor, Tensor | None, Tensor, int]:
-        """The memory's vectors before the tokens, which alone are numbered; a cache that has them remembers both."""
+        """Places the memory's vectors before the tokens, without numbering them; later calls find them in the cache."""
         past, before = cache.length if cache is not None else 0, None
         if cache is not None and past:
             if memory is not None and memory.shape[1] != cache.prefix:
@@ -146,17 +148,15 @@ class Stack(nn.Module):
         return x, keep, positions, size
 
     def checked(self, memory: Tensor | None, x: Tensor) -> Tensor:
-        """A memory that fits these sequences and the stack."""
+        """The memory, if its width fits the stack and its batch fits x."""
         if memory is None:
-            raise InputError("this stack got no memory, which it reads: pass the encoder's output")
+            raise InputError("this decoder needs a memory: pass the encoder's output as encoder_last_hidden_state")
         if memory.ndim != 3 or memory.shape[2] != self.memory_width:
             raise InputError(
                 f"the memory has shape {tuple(memory.shape)}: expected (batch, length, {self.memory_width})"
             )
         if memory.shape[0] != x.shape[0]:
-            raise InputError(
-                f"a memory of {len(memory)} sequences was given to a batch of {len(x)}: they must be as many"
-            )
+            raise InputError(f"the memory has batch size {len(memory)} and the input {len(x)}: expected the same")
         return memory
 
     def context(
@@ -171,9 +171,9 @@ class Stack(nn.Module):
         cache: Cache | None,
         prefix: int = 0,
     ) -> Context:
-        """Everything that holds for this call, worked out once for all layers."""
+        """The state of this call, computed once for all layers."""
         memory_mask = self.memory_mask(x, memory, memory_keep, cache)
-        if cache is not None:  # after everything that refuses an input, so that a refused call leaves it as it was
+        if cache is not None:  # after all checks, so that a refused call does not change the cache
             cache.extend(keep, positions)
 
         def mask(kind: LayerKind) -> Mask:
@@ -192,7 +192,7 @@ class Stack(nn.Module):
         )
 
     def memory_mask(self, x: Tensor, memory: Tensor | None, memory_keep: Tensor | None, cache: Cache | None) -> Mask:
-        """Which tokens of the source may be seen; a cache that has their keys remembers it."""
+        """The mask of the source's tokens. A cache that holds their keys holds the mask too."""
         known = cache.cross(0) if cache is not None else None
         if not self.cross and memory is None:
             return Mask(0, 0)
@@ -200,9 +200,7 @@ class Stack(nn.Module):
         if memory is not None and memory.shape[1] != source.shape[1]:
             raise other_source(source.shape[1], memory.shape[1])
         if source.shape[0] != x.shape[0]:
-            raise InputError(
-                f"a memory of {len(source)} sequences was given to a batch of {len(x)}: they must be as many"
-            )
+            raise InputError(f"the memory has batch size {len(source)} and the input {len(x)}: expected the same")
         keys = source.shape[1]
         keep = as_keep(memory_keep, (x.shape[0], keys), "the source's attention_mask")
         if cache is not None:
@@ -211,4 +209,4 @@ class Stack(nn.Module):
 
 
 def other_source(known: int, given: int) -> InputError:
-    return InputError(f"a cache of a source of {known} tokens got another, of {given}: use one per source")
+    return InputError(f"the cache holds a source of length {known}, not {given}: make a new Cache() for each source")

@@ -1,4 +1,4 @@
-"""Watching a call from outside: `listen` is the mechanism, `record` keeps what is computed, `ablate` silences heads.
+"""Watching a model from outside: `listen` is the mechanism, `record` keeps tensors, `ablate` switches heads off.
 
-`activations` names every step, and `names` takes such a name apart.
+`activations` names every step, and `names` parses such a name.
 """

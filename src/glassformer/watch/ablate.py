@@ -1,11 +1,11 @@
-"""Heads left out: what a model says without them (Michel et al., 2019).
+"""Runs a model with some attention heads switched off (Michel et al., 2019).
 
     with ablate(model, ["decoder.blocks.0.cross.3"]):
         model(...)
 
-A head is named by the path of its attention and its number; `*` stands for anything. Paths count layers, so that one
-layer can lose a head also where several layers share a block. What a head writes to the stream is then 0: its part of
-what the output matrix reads. The bias of that matrix stays.
+A head is named by the path of its attention and its number; `*` matches anything. Paths count layers, so a head can be
+switched off in one of several layers that share a block. The output of the head is set to 0 before the output
+projection; the bias of the projection stays.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from glassformer.watch.names import StepName, split_head, split_name
 
 @dataclass(frozen=True)
 class Site:
-    """The attention of one layer: layers that share a block share the module."""
+    """The attention module of a layer, and the layer: layers that share a block share the module."""
 
     attention: Attention
     layer: int
@@ -33,7 +33,7 @@ class Site:
 
 @contextmanager
 def ablate(model: nn.Module, heads: Sequence[str]) -> Iterator[list[str]]:
-    """Leaves these heads out inside the `with`, in every thread; gives their names, patterns spelled out."""
+    """Switches heads off inside the `with` block, in every thread. Yields their names, with patterns expanded."""
     sites, chosen = attention_sites(model), choose_heads(model, heads)
     by_module: dict[Attention, dict[int, list[int]]] = {}
     for name in chosen:
@@ -48,7 +48,7 @@ def ablate(model: nn.Module, heads: Sequence[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def _without(attention: Attention, lost: Mapping[int, Sequence[int]]) -> Iterator[None]:
-    """Silences heads of one module, by layer: the module is told the layer, and its output matrix is not."""
+    """Zeroes heads of one module, per layer. Two hooks, because only the attention knows the layer, not its `out`."""
     current, width = local(), attention.head_dim
 
     def remember(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def _without(attention: Attention, lost: Mapping[int, Sequence[int]]) -> Iterato
 
 
 def attention_sites(model: nn.Module) -> dict[str, Site]:
-    """Every attention by its path: `decoder.blocks.0.cross`."""
+    """All attention modules by path, such as `decoder.blocks.0.cross`."""
     sites = {}
     for prefix, stack in stacks_of(model):
         for path in attention_names(stack):
@@ -87,11 +87,11 @@ def attention_sites(model: nn.Module) -> dict[str, Site]:
 
 
 def choose_heads(model: nn.Module, heads: Sequence[str]) -> list[str]:
-    """The heads that these names and patterns mean, each once, in the order of the model."""
+    """The heads that match these names and patterns, without duplicates, in the order of the model."""
     if isinstance(heads, str):
         raise InputError(f"heads is {heads!r}: expected a list of names, such as [{heads!r}]")
     if not heads:
-        raise InputError("no head was named: give some, such as decoder.blocks.0.attn.2, or * for all")
+        raise InputError("no head given. Name at least one, such as decoder.blocks.0.attn.2, or * for all")
     sites = attention_sites(model)
     known = [f"{path}.{head}" for path, site in sites.items() for head in range(site.attention.num_heads)]
     chosen = set()
@@ -108,14 +108,14 @@ def _no_such_head(wanted: str, sites: Mapping[str, Site]) -> InputError:
     matched = [name for name in sites if fnmatchcase(name, path)]
     if matched:
         number = sites[matched[0]].attention.num_heads
-        return InputError(f"there is no head {head!r} in {path}: it has {number}, counted from 0 to {number - 1}")
+        return InputError(f"{path} has no head {head!r}: expected a number from 0 to {number - 1}")
     if wanted in sites:
-        return InputError(f"{wanted} names no head: give its number behind, as in {wanted}.0, or {wanted}.* for all")
+        return InputError(f"{wanted} is not a head: add its number, as in {wanted}.0, or give {wanted}.* for all")
     stack, layer, _ = split_name(wanted)
     layers = sorted({site.layer for name, site in sites.items() if name.startswith(f"{stack}.")})
     if layers and layer.isdigit() and int(layer) not in layers:
         count = len(layers)
-        return InputError(f"{wanted}: the {stack} has {count} layers, counted from 0 to {count - 1}")
+        return InputError(f"{wanted}: the {stack} has no layer {layer}, expected a number from 0 to {count - 1}")
     return InputError(
-        f"{wanted} names no head; one is a path and a number, as {next(iter(sites))}.0{nearest(path, sites)}"
+        f"{wanted} is not a head; expected a path and a number, such as {next(iter(sites))}.0{nearest(path, sites)}"
     )

@@ -3,10 +3,10 @@
     {stack}.embed  .embed.positions  .placed  ...  .norm
     {stack}.blocks.{layer}.attn_norm  .attn.q  .attn.k  .attn.v  .attn.scores  .attn.mixed  .attn.out  .attn_residual
     the same with cross;  .ffn_norm  .ffn.up  .ffn.gate  .ffn.hidden  .ffn.down  .ffn_residual
-    memory.project  memory.norm: the encoder's vectors on their way to the decoder
+    memory.project  memory.norm: the encoder's output, projected for the decoder
     head.project  head.norm  head.pooled  logits  loss
 
-Names count layers, not stored blocks: a block that is applied twice is seen twice. Read next: `listen.py`.
+Names count layers, not stored blocks: a block that two layers share has two names. Read next: `listen.py`.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ from glassformer.core.stack import Stack
 
 
 def stacks_of(model: nn.Module) -> list[tuple[str, Stack]]:
-    """Every stack with what its names begin with."""
+    """All stacks of a model, with the prefix of their names."""
     return [(f"{name}." if name else "", part) for name, part in model.named_modules() if isinstance(part, Stack)]
 
 
 def attention_names(model: nn.Module) -> list[str]:
-    """decoder.blocks.0.attn, decoder.blocks.0.cross, ...: the attentions, whose weights can be recorded."""
+    """decoder.blocks.0.attn, decoder.blocks.0.cross, ...: the steps whose attention weights can be recorded."""
     return [
         f"{prefix}blocks.{layer}.{site}"
         for prefix, stack in stacks_of(model)
@@ -35,7 +35,7 @@ def attention_names(model: nn.Module) -> list[str]:
 
 
 def activation_names(model: nn.Module) -> list[str]:
-    """All other steps of this model."""
+    """The names of all other steps of this model."""
     names = []
     for prefix, stack in stacks_of(model):
         if isinstance(model, Transformer) and stack is model.decoder:
@@ -53,14 +53,14 @@ def activation_names(model: nn.Module) -> list[str]:
 
 
 def answers_of(model: Transformer) -> list[str]:
-    """What the head says, and how wrong that is; nothing where it ends in vectors."""
+    """The names of logits and loss; none for a head without predictions."""
     if model.config.head in ("none", "pool"):
         return []
     return [*(("start_logits", "end_logits") if isinstance(model.head, SpanHead) else ("logits",)), "loss"]
 
 
 def steps_of_block(block: nn.Module) -> Iterator[str]:
-    """The steps of one block, in the order of computation."""
+    """The step names of a block, in the order of computation."""
     assert isinstance(block, Block)
     modules = {path for path, _ in parts_of_block(block)}
     for site in ("attn", *(["cross"] if block.has_cross else [])):
@@ -94,7 +94,7 @@ def parts_of_stack(stack: Stack) -> Iterator[tuple[str, nn.Module]]:
 
 
 def parts_of_block(block: Block) -> Iterator[tuple[str, nn.Module]]:
-    """Its norms, and the layers of its branches whose output is a step."""
+    """The modules of a block whose output is a step: its norms, and layers of its branches."""
     for path, module in block.named_modules():
         is_norm = path.endswith("_norm") and "." not in path
         if is_real(module) and (is_norm or path in ("attn.out", "cross.out", "ffn.up", "ffn.gate", "ffn.down")):
@@ -102,7 +102,7 @@ def parts_of_block(block: Block) -> Iterator[tuple[str, nn.Module]]:
 
 
 def parts_of(outside: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
-    """Of a head, or of what stands between the stacks."""
+    """The modules of a head, or of the projection between the stacks, whose output is a step."""
     for name, module in outside.named_children() if outside is not None else ():
         if name in ("project", "norm") and is_real(module):
             yield name, module

@@ -1,4 +1,4 @@
-"""Listening to the calls of a model: the one mechanism of all that watch, who only say what they keep.
+"""The mechanism of watching: a `Listener` gets every step of a model's calls and decides what to keep.
 
     class Shapes(Listener):
         def passes(self, name, value, axis):
@@ -7,8 +7,8 @@
     with listening(model, Shapes()):
         model(input_ids)
 
-The core tells each attention before it mixes, and the stream after each branch; hooks see the other steps where their
-modules are called. Heard are the calls of this model in this thread, and nothing changes by it.
+The core itself reports each attention step and the residual stream after each branch; hooks on modules report the
+other steps. Only calls of this model in this thread are reported, and the outputs do not change.
 Read next: `record.py`, which keeps tensors.
 """
 
@@ -29,28 +29,28 @@ from glassformer.core.model import Transformer
 from glassformer.core.stack import Stack
 from glassformer.watch.activations import parts_of, parts_of_block, parts_of_stack, stacks_of
 
-See = Callable[[str, Tensor, int | None], None]  # name, value, axis: as `Listener.passes`
+See = Callable[[str, Tensor, int | None], None]  # name, value, axis: the arguments of `Listener.passes`
 
 
 class Listener:
-    """What can be heard of a call. A listener overrides what it wants to know; names are those of `activations.py`."""
+    """The events of a call. Override the ones you need; names are those of `activations.py`."""
 
     def begins(self) -> None:
-        """A stack is called."""
+        """A stack was called."""
 
     def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
-        """An attention is about to mix: q, k, v and the mask, from which scores and weights follow."""
+        """Attention is about to be computed from these q, k, v and mask."""
 
     def passes(self, name: str, value: Tensor, axis: int | None) -> None:
-        """A step was computed. Its rows are counted along `axis`, which a step behind the stacks has not."""
+        """A step was computed. `axis` is the axis of its rows (tokens); None for steps outside the stacks."""
 
     def ends(self, cache: Cache | None, length: int) -> None:
-        """A stack has run on so many rows, or a layer that was called by itself has attended."""
+        """A stack finished a call on `length` rows, or a layer called on its own finished attention."""
 
 
 @contextmanager
 def listening(model: nn.Module, listener: Listener, *, steps: bool = True) -> Iterator[None]:
-    """Tells the listener of every call inside the `with`; without `steps`, only what the core tells by itself."""
+    """Reports calls inside the `with` block to the listener; without `steps`, only what the core itself reports."""
     calls = Calls(model, listener)
     handles = calls.hooks(model, steps)
     try:
@@ -62,7 +62,7 @@ def listening(model: nn.Module, listener: Listener, *, steps: bool = True) -> It
 
 
 class Calls:
-    """The calls that are listened to, of one model in one thread: hooks stand on modules that other threads may use."""
+    """Passes the calls of one model in one thread to a listener: other threads may call the same hooked modules."""
 
     def __init__(self, model: nn.Module, listener: Listener) -> None:
         self.listener = listener
@@ -88,7 +88,7 @@ class Calls:
             self.listener.begins()
 
     def told(self, stack: Stack, context: Context, layer: int, step: str, value: Any) -> None:
-        """By the core, of any model that runs in this thread."""
+        """Called by the core, for every model that runs in this thread."""
         if stack not in self.prefixes:
             return
         name = f"{self.prefixes[stack]}blocks.{layer}.{step}"
@@ -96,11 +96,11 @@ class Calls:
             self.listener.passes(name, value, 1)
             return
         self.listener.attends(name, value, context.cache)
-        if stack is not self.running:  # a layer that was called by itself
+        if stack is not self.running:  # a layer called on its own, outside a stack
             self.listener.ends(context.cache, value.mask.queries)
 
     def seen(self, name: str, value: Tensor, axis: int | None) -> None:
-        """By a hook."""
+        """Called by a hook, in any thread."""
         if self.is_ours:
             self.listener.passes(name, value, axis)
 
@@ -111,8 +111,8 @@ class Calls:
 
 
 def hooks_on_stack(stack: Stack, prefix: str, see: See) -> list[Any]:
-    """Every step inside the stack that the core does not tell by itself."""
-    layer = 0  # the one that runs, as a block may be the block of several
+    """Hooks for the steps inside a stack that the core does not report."""
+    layer = 0  # the running layer: several layers may share a block
 
     def of_stack(path: str, module: nn.Module, args: Any, made: Tensor) -> None:
         see(prefix + path, made, 1)
@@ -146,7 +146,7 @@ def hooks_on_stack(stack: Stack, prefix: str, see: See) -> list[Any]:
 
 
 def hooks_outside(model: Transformer, see: See) -> list[Any]:
-    """What comes between and behind the stacks."""
+    """Hooks for the steps between and after the stacks."""
 
     def part(name: str, module: nn.Module, args: Any, made: Tensor) -> None:
         see(name, made, None)
@@ -163,7 +163,7 @@ def hooks_outside(model: Transformer, see: See) -> list[Any]:
                 see(name, value, None)
 
     def whole(module: nn.Module, args: Any, made: Any) -> None:
-        for name in ("logits", "loss"):  # the logits once more: a forecast is brought back to the level of its window
+        for name in ("logits", "loss"):  # logits again: instance norm is undone after the head
             if getattr(made, name) is not None:
                 see(name, getattr(made, name), None)
 

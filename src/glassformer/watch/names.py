@@ -1,6 +1,6 @@
-"""The name of a step or a module, taken apart: decoder.blocks.2.cross.q is step cross.q of layer 2 of the decoder.
+"""Parses the name of a step or module: decoder.blocks.2.cross.q is step cross.q of layer 2 of the decoder.
 
-What stands outside the stacks (head.pooled, logits) has no stack, and what stands outside the layers no layer.
+Steps outside the stacks (head.pooled, logits) have no stack, and steps outside the blocks have no layer.
 """
 
 from typing import NamedTuple, Self
@@ -11,7 +11,7 @@ STACKS = ("encoder", "decoder")
 
 
 class StepName(NamedTuple):
-    """stack.blocks.layer.step, or stack.step; as a string again by `str`."""
+    """stack.blocks.layer.step, or stack.step. `str` is the inverse of `parse`."""
 
     stack: str
     layer: int | None
@@ -21,7 +21,7 @@ class StepName(NamedTuple):
     def parse(cls, name: str) -> Self:
         stack, layer, step = split_name(name)
         if layer and not layer.isdecimal():
-            raise InputError(f"{name} names layer {layer!r}: expected its number, counted from 0")
+            raise InputError(f"{name} has layer {layer!r}: expected a number, counted from 0")
         return cls(stack, int(layer) if layer else None, step)
 
     def __str__(self) -> str:
@@ -33,17 +33,17 @@ class StepName(NamedTuple):
 
     @property
     def site(self) -> str:
-        """attn of attn.q: which part of a block it is of, or the step itself."""
+        """The part of the block, as attn of attn.q; or the step itself."""
         return self.words[0]
 
     @property
     def part(self) -> str:
-        """q of attn.q; empty where the step has no parts."""
+        """The rest of the step, as q of attn.q; empty if there is none."""
         return ".".join(self.words[1:])
 
 
 def split_name(name: str) -> tuple[str, str, str]:
-    """Stack, layer and step, as they are written: a folded ledger has layers 0-11. What there is none of is empty."""
+    """Stack, layer and step as strings, "" if absent. The layer may be a range: a folded ledger has layers 0-11."""
     words = name.split(".")
     if "blocks" in words[:-1]:
         i = words.index("blocks")
@@ -53,7 +53,7 @@ def split_name(name: str) -> tuple[str, str, str]:
 
 
 def split_head(name: str) -> tuple[str, str]:
-    """decoder.blocks.0.cross.3 -> its attention decoder.blocks.0.cross, and head 3 as it is written."""
+    """decoder.blocks.0.cross.3 -> the attention decoder.blocks.0.cross and the head "3"."""
     attention, _, head = name.rpartition(".")
     return attention, head
 

@@ -1,15 +1,15 @@
-"""Attention maps and activations beside the computation: the output is the same to the last bit, watched or not.
+"""Records attention weights and activations of a call. The output is bit for bit the same, recorded or not.
 
     with gf.record(model) as seen:
         model(input_ids)
     seen["decoder.blocks.0.attn"]  # (B, H, T, S)
 
-    gf.record(model, attention="decoder.blocks.*.cross", heads=[2], rows=[0, 7])   # only these are computed
+    gf.record(model, attention="decoder.blocks.*.cross", heads=[2], rows=[0, 7])   # computes only these
     gf.record(model, attention=False, activations=["*.ffn.hidden", "*_residual"])  # any step of `activations.py`
 
-Attention weights are called as the module that makes them, everything else as its step. The weights are worked out
-from q and k beside the fused kernel, so that it need not be left for the sake of a look.
-Read next: `inspect/steps/step.py`, which says of every step what it is and which line computes it.
+Attention weights have the name of their module, everything else the name of its step. The weights are computed from q
+and k separately, so the model itself keeps using the fused kernel.
+Read next: `inspect/steps/step.py`, which explains every step and finds the line that computes it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,23 +28,24 @@ from glassformer.errors import InputError, nearest
 from glassformer.watch.activations import activation_names, attention_names, stacks_of
 from glassformer.watch.listen import Listener, listening
 
-Names = bool | str | Sequence[str]  # all or none, a name, or several; `*` stands for anything in one
+Names = bool | str | Sequence[str]  # all or none, a name, or several; `*` matches anything
 Rows = slice | Sequence[int] | None
 
 
 class Piece(NamedTuple):
-    """A tensor of the call that runs, which axis its rows are counted along, and which rows it has: None for all."""
+    """A tensor of the running call, the axis of its rows, and which rows it has (None: all)."""
 
     value: Tensor
     axis: int | None
     rows: list[int] | None = None
-    over_keys: bool = False  # the last axis grows with every call
+    over_keys: bool = False  # the last axis is the keys, which grow with every call
 
 
 class Record(Mapping[str, Tensor], Listener):
-    """What was seen of the last pass, by name, in the order of computation. All calls with one cache are one pass.
+    """The recorded tensors of the last pass, by name, in the order of computation.
 
-    Only a head answers for each call by itself. Rows are counted from the first that the cache has seen.
+    All calls with one cache are one pass, with rows numbered from the first call on. Steps of the head are those of
+    the last call alone.
     """
 
     def __init__(self, model: nn.Module, attention: Names, heads: Sequence[int] | None, rows: Rows, also: Names):
@@ -72,18 +73,18 @@ class Record(Mapping[str, Tensor], Listener):
 
     @property
     def has_steps(self) -> bool:
-        """Whether it records anything but attention weights."""
+        """Whether anything but attention weights is recorded."""
         return bool(self._activations)
 
     def begins(self) -> None:
-        self._call.clear()  # what a refused call left
+        self._call.clear()  # a call that raised may have left something
 
     @torch.no_grad()
     def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
         self.passes(f"{name}.q", attending.q, 2)
-        for part, tensor in (("k", attending.k), ("v", attending.v)):  # of all rows so far
+        for part, tensor in (("k", attending.k), ("v", attending.v)):  # with a cache, of all rows so far
             if f"{name}.{part}" in self._activations:
-                self._call[f"{name}.{part}"] = Piece(tensor.detach().clone(), None)  # a cache writes over its own
+                self._call[f"{name}.{part}"] = Piece(tensor.detach().clone(), None)  # the cache overwrites its buffers
         if f"{name}.scores" in self._activations:
             self._call[f"{name}.scores"] = self._compute(attention_scores, attending, cache)
         if name in self._attention:
@@ -98,13 +99,13 @@ class Record(Mapping[str, Tensor], Listener):
             self._call[name] = Piece(value.detach(), axis)
 
     def ends(self, cache: Cache | None, length: int) -> None:
-        """The rows of this call come after those of the earlier calls with its cache."""
+        """Adds the call to the record: its rows follow those of earlier calls with the same cache."""
         for name, piece in self._call.items():
             self._seen[name] = piece.value if cache is None else self._continued(name, piece, cache, length)
         self._call.clear()
 
     def _compute(self, formula: Callable[..., Tensor], attending: Attending, cache: Cache | None) -> Piece:
-        """Scores or weights of the chosen heads and rows."""
+        """The scores or weights of the chosen heads and rows."""
         attention, q, k, _, mask = attending
         chosen = range(attention.num_heads) if self._heads is None else self._heads
         heads = [head % attention.num_heads for head in chosen]
@@ -120,15 +121,15 @@ class Record(Mapping[str, Tensor], Listener):
             rows += range(start + run.start, start + run.stop) if self._rows is not None else ()
         made = torch.cat(parts, dim=2) if len(parts) > 2 else parts[-1]
         if cache is None and self._rows is not None and not isinstance(self._rows, slice):
-            made = made[:, :, [rows.index(row % mask.queries) for row in self._rows]]  # as they were asked for
+            made = made[:, :, [rows.index(row % mask.queries) for row in self._rows]]  # in the requested order
         return Piece(made, 2, None if self._rows is None else rows, over_keys=True)
 
     def _continued(self, name: str, piece: Piece, cache: Cache, length: int) -> Tensor:
-        """These rows after those of the earlier calls with this cache, cropped and reordered as it was since."""
+        """The rows of earlier calls with this cache, cropped and reordered like the cache, followed by these rows."""
         start, (value, axis, rows, over_keys) = cache.length - length, piece
         if axis is None:
             return value
-        # Of a call with a prefix, what is made of the tokens alone has fewer rows.
+        # In a call with a prefix, steps that see the tokens only have fewer rows.
         new = list(range(cache.length - value.shape[axis], cache.length)) if rows is None else rows
         known, kept, followed = self._of_cache.get(cache, {}).get(name, (None, [], 0))
         if known is not None:
@@ -136,9 +137,9 @@ class Record(Mapping[str, Tensor], Listener):
                 known = known[order]
             kept = [row for row in kept if row < start]
             known = known.narrow(axis, 0, len(kept))
-            if over_keys:  # each later call sees more of them; a cropped one, fewer
-                nothing, more = -torch.inf if name.endswith(".scores") else 0.0, value.shape[3] - known.shape[3]
-                known = F.pad(known, (0, max(0, more)), value=nothing)[..., : value.shape[3]]
+            if over_keys:  # later calls have more keys; after a crop, fewer
+                masked, more = -torch.inf if name.endswith(".scores") else 0.0, value.shape[3] - known.shape[3]
+                known = F.pad(known, (0, max(0, more)), value=masked)[..., : value.shape[3]]
             value = torch.cat([known, value], dim=axis)
         self._of_cache.setdefault(cache, {})[name] = (value, kept + new, len(cache.reorders))
         return value
@@ -153,10 +154,10 @@ def record(
     rows: Rows = None,
     activations: Names = (),
 ) -> Iterator[Record]:
-    """Records what `model` does inside the `with`, in this thread: attention weights, and the steps that are named.
+    """Records attention weights and the named steps of `model` inside the `with` block, in this thread.
 
-    `heads` and `rows` (the queries) choose what is computed of weights and scores, in this order; of both, all if not
-    given. With a cache, rows come as they are computed.
+    `heads` and `rows` (queries) select which weights and scores are computed, in the given order (default: all). With a
+    cache, rows are in the order of computation.
     """
     if not stacks_of(model):
         raise InputError(f"a {type(model).__name__} has no Stack inside: give a Transformer or a Stack")
@@ -166,7 +167,7 @@ def record(
 
 
 def choose(wanted: Names, known: list[str], kind: str) -> frozenset[str]:
-    """The known names that are meant. One that means none is an error."""
+    """The known names that match. A pattern without a match is an error."""
     if isinstance(wanted, bool):
         return frozenset(known if wanted else ())
     found: set[str] = set()
@@ -183,31 +184,31 @@ def check_indices(name: str, indices: Any) -> None:
         return
     are_numbers = isinstance(indices, Sequence) and all(type(index) is int for index in indices)
     if not are_numbers or not indices:
-        raise InputError(f"{name} are {indices!r}: expected one or more whole numbers, such as [0, 2]")
+        raise InputError(f"{name} is {indices!r}: expected a list of one or more whole numbers, such as [0, 2]")
 
 
 def check_heads(heads: Sequence[int] | None, name: str, model: nn.Module) -> None:
     number = next(stack.config.num_heads for prefix, stack in stacks_of(model) if name.startswith(prefix))
     for head in heads or ():
         if not -number <= head < number:
-            raise InputError(f"{name} has no head {head}: it has {number}, counted from 0 to {number - 1}")
+            raise InputError(f"{name} has no head {head}: expected a number from 0 to {number - 1}")
 
 
 def runs_of(rows: Rows, start: int, length: int, *, whole: bool) -> list[slice]:
-    """The chosen rows of a call as slices of it. The call has `length` rows and begins at row `start` of all.
+    """The chosen rows of a call, as slices of it. The call has `length` rows, from row `start` of the pass on.
 
-    Only a `whole` sequence has an end to count back from, or to be beyond.
+    Negative rows, and a check of the upper bound, need a `whole` sequence: with a cache its end is unknown.
     """
     if rows is None:
         return [slice(0, length)]
     if isinstance(rows, slice):
         if not whole and min(rows.start or 0, rows.stop or 0) < 0:
-            raise InputError(f"rows are {rows}: with a cache the end is not known yet. Count from the first row, 0")
+            raise InputError(f"rows is {rows}: with a cache the end is not known yet. Count from the first row, 0")
         chosen = list(range(*rows.indices(start + length)))
     else:
         wrong = next((row for row in rows if (whole and not -length <= row < length) or (row < 0 and not whole)), None)
         if wrong is not None:
-            raise InputError(f"rows hold {wrong}: this pass has rows 0 to {start + length - 1}")
+            raise InputError(f"rows holds {wrong}: expected rows from 0 to {start + length - 1}")
         chosen = [row % length if whole else row for row in rows]
     found: list[slice] = []
     for row in sorted({row - start for row in chosen if start <= row < start + length}):

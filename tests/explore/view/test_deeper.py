@@ -106,5 +106,5 @@ def test_heads_left_out_are_those_of_ablate(kind: str, routes_of: RoutesOf) -> N
     again = session.view(given)
     assert again.shown["answer"] == whole.shown["answer"]  # the model itself is unchanged
     assert session.view({**given, "without": []}).id == whole.id
-    with pytest.raises(InputError, match="names no head"):
+    with pytest.raises(InputError, match="is not a head"):
         session.view({**given, "without": ["*"]})

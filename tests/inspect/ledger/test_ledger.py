@@ -376,5 +376,5 @@ def test_a_name_is_taken_apart_and_put_together() -> None:
         assert str(StepName.parse(name)) == name
     assert all(str(StepName.parse(line.name)) == line.name for line in ledger(OURS["image to text"]).lines)
     assert split_name("decoder.blocks.0,6-18.ffn.up") == ("decoder", "0,6-18", "ffn.up")
-    with pytest.raises(InputError, match=r"names layer '0-3': expected its number"):
+    with pytest.raises(InputError, match=r"has layer '0-3': expected a number"):
         StepName.parse("decoder.blocks.0-3.ffn.up")
