@@ -1,7 +1,7 @@
-"""Korean for the pages that are written in both languages, such as the report of a run.
+"""Korean translations for bilingual pages, such as the report of a run.
 
-A sentence is looked up whole; a line that is put together, such as what a task says of its data, by its parts. What is
-not found, such as a path or a name out of the data, stays as it is.
+Fixed sentences are looked up whole. Composed lines, such as a task's description of its data, are translated part by
+part. Text without a translation, such as a path or a name from the data, stays as it is.
 """
 
 import os
@@ -46,9 +46,9 @@ SENTENCES = {
     "accuracy of relation": "정확도(위치 관계)",
     "recall": "재현율",
     "recall on held out pairs": "재현율(학습에 없던 색·모양)",
-    "image to text": "이미지에서 글로",
-    "text to image": "글에서 이미지로",
-    "random guess": "무작위",
+    "image to text": "이미지에서 텍스트로",
+    "text to image": "텍스트에서 이미지로",
+    "random guess": "무작위 추측",
     "colour histogram against words": "색 히스토그램과 색 단어의 대응",
     "question": "질문",
     "caption": "캡션",
@@ -77,8 +77,8 @@ SENTENCES = {
     "no finite value to draw": "그릴 수 있는 값이 없습니다",
     "differs from what was expected": "정답과 다릅니다",
     # what a model is compared with
-    "always the most frequent class": "늘 가장 흔한 클래스",
-    "the most frequent token": "늘 가장 흔한 토큰",
+    "always the most frequent class": "항상 가장 흔한 클래스",
+    "the most frequent token": "항상 가장 흔한 토큰",
     "bag of words, logistic regression": "단어 주머니(bag of words) 로지스틱 회귀",
     "nearest mean image": "평균 이미지가 가장 가까운 클래스",
     "character 5-grams (Kneser-Ney)": "문자 5-gram (Kneser-Ney)",
@@ -88,31 +88,31 @@ SENTENCES = {
     "caption of the nearest training image": "가장 가까운 학습 이미지의 캡션",
     "the question alone": "질문만 보고 고른 가장 흔한 답",
     "commonest answer of the topic": "질문 유형에서 가장 흔한 답",
-    "always the commonest answer": "늘 가장 흔한 답",
+    "always the commonest answer": "항상 가장 흔한 답",
     # sentences of the report
     "A row is a true class, a column the answer; bold counts are right.": (
-        "행은 실제 클래스, 열은 모델의 답입니다. 굵은 수가 맞힌 개수입니다."
+        "행은 실제 클래스, 열은 모델의 예측입니다. 굵은 숫자는 맞힌 개수입니다."
     ),
-    "Most often:": "가장 잦은 혼동:",
-    "Give it something new:": "새 입력을 넣어 봅니다:",
-    "Look inside it in the browser:": "브라우저에서 모델 속을 들여다봅니다:",
-    "Score it again, or on files of yours with --data:": "다시 채점합니다. 내 파일로 하려면 --data를 씁니다:",
-    "Train it for longer:": "더 오래 학습합니다:",
+    "Most often:": "가장 많은 혼동:",
+    "Give it something new:": "새 입력으로 예측하기:",
+    "Look inside it in the browser:": "브라우저에서 모델 내부 살펴보기:",
+    "Score it again, or on files of yours with --data:": "다시 채점하기 (다른 파일로 채점하려면 --data 사용):",
+    "Train it for longer:": "더 오래 학습하기:",
     "It was made by": "이 모델을 만든 명령:",
     "All settings have their defaults.": "모든 설정이 기본값입니다.",
     "scored on the validation set, by which the weights were chosen: take it with a grain of salt": (
-        "검증 데이터로 채점했습니다. 가중치도 이 데이터로 골랐으므로 실제보다 좋게 나왔을 수 있습니다"
+        "검증 데이터로 채점했습니다. 가중치도 이 데이터로 골랐으므로 점수가 실제보다 높을 수 있습니다"
     ),
-    "simple methods are scored on all of the text": "단순한 방법은 전체 텍스트로 채점했습니다",
+    "simple methods are scored on all of the text": "기준 모델은 전체 텍스트로 채점했습니다",
     "no baseline: it needs the training examples, and only what is to be scored was read": (
-        "비교 기준 없음: 학습 예시가 필요한데 채점할 데이터만 읽었습니다"
+        "기준 모델 없음: 학습 예시가 필요하지만 채점할 데이터만 읽었습니다"
     ),
     "no baseline: those that there are name one class, and here several may apply": (
-        "비교 기준 없음: 기준 모델은 클래스를 하나만 고르는데 여기서는 여럿일 수 있습니다"
+        "기준 모델 없음: 기준 모델은 클래스를 하나만 고르지만 이 데이터에는 정답이 여러 개일 수 있습니다"
     ),
 }
 
-# Parts of lines, the longer ones first. A number keeps its place.
+# Parts of lines, longer ones first. {0} is the first group of the pattern.
 N = r"(\d[\d,.]*)"
 UNITS = {
     "masked tokens": "가린 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
@@ -123,18 +123,18 @@ PARTS = [
     # data
     (rf"{N} {UNIT} to train on", "학습용 {1} {0}개"),
     (rf"{N} {UNIT} held out", "검증용 {1} {0}개"),
-    (rf"{N} {UNIT} to test", "시험용 {1} {0}개"),
+    (rf"{N} {UNIT} to test", "테스트용 {1} {0}개"),
     (rf"{N} to train on", "학습용 {0}개"),
     (rf"{N} to validate", "검증용 {0}개"),
     (rf"{N} held out", "검증용 {0}개"),
-    (rf"{N} to test", "시험용 {0}개"),
-    (rf"; {N} left out because their (?:text|source) is held out", "; 검증용과 겹쳐 뺀 것 {0}개"),
-    (rf"; {N} empty ones left out \(--skip-empty\)", "; 비어 있어 뺀 것 {0}개 (--skip-empty)"),
-    (rf"; {N} empty documents left out", "; 비어 있어 뺀 문서 {0}개"),
+    (rf"{N} to test", "테스트용 {0}개"),
+    (rf"; {N} left out because their (?:text|source) is held out", "; 검증용과 겹쳐 제외 {0}개"),
+    (rf"; {N} empty ones left out \(--skip-empty\)", "; 비어 있어 제외 {0}개 (--skip-empty)"),
+    (rf"; {N} empty documents left out", "; 빈 문서 {0}개 제외"),
     (rf"; {N} other files in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
     (
         rf"{N} of the {N} test examples are in the training examples, too",
-        "시험용 예시 {1}개 중 {0}개는 학습용에도 있음",
+        "테스트용 예시 {1}개 중 {0}개는 학습용에도 있음",
     ),
     (rf"of (\d+x\d+) pixels, {N} classes", "{0}픽셀, 클래스 {1}개"),
     (rf"{N} rows of {N} channels, every {N} seconds?", "{1}채널 {0}행, {2}초 간격"),
@@ -142,29 +142,29 @@ PARTS = [
     (rf"{N} rows of {N} channels, every {N} hours?", "{1}채널 {0}행, {2}시간 간격"),
     (rf"{N} rows of {N} channels, every {N} days?", "{1}채널 {0}행, {2}일 간격"),
     (rf"{N} rows of {N} channels, every", "{1}채널 {0}행, 간격"),
-    (rf"{N} values back, {N} ahead:", "과거 {0}개로 앞의 {1}개를 예측:"),
+    (rf"{N} values back, {N} ahead:", "과거 값 {0}개로 다음 {1}개를 예측:"),
     (rf"{N} of {N} tokens in an epoch", "에폭마다 {1}토큰짜리 {0}개"),
-    (r", with (\S+) of the (whole words|tokens) to be guessed", ", 그중 {0}를 가리고 맞힘"),
+    (r", with (\S+) of the (whole words|tokens) to be guessed", ", 그중 {0}를 가리고 예측"),
     (r"\(no --data was given\)", "(--data를 주지 않음)"),
     (r"^Python's documentation", "파이썬 문서"),
-    (r"^built-in scenes", "내장 도형 그림"),
-    (rf"{N} pictures an epoch", "에폭마다 그림 {0}장"),
+    (r"^built-in scenes", "내장 도형 이미지"),
+    (rf"{N} pictures an epoch", "에폭마다 이미지 {0}장"),
     (r"on images of (\d+x\d+) pixels", "이미지 {0}픽셀"),
     (
         rf"^held-out pairs: {N} {UNIT} on colour-shape pairs not seen in training",
-        "학습에 없던 색과 모양의 짝: {1} {0}개로 채점",
+        "학습에 없던 색·모양 조합: {1} {0}개로 채점",
     ),
     (
         rf"^held-out pairs: {N} images with colour-shape pairs not seen in training",
-        "학습에 없던 색·모양이 있는 이미지 {0}장",
+        "학습에 없던 색·모양 조합이 있는 이미지 {0}장",
     ),
     (
         rf"^recall: each image is matched against {N} different captions, and each caption against as many images; "
         rf"mean of both directions, over {N} groups?",
-        "재현율: 이미지마다 서로 다른 캡션 {0}개와, 캡션마다 같은 수의 이미지와 견줌; 양방향의 평균, {1}묶음",
+        "재현율: 이미지마다 서로 다른 캡션 {0}개와, 캡션마다 같은 수의 이미지와 비교; 양방향 평균, {1}개 그룹",
     ),
     (rf"^the nearest image is among {N} training images", "가장 가까운 이미지는 학습 이미지 {0}장 중에서 찾음"),
-    (rf"{N} rows with an empty text are left out \(--skip-empty\)", "텍스트가 비어 뺀 행 {0}개 (--skip-empty)"),
+    (rf"{N} rows with an empty text are left out \(--skip-empty\)", "텍스트가 빈 행 {0}개 제외 (--skip-empty)"),
     (r"^the built-in dates, English to Korean", "내장 날짜 데이터, 영어에서 한국어로"),
     (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 맞히기"),
     (r"^a simulated town's utilities, hour by hour", "가상 도시의 시간별 사용량"),
@@ -183,7 +183,7 @@ PARTS = [
     (r", header '", ", 머리글 '"),
     (r"^UTF-8 text$", "UTF-8 텍스트"),
     # model and tokens
-    (rf"a vocabulary of {N}, (\w+), learned from the training text", "어휘 {0}개, {1}, 학습 텍스트에서 익힘"),
+    (rf"a vocabulary of {N}, (\w+), learned from the training text", "어휘 {0}개, {1}, 학습 텍스트로 생성"),
     (rf"a vocabulary of {N}, from ", "어휘 {0}개, 출처 "),
     (r"^encoder-decoder, (\S+) layers", "인코더-디코더, {0}층"),
     (r"^encoder, (\S+) layers", "인코더, {0}층"),
@@ -197,20 +197,20 @@ PARTS = [
     (rf"^{N} steps\b", "{0}스텝"),
     (
         rf"kept are the weights of step {N}, the best on the validation set",
-        "검증 점수가 가장 좋은 {0}스텝의 가중치를 남김",
+        "검증 점수가 가장 좋은 {0}스텝의 가중치를 저장",
     ),
-    (rf"kept are the weights of step {N}", "{0}스텝의 가중치를 남김"),
-    (r"kept are the weights of the last step", "마지막 스텝의 가중치를 남김"),
+    (rf"kept are the weights of step {N}", "{0}스텝의 가중치를 저장"),
+    (r"kept are the weights of the last step", "마지막 스텝의 가중치를 저장"),
     # scores
     (
         rf"^On a sample of {N} of {N} {UNIT} that it was not trained on\.$",
         "학습에 쓰지 않은 {2} {1}개 중 {0}개로 채점했습니다.",
     ),
     (rf"^On {N} {UNIT} that it was not trained on\.$", "학습에 쓰지 않은 {1} {0}개로 채점했습니다."),
-    (rf"^Validation scores are on a sample of {N} of {N} {UNIT}\.$", "검증 점수는 {2} {1}개 중 {0}개로 매겼습니다."),
+    (rf"^Validation scores are on a sample of {N} of {N} {UNIT}\.$", "검증 점수는 {2} {1}개 중 {0}개로 계산했습니다."),
     (
         rf"^scored on a sample of {N} of {N} {UNIT}: more do not fit into --minutes\. (`.*`) scores all$",
-        "{2} {1}개 중 {0}개로 채점: --minutes 안에 모두 채점할 수 없습니다. {3} 명령이 전부 채점합니다",
+        "{2} {1}개 중 {0}개로 채점: --minutes 안에 모두 채점할 수 없습니다. 전부 채점하려면 {3}",
     ),
     (
         rf"^every token is predicted once, with {N} to {N} tokens before it where its document has them; {N} bytes of "
@@ -222,7 +222,7 @@ PARTS = [
         rf"{N} bytes of text in UTF-8$",
         "표본의 토큰마다 한 번씩, 문서에 있는 만큼 앞의 {0}~{1}토큰을 보고 예측; UTF-8 텍스트 {2}바이트",
     ),
-    (r"^(\S+) of the tokens are to be guessed, always the same ones$", "토큰의 {0}를 맞히며, 늘 같은 토큰입니다"),
+    (r"^(\S+) of the tokens are to be guessed, always the same ones$", "토큰의 {0}를 예측하며, 항상 같은 토큰입니다"),
     (
         rf"^every one of the {N} windows is scored, on values scaled by the training rows$",
         "창 {0}개를 모두 채점; 값은 학습 구간 기준으로 정규화",
@@ -238,11 +238,11 @@ PARTS = [
     ),
     (
         rf"^no bag of words to compare with: {N} training examples are more than {N}, which would take too long$",
-        "단어 주머니와는 비교하지 않음: 학습 예시가 {0}개로, {1}개를 넘으면 너무 오래 걸립니다",
+        "단어 주머니와 비교하지 않음: 학습 예시가 {0}개입니다. {1}개를 넘으면 너무 오래 걸립니다",
     ),
     (
         rf"^no 5-grams to compare with: {N} bytes are more than {N}, and would take too long$",
-        "5-gram과는 비교하지 않음: {0}바이트로, {1}바이트를 넘으면 너무 오래 걸립니다",
+        "5-gram과 비교하지 않음: 학습 텍스트가 {0}바이트입니다. {1}바이트를 넘으면 너무 오래 걸립니다",
     ),
     (
         rf"^{N} of {N} tokens in {N} of {N} texts are unknown to the vocabulary: (.*?)(?:\. In {N} of them it is "
@@ -256,13 +256,13 @@ PARTS = [
     (rf"^{N} values are not finite and not drawn$", "유한하지 않은 값 {0}개는 그리지 않았습니다"),
     (rf"^all {N} classes$", "클래스 {0}개 모두"),
     (rf"^the other {N}, left as they are$", "기본값 그대로인 나머지 {0}개"),
-    (r"^Written by glassformer (\S+)\.$", "glassformer {0}이 썼습니다."),
+    (r"^Written by glassformer (\S+)\.$", "glassformer {0}에서 작성했습니다."),
 ]
 COMPILED = [(re.compile(pattern), korean) for pattern, korean in PARTS]
 
 
 def in_korean(english: str) -> str | None:
-    """The sentence in Korean; None where nothing of it is known."""
+    """The text in Korean, or None if no part of it has a translation."""
     if english in SENTENCES:
         return SENTENCES[english]
     found = english
@@ -276,12 +276,12 @@ def filled(korean: str, match: re.Match[str]) -> str:
 
 
 def part_of(text: str) -> str:
-    """A word that stands inside a line."""
+    """The Korean for a matched group, or the group itself."""
     return UNITS.get(text) or SENTENCES.get(text, text)
 
 
 def both(english: str, korean: str | None = None, *, tag: str = "span") -> str:
-    """HTML of a text in both languages, of which the page shows one; inside a chart as `tspan`."""
+    """HTML of a text in both languages, one of which the page shows. Inside a chart, use the tag `tspan`."""
     korean = korean or in_korean(english)
     if korean is None:
         return escape(english)
@@ -289,12 +289,12 @@ def both(english: str, korean: str | None = None, *, tag: str = "span") -> str:
 
 
 def beside(english: str) -> str:
-    """Text with its Korean in brackets, for attributes, which have no room for two."""
+    """The text with its Korean in brackets, for attributes, which cannot hold two elements."""
     korean = in_korean(english)
     return english if korean is None else f"{english} ({korean})"
 
 
 def is_spoken_here() -> bool:
-    """Whether the user's system speaks Korean."""
+    """Whether the user's system is set to Korean."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     return next(filter(None, names), "").startswith("ko")
