@@ -112,9 +112,9 @@ def draw_forecast(
         panels = picture.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
         for c, (axis, name) in enumerate(zip(panels, names, strict=True)):
             end = len(past) - 1  # the forecast begins where the past ends
-            axis.plot(range(len(past)), past[:, c], color=FIRST, linewidth=1.2, label="the past")
+            axis.plot(range(len(past)), past[:, c], color=FIRST, linewidth=1.2, label="past")
             ahead = [past[end, c], *future[:, c]]
-            axis.plot(range(end, end + len(ahead)), ahead, color=FORECAST, linewidth=1.6, label="the forecast")
+            axis.plot(range(end, end + len(ahead)), ahead, color=FORECAST, linewidth=1.6, label="forecast")
             axis.axvline(end, color="grey", linewidth=0.8, linestyle=":")
             axis.set_title(name, fontsize=9, loc="left")
             axis.grid(alpha=0.25)

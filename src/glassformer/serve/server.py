@@ -1,9 +1,8 @@
 """The explorer's server: HTTP for this machine only, with the standard library.
 
 Pages of other sites must not be able to read or control it, so the Host header must name this machine and our port, and
-a POST must be JSON from our own page. Size and time of requests and the number of connections are limited. An error is
-sent as one sentence in JSON. When all connections are in use, the client that has kept the server waiting longest is
-disconnected.
+a POST must be JSON from our own page. Requests are limited in size and time, connections in number. Errors are sent as
+one sentence in JSON. When all connections are in use, the client that has kept the server waiting longest must leave.
 """
 
 import io

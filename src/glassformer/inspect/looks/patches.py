@@ -1,8 +1,8 @@
 """Attention over patches, drawn on the input: an image for a ViT, a curve for a forecaster.
 
-An image shows the attention of the class token, from which the answer is read; without one, the mean over all patches.
-A series always shows the mean over its patches. Attention to the class token is not drawn; the title of a map gives
-the share that goes to the patches.
+An image shows the attention of the class token, from which the answer is read, or the mean over all patches without
+one. A series shows the mean over its patches. Attention to the class token is not drawn, so a map's title gives the
+share of the patches.
 """
 
 from pathlib import Path

@@ -113,10 +113,8 @@ def norm_step(inner: str, stack: StackConfig, width: str) -> Step:
     english = "Each token's vector, normalised so that it does not grow with depth."
     korean = "토큰마다 벡터를 정규화합니다. 층이 깊어져도 값이 커지지 않습니다."
     if inner == "norm":
-        english, korean = (
-            "The residual stream, normalised once more after the last block.",
-            "마지막 블록 뒤에서 잔차 스트림을 한 번 더 정규화합니다.",
-        )
+        english = "The residual stream, normalised once more after the last block."
+        korean = "마지막 블록 뒤에서 잔차 스트림을 한 번 더 정규화합니다."
     return Step(("B", "T", width), equation, english, korean, *made)
 
 
@@ -201,10 +199,8 @@ def feedforward_step(part: str, stack: StackConfig) -> Step | None:
     if part == "hidden":
         activation = stack.activation.replace("_", " ")
         equation = f"hidden = {activation}(gate) * up" if stack.gated else f"hidden = {activation}(up)"
-        english, korean = (
-            "The activation, the only non-linear step here.",
-            "여기서 유일한 비선형 단계인 활성화 함수입니다.",
-        )
+        english = "The activation function, the only non-linear step here."
+        korean = "활성화 함수입니다. 여기서 유일한 비선형 단계입니다."
         return Step(axes, equation, english, korean, FeedForward.forward, line)
     if part == "down":
         english = "Projected back to d_model, to be added to the residual stream."
