@@ -1,11 +1,11 @@
-"""The alignment error of translators of dates, trained as the demo trains them, on dates that they never saw.
+"""The alignment error of date translators, trained as in the demo, on held-out dates.
 
 python benchmarks/align.py            trains the demo with five seeds
-python benchmarks/align.py RUN ...    takes runs of it
+python benchmarks/align.py RUN ...    uses these runs
 
-Beside the chosen heads stands what is often done: the last layer, its heads averaged. Which of the two is better
-depends on the model, so there is a row for each and none is left out. How heads are merged and how many are chosen was
-settled on seeds 0 to 2 and another sample of dates: seeds 3 and 4 had no part in it.
+The chosen heads are compared with a common method: averaging the heads of the last layer. Which is better depends on
+the model, so the table shows every model. How many heads are chosen and how they are merged was decided on seeds 0 to 2
+with another sample of dates, without seeds 3 and 4.
 """
 
 import subprocess
@@ -42,7 +42,7 @@ def train(seed: int) -> list[float]:
 
 
 def measure(run: Path) -> list[float]:
-    """The error of each method."""
+    """The alignment error of each method."""
     model, tokenizer = gf.load(run), gf.load_tokenizer(run)
     gold = aligned_pairs(TEXTS, seed=SAMPLE, held_out=True)
     sources, targets = [pair.source for pair in gold], [pair.target for pair in gold]

@@ -1,4 +1,4 @@
-"""Every benchmark, one after the other, so that none disturbs another: `make bench`."""
+"""Runs every benchmark, one after the other so that they do not disturb each other: `make bench`."""
 
 import subprocess
 import sys

@@ -1,10 +1,10 @@
-"""Training and generation beside a process that keeps one core busy.
+"""The speed of training and generation while another process keeps one core busy.
 
     python benchmarks/beside.py
 
-A model of 4 layers, 128 wide. Each figure is the median of what the process reports over a few seconds, and the best of
-several rounds: alone, started beside a busy process, and with the busy process started later. The last row is the CPU
-time that an engine uses while nobody calls it.
+The model has 4 layers and width 128. Each figure is the best of several rounds, each round a median over a few seconds:
+alone, started while the other process is busy, and with the busy process started later. The last row is the CPU use of
+an engine between calls.
 """
 
 import json
@@ -55,7 +55,7 @@ def process(*command: str, **keywords: Any) -> Iterator[subprocess.Popen[str]]:
 
 
 def training_speed(disturb: Callable[[], None]) -> float:
-    """Tokens per second of `glassformer train lm`, after `disturb` was called."""
+    """Tokens per second of `glassformer train lm` after `disturb` is called."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         flags = ("--tokenizer", "characters", "--dropout", "0", "--steps", "1000000", "--eval-every", "1000000")
@@ -72,7 +72,7 @@ def training_speed(disturb: Callable[[], None]) -> float:
 
 
 def generation_speed(disturb: Callable[[], None], idle: list[float]) -> float:
-    """Tokens per second of an engine, after `disturb` was called; how busy it is while idle is added to `idle`."""
+    """Tokens per second of an engine after `disturb` is called. Appends its CPU use between calls to `idle`."""
     length = WARM + 2.0 + SECONDS
     with process(sys.executable, "-c", GENERATE, str(length), stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -99,7 +99,7 @@ def wait_for(file: Path) -> None:
 
 
 def lines_of(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]  # the last may be half
+    return file.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]  # the last line may be incomplete
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
-"""A file of short texts through a small classifier: `glassformer predict --file --out` beside the bare encoding loop.
+"""Speed of `glassformer predict --file --out` on many short texts, compared with a bare encoding loop.
 
-    python benchmarks/bulk.py                # 100,000 rows; --rows N for others
-    python benchmarks/bulk.py --memory       # also the peak memory of a process, with 10,000 to 1,000,000 rows
+    python benchmarks/bulk.py                # 100,000 rows; --rows N changes the number
+    python benchmarks/bulk.py --memory       # also the peak memory for 10,000 to 1,000,000 rows
 
-The bare loop has the texts in memory, cuts them into tokens, and calls the model on batches of similar length
-(`generation/encode.py`). The verb reads a CSV file, answers it, and writes another one, in chunks that a kill does not
-lose. Both use the engine, in one process that has imported everything; they take turns, and the best of several rounds
-counts. Memory is the peak of a process of its own.
+The bare loop tokenises texts that are already in memory and calls a small classifier on batches of similar length
+(`generation/encode.py`). The verb reads a CSV file and writes another one, in chunks that survive a kill. Both use the
+engine, in one process that has imported everything; they take turns, and the best of several rounds counts. Peak memory
+is measured in a separate process.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from glassformer.tasks.models import encoder_config
 from glassformer.tasks.settings import ClassifySettings
 
 ROWS, ROUNDS = 100_000, 3
-WORDS = 4000  # different ones
+WORDS = 4000  # size of the vocabulary
 MEMORY_ROWS = (10_000, 100_000, 1_000_000)
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         write_table(folder / "in.csv", texts)
         rates = compare(model, folder, texts)
         print(f"bare loop  {rates['bare']:10,.0f} rows/s")
-        print(f"the verb   {rates['verb']:10,.0f} rows/s  {rates['verb'] / rates['bare']:.2f} x (aim: at least 0.90)")
+        print(f"the verb   {rates['verb']:10,.0f} rows/s  {rates['verb'] / rates['bare']:.2f} x (target: 0.90)")
         if "--memory" in sys.argv:
             for rows in MEMORY_ROWS:
                 call = [sys.executable, __file__, "--peak", str(model), place, str(rows)]
@@ -55,14 +55,14 @@ def main() -> None:
 
 
 def make_texts(count: int) -> list[str]:
-    """Texts as long as short reviews: 2 to 30 words, mostly few."""
+    """Texts the length of short reviews: 2 to 30 words, most of them short."""
     draw = random.Random(0)
     words = ["".join(draw.choices("etaoinshrdlu", k=draw.randint(2, 9))) for _ in range(WORDS)]
     return [" ".join(draw.choices(words, k=min(30, 2 + int(draw.expovariate(1 / 8))))) for _ in range(count)]
 
 
 def make_classifier(folder: Path, texts: list[str]) -> Path:
-    """The model that `train classify` makes, untrained: how fast it is does not depend on its weights."""
+    """Saves an untrained model of `train classify`: its speed does not depend on the weights."""
     torch.manual_seed(0)
     tokenizer = gf.train_tokenizer(texts[:5000], 2000, "bpe", around="segments")
     settings = ClassifySettings.from_dict({})
@@ -95,7 +95,7 @@ def compare(model: Path, folder: Path, texts: list[str]) -> dict[str, float]:
         with (folder / "out.csv").open(encoding="utf-8", newline="") as opened:
             found = [row["label"] for row in csv.DictReader(opened)]
         differ = sum(one != other for one, other in zip(labels, found, strict=True))
-        assert differ <= len(texts) // 10_000, f"the two do not compute the same: {differ} labels differ"
+        assert differ <= len(texts) // 10_000, f"the two sides disagree on {differ} labels"
     return {side: len(texts) / min(taken) for side, taken in seconds.items()}
 
 
@@ -114,7 +114,7 @@ def predict(model: Path, file: Path, out: Path) -> None:
 
 
 def print_peak(model: str, place: str, rows: str) -> None:
-    """Scores so many rows, and prints the largest memory of this process in bytes."""
+    """Runs `predict` on a file of `rows` rows, and prints the peak memory of this process in bytes."""
     file = Path(place) / f"{rows}.csv"
     texts = make_texts(10_000)
     with file.open("w", encoding="utf-8", newline="") as opened:
@@ -123,7 +123,7 @@ def print_peak(model: str, place: str, rows: str) -> None:
         writer.writerows((i, texts[i % len(texts)]) for i in range(int(rows)))
     predict(Path(model), file, Path(place) / f"{rows}-out.csv")
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    print(1024 * int(status["VmHWM"].split()[0]))  # not `ru_maxrss`, in which a child has its parent's too
+    print(1024 * int(status["VmHWM"].split()[0]))  # not `ru_maxrss`, which a child inherits from its parent
 
 
 if __name__ == "__main__":

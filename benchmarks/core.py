@@ -1,9 +1,9 @@
-"""One training step and one forward pass of the paper's model, beside `nn.Transformer` with the same sizes.
+"""One training step and one forward pass of the paper's base model, compared with `nn.Transformer` of the same size.
 
     python benchmarks/core.py
 
-Two threads each, the sides interleaved, the best of several rounds; then the peak memory of one causal attention layer
-with padding over 8,192 tokens, each in a process of its own.
+Both use two threads and take turns; the best of several rounds counts. Then the peak memory of one causal attention
+layer with padding over 8,192 tokens, each in a separate process.
 """
 
 import json
@@ -21,7 +21,7 @@ from glassformer.core.stack import Stack
 
 ROUNDS = 7
 BATCH, SOURCE, TARGET, WIDTH = 8, 48, 48, 512
-LENGTH = 8192  # at twice that, nn.TransformerEncoderLayer asks for more than 24 GiB
+LENGTH = 8192  # at twice this length, nn.TransformerEncoderLayer needs more than 24 GiB
 
 MEMORY = """
 import json, sys
@@ -77,7 +77,7 @@ def seconds(run: Callable[[Tensor, Tensor, Tensor], Tensor], backward: bool) -> 
 
 
 def peak_memory(side: str, length: int) -> float:
-    """MiB that the layer adds to a process of its own, at the most."""
+    """Peak memory in MiB that the layer adds to a new process."""
     command = [sys.executable, "-c", MEMORY, side, str(length)]
     return float(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 

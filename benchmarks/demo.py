@@ -1,4 +1,4 @@
-"""Runs the demo as a user does, times the whole command, and keeps its attention picture for the README.
+"""Runs the demo as a user does, times the whole command, and copies its pictures into the documentation.
 
 python benchmarks/demo.py
 """
@@ -27,7 +27,7 @@ def main() -> None:
     rows = [
         ["exact match on held-out dates", f"{results['exact_match']:.1%} of {results['count']:.0f}"],
         ["training", f"{results['train_seconds']:.0f} s"],
-        ["time in all, training included", f"{whole:.0f} s"],
+        ["total time, training included", f"{whole:.0f} s"],
     ]
     write_table("demo", ["`make demo`, two cores", "measured"], rows)
 

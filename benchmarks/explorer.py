@@ -1,11 +1,12 @@
-"""The explorer in a browser: how soon the page is there, and how soon it answers a hover, at 16 and at 2,048 tokens.
+"""The explorer in a browser: how fast the page opens and responds to a hover, with 16 and with 2,048 tokens.
 
     python benchmarks/explorer.py
-    python benchmarks/explorer.py --picture runs/demo    # instead writes docs/images/explorer.png, the page of this run
+    python benchmarks/explorer.py --picture runs/demo    # instead: writes docs/images/explorer.png from this run
 
-A decoder of GPT-2's size with random weights is served on this machine and opened in headless Chromium. First paint is
-the browser's own figure, of a fresh page; a hover is timed inside the page, from the pointer's event to the first frame
-with the row lit, and to the first frame with its exact numbers, which come from the server. The median of several.
+A decoder of GPT-2's size with random weights is served on this machine and opened in headless Chromium. The browser
+itself reports the first paint of a fresh page. A hover is timed inside the page: from the pointer event to the first
+frame with the row highlighted, and to the first frame with its exact numbers, which come from the server. All figures
+are medians.
 """
 
 import shutil
@@ -64,9 +65,9 @@ def text_of(session: Session | PairSession, length: int) -> str:
 
 
 def measure(browser: Any, server: Server, length: int) -> list[float]:
-    """First paint, the whole page, a row lit, and its exact numbers, in milliseconds."""
+    """Milliseconds to the first paint, from input to map, and from hover to highlight and to exact numbers."""
     text = text_of(server.session, length)
-    shown = server.session.view({"text": text}).shown  # the model's own time is not the page's
+    shown = server.session.view({"text": text}).shown  # computed beforehand: the page is timed, not the model
     count = len(shown["lines"]["decoder"]["tokens"])
     paints, wholes, lits, exacts = [], [], [], []
     for _ in range(VISITS):
@@ -82,7 +83,7 @@ def measure(browser: Any, server: Server, length: int) -> list[float]:
         page.wait_for_selector(".numbers[data-exact=yes]")
         wholes.append(page.evaluate("performance.now()") - began)
         for i in range(HOVERS // VISITS + 1):
-            lit, exact = page.evaluate(HOVER, [0.3 + 0.1 * (i % 2), 0.6 + 0.07 * i])  # always another cell
+            lit, exact = page.evaluate(HOVER, [0.3 + 0.1 * (i % 2), 0.6 + 0.07 * i])  # a different cell each time
             lits.append(lit)
             exacts.append(exact)
         page.close()
@@ -90,7 +91,7 @@ def measure(browser: Any, server: Server, length: int) -> list[float]:
 
 
 def take_picture(browser: Any, server: Server, file: Path) -> None:
-    """The page as it opens, on the example of the README."""
+    """Writes a screenshot of the page as it opens, with the example of the README."""
     from PIL import Image
 
     page = browser.new_page(viewport={"width": 1280, "height": 1290}, reduced_motion="reduce")
@@ -98,7 +99,7 @@ def take_picture(browser: Any, server: Server, file: Path) -> None:
     page.wait_for_selector("main[aria-busy=false]", timeout=PATIENCE)
     page.screenshot(path=file)
     page.close()
-    with Image.open(file) as picture:  # 256 colours are a third of the file, and none is far from its own
+    with Image.open(file) as picture:  # 256 colours: a third of the file size, and no colour changes much
         few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
     few.save(file, optimize=True)
 
@@ -106,7 +107,7 @@ def take_picture(browser: Any, server: Server, file: Path) -> None:
 def main() -> None:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
-        sys.exit("no chromium on this machine: install Debian's `chromium`")
+        sys.exit("chromium is not installed. On Debian: apt install chromium")
     run = Path(sys.argv[sys.argv.index("--picture") + 1]) if "--picture" in sys.argv else None
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         server = Server(Session(run or make_model(Path(folder) / "gpt2-size")), 0)
@@ -123,9 +124,9 @@ def main() -> None:
         server.server_close()
     if run is not None:
         return
-    header = ["the explorer, 12 layers, 12 heads", "first paint", "input to map", "hover to highlight", "to numbers"]
-    write_table("explorer", header, rows)
-    print("aims: first paint under 1,000 ms, the answer to a hover under 100 ms")
+    columns = ["first paint", "input to map", "hover to highlight", "hover to numbers"]
+    write_table("explorer", ["the explorer, 12 layers, 12 heads", *columns], rows)
+    print("targets: first paint under 1,000 ms, hover under 100 ms")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How long the pages of `families/` are, beside the code of the same families in transformers.
+"""Lines of code in `families/`, compared with the same families in transformers.
 
     python benchmarks/families.py
 
-Ours: every line of every page. Theirs: the modeling and configuration files of the same model types; what those share
-with other families (masks, caches, rotary positions, generation) is not counted, as our core is not.
+Ours: every line of every family's file. Theirs: the modeling and configuration files of the same model types. Code
+that families share (their masks, caches, rotary positions and generation; our core) is not counted.
 """
 
 from importlib import import_module, resources
@@ -28,10 +28,10 @@ def main() -> None:
         folder = models / FOLDERS.get(model_type, model_type)
         theirs += sum(lines(file) for kind in ("modeling", "configuration") for file in folder.glob(f"{kind}_*.py"))
     count = len(families.FAMILIES)
-    header = ["lines of code", f"{len(pages)} pages, {count} model types", "average", "longest"]
+    header = ["lines of code", f"{len(pages)} files, {count} model types", "average", "longest"]
     rows = [
-        ["glassformer/families", f"{sum(pages):,}", f"{sum(pages) / len(pages):.0f} a page", f"{max(pages)}"],
-        ["the same families in transformers", f"{theirs:,}", f"{theirs / count:,.0f} a type", "-"],
+        ["glassformer/families", f"{sum(pages):,}", f"{sum(pages) / len(pages):.0f} per file", f"{max(pages)}"],
+        ["the same families in transformers", f"{theirs:,}", f"{theirs / count:,.0f} per type", "-"],
     ]
     write_table("families", header, rows)
 

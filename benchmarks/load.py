@@ -1,11 +1,11 @@
-"""Loading a checkpoint of about 500 MB and one forward pass, beside transformers on the same files.
+"""Loading a checkpoint of about 500 MB and one forward pass, compared with transformers on the same files.
 
     python benchmarks/load.py
 
-Every figure comes from a process of its own, which has imported its library before the clock starts; the sides are
-interleaved, two threads each, the best of several rounds. The files are in the page cache for both. Memory is the peak
-of anonymous memory above the process that has only imported its library, found by looking every millisecond in runs
-that are not timed: what is mapped from the file is not the process's own.
+Each figure comes from a separate process that has imported its library before the clock starts. Both sides use two
+threads and take turns; the best of several rounds counts. The files are in the page cache for both. Memory is the peak
+of anonymous memory beyond what the imports need, sampled every millisecond in runs that are not timed. Memory mapped
+from the file is not anonymous and does not count.
 """
 
 import json
@@ -85,7 +85,7 @@ def measure(folder: Path) -> list[list[str]]:
             runs[side].append(run(side, folder))
     ours, theirs = (min(one["all"] for one in runs[side]) for side in sides)
     totals = [runs[side][0]["sum"] for side in sides]
-    assert abs(totals[0] - totals[1]) <= 1e-4 * abs(totals[1]), f"the two do not compute the same: {totals}"
+    assert abs(totals[0] - totals[1]) <= 1e-4 * abs(totals[1]), f"sums of logits differ: {totals}"
     rows = []
     for side, best in zip(sides, (ours, theirs), strict=True):
         memory = max(run(side, folder, watched=True)["memory"] for _ in range(2))

@@ -1,8 +1,8 @@
-"""The norm study, and what `docs/norms.md` shows of it: the picture and its tables.
+"""Runs the norm study, and writes its picture and tables into `docs/norms.md`.
 
     python benchmarks/norms.py                            about ten minutes; finished runs in studies/norms are kept
 
-What it writes into the pages is what `glassformer study norms` measured. `--dry` prints and writes nothing.
+The figures are those of `glassformer study norms`. `--dry` prints them without writing to the pages.
 """
 
 import sys
@@ -17,11 +17,11 @@ from glassformer.study.trials import ORDERS, Study
 from glassformer.verbs import study_norms
 
 PAGES = (ROOT / "docs" / "norms.md", ROOT / "docs" / "norms.ko.md")
-COLOURS = 128  # of the picture in the documentation, which is then a third of the size
+COLOURS = 128  # in the documentation's picture, which makes the file a third of the size
 
 
 def gradients_table(study: Study) -> tuple[list[str], list[list[str]]]:
-    """The first and the last layer's gradient before the first step."""
+    """The gradients of the first and the last layer before training."""
     header = ["layers", *(f"{order}, {end} layer" for order in ORDERS for end in ("first", "last"))]
     found = {(start.order, start.depth): start.gradients for start in study.starts}
     depths = sorted({depth for _, depth in found})
@@ -34,7 +34,7 @@ def gradients_table(study: Study) -> tuple[list[str], list[list[str]]]:
 def losses_table(study: Study) -> tuple[list[str], list[list[str]]]:
     """The held-out loss at the end of each run."""
     kinds = [(order, has) for order in ORDERS for has in (True, False)]
-    header = ["layers, rate", *(f"{order}, {'warm-up' if has else 'no warm-up'}" for order, has in kinds)]
+    header = ["layers, learning rate", *(f"{order}, {'warm-up' if has else 'no warm-up'}" for order, has in kinds)]
     found = {(r.trial.depth, r.trial.rate, r.trial.order, r.trial.warmup > 0): study.outcome(r) for r in study.results}
     rows = [
         [f"{depth}, {rate:g}", *(found.get((depth, rate, *kind), "not run").removeprefix("loss ") for kind in kinds)]

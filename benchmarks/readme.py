@@ -1,8 +1,8 @@
-"""Writes a measured table between its markers in docs/measured.md and its Korean page, or in other pages.
+"""Writes measured tables between their markers in docs/measured.md and its Korean page, or in other pages.
 
-    python benchmarks/readme.py     copies the figures of the README's one table from docs/measured.md
+    python benchmarks/readme.py     copies figures from docs/measured.md into the table of the README
 
-The README repeats a few cells of the measured tables, and `write_table` copies them again whenever it writes one.
+The README repeats a few cells of the measured tables. `write_table` updates them whenever it writes a table.
 """
 
 import re
@@ -20,7 +20,7 @@ Tables = dict[str, tuple[list[str], list[list[str]]]]  # name -> header and rows
 
 
 class Figure(NamedTuple):
-    """A row of the README's table. `{table|row|column}` stands for a measured cell."""
+    """A row of the README's table. `{table|row|column}` is replaced by a measured cell."""
 
     what: str
     in_korean: str
@@ -32,21 +32,21 @@ class Figure(NamedTuple):
 FIGURES = (
     Figure(
         "GPT-2 small generates, batch 1, tokens/s",
-        "GPT-2 small 생성, 배치 1, 초당 토큰",
+        "GPT-2 small 생성, 배치 1, 초당 토큰 수",
         "{speed|GPT-2 small, batch 1|engine}",
         "transformers {speed|GPT-2 small, batch 1|transformers}, CTranslate2 {speed|GPT-2 small, batch 1|CTranslate2}",
         "benchmarks/speed.py",
     ),
     Figure(
         "GPT-2 small generates, batch 8, tokens/s",
-        "GPT-2 small 생성, 배치 8, 초당 토큰",
+        "GPT-2 small 생성, 배치 8, 초당 토큰 수",
         "{speed|GPT-2 small, batch 8|engine}",
         "transformers {speed|GPT-2 small, batch 8|transformers}, CTranslate2 {speed|GPT-2 small, batch 8|CTranslate2}",
         "benchmarks/speed.py",
     ),
     Figure(
         "the paper's base model, 4 beams, batch 32, tokens/s",
-        "논문의 base 모델, 빔 4, 배치 32, 초당 토큰",
+        "논문의 base 모델, 빔 4, 배치 32, 초당 토큰 수",
         "{speed|the paper's base, beam 4, batch 32|engine}",
         "transformers {speed|the paper's base, beam 4, batch 32|transformers}, "
         "CTranslate2 {speed|the paper's base, beam 4, batch 32|CTranslate2}",
@@ -54,7 +54,7 @@ FIGURES = (
     ),
     Figure(
         "BERT-base encodes 256 texts of mixed length, tokens/s",
-        "BERT-base, 길이가 제각각인 텍스트 256개, 초당 토큰",
+        "BERT-base, 길이가 제각각인 텍스트 256개, 초당 토큰 수",
         "{speed|BERT-base, 256 texts of 4 to 256 tokens|engine}",
         "transformers {speed|BERT-base, 256 texts of 4 to 256 tokens|transformers}, "
         "CTranslate2 {speed|BERT-base, 256 texts of 4 to 256 tokens|CTranslate2}, "
@@ -63,7 +63,7 @@ FIGURES = (
     ),
     Figure(
         "training a small GPT, tokens/s",
-        "작은 GPT 학습, 초당 토큰",
+        "작은 GPT 학습, 초당 토큰 수",
         "**{train|glassformer|tokens/s}**",
         "transformers {train|transformers' GPT-2, plain loop|tokens/s} ({train|glassformer|ratio})",
         "benchmarks/train.py",
@@ -83,7 +83,7 @@ FIGURES = (
         "benchmarks/core.py",
     ),
     Figure(
-        "code for all families, lines",
+        "lines of code for all families",
         "모든 모델 계열의 코드, 줄 수",
         "**{families|glassformer/families|#1}**",
         "transformers {families|the same families in transformers|#1}",
@@ -111,29 +111,29 @@ FIGURES = (
         "benchmarks/tasks.py",
     ),
     Figure(
-        "unseen pictures captioned without an error after four minutes of training",
-        "4분 학습한 뒤 처음 보는 그림을 틀림없이 설명한 비율",
-        "{scenes|`train caption`: whole captions right|Glassformer}",
-        "{scenes|`train caption`: whole captions right|baselines}",
+        "unseen images captioned without an error after four minutes of training",
+        "4분 학습한 뒤 처음 보는 이미지의 캡션을 완전히 맞힌 비율",
+        "{scenes|`train caption`: captions fully correct|Glassformer}",
+        "{scenes|`train caption`: captions fully correct|baselines}",
         "benchmarks/scenes.py",
     ),
     Figure(
-        "time added by recording one head, output unchanged to the bit",
-        "헤드 하나를 기록하느라 늘어난 시간 (출력은 비트까지 같음)",
+        "time added by recording one head, output bit-identical",
+        "헤드 하나를 기록할 때 늘어나는 시간 (출력은 비트까지 같음)",
         "**{watch|one head of one layer recorded, every row|for comparison}**",
         "-",
         "benchmarks/watch.py",
     ),
     Figure(
         "word alignment error, no labels used",
-        "단어 정렬 오류율, 정답 없이",
+        "정답 없이 찾은 단어 정렬의 오류율",
         "**{align|mean|heads chosen without labels}**",
         "{align|mean|last layer, heads averaged} (last layer)",
         "benchmarks/align.py",
     ),
 )
 HEADER = ["two CPU cores", "Glassformer", "others (our speedup)", "measured by"]
-KOREAN_HEADER = ["CPU 코어 두 개", "Glassformer", "비교 대상 (몇 배 빠른지)", "측정 명령"]
+KOREAN_HEADER = ["CPU 코어 두 개", "Glassformer", "비교 대상 (우리가 몇 배 빠른지)", "측정 스크립트"]
 
 
 def write_table(
@@ -167,7 +167,7 @@ def write(
 ) -> None:
     """Writes a table between `<!-- NAME -->` and `<!-- /NAME -->` of each page, unless `--dry` was given.
 
-    A page `.ko.md` gets it in Korean. A page without these markers is an error, or skipped if `optional`.
+    A `.ko.md` page gets it in Korean. A page without these markers is an error, or is skipped if `optional`.
     """
     if "--dry" in sys.argv:
         return
@@ -180,11 +180,11 @@ def write(
 
 
 def put(name: str, text: str, page: Path, *, optional: bool = False) -> None:
-    """A text between the markers of a page."""
+    """Writes a text between the markers of a page."""
     old = page.read_text(encoding="utf-8")
     place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL)
     if place.search(old) is None and not optional:
-        sys.exit(f"{page.name} has no place for {name!r}: add <!-- {name} --> and <!-- /{name} -->")
+        sys.exit(f"{page.name} has no markers for {name!r}. Add <!-- {name} --> and <!-- /{name} -->")
     page.write_text(place.sub((text + "\n").replace("\\", r"\\"), old), encoding="utf-8")
 
 
@@ -199,14 +199,14 @@ def read_tables(page: Path) -> Tables:
 
 
 def cell_of(tables: Tables, place: str) -> str:
-    """The cell at `table|row|column`; `#2` is the third column, whatever it is called."""
+    """The cell at `table|row|column`. `#2` is column 2, counted from 0, for headers that change."""
     name, row, column = place.split("|")
     header, rows = tables.get(name, ([], []))
     index = int(column[1:]) if column.startswith("#") else header.index(column) if column in header else None
     cells = next((cells for cells in rows if cells[0] == row), None)
     if cells is None or index is None:
         sys.exit(
-            f"docs/measured.md has no cell {place!r}, which the README shows: change FIGURES in benchmarks/readme.py"
+            f"docs/measured.md has no cell {place!r}, which the README shows. Change FIGURES in benchmarks/readme.py"
         )
     return cells[index]
 

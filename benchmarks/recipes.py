@@ -1,13 +1,13 @@
-"""Runs every recipe end to end on its real data for a short while, and says what came of it beside simple methods.
+"""Runs every recipe on its real data for a few minutes, and compares its scores with baselines.
 
     make recipes
     python benchmarks/recipes.py --minutes 10 --only nsmc --only etth1
-    python benchmarks/recipes.py --data DIR --dry        # data from DIR; nothing is written into docs/measured.md
+    python benchmarks/recipes.py --data DIR --dry        # data from DIR; does not write docs/measured.md
 
-The recipes are meant for longer: a few minutes show that each runs and learns, not how good it becomes. So where a
-recipe warms up over more steps than a short run has, the warm-up is shortened, and the table says so. Data is looked
-for in DIR, else in ../shared/data; a data set that is not there is left out, with the reason. A table that lacks a
-recipe is printed only; a whole one is written into docs/measured.md, between <!-- recipes --> and <!-- /recipes -->.
+The recipes are meant to run longer: a few minutes show that each runs and learns, not how good it gets. If a recipe's
+warm-up is longer than the short run, it is shortened, and the table says so. Data is read from DIR (default:
+../shared/data); recipes whose data is missing are skipped with a message. A table of all recipes is written into
+docs/measured.md, between <!-- recipes --> and <!-- /recipes -->; an incomplete one is only printed.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from readme import ROOT, write_table
 from glassformer.data.known import KNOWN
 from glassformer.training.report import as_number
 
-SHORT = 20  # minutes below which a long warm-up would be most of the training
+SHORT = 20  # minutes; in a shorter run a long warm-up would take most of the training
 
 
 class Recipe(NamedTuple):
-    """A recipe as it is tried: what to print of its scores, and flags for a short run."""
+    """A recipe, the metrics to print, and the flags for a short run."""
 
     name: str
     metrics: tuple[str, ...]
@@ -37,7 +37,7 @@ class Recipe(NamedTuple):
 
     @property
     def data(self) -> str | None:
-        """The name of its data set; the digits are built in."""
+        """The name of its data set; None for the digits, which are built in."""
         return next((name for name, entry in KNOWN.items() if entry.recipe == self.name), None)
 
     @property
@@ -65,7 +65,7 @@ def main() -> None:
                 continue
             print(f"\n== {recipe.name}", flush=True)
             if recipe.data is not None and not (arguments.data / recipe.data).is_dir():
-                print(f"left out: {arguments.data} has no {recipe.data}; give the folder that has it, --data DIR")
+                print(f"skipped: {arguments.data} has no {recipe.data}. Give its folder with --data DIR")
                 continue
             row = tried(recipe, arguments.minutes, arguments.data, Path(folder))
             if row is None:
@@ -75,25 +75,25 @@ def main() -> None:
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
     if not rows:
-        sys.exit("no recipe was run: none of their data is here. Give its folder, --data DIR")
+        sys.exit("no recipe was run: none of their data was found. Give its folder with --data DIR")
     print()
-    header = [f"recipe, {arguments.minutes:g} min in all", "steps", "reached", "simple methods", "whole command"]
+    header = [f"recipe, {arguments.minutes:g} min in total", "steps", "score", "baselines", "total time"]
     write_table("recipes", header, rows, optional=True, dry=len(rows) < len(RECIPES))
 
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=2.0, help="for each recipe, reading and scoring included")
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds NAME/ of each set")
-    parser.add_argument("--only", action="append", choices=[recipe.name for recipe in RECIPES], help="this recipe")
-    parser.add_argument("--dry", action="store_true", help="write nothing into docs/measured.md")  # read in readme.py
+    parser.add_argument("--minutes", type=float, default=2.0, help="minutes per recipe, including reading and scoring")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of the data sets")
+    parser.add_argument("--only", action="append", choices=[recipe.name for recipe in RECIPES], help="run only this")
+    parser.add_argument("--dry", action="store_true", help="do not write docs/measured.md")  # readme.py reads it
     arguments = parser.parse_args()
-    arguments.data = arguments.data.resolve()  # the commands run in another folder
+    arguments.data = arguments.data.resolve()  # the commands run in a different folder
     return arguments
 
 
 def tried(recipe: Recipe, minutes: float, source: Path, folder: Path) -> list[str] | None:
-    """The two commands of a recipe, as a user gives them: a row of the table, or nothing where one failed."""
+    """Runs the two commands of a recipe as a user would. Returns a row of the table, or None if one failed."""
     if recipe.data is not None and not run("data", recipe.data, "--from", str(source), folder=folder):
         return None
     flags = recipe.flags if minutes < SHORT else ()
@@ -114,8 +114,8 @@ def tried(recipe: Recipe, minutes: float, source: Path, folder: Path) -> list[st
 
 
 def run(*words: str, folder: Path) -> bool:
-    """`glassformer WORDS` of this checkout, in the folder, on two threads; whether it went well."""
-    # Threads that wait in a busy loop cost a machine whose cores are shared several times the work.
+    """Runs `glassformer WORDS` from this checkout in a folder, on two threads. Returns whether it succeeded."""
+    # On shared cores, threads that wait in a busy loop make the work take several times as long.
     environment = {"GOMP_SPINCOUNT": "1000", **os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "glassformer", *words]
     return subprocess.run(command, cwd=folder, env=environment, check=False).returncode == 0

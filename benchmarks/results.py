@@ -1,15 +1,15 @@
-"""Runs recipes as their published rows ask for it, and writes what came of them into docs/results.md.
+"""Trains the recipes under the protocols of published results, and writes the scores into docs/results.md.
 
     make results                                         # every row: many hours
     python benchmarks/results.py digits                  # one row
-    python benchmarks/results.py etth1 --horizons 96 --seeds 1 -- --rate 0.001    # flags of each training after --
-    python benchmarks/results.py times                   # minutes of each recipe on this machine, from 200 steps
-    python benchmarks/results.py drop-last               # ETTh1 scored with every window, and as some papers do
-    python benchmarks/results.py table                   # trains nothing: writes what is in --runs into the pages
+    python benchmarks/results.py etth1 --horizons 96 --seeds 1 -- --rate 0.001    # after --: flags for each training
+    python benchmarks/results.py times                   # minutes per recipe on this machine, estimated from 200 steps
+    python benchmarks/results.py drop-last               # ETTh1 scored on every window, and as some papers do
+    python benchmarks/results.py table                   # no training: writes the finished runs in --runs to the pages
 
-Every training is a run of its own in --runs: one that is there and finished is not made again, and one that was ended
-is taken up, so all of it can be stopped at any time. Only `table` writes. A row whose run is not there stays as the
-page has it: "not run yet", or what an earlier run wrote.
+Each training is a separate run in --runs. Finished runs are not repeated and stopped runs are resumed, so you can stop
+the script at any time. Only `all` and `table` write to the pages. A row without a finished run keeps its old content:
+"not run yet", or the figures of an earlier run.
 """
 
 import argparse
@@ -35,18 +35,18 @@ from readme import ROOT, put
 
 PAGES = {"en": ROOT / "docs" / "results.md", "ko": ROOT / "docs" / "results.ko.md"}
 HORIZONS = (96, 192, 336, 720)
-# Chosen on the validation rows: the head has a weight for each hour ahead, so for long horizons the rest is smaller.
+# Chosen on the validation rows. The head grows with the horizon, so the rest of the model is smaller at long horizons.
 SIZES: dict[int, tuple[str, ...]] = {96: (), 192: ("--d-model", "16", "--d-ff", "32")}
 SIZES |= {336: SIZES[192], 720: SIZES[192]}
-DROPPED = (128, 2048)  # windows in a batch: PatchTST's, and xPatch's
-GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # of the support-vector machine
-STEPS, WARM = 200, 20  # that `times` measures, and that come before
+DROPPED = (128, 2048)  # batch sizes of PatchTST and xPatch
+GRID = {"C": [1, 3, 10, 30], "gamma": [0.0003, 0.001, 0.003]}  # searched for the support-vector machine
+STEPS, WARM = 200, 20  # steps timed by `times`, and warm-up steps before them
 Record = dict[str, Any]
 Cells = list[str]
 
 
 class Row(NamedTuple):
-    """A row of the table that is one training."""
+    """A row of the table that comes from a single training."""
 
     name: str
     task: str
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     figure: Callable[[Record], str]
     published: str
     flags: tuple[str, ...] = ()
-    files: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # data of its own, in the place of the recipe's
+    files: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # data files that replace the recipe's
 
 
 def percent(record: Record) -> str:
@@ -102,7 +102,7 @@ NAMES = ("digits", "etth1", *(row.name for row in SINGLE))
 KOREAN = {
     "data": "데이터",
     "this model": "이 모델",
-    "simple methods": "단순한 방법",
+    "baselines": "기준 모델",
     "published": "공개된 수치",
     "steps": "스텝",
     "parameters": "파라미터",
@@ -112,8 +112,8 @@ KOREAN = {
     "horizon": "예측 길이",
     "seeds": "시드",
     "average": "평균",
-    "windows": "창의 수",
-    "every window": "모든 창",
+    "windows": "윈도 수",
+    "every window": "모든 윈도",
     "none found": "찾지 못함",
     "small ViTs 92.3 to 93.5 %": "작은 ViT 92.3~93.5 %",
     "Transformer 83.12 %, BiLSTM with self-attention 86.37 %": "Transformer 83.12 %, 셀프 어텐션 BiLSTM 86.37 %",
@@ -148,9 +148,9 @@ def read_arguments() -> argparse.Namespace:
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=["all", *NAMES, "nanogpt-time", "times", "drop-last", "table"])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds NAME/ of each set")
-    parser.add_argument("--runs", type=Path, default=Path("runs/results"), help="where the trainings go")
-    parser.add_argument("--seeds", type=int, help="how many; ten for digits, three for etth1")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder of the data sets")
+    parser.add_argument("--runs", type=Path, default=Path("runs/results"), help="output folder of the trainings")
+    parser.add_argument("--seeds", type=int, help="number of seeds (default: 10 for digits, 3 for etth1)")
     parser.add_argument("--horizons", type=int, nargs="+", default=HORIZONS)
     arguments = parser.parse_args(words[:cut])
     arguments.data, arguments.flags = arguments.data.resolve(), words[cut + 1 :]
@@ -164,7 +164,7 @@ def run_row(name: str, arguments: argparse.Namespace) -> Iterator[Cells]:
 
 
 def single(name: str, arguments: argparse.Namespace) -> Iterator[Cells]:
-    """One training, scored at its end. The Korean model is scored on everyday sentences, too."""
+    """Trains and scores one model. The Korean model is also scored on everyday sentences."""
     row = next(row for row in SINGLE if row.name == name)
     flags = [*data_flags(row, arguments.data), *row.flags, *arguments.flags]
     out = arguments.runs / name
@@ -178,7 +178,7 @@ def single(name: str, arguments: argparse.Namespace) -> Iterator[Cells]:
 
 
 def data_flags(row: Row, data: Path) -> list[str]:
-    """--data, --valid and --test of a recipe, as they stand in the folder of all data sets."""
+    """The flags --data, --valid and --test of a recipe, with paths in the folder of data sets."""
     recipe = tomllib.loads((ROOT / "recipes" / f"{row.recipe}.toml").read_text(encoding="utf-8"))
     flags = []
     for name in ("data", "valid", "test"):
@@ -190,7 +190,7 @@ def data_flags(row: Row, data: Path) -> list[str]:
 
 
 def etth1(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """The four horizons, and their average."""
+    """Trains every horizon and seed, then yields the table."""
     for horizon in arguments.horizons:
         flags = ["--data", str(arguments.data / "ett" / "ETTh1.csv"), "--horizon", str(horizon)]
         flags += [*SIZES.get(horizon, ()), *arguments.flags]
@@ -200,7 +200,7 @@ def etth1(arguments: argparse.Namespace) -> Iterator[Cells]:
 
 
 def etth1_table(runs: Path) -> Iterator[Cells]:
-    """What is there of the horizons; the average only where all are."""
+    """The finished horizons; the average only if all are finished."""
     yield ["horizon", "seeds", "MSE", "MAE", "linear", "seasonal naive, 24"]
     yield ["---:"] * 6
     every = []
@@ -218,7 +218,7 @@ def etth1_table(runs: Path) -> Iterator[Cells]:
 
 
 def digits(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Stratified splits of 80 and 20 %, one for each seed, and a support-vector machine on the same."""
+    """Stratified 80/20 splits, one per seed, and a support-vector machine on the same splits."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import GridSearchCV, train_test_split
     from sklearn.svm import SVC
@@ -250,7 +250,7 @@ def digits_means(runs: Path) -> tuple[str, str]:
 
 
 def write_idx(folder: Path, *parts: NDArray[Any]) -> None:
-    """Pixels of 0 to 16 to train and to test, and their labels, as MNIST's four files."""
+    """Writes training and test images with pixels from 0 to 16, and their labels, as MNIST's four files."""
     folder.mkdir(parents=True, exist_ok=True)
     train, test, train_labels, test_labels = parts
     for part, images, names in (("train", train, train_labels), ("t10k", test, test_labels)):
@@ -261,8 +261,10 @@ def write_idx(folder: Path, *parts: NDArray[Any]) -> None:
 
 
 def nanogpt_time(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Seconds of nanoGPT's CPU recipe in plain PyTorch, for transformers' GPT-2: 2,000 steps and 9 evaluations of 20
-    batches each of both splits; and of our recipe's steps and validations, right after it."""
+    """Times nanoGPT's CPU recipe in plain PyTorch with transformers' GPT-2, then our recipe with its validations.
+
+    nanoGPT's recipe has 2,000 steps and 9 evaluations of 20 batches per split.
+    """
     import torch
     from train import BATCH, CONTEXT, HEADS, LAYERS, WIDTH
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -296,16 +298,16 @@ def nanogpt_time(arguments: argparse.Namespace) -> Iterator[Cells]:
     theirs = time.perf_counter() - began
     row = next(row for row in SINGLE if row.name == "shakespeare")
     out = arguments.runs / "shakespeare-timed"
-    shutil.rmtree(out, ignore_errors=True)  # an earlier run was not beside this one
+    shutil.rmtree(out, ignore_errors=True)  # an earlier run was not timed next to nanoGPT's
     record = trained("lm", row.recipe, data_flags(row, arguments.data), out)
-    yield ["nanoGPT's CPU recipe", "this recipe, without the final scoring", "it reaches", "threads"]
+    yield ["nanoGPT's CPU recipe", "this recipe, without the final scoring", "its loss", "threads"]
     yield ["---:"] * 4
     ours = record["results"]["train_seconds"]
     yield [f"{theirs:.0f} s", f"{ours:.0f} s", nats(record), str(torch.get_num_threads())]
 
 
 def times(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Minutes that the steps of each recipe take on this machine, from some of them, evaluations not counted."""
+    """Estimates the minutes each recipe trains on this machine from a few steps, without evaluations."""
     import tempfile
 
     from rich.console import Console
@@ -317,7 +319,7 @@ def times(arguments: argparse.Namespace) -> Iterator[Cells]:
     from glassformer.training.ranks import Ranks
     from glassformer.training.report import Report
 
-    yield ["recipe", "seconds a step", "steps", "minutes"]
+    yield ["recipe", "seconds per step", "steps", "minutes"]
     yield ["---", "---:", "---:", "---:"]
     recipes = {"digits": "images", "etth1": "forecast"} | {row.recipe: row.task for row in SINGLE}
     for name, task in recipes.items():
@@ -346,7 +348,7 @@ def times(arguments: argparse.Namespace) -> Iterator[Cells]:
 
 
 def drop_last(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """MSE of one run of each horizon over every test window, and without the last batch that is not full."""
+    """MSE of one run per horizon, over every test window and without the incomplete last batch."""
     from glassformer.checkpoints.run import read_record as read_run
     from glassformer.tasks.baselines import linear_forecast
     from glassformer.tasks.forecast import Forecast
@@ -363,7 +365,7 @@ def drop_last(arguments: argparse.Namespace) -> Iterator[Cells]:
         counts = {str(size): len(task.test) // size * size for size in DROPPED} | {"every": len(task.test)}
         squared = linear = 0.0
         before = 0
-        for size, count in sorted(counts.items(), key=lambda item: item[1]):  # each adds some windows to the one before
+        for size, count in sorted(counts.items(), key=lambda item: item[1]):  # each count extends the previous one
             new = range(before, count)
             if new:
                 squared += len(new) * task.errors(task.test, new)["mse"]
@@ -389,7 +391,7 @@ def drop_last_table(runs: Path) -> Iterator[Cells]:
 
 
 def trained(task: str, recipe: str, flags: list[str], out: Path) -> Record:
-    """The record of a run of this recipe: a finished one, one that is taken up, or a new one."""
+    """The record of a run of this recipe: finished already, resumed, or new."""
     record = read_record(out)
     if "results" not in record:
         words = ["train", task, "--config", str(ROOT / "recipes" / f"{recipe}.toml"), "--out", str(out)]
@@ -401,21 +403,21 @@ def trained(task: str, recipe: str, flags: list[str], out: Path) -> Record:
 
 
 def glassformer(*words: str, caught: bool = False) -> str:
-    """`glassformer WORDS` of this checkout; what it prints goes to stderr, or is returned."""
+    """Runs `glassformer WORDS` from this checkout. Its output goes to stderr, or is returned if `caught`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "glassformer", *words]
     to: Any = subprocess.PIPE if caught else sys.stderr
     done = subprocess.run(command, env=environment, stdout=to, check=False, text=True)
     if done.returncode:
-        sys.exit(f"glassformer {words[0]} ended with {done.returncode}; the same command takes a training up")
+        sys.exit(f"glassformer {words[0]} exited with code {done.returncode}. Run the same command again to resume")
     return done.stdout or ""
 
 
 def write_pages(runs: Path) -> None:
-    """The tables of both pages, from the runs that are there."""
+    """Writes the tables of both pages from the finished runs."""
     for language, page in PAGES.items():
         old = page.read_text(encoding="utf-8").partition("<!-- results -->")[2].partition("<!-- /results -->")[0]
-        header = ["data", "this model", "simple methods", "published", "steps", "parameters", "command"]
+        header = ["data", "this model", "baselines", "published", "steps", "parameters", "command"]
         lines = [header, ["---", "---:", "---", "---", "---:", "---:", "---"]]
         for name in NAMES:
             cells = row_cells(name, runs)
@@ -433,7 +435,7 @@ def write_pages(runs: Path) -> None:
 
 
 def row_cells(name: str, runs: Path) -> Cells | None:
-    """The cells of a row whose runs have all ended; None where one is missing."""
+    """The cells of a row if all its runs are finished, otherwise None."""
     if name == "digits":
         records = finished(runs, "digits-[0-9]*")
         if len(records) < 10 or len(list(runs.glob("digits-[0-9]*/svm.json"))) < 10:
@@ -462,7 +464,7 @@ def row_cells(name: str, runs: Path) -> Cells | None:
 
 
 def as_record(scores: dict[str, float]) -> Record:
-    """The scores of a simple method as those of a model: of n-grams only the bits are known."""
+    """The scores of a baseline as a run record. N-grams report only bits, from which the perplexity is computed."""
     if "bits_per_byte" in scores:
         scores = {"perplexity": 2 ** scores["bits_per_byte"], **scores}
     return {"results": scores}
@@ -478,7 +480,7 @@ def command(name: str) -> str:
 
 
 def parameters(out: Path) -> int:
-    """The numbers in a run's weights, by the header of their file."""
+    """The number of parameters of a run, from the header of its weights file."""
     with (out / "model.safetensors").open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
@@ -502,7 +504,7 @@ def in_language(lines: list[Cells], language: str) -> str:
 
 
 def translated(part: str, in_korean: Callable[[str], str | None]) -> str:
-    """`METHOD FIGURE`, with the method in Korean where it is known."""
+    """`METHOD FIGURE`, with the method in Korean if a translation is known."""
     words = part.rsplit(" ", 2)
     for cut in (1, 2):
         method, figure = " ".join(words[:-cut]), " ".join(words[-cut:])
@@ -522,7 +524,7 @@ def read_record(out: Path) -> Record:
 
 
 def spread(values: list[float], digits: int = 4) -> str:
-    """Mean and standard deviation; of one value only itself."""
+    """Mean and standard deviation, or the value itself if there is only one."""
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     return f"{fmean(values):.{digits}f} ± {pstdev(values):.{digits}f}"

@@ -1,12 +1,12 @@
-"""Pictures and words on the built-in scenes, as a user runs them: `train caption`, `train ask` and `train match`.
+"""`train caption`, `train ask` and `train match` on the built-in scenes, as a user runs them.
 
     python benchmarks/scenes.py [TASK ...] [--runs DIR] [--dry]
 
-Each whole command is meant to end within eight minutes on two cores. A score below its aim is written down as it is,
-and the script fails. With --runs, finished runs are kept there and not trained again.
+Each command should finish within eight minutes on two cores. If a score misses its target, it is still written, and the
+script fails. With --runs, finished runs are kept there and not trained again.
 
-The captioner is then watched while it writes: of the cross-attention of the word that names a shape, how much falls on
-the patches of that shape? The truth is known, since every picture comes with the pixels of its shapes.
+The script also records the captioner's cross-attention: how much of the attention from a word that names a shape falls
+on the patches of that shape? The scenes know the pixels of every shape, so this can be counted.
 """
 
 import argparse
@@ -34,11 +34,11 @@ from glassformer.predict.prepare import preparer_of
 PAGES = (ROOT / "docs" / "pictures.md", ROOT / "docs" / "pictures.ko.md")
 IMAGE = ROOT / "docs" / "images" / "caption-attention.png"
 SECONDS = 480
-WATCHED = 500  # test pictures whose attention is scored
+WATCHED = 500  # test images whose attention is scored
 
 
 class Goal(NamedTuple):
-    """A score of a task, what it is called in the table, and what it should reach; None: reported only."""
+    """A metric of a task, its name in the table, and its target (None: only reported)."""
 
     metric: str
     name: str
@@ -47,18 +47,18 @@ class Goal(NamedTuple):
 
 GOALS = {
     "caption": (
-        Goal("exact_match", "whole captions right", 0.85),
-        Goal("facts", "facts right", 0.95),
-        Goal("exact_match_on_held_out_pairs", "whole captions right, pairs of colour and shape never seen"),
-        Goal("facts_on_held_out_pairs", "facts right, pairs never seen"),
+        Goal("exact_match", "captions fully correct", 0.85),
+        Goal("facts", "facts correct", 0.95),
+        Goal("exact_match_on_held_out_pairs", "captions fully correct, unseen pairs of colour and shape"),
+        Goal("facts_on_held_out_pairs", "facts correct, unseen pairs"),
     ),
     "ask": (
-        Goal("accuracy", "answers right", 0.95),
-        Goal("accuracy_on_held_out_pairs", "answers right, pairs never seen"),
+        Goal("accuracy", "answers correct", 0.95),
+        Goal("accuracy_on_held_out_pairs", "answers correct, unseen pairs"),
     ),
     "match": (
-        Goal("recall", "the right one of 64 comes first (mean of both directions)", 0.80),
-        Goal("recall_on_held_out_pairs", "the same, pairs never seen"),
+        Goal("recall", "correct match ranked first of 64 (mean of both directions)", 0.80),
+        Goal("recall_on_held_out_pairs", "the same, unseen pairs"),
     ),
 }
 
@@ -73,13 +73,13 @@ def main() -> None:
             rows += rows_of(task, record)
             missed += missed_by(task, record)
         dry = arguments.dry or list(arguments.tasks) != list(GOALS)
-        header = ["built-in scenes, two cores", "Glassformer", "aim", "baselines", "time in all"]
+        header = ["built-in scenes, two cores", "Glassformer", "target", "baselines", "total time"]
         write_table("scenes", header, rows, dry=dry)
         if not dry:
             write("scenes", header, rows, pages=PAGES)
         if "caption" in arguments.tasks:
             looks = look(runs / "caption")
-            header = ["attention of the word that names a shape, on its patches", "share"]
+            header = ["attention from the name of a shape to its patches", "share"]
             write_table("looking", header, looks.rows, pages=PAGES, dry=dry)
             if not dry:
                 picture_input(
@@ -92,16 +92,16 @@ def main() -> None:
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", choices=[*GOALS, []], help="those to run; all if not given")
-    parser.add_argument("--runs", type=Path, help="keep the runs here")
-    parser.add_argument("--dry", action="store_true", help="print only")
+    parser.add_argument("tasks", nargs="*", choices=[*GOALS, []], help="tasks to run (default: all)")
+    parser.add_argument("--runs", type=Path, help="folder that keeps the runs")
+    parser.add_argument("--dry", action="store_true", help="print the tables without writing them")
     arguments = parser.parse_args()
     arguments.tasks = [task for task in GOALS if task in arguments.tasks] or list(GOALS)
     return arguments
 
 
 def trained(task: str, out: Path) -> dict[str, Any]:
-    """The record of the run, with the seconds that the whole command took."""
+    """The record of the run, with the seconds of the whole command."""
     clock = out.with_name(f"{task}.seconds")
     if not clock.exists():
         start = time.perf_counter()
@@ -129,16 +129,16 @@ def rows_of(task: str, record: dict[str, Any]) -> list[list[str]]:
 
 def missed_by(task: str, record: dict[str, Any]) -> list[str]:
     missed = [
-        f"{task}: {goal.metric} {record['results'][goal.metric]:.1%}, and {goal.least:.0%} is the aim"
+        f"{task}: {goal.metric} {record['results'][goal.metric]:.1%}, target {goal.least:.0%}"
         for goal in GOALS[task]
         if goal.least is not None and record["results"][goal.metric] < goal.least
     ]
     slow = record["seconds"] > SECONDS
-    return [*missed, *([f"{task}: {record['seconds']} s, and {SECONDS} are allowed"] if slow else [])]
+    return [*missed, *([f"{task}: {record['seconds']} s, limit {SECONDS} s"] if slow else [])]
 
 
 class Looks(NamedTuple):
-    """The table of the attention's shares, and the head that looks best at what it names."""
+    """The table of attention shares, and the head with the largest share."""
 
     rows: list[list[str]]
     layer: int
@@ -147,10 +147,11 @@ class Looks(NamedTuple):
 
 @torch.no_grad()
 def look(run: Path) -> Looks:
-    """How much of the cross-attention of a word that names a shape falls on that shape: every head of every layer.
+    """The share of cross-attention from a word that names a shape to that shape, for every head of every layer.
 
-    A token is written at the place before it, so the attention of that place is scored. A patch is the shape's if it
-    has a pixel of it; chance is the part of all patches that are. What falls on the class token is outside.
+    A token is predicted at the position before it, so the attention of that position is scored. A patch belongs to a
+    shape if it contains one of its pixels; chance is the fraction of such patches. Attention to the class token counts
+    as outside.
     """
     model, tokenizer = gf.load(run).eval(), gf.load_tokenizer(run)
     preparer = preparer_of(model, run)
@@ -182,7 +183,7 @@ def look(run: Path) -> Looks:
         [f"best head (layer {layer}, head {head})", f"**{float(mean[layer, head]):.1%}**"],
         *([f"mean over the heads of layer {i}", f"{float(heads.mean()):.1%}"] for i, heads in enumerate(mean)),
         ["mean over all heads", f"{float(mean.mean()):.1%}"],
-        ["chance: even attention over all patches", f"{sum(chances) / len(chances):.1%}"],
+        ["chance: uniform attention over all patches", f"{sum(chances) / len(chances):.1%}"],
     ]
     return Looks(rows, layer, head)
 

@@ -1,21 +1,21 @@
-"""Generation and encoding beside the peers: the engine and the plain path, transformers, CTranslate2 and others.
+"""Speed of generation and encoding: the engine and the plain path against transformers, CTranslate2 and others.
 
     python benchmarks/speed.py              everything, about half an hour
-    python benchmarks/speed.py gpt2 int8    the cases whose name has all of these words; writes no table
+    python benchmarks/speed.py gpt2 int8    only the cases whose name contains all these words; writes no table
     python benchmarks/speed.py start-up     also: "long input", "quality" (the parts in `speed_alone.py`)
-    --dry                                   write no table and no picture
-    --tiny                                  tiny models and one round: does this script work? Implies --dry
+    --dry                                   do not write tables and pictures
+    --tiny                                  tiny models and one round, to test this script. Implies --dry
 
-Random weights in published shapes, two threads for each side, the same weights and the same number of tokens on all
-sides. Each side has a process of its own; they are called in turn, and the best of several rounds counts. Compiling,
-loading and warm-up calls are not in the figures. A ratio is our speed by the peer's: above 1, we are faster.
+The models have published shapes and random weights. All sides use two threads, the same weights and the same number of
+tokens. Each side runs in its own process; they take turns, and the best of several rounds counts. Compiling, loading
+and warm-up calls do not count. A ratio is our speed divided by the peer's: above 1, we are faster.
 
-The roof is what this machine can do at best: a decoding step reads every weight once and multiplies it with each row,
-so it takes at least max(bytes / bandwidth, FLOPs / rate). Both are the best that any kernel, ours or PyTorch's, showed
-in this run. The share of the roof is that least time by the measured time of a step, without the first token.
+The roof is the hardware limit: a decoding step reads every weight once and multiplies it with each row, so it takes at
+least max(bytes / bandwidth, FLOPs / rate). Bandwidth and rate are the best that any kernel, ours or PyTorch's, reached
+in this run. The share of the roof is this minimum divided by the measured time of a step, without the first token.
 
-Every thread that computes has a core of its own, on all sides: some virtual machines put threads that wake often on one
-core, where the second only takes time from the first.
+Each computing thread is bound to its own core, on all sides: some virtual machines put threads that wake often on the
+same core, where they slow each other down.
 """
 
 import json
@@ -52,13 +52,13 @@ CASES = (
     Case("BERT-base, 256 texts of 4 to 256 tokens", "bert", ENCODING, rounds=2, targets={TF: 3.0, TORCH: 1.1}),
 )
 OTHERS = ("nn.TransformerEncoder", "ONNX Runtime")
-ANSWER, RESULTS = "answer: ", 32  # what a worker's lines begin with; rows or texts that are compared
-SETTLE = 0.2  # seconds: OpenMP threads of the side before spin for a while, and would take a core from the next
-SQUARE, WIDE = 2048, 8192  # of the roof's matrices: one that computes, one of 256 MB that is read
+ANSWER, RESULTS = "answer: ", 32  # prefix of a worker's answers; number of rows or texts compared
+SETTLE = 0.2  # seconds: the previous side's OpenMP threads spin for a while, and would take a core from the next side
+SQUARE, WIDE = 2048, 8192  # sizes of the roof's matrices: one for compute, one of 256 MB for bandwidth
 
 
 class Time(NamedTuple):
-    """Best seconds of a side: the whole call, and the call for one token."""
+    """Best time of a side in seconds: the whole call, and a call for one token."""
 
     whole: float
     first: float
@@ -69,7 +69,7 @@ class Measured(NamedTuple):
     tokens: int
     times: dict[str, Time]
     bytes_read: float  # weights of one step
-    flops: float  # of one step; of the whole call, where nothing is generated
+    flops: float  # of one step, or of the whole call if nothing is generated
     memory: dict[str, float]  # MiB
 
     def speed(self, side: str) -> float:
@@ -80,7 +80,7 @@ class Measured(NamedTuple):
 
 
 class Roof:
-    """The best rate and bandwidth seen so far. `look` is called between the cases, in case the machine is busy."""
+    """The best rate and bandwidth measured so far. `look` measures again between cases, as the machine may be busy."""
 
     rate = bandwidth = 0.0  # FLOP/s, bytes/s
 
@@ -101,7 +101,7 @@ class Roof:
         self.bandwidth = max(self.bandwidth, size / best_seconds(lambda: self.long(self.vector), 20))
 
     def share(self, measured: Measured) -> float:
-        """Least time by measured time, of our side."""
+        """The minimum time divided by our measured time."""
         case, ours = measured.case, measured.times[measured.case.sides[0]]
         seconds = (ours.whole - ours.first) / (case.new - 1) if case.generates else ours.whole
         return max(measured.bytes_read / self.bandwidth, measured.flops / self.rate) / seconds
@@ -118,19 +118,19 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 class Worker:
-    """A side in a process of its own: no library's threads or memory are in the way of another's."""
+    """A side in its own process, so that the threads and memory of one library do not disturb another."""
 
     def __init__(self, case: Case, side: str, threads: int, folder: Path) -> None:
         command = [sys.executable, __file__, "--serve", case.name, side, str(threads), str(folder)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.answer()  # when it is warm
+        self.answer()  # sent after the warm-up
 
     def answer(self) -> Any:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith(ANSWER):
                 return json.loads(line[len(ANSWER) :])
-        raise RuntimeError(f"{self.process.args!r} ended")
+        raise RuntimeError(f"{self.process.args!r} ended without an answer")
 
     def ask(self, what: str) -> Any:
         assert self.process.stdin is not None
@@ -143,7 +143,7 @@ class Worker:
 
 
 def serve(case: Case, name: str, threads: int, folder: Path) -> None:
-    """The other end of a `Worker`: warms up, then answers with seconds, or with what the side returns."""
+    """The process of a `Worker`: warms up, then answers with seconds or with the results of the side."""
     torch.set_num_threads(threads)
     side = make_side(name, case, Models(folder), threads)
     side.run()
@@ -160,7 +160,7 @@ def serve(case: Case, name: str, threads: int, folder: Path) -> None:
 
 
 def measure(case: Case, folder: Path, rounds: int) -> dict[str, Time]:
-    """Interleaved; of several thread counts, each side's best."""
+    """The best time of each side over all rounds and thread counts. The sides take turns."""
     workers = {(side, threads): Worker(case, side, threads, folder) for side in case.sides for threads in case.threads}
     compare(case, {side: worker.ask("result") for (side, _), worker in workers.items()})
     best = {key: Time(float("inf"), float("inf")) for key in workers}
@@ -176,10 +176,10 @@ def measure(case: Case, folder: Path, rounds: int) -> dict[str, Time]:
 
 
 def compare(case: Case, results: dict[str, list[Any]]) -> None:
-    """Whether all sides did the same."""
+    """Checks that all sides compute the same."""
     if case.generates:
         wrong = {name for name, rows in results.items() if any(len(row) != case.new for row in rows)}
-        assert not wrong, f"not {case.new} tokens: {wrong}"
+        assert not wrong, f"expected {case.new} tokens per row from: {wrong}"
         for name in (side for side in case.sides if side != "engine" and "int8" not in side):
             same = sum(a == b for a, b in zip(results["engine"], results[name], strict=True))
             print(f"  engine and {name}: {same} of {case.batch} rows have the same tokens")
@@ -193,9 +193,9 @@ def compare(case: Case, results: dict[str, list[Any]]) -> None:
 
 
 def give_cores(side: Side, threads: int) -> None:
-    """Runs a side once more, and binds the threads that computed most to a core each."""
+    """Runs a side once more, and binds each of its busiest threads to its own core."""
     cores = list(range(os.cpu_count() or 1))
-    os.sched_setaffinity(0, cores)  # threads that start now inherit it
+    os.sched_setaffinity(0, cores)  # threads that start later inherit it
     before = seconds_by_thread()
     side.run()
     after = seconds_by_thread()
@@ -206,7 +206,7 @@ def give_cores(side: Side, threads: int) -> None:
 
 
 def seconds_by_thread() -> dict[int, int]:
-    """In ticks of the kernel."""
+    """The CPU time of each thread, in kernel ticks."""
     found = {}
     for folder in Path("/proc/self/task").iterdir():
         fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -215,7 +215,7 @@ def seconds_by_thread() -> dict[int, int]:
 
 
 def work_of(case: Case, model: gf.Transformer) -> tuple[float, float]:
-    """Bytes of weights and FLOPs of one decoding step; FLOPs of the whole call, where texts are encoded."""
+    """Bytes of weights and FLOPs of one decoding step; for encoding, the FLOPs of the whole call."""
     stack, skipped = ("encoder.", ()) if not case.generates else (("decoder.", "head."), ("cross.k", "cross.v"))
     parts = [x for name, x in model.named_modules() if name.startswith(stack) and not name.endswith(skipped or "-")]
     weights = sum(x.weight.numel() for x in parts if isinstance(x, nn.Linear))
@@ -228,13 +228,13 @@ def work_of(case: Case, model: gf.Transformer) -> tuple[float, float]:
 
 
 def peak() -> float:
-    """MiB that this process held at most, mapped files included."""
+    """Peak memory of this process in MiB, mapped files included."""
     with open("/proc/self/status", encoding="utf-8") as status:
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def print_memory(case: Case, side: str, folder: str) -> None:
-    """One call of one side in this process: what it adds to the libraries, which all are imported."""
+    """Prints the memory that one call of one side adds, with all libraries already imported."""
     before = peak()
     torch.set_num_threads(max(case.threads))
     make_side(side, case, Models(Path(folder)), max(case.threads)).run()
@@ -248,7 +248,7 @@ def peak_memory(case: Case, side: str, folder: Path) -> float:
 
 
 def row_of(measured: Measured, roof: Roof) -> list[str]:
-    """The cells of the table: our speed, each peer's with the ratio, first token, share of the roof."""
+    """The cells of the table: our speed, each peer's speed and ratio, the first token, and the share of the roof."""
     case, ours = measured.case, measured.case.sides[0]
 
     def cell(peer: str) -> str:

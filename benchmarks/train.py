@@ -1,10 +1,10 @@
-"""Training speed on nanoGPT's CPU shape, beside a plain PyTorch loop over transformers' GPT-2 of the same shape.
+"""Training speed on the model of nanoGPT's CPU example, compared with a plain PyTorch loop over transformers' GPT-2.
 
     python benchmarks/train.py
 
-4 layers, 4 heads, 128 wide, 64 characters of context, 12 windows in a batch, no dropout; the same characters, AdamW and
-clipping on both sides. Our side is the whole loop of `glassformer train lm`, with batches, checks and the report. Two
-threads each, the sides interleaved, the best of several rounds. `--compile` adds our loop compiled.
+The model has 4 layers, 4 heads, width 128, a context of 64 characters, batches of 12 and no dropout. Both sides use the
+same characters, AdamW, clipping and two threads. Ours is the whole loop of `glassformer train lm`, with batching,
+checks and the report. The sides take turns, and the best of several rounds counts. `--compile` adds our compiled loop.
 """
 
 import sys
@@ -33,7 +33,7 @@ ROUNDS, STEPS, WARM = 15, 40, 10
 
 
 class GptShape(LanguageModel):
-    """The task `lm` with a model of GPT-2's kind, so that both sides compute the same."""
+    """The task `lm` with GPT-2's architecture, so that both sides compute the same."""
 
     def config(self) -> TransformerConfig:
         stack = StackConfig(

@@ -1,10 +1,11 @@
-"""What watching costs: one head of one layer beside the fused kernel, and the memory of one row of a map.
+"""The cost of recording: the time for heads of one layer, and the memory for one row of attention.
 
     python benchmarks/watch.py            writes the table into docs/measured.md
-    python benchmarks/watch.py --quick    small, prints only
+    python benchmarks/watch.py --quick    a small model; prints without writing
 
-The model watched and not watched, interleaved, two threads, the best of several rounds. The memory is the peak that a
-call of one layer adds to a process of its own; beside it the same unwatched, and by arithmetic what all rows hold.
+The model runs with and without recording, in turn, on two threads; the best of several rounds counts. Memory is the
+peak that a call of one layer adds to a new process. It is compared with the same call without recording, and with the
+calculated size of all rows.
 """
 
 import json
@@ -62,7 +63,7 @@ def make_model() -> Transformer:
 
 @torch.no_grad()
 def seconds(model: Transformer, ids: torch.Tensor, heads: list[int] | None, layer: int) -> float:
-    """One pass; with `heads`, these are watched in all their rows."""
+    """The time of one pass that records all rows of `heads`, or nothing if None."""
     start = time.perf_counter()
     if heads is None:
         model(ids)
@@ -73,7 +74,7 @@ def seconds(model: Transformer, ids: torch.Tensor, heads: list[int] | None, laye
 
 
 def peak_memory(length: int, rows: list[int]) -> float:
-    """MiB that a call adds to a process of its own, at the most; the least of three tries."""
+    """Peak memory in MiB that a call adds to a new process; the lowest of three tries."""
     command = [sys.executable, "-c", MEMORY, str(length), str(HEADS), json.dumps(rows)]
     tries = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(3)]
     return min(float(json.loads(said)) for said in tries)

@@ -1,9 +1,9 @@
-"""Writes what `house.md` says of the code from the code itself: the graph of rooms, the size of each, and the files.
+"""Generates parts of `house.md` from the code: the import graph, the size of each package, and the list of files.
 
     python docs/house.py            check the page
-    python docs/house.py --write    write it anew
+    python docs/house.py --write    update the page
 
-The layers are those of the import contract in `pyproject.toml`; an arrow is an import. The walks are written by hand.
+The layers come from the import contract in `pyproject.toml`; an arrow is an import. The walks are written by hand.
 """
 
 import ast
@@ -21,13 +21,13 @@ PAGE = ROOT / "docs" / "house.md"
 
 
 def layers() -> list[list[str]]:
-    """The rooms of each layer, the lowest first."""
+    """The packages of each layer, the lowest layer first."""
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     return [[room.strip() for room in layer.split("|")] for layer in reversed(contract["contracts"][0]["layers"])]
 
 
 def room_imports() -> dict[str, set[str]]:
-    """Which rooms each room imports, inside functions and for type checking too."""
+    """The packages that each package imports, including imports inside functions and for type checking."""
     graph = grimp.build_graph("glassformer", cache_dir=None)
     found: dict[str, set[str]] = {}
     for module in graph.modules - {"glassformer", "glassformer.__main__"}:
@@ -38,7 +38,7 @@ def room_imports() -> dict[str, set[str]]:
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """Rooms that import each other in a circle, if there are any."""
+    """A cycle of imports, or an empty list if there is none."""
     done: set[str] = set()
 
     def follow(room: str, above: list[str]) -> list[str]:
@@ -55,7 +55,7 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Without the arrows that follow from others."""
+    """The graph without imports that are implied by others (its transitive reduction)."""
 
     def reach(room: str) -> set[str]:
         return set().union(*({other} | reach(other) for other in graph.get(room, ())))
@@ -67,7 +67,7 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
 def drawn() -> str:
     graph = room_imports()
     if found := cycle(graph):
-        raise SystemExit(f"the rooms import each other in a circle: {' -> '.join(found)}")
+        raise SystemExit(f"the packages import each other in a cycle: {' -> '.join(found)}")
     lines = ["```mermaid", "flowchart BT"]
     for number, rooms in enumerate(layers()):
         lines += [f"  subgraph layer{number}[ ]", "    direction LR", *(f"    {room}" for room in rooms), "  end"]
@@ -76,7 +76,7 @@ def drawn() -> str:
 
 
 def sizes() -> str:
-    """Files and lines of each room, with the page's scripts."""
+    """The table of packages with their number of files and lines, including the explorer's scripts."""
     counted: Counter[str] = Counter()
     files: Counter[str] = Counter()
     for file in SOURCE.rglob("*"):
@@ -89,7 +89,7 @@ def sizes() -> str:
         for number, rooms in enumerate(layers())
         for room in rooms
     ]
-    return "\n".join(["| layer | room | holds | files | lines |", "| ---: | --- | --- | ---: | ---: |", *rows])
+    return "\n".join(["| layer | package | purpose | files | lines |", "| ---: | --- | --- | ---: | ---: |", *rows])
 
 
 def says(room: str) -> str:
@@ -98,7 +98,7 @@ def says(room: str) -> str:
 
 
 def first_sentence(file: Path) -> str:
-    """What a file says of itself, without the full stop."""
+    """The first sentence of a file's docstring or header comment, without the full stop."""
     if file.suffix == ".py":
         text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     else:
@@ -110,7 +110,7 @@ def first_sentence(file: Path) -> str:
 
 
 def listed() -> str:
-    """Every file with its own words."""
+    """The list of files, each with its first sentence."""
     lines = ["```"]
     for rooms in layers():
         for room in rooms:
@@ -125,7 +125,7 @@ def listed() -> str:
 
 
 def written(text: str) -> str:
-    """The page with its generated parts as they are now."""
+    """The page with its generated parts updated."""
     for name, make in (("graph", drawn), ("rooms", sizes), ("files", listed)):
         block = f"<!-- {name} -->\n{make()}\n<!-- /{name} -->"
         text = re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _, block=block: block, text, flags=re.DOTALL)
@@ -138,7 +138,7 @@ def main() -> None:
     if "--write" in sys.argv:
         PAGE.write_text(after, encoding="utf-8")
     elif after != before:
-        raise SystemExit("docs/house.md is not as the code is: run `make docs`")
+        raise SystemExit("docs/house.md is out of date: run `make docs`")
 
 
 if __name__ == "__main__":

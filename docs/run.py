@@ -1,10 +1,10 @@
-"""Runs the Python of every page in this folder, and checks that it prints what the page says it prints.
+"""Runs the Python code of every page in this folder, and checks its output against the page.
 
-    python docs/run.py            check (the tests do this, too)
-    python docs/run.py --write    write what was printed into the pages
+    python docs/run.py            check the pages (the tests do this too)
+    python docs/run.py --write    write the output into the pages
 
-A page is one program: its ```python blocks run in order and share their names. A ```text block right after one holds
-what it prints. A Korean page with the code of the English one is not run a second time.
+A page is one program: its ```python blocks run in order and share their variables. A ```text block right after one
+holds its output. A Korean page with the same code as the English one is not run again.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def code_of(page: Path) -> tuple[str, ...]:
 
 
 def run(page: Path) -> list[str]:
-    """What each block prints now."""
+    """The output of each code block."""
     text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": page.stem}
     outputs = []
@@ -37,7 +37,7 @@ def run(page: Path) -> list[str]:
 
 
 def rendered(page: Path, outputs: list[str]) -> str:
-    """The page with each output replaced by what its code prints."""
+    """The page with the given outputs in place of the old ones."""
     following = iter(outputs)
 
     def with_output(block: re.Match[str]) -> str:
@@ -59,7 +59,7 @@ def main() -> None:
         if "--write" in sys.argv:
             page.write_text(now, encoding="utf-8")
     if stale:
-        print("written:" if "--write" in sys.argv else "these pages do not print what they say:", ", ".join(stale))
+        print("updated:" if "--write" in sys.argv else "the output differs from the page in:", ", ".join(stale))
     sys.exit(bool(stale) and "--write" not in sys.argv)
 
 

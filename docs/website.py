@@ -1,13 +1,13 @@
-"""Builds the documentation as a website: static pages with search, in English and Korean, that open without a network.
+"""Builds the documentation as a website: static pages with search, in English and Korean, that work offline.
 
-    python docs/website.py                                  into site/; open site/index.html
-    python docs/website.py --out DIR --runs DIR             elsewhere; --runs holds the trained models
-    python docs/website.py --no-explorers                   without training anything
+    python docs/website.py                                  builds site/; open site/index.html
+    python docs/website.py --out DIR --runs DIR             other folders for the site and the trained models
+    python docs/website.py --no-explorers                   trains no models
     python docs/website.py -- --steps 5                     flags for every training
 
-The pages are those of this folder with their links adapted, and README, CONTRIBUTING, SECURITY and the recipes.
-Zensical turns them into HTML. Three models are trained for a minute each, unless `--runs` already holds them, and
-exported as pages of the explorer.
+The site has the pages of this folder with adapted links, README, CONTRIBUTING, SECURITY and the recipes. Zensical
+renders them as HTML. Three models are trained for a minute each, unless `--runs` already holds them, and exported as
+explorer pages.
 """
 
 import argparse
@@ -28,11 +28,11 @@ ROOT = DOCS.parent
 ENGLISH_ONLY = {"house": DOCS / "house.md", "contributing": ROOT / "CONTRIBUTING.md", "security": ROOT / "SECURITY.md"}
 NAMES = {"../CONTRIBUTING.md": "contributing.md", "../SECURITY.md": "security.md", "../README.md": "readme.md",
          "../README.ko.md": "readme.ko.md"}  # fmt: skip
-MINUTES = "1"  # for each model that is explored
+MINUTES = "1"  # of training for each explored model
 
 
 class Language(NamedTuple):
-    """What is said in a language, and the order of its pages: sections of names of pages."""
+    """The texts of a language, and its navigation: sections with the names of their pages."""
 
     code: str
     title: str
@@ -50,8 +50,8 @@ LANGUAGES = (
          "Use": ("training", "checkpoints", "fast", "measured", "results", "recipes", "not-here"),
          "Look": ("explorers",), "Contribute": ("contributing", "house", "security")},
         {"index": "Where to begin", "readme": "At a glance"},
-        "Explorers", "Models that were trained for a minute when this site was built. Click a word, a head or a layer.",
-        "Not here: {name}. {reason}",
+        "Explorers", "Models trained for a minute when this site was built. Click a word, a head or a layer.",
+        "{name} is missing here. {reason}",
     ),
     Language(
         "ko", "Glassformer",
@@ -66,7 +66,7 @@ LANGUAGES = (
 
 
 class Explorer(NamedTuple):
-    """A model to look into: its task, and what it is called in each language."""
+    """A model to explore: its task, and its title in each language."""
 
     name: str
     task: str
@@ -75,15 +75,15 @@ class Explorer(NamedTuple):
 
 EXPLORERS = (
     Explorer("dates", "translate", {"en": "English dates into Korean", "ko": "영어 날짜를 한국어로"}),
-    Explorer("captions", "caption", {"en": "What a picture shows", "ko": "그림 설명"}),
-    Explorer("forecast", "forecast", {"en": "How a series goes on", "ko": "시계열 예측"}),
+    Explorer("captions", "caption", {"en": "Image captions", "ko": "이미지 캡션"}),
+    Explorer("forecast", "forecast", {"en": "Time series forecasts", "ko": "시계열 예측"}),
 )
 
 
 def main() -> None:
     arguments = read_arguments()
     if importlib.util.find_spec("zensical") is None:
-        sys.exit("zensical is not installed: pip install --constraint constraints.txt '.[docs]'")
+        sys.exit("zensical is not installed. Run: pip install --constraint constraints.txt '.[docs]'")
     out: Path = arguments.out.resolve()
     with tempfile.TemporaryDirectory() as place:
         stage = Path(place)
@@ -96,18 +96,18 @@ def main() -> None:
         shutil.copytree(stage / "explorers", stage / "site-en" / "explorers", dirs_exist_ok=True)
         shutil.copytree(stage / "site-ko", stage / "site-en" / "ko")
         if out.exists() and not (out / "404.html").is_file():
-            sys.exit(f"--out {out} holds something other than a built site: choose another folder")
+            sys.exit(f"--out {out} exists and is not a built site. Choose another folder")
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(stage / "site-en", out)
-    print(f"Built {out / 'index.html'}: open it in a browser, no server needed.")
+    print(f"Built {out / 'index.html'}. Open it in a browser; no server is needed.")
 
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "site", help="folder of the website (default: site)")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "site", help="trained models to explore")
-    parser.add_argument("--no-explorers", action="store_true", help="train and embed no models")
-    parser.add_argument("flags", nargs="*", help="after --, for every training")
+    parser.add_argument("--out", type=Path, default=ROOT / "site", help="output folder of the website (default: site)")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "site", help="folder of the trained models")
+    parser.add_argument("--no-explorers", action="store_true", help="skip training and embedding models")
+    parser.add_argument("flags", nargs="*", help="after --: flags for every training")
     return parser.parse_args()
 
 
@@ -115,12 +115,12 @@ def read_arguments() -> argparse.Namespace:
 
 
 def export_explorers(runs: Path, stage: Path, flags: list[str]) -> dict[str, str]:
-    """Trains and exports what can be explored. Returns why the others are missing."""
+    """Trains and exports every explorer. Returns for each the reason why it is missing, or an empty string."""
     return {explorer.name: export_explorer(explorer, runs, stage, flags) for explorer in EXPLORERS}
 
 
 def export_explorer(explorer: Explorer, runs: Path, stage: Path, flags: list[str]) -> str:
-    """Empty if `stage` now holds its page, and otherwise one sentence."""
+    """Trains a model and exports its page to `stage`. Returns the reason if it was skipped, or an empty string."""
     from glassformer.tasks.registry import TASKS
 
     if explorer.task not in TASKS:
@@ -144,7 +144,7 @@ def glassformer(*words: str | Path) -> None:
 
 
 def write_pages(folder: Path, language: Language, explored: dict[str, str]) -> None:
-    """The sources of a language, as Zensical reads them."""
+    """Writes the Markdown pages of a language for Zensical."""
     folder.mkdir()
     shutil.copytree(DOCS / "images", folder / "images")
     shutil.copy(ROOT / "CITATION.cff", folder)
@@ -168,7 +168,7 @@ def is_of(page: Path, end: str) -> bool:
 
 
 def adapted(text: str, code: str) -> str:
-    """A page with the links of the website, without Mermaid, whose script would come from the network."""
+    """A page with the website's links, and the layers as HTML: Mermaid would load a script from the network."""
     text = re.sub(r"\]\(([^)\s]+)\)", lambda link: f"]({adapted_link(link[1], code)})", text)
     return re.sub(r"```mermaid\n.*?```", lambda _: rooms_as_html(), text, flags=re.DOTALL)
 
@@ -192,7 +192,7 @@ def adapted_link(link: str, code: str) -> str:
 
 
 def rooms_as_html() -> str:
-    """The graph of the layers: a row of boxes for each, the highest first, with what each room imports."""
+    """The layers as rows of boxes, the highest first; each box lists the imports of a package."""
     house = load_house()
     imports = house.reduced(house.room_imports())
     rows = []
@@ -216,7 +216,7 @@ def load_house() -> ModuleType:
 
 def recipes() -> str:
     """All recipes on one page."""
-    parts = ["# Recipes\n\nOne commented settings file for each public data set. Run one with "
+    parts = ["# Recipes\n\nOne commented settings file per public data set. Run one with "
              "`glassformer train TASK --config recipes/NAME.toml`.\n"]  # fmt: skip
     for file in sorted((ROOT / "recipes").glob("*.toml")):
         parts.append(f"## {file.stem}\n\n```toml\n{file.read_text(encoding='utf-8')}```\n")
@@ -240,7 +240,7 @@ def explorers_page(language: Language, explored: dict[str, str]) -> str:
 # The build
 
 SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim"[^>]*></script>')
-ALTERNATE = re.compile(r'<link rel="alternate"[^>]*hreflang[^>]*>')  # makes the page ask for a sitemap
+ALTERNATE = re.compile(r'<link rel="alternate"[^>]*hreflang[^>]*>')  # would make the page request a sitemap
 CHOICE = re.compile(r'<a href="[^"]*" hreflang="(\w+)" class="md-select__link">')
 FEATURES = ["content.code.copy", "navigation.sections", "navigation.footer", "navigation.top", "search.highlight"]
 EXTENSIONS = """
@@ -271,7 +271,7 @@ def build(stage: Path, language: Language) -> None:
 
 
 def self_contained(page: str, name: str, code: str) -> str:
-    """A page that asks nothing of the network, and whose choice of languages leads to the same page in the other."""
+    """A page that makes no network requests, and whose language menu links to the same page in the other language."""
     page = ALTERNATE.sub("", SHIM.sub('<script src="worker.js"></script>', page))
     both = (DOCS / f"{name.removesuffix('.html')}.ko.md").is_file() or name in ("readme.html", "explorers.html")
     name = name if both else "index.html"
@@ -311,7 +311,7 @@ features = {json.dumps(FEATURES)}
 
 
 def entry(page: str, language: Language) -> str:
-    """A page in the navigation: by its title, but for those that are called Glassformer."""
+    """The navigation entry of a page: its own title, unless `names` has another."""
     return f'{{ "{language.names[page]}" = "{page}.md" }}' if page in language.names else f'"{page}.md"'
 
 

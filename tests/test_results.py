@@ -52,7 +52,7 @@ def test_a_row_is_written_from_its_run_and_stays(results: ModuleType, tmp_path: 
     row = line(english, "nsmc")
     assert row[:3] == ["`nsmc`", "**85.12%**", "always the most frequent class 50.00%"]
     assert row[4:6] == ["1,250", "22"]
-    assert line(korean, "nsmc")[2] == "늘 가장 흔한 클래스 50.00%"
+    assert line(korean, "nsmc")[2] == "최빈 클래스 50.00%"
     assert line(english, "multi30k")[1] == "not run yet"
     assert line(korean, "multi30k")[1] == "아직 실행하지 않음"
     before = english.read_text(encoding="utf-8")

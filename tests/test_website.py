@@ -95,7 +95,7 @@ def broken_links(site: Path) -> list[str]:
 @pytest.mark.slow
 def test_the_website_opens_without_a_network(tmp_path: Path, visit: Callable[..., Any]) -> None:
     pytest.importorskip(
-        "zensical", reason="zensical is not installed: pip install --constraint constraints.txt '.[docs]'"
+        "zensical", reason="zensical is not installed. Run: pip install --constraint constraints.txt '.[docs]'"
     )
     site = tmp_path / "site"
     python(ROOT / "docs" / "website.py", "--out", site, "--runs", tmp_path / "runs", "--", *TINY, patience=1200)

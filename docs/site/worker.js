@@ -1,5 +1,5 @@
-// The website's search runs in a worker, which browsers refuse to pages that are opened from the disk. There a hidden
-// frame stands in for it.
+// The website's search runs in a worker, which browsers do not allow for pages opened from disk. There, a hidden frame
+// replaces it.
 if (location.protocol === "file:") {
   window.Worker = class {
     constructor(address) {
@@ -20,7 +20,7 @@ if (location.protocol === "file:") {
     }
 
     deliver(receiver, data) {
-      const copy = structuredClone(data); // as between threads: what one side changes, the other does not see
+      const copy = structuredClone(data); // as between threads: changes on one side do not affect the other
       setTimeout(() => receiver.onmessage?.({ data: copy }));
     }
 

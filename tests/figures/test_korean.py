@@ -8,7 +8,7 @@ from glassformer.figures.korean import PARTS, SENTENCES, both, in_korean
 
 LINES = {
     "x.csv: 72 examples to train on, 8 held out; 3 empty ones left out (--skip-empty)": (
-        "x.csv: 학습용 예시 72개, 검증용 8개; 비어 있어 제외 3개 (--skip-empty)"
+        "x.csv: 학습용 예시 72개, 검증용 8개; 비어 있어 제외한 것 3개 (--skip-empty)"
     ),
     "encoder-decoder, 2+2 layers, d_model 96, 4 heads, 580,512 parameters (tiny)": (
         "인코더-디코더, 2+2층, d_model 96, 헤드 4개, 파라미터 580,512개 (tiny)"
@@ -18,10 +18,10 @@ LINES = {
     ),
     "load.csv: 400 rows of 1 channels, every 1 hour": "load.csv: 1채널 400행, 1시간 간격",
     "1,400 steps in 7 min; kept are the weights of step 1120, the best on the validation set": (
-        "1,400스텝, 7분; 검증 점수가 가장 좋은 1120스텝의 가중치를 저장"
+        "1,400스텝, 7분; 검증 점수가 가장 좋은 1120스텝의 가중치를 남김"
     ),
     "macro f1, validation": "매크로 F1, 검증",
-    "On 46 masked tokens that it was not trained on.": "학습에 쓰지 않은 가린 토큰 46개로 채점했습니다.",
+    "On 46 masked tokens that it was not trained on.": "학습에 쓰지 않은 마스킹된 토큰 46개로 채점했습니다.",
 }
 
 

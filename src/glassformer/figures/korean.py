@@ -22,13 +22,13 @@ SENTENCES = {
     # facts, metrics and columns
     "data": "데이터",
     "format": "형식",
-    "reading": "읽은 방법",
+    "reading": "읽은 방식",
     "tokens": "토큰",
     "classes": "클래스",
     "labels": "레이블",
     "images": "이미지",
     "series": "시계열",
-    "windows": "창",
+    "windows": "윈도",
     "model": "모델",
     "trained": "학습",
     "this model": "이 모델",
@@ -36,20 +36,20 @@ SENTENCES = {
     "macro f1": "매크로 F1",
     "micro f1": "마이크로 F1",
     "exact match": "완전 일치",
-    "facts": "맞은 사실",
-    "exact match on held out pairs": "완전 일치(학습에 없던 색·모양)",
-    "facts on held out pairs": "맞은 사실(학습에 없던 색·모양)",
-    "accuracy on held out pairs": "정확도(학습에 없던 색·모양)",
+    "facts": "사실 정확도",
+    "exact match on held out pairs": "완전 일치(학습에 없던 색·도형 조합)",
+    "facts on held out pairs": "사실 정확도(학습에 없던 색·도형 조합)",
+    "accuracy on held out pairs": "정확도(학습에 없던 색·도형 조합)",
     "accuracy of colour": "정확도(색)",
-    "accuracy of shape": "정확도(모양)",
+    "accuracy of shape": "정확도(도형)",
     "accuracy of count": "정확도(개수)",
     "accuracy of relation": "정확도(위치 관계)",
     "recall": "재현율",
-    "recall on held out pairs": "재현율(학습에 없던 색·모양)",
+    "recall on held out pairs": "재현율(학습에 없던 색·도형 조합)",
     "image to text": "이미지에서 텍스트로",
     "text to image": "텍스트에서 이미지로",
     "random guess": "무작위 추측",
-    "colour histogram against words": "색 히스토그램과 색 단어의 대응",
+    "colour histogram against words": "색 히스토그램과 색 이름 비교",
     "question": "질문",
     "caption": "캡션",
     "perplexity": "퍼플렉시티",
@@ -72,13 +72,13 @@ SENTENCES = {
     "image": "이미지",
     "input": "입력",
     "prompt": "프롬프트",
-    "masked": "가린 문장",
+    "masked": "마스킹된 문장",
     "logarithmic": "로그 눈금",
-    "no finite value to draw": "그릴 수 있는 값이 없습니다",
+    "no finite value to draw": "그릴 수 있는 유한한 값이 없습니다",
     "differs from what was expected": "정답과 다릅니다",
     # what a model is compared with
-    "always the most frequent class": "항상 가장 흔한 클래스",
-    "the most frequent token": "항상 가장 흔한 토큰",
+    "always the most frequent class": "최빈 클래스",
+    "the most frequent token": "최빈 토큰",
     "bag of words, logistic regression": "단어 주머니(bag of words) 로지스틱 회귀",
     "nearest mean image": "평균 이미지가 가장 가까운 클래스",
     "character 5-grams (Kneser-Ney)": "문자 5-gram (Kneser-Ney)",
@@ -86,37 +86,37 @@ SENTENCES = {
     "translation of the most similar training sentence": "가장 비슷한 학습 문장의 번역",
     "linear": "선형 모델",
     "caption of the nearest training image": "가장 가까운 학습 이미지의 캡션",
-    "the question alone": "질문만 보고 고른 가장 흔한 답",
-    "commonest answer of the topic": "질문 유형에서 가장 흔한 답",
-    "always the commonest answer": "항상 가장 흔한 답",
+    "the question alone": "질문만으로 고른 최빈 답",
+    "commonest answer of the topic": "질문 유형별 최빈 답",
+    "always the commonest answer": "최빈 답",
     # sentences of the report
     "A row is a true class, a column the answer; bold counts are right.": (
-        "행은 실제 클래스, 열은 모델의 예측입니다. 굵은 숫자는 맞힌 개수입니다."
+        "행은 실제 클래스, 열은 모델의 답입니다. 굵은 숫자는 맞힌 개수입니다."
     ),
-    "Most often:": "가장 많은 혼동:",
-    "Give it something new:": "새 입력으로 예측하기:",
-    "Look inside it in the browser:": "브라우저에서 모델 내부 살펴보기:",
-    "Score it again, or on files of yours with --data:": "다시 채점하기 (다른 파일로 채점하려면 --data 사용):",
-    "Train it for longer:": "더 오래 학습하기:",
+    "Most often:": "자주 혼동한 클래스:",
+    "Give it something new:": "새 입력에 답하게 합니다:",
+    "Look inside it in the browser:": "브라우저에서 모델 속을 들여다봅니다:",
+    "Score it again, or on files of yours with --data:": "다시 채점합니다. 내 파일로 채점하려면 --data를 씁니다:",
+    "Train it for longer:": "더 오래 학습합니다:",
     "It was made by": "이 모델을 만든 명령:",
     "All settings have their defaults.": "모든 설정이 기본값입니다.",
     "scored on the validation set, by which the weights were chosen: take it with a grain of salt": (
-        "검증 데이터로 채점했습니다. 가중치도 이 데이터로 골랐으므로 점수가 실제보다 높을 수 있습니다"
+        "검증 데이터로 채점했습니다. 가중치도 이 데이터로 골랐으므로 실제보다 좋게 나왔을 수 있습니다"
     ),
     "simple methods are scored on all of the text": "기준 모델은 전체 텍스트로 채점했습니다",
     "no baseline: it needs the training examples, and only what is to be scored was read": (
-        "기준 모델 없음: 학습 예시가 필요하지만 채점할 데이터만 읽었습니다"
+        "기준 모델 없음: 학습용 예시가 필요한데 채점할 데이터만 읽었습니다"
     ),
     "no baseline: those that there are name one class, and here several may apply": (
-        "기준 모델 없음: 기준 모델은 클래스를 하나만 고르지만 이 데이터에는 정답이 여러 개일 수 있습니다"
+        "기준 모델 없음: 클래스를 하나만 고르는 기준 모델뿐인데 여기서는 정답이 여러 개일 수 있습니다"
     ),
 }
 
 # Parts of lines, longer ones first. {0} is the first group of the pattern.
 N = r"(\d[\d,.]*)"
 UNITS = {
-    "masked tokens": "가린 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
-    "tokens": "토큰", "windows": "창", "captions": "캡션", "questions": "질문",
+    "masked tokens": "마스킹된 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
+    "tokens": "토큰", "windows": "윈도", "captions": "캡션", "questions": "질문",
 }  # fmt: skip
 UNIT = "(" + "|".join(UNITS) + ")"
 PARTS = [
@@ -128,9 +128,9 @@ PARTS = [
     (rf"{N} to validate", "검증용 {0}개"),
     (rf"{N} held out", "검증용 {0}개"),
     (rf"{N} to test", "테스트용 {0}개"),
-    (rf"; {N} left out because their (?:text|source) is held out", "; 검증용과 겹쳐 제외 {0}개"),
-    (rf"; {N} empty ones left out \(--skip-empty\)", "; 비어 있어 제외 {0}개 (--skip-empty)"),
-    (rf"; {N} empty documents left out", "; 빈 문서 {0}개 제외"),
+    (rf"; {N} left out because their (?:text|source) is held out", "; 검증용과 겹쳐 제외한 것 {0}개"),
+    (rf"; {N} empty ones left out \(--skip-empty\)", "; 비어 있어 제외한 것 {0}개 (--skip-empty)"),
+    (rf"; {N} empty documents left out", "; 비어 있어 제외한 문서 {0}개"),
     (rf"; {N} other files in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
     (
         rf"{N} of the {N} test examples are in the training examples, too",
@@ -142,9 +142,9 @@ PARTS = [
     (rf"{N} rows of {N} channels, every {N} hours?", "{1}채널 {0}행, {2}시간 간격"),
     (rf"{N} rows of {N} channels, every {N} days?", "{1}채널 {0}행, {2}일 간격"),
     (rf"{N} rows of {N} channels, every", "{1}채널 {0}행, 간격"),
-    (rf"{N} values back, {N} ahead:", "과거 값 {0}개로 다음 {1}개를 예측:"),
+    (rf"{N} values back, {N} ahead:", "과거 값 {0}개로 다음 값 {1}개를 예측:"),
     (rf"{N} of {N} tokens in an epoch", "에폭마다 {1}토큰짜리 {0}개"),
-    (r", with (\S+) of the (whole words|tokens) to be guessed", ", 그중 {0}를 가리고 예측"),
+    (r", with (\S+) of the (whole words|tokens) to be guessed", ", 그중 {0}를 마스킹하고 예측"),
     (r"\(no --data was given\)", "(--data를 주지 않음)"),
     (r"^Python's documentation", "파이썬 문서"),
     (r"^built-in scenes", "내장 도형 이미지"),
@@ -152,21 +152,24 @@ PARTS = [
     (r"on images of (\d+x\d+) pixels", "이미지 {0}픽셀"),
     (
         rf"^held-out pairs: {N} {UNIT} on colour-shape pairs not seen in training",
-        "학습에 없던 색·모양 조합: {1} {0}개로 채점",
+        "학습에 없던 색·도형 조합: {1} {0}개로 채점",
     ),
     (
         rf"^held-out pairs: {N} images with colour-shape pairs not seen in training",
-        "학습에 없던 색·모양 조합이 있는 이미지 {0}장",
+        "학습에 없던 색·도형 조합이 있는 이미지 {0}장",
     ),
     (
         rf"^recall: each image is matched against {N} different captions, and each caption against as many images; "
         rf"mean of both directions, over {N} groups?",
-        "재현율: 이미지마다 서로 다른 캡션 {0}개와, 캡션마다 같은 수의 이미지와 비교; 양방향 평균, {1}개 그룹",
+        "재현율: 이미지마다 서로 다른 캡션 {0}개와, 캡션마다 같은 수의 이미지와 비교; 양방향 평균, {1}묶음",
     ),
     (rf"^the nearest image is among {N} training images", "가장 가까운 이미지는 학습 이미지 {0}장 중에서 찾음"),
-    (rf"{N} rows with an empty text are left out \(--skip-empty\)", "텍스트가 빈 행 {0}개 제외 (--skip-empty)"),
+    (
+        rf"{N} rows with an empty text are left out \(--skip-empty\)",
+        "텍스트가 비어 있어 제외한 행 {0}개 (--skip-empty)",
+    ),
     (r"^the built-in dates, English to Korean", "내장 날짜 데이터, 영어에서 한국어로"),
-    (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 맞히기"),
+    (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 예측하기"),
     (r"^a simulated town's utilities, hour by hour", "가상 도시의 시간별 사용량"),
     (r"^scikit-learn's digits", "scikit-learn의 숫자 이미지"),
     (r"one of which applies:", "하나만 해당:"),
@@ -178,13 +181,13 @@ PARTS = [
     (r", with quotes", ", 따옴표 있음"),
     (
         r"no header: the first row is ('.*'); --header if it names the columns",
-        "머리글 없음: 첫 행은 {0} (열 이름이면 --header)",
+        "헤더 없음: 첫 행은 {0} (열 이름이면 --header)",
     ),
-    (r", header '", ", 머리글 '"),
+    (r", header '", ", 헤더 '"),
     (r"^UTF-8 text$", "UTF-8 텍스트"),
     # model and tokens
-    (rf"a vocabulary of {N}, (\w+), learned from the training text", "어휘 {0}개, {1}, 학습 텍스트로 생성"),
-    (rf"a vocabulary of {N}, from ", "어휘 {0}개, 출처 "),
+    (rf"a vocabulary of {N}, (\w+), learned from the training text", "어휘 크기 {0}, {1}, 학습용 텍스트로 만듦"),
+    (rf"a vocabulary of {N}, from ", "어휘 크기 {0}, 출처 "),
     (r"^encoder-decoder, (\S+) layers", "인코더-디코더, {0}층"),
     (r"^encoder, (\S+) layers", "인코더, {0}층"),
     (r"^decoder, (\S+) layers", "디코더, {0}층"),
@@ -197,35 +200,35 @@ PARTS = [
     (rf"^{N} steps\b", "{0}스텝"),
     (
         rf"kept are the weights of step {N}, the best on the validation set",
-        "검증 점수가 가장 좋은 {0}스텝의 가중치를 저장",
+        "검증 점수가 가장 좋은 {0}스텝의 가중치를 남김",
     ),
-    (rf"kept are the weights of step {N}", "{0}스텝의 가중치를 저장"),
-    (r"kept are the weights of the last step", "마지막 스텝의 가중치를 저장"),
+    (rf"kept are the weights of step {N}", "{0}스텝의 가중치를 남김"),
+    (r"kept are the weights of the last step", "마지막 스텝의 가중치를 남김"),
     # scores
     (
         rf"^On a sample of {N} of {N} {UNIT} that it was not trained on\.$",
         "학습에 쓰지 않은 {2} {1}개 중 {0}개로 채점했습니다.",
     ),
     (rf"^On {N} {UNIT} that it was not trained on\.$", "학습에 쓰지 않은 {1} {0}개로 채점했습니다."),
-    (rf"^Validation scores are on a sample of {N} of {N} {UNIT}\.$", "검증 점수는 {2} {1}개 중 {0}개로 계산했습니다."),
+    (rf"^Validation scores are on a sample of {N} of {N} {UNIT}\.$", "검증 점수는 {2} {1}개 중 {0}개로 매겼습니다."),
     (
         rf"^scored on a sample of {N} of {N} {UNIT}: more do not fit into --minutes\. (`.*`) scores all$",
-        "{2} {1}개 중 {0}개로 채점: --minutes 안에 모두 채점할 수 없습니다. 전부 채점하려면 {3}",
+        "{2} {1}개 중 {0}개로 채점: --minutes 안에 모두 채점할 수 없습니다. {3} 명령이 전부 채점합니다",
     ),
     (
         rf"^every token is predicted once, with {N} to {N} tokens before it where its document has them; {N} bytes of "
         r"text in UTF-8$",
-        "토큰마다 한 번씩, 문서에 있는 만큼 앞의 {0}~{1}토큰을 보고 예측; UTF-8 텍스트 {2}바이트",
+        "모든 토큰을 한 번씩, 같은 문서에서 앞에 있는 {0}~{1}토큰까지 보고 예측; UTF-8 텍스트 {2}바이트",
     ),
     (
         rf"^every token of the sample is predicted once, with {N} to {N} tokens before it where its document has them; "
         rf"{N} bytes of text in UTF-8$",
-        "표본의 토큰마다 한 번씩, 문서에 있는 만큼 앞의 {0}~{1}토큰을 보고 예측; UTF-8 텍스트 {2}바이트",
+        "표본의 모든 토큰을 한 번씩, 같은 문서에서 앞에 있는 {0}~{1}토큰까지 보고 예측; UTF-8 텍스트 {2}바이트",
     ),
     (r"^(\S+) of the tokens are to be guessed, always the same ones$", "토큰의 {0}를 예측하며, 항상 같은 토큰입니다"),
     (
         rf"^every one of the {N} windows is scored, on values scaled by the training rows$",
-        "창 {0}개를 모두 채점; 값은 학습 구간 기준으로 정규화",
+        "윈도 {0}개를 모두 채점; 값은 학습 구간 기준으로 정규화",
     ),
     (r"^windows are scored, on values scaled by the training rows$", "값은 학습 구간 기준으로 정규화해 채점"),
     (
@@ -234,15 +237,15 @@ PARTS = [
     ),
     (
         rf"^the most frequent token is that of the first {N} training tokens$",
-        "가장 흔한 토큰은 학습 토큰 처음 {0}개에서 구했습니다",
+        "최빈 토큰은 처음 {0}개의 학습용 토큰에서 구했습니다",
     ),
     (
         rf"^no bag of words to compare with: {N} training examples are more than {N}, which would take too long$",
-        "단어 주머니와 비교하지 않음: 학습 예시가 {0}개입니다. {1}개를 넘으면 너무 오래 걸립니다",
+        "단어 주머니와는 비교하지 않음: 학습용 예시가 {0}개로, {1}개를 넘어 너무 오래 걸립니다",
     ),
     (
         rf"^no 5-grams to compare with: {N} bytes are more than {N}, and would take too long$",
-        "5-gram과 비교하지 않음: 학습 텍스트가 {0}바이트입니다. {1}바이트를 넘으면 너무 오래 걸립니다",
+        "5-gram과는 비교하지 않음: {0}바이트로, {1}바이트를 넘어 너무 오래 걸립니다",
     ),
     (
         rf"^{N} of {N} tokens in {N} of {N} texts are unknown to the vocabulary: (.*?)(?:\. In {N} of them it is "
@@ -250,7 +253,7 @@ PARTS = [
         "텍스트 {3}개 중 {2}개에서 토큰 {1}개 중 {0}개가 어휘에 없음: {4}",
     ),
     (rf"^{N} of {N} tokens are unknown to the vocabulary$", "토큰 {1}개 중 {0}개가 어휘에 없음"),
-    (rf"^seasonal naive, {N}$", "직전 주기 반복, {0}"),
+    (rf"^seasonal naive, {N}$", "계절 나이브, {0}"),
     # the rest of the report
     (r"^(.*), validation$", "{0}, 검증"),
     (rf"^{N} values are not finite and not drawn$", "유한하지 않은 값 {0}개는 그리지 않았습니다"),

@@ -49,7 +49,7 @@ def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping
         model,
         head,
         "a row shows where one token looks; hover a cell for its weight.",
-        "행마다 토큰 하나가 어디를 보는지 나타냅니다. 칸에 마우스를 올리면 가중치가 보입니다.",
+        "각 행은 토큰 하나가 어디를 보는지 나타냅니다. 칸에 마우스를 올리면 가중치가 보입니다.",
     )
     titles = "".join(f'<th scope="col"><span>{escape(column)}</span></th>' for column in columns)
     body = []
@@ -70,13 +70,13 @@ def of_patches(model: Transformer, seen: Batch) -> Iterator[str]:
     head, config = sharpest(weights), model.config
     first = config.image is not None and config.image.prefix_tokens > 0
     shares = weights[head][0] if first else weights[head].mean(dim=0)  # (N)
-    who = ("the class token", "클래스 토큰이") if first else ("all patches together", "모든 패치가 평균해서")
+    who = ("the class token", "클래스 토큰이") if first else ("all patches together", "모든 패치가 평균적으로")
     yield caption(
         model,
         head,
         f"what each patch gets from {who[0]}, up to {float(shares.max()):.3f}; hover a patch for its weight.",
-        f"{who[1]} 패치마다 주는 가중치이며, 가장 큰 값은 {float(shares.max()):.3f}입니다. 패치에 마우스를 올리면 값이 "
-        "보입니다.",
+        f"{who[1]} 각 패치에 주는 가중치이며, 가장 큰 값은 {float(shares.max()):.3f}입니다. 패치에 마우스를 올리면 "
+        "가중치가 보입니다.",
     )
     if config.image is not None:
         yield over_image(seen["pixel_values"][0], shares[config.image.prefix_tokens :].tolist(), config.image)
@@ -99,8 +99,8 @@ def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[
         model,
         head,
         f"behind each token, where the model looks to write the next, up to {most:.3f}; hover a patch for its weight.",
-        f"토큰마다 그다음 토큰을 쓰려고 보는 곳이며, 가장 큰 값은 {most:.3f}입니다. 패치에 마우스를 올리면 가중치가 "
-        "보입니다.",
+        f"각 토큰 다음에 올 토큰을 예측하려고 보는 곳이며, 가장 큰 값은 {most:.3f}입니다. 패치에 마우스를 올리면 "
+        "가중치가 보입니다.",
     )
     frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
     parts = [f'<figure><svg {frame} aria-label="image">{picture_of(seen["pixel_values"][0], image)}</svg></figure>']
@@ -166,7 +166,7 @@ def over_series(values: Tensor, shares: Sequence[float], series: SeriesConfig) -
 def caption(model: Transformer, head: int, english: str, korean: str) -> str:
     layer = model.config.last_stack.num_layers - 1
     kind = ("Cross-attention", "크로스 어텐션") if is_translator(model) else ("Self-attention", "셀프 어텐션")
-    said = both(f"{kind[0]}, layer {layer}, head {head}: {english}", f"{kind[1]}, {layer}번 층 {head}번 헤드: {korean}")
+    said = both(f"{kind[0]}, layer {layer}, head {head}: {english}", f"{kind[1]}, 층 {layer}, 헤드 {head}: {korean}")
     return f'<p class="aside">{said}</p>'
 
 

@@ -144,8 +144,8 @@ def loss_note(task: Task, metrics: Path) -> Iterator[str]:
         said = both(
             f"The training loss is measured with dropout and against smoothed labels (label smoothing {smoothing}), "
             "the validation loss without dropout and against the labels themselves: the first can stay higher.",
-            f"학습 손실은 드롭아웃을 켜고 평활한 레이블(레이블 스무딩 {smoothing})로, 검증 손실은 드롭아웃 없이 원래 "
-            "레이블로 잽니다. 그래서 학습 손실이 검증 손실보다 높을 수 있습니다.",
+            f"학습 손실은 드롭아웃을 켜고 레이블 스무딩({smoothing})을 적용해, 검증 손실은 드롭아웃 없이 원래 레이블로 "
+            "계산합니다. 그래서 학습 손실이 검증 손실보다 높을 수 있습니다.",
         )
         yield f'<p class="aside">{said}</p>'
 

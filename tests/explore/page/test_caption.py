@@ -207,7 +207,7 @@ def test_a_picture_of_ones_own_keeps_the_question(open_server: Open, visit: Any,
 
 def test_korean_speaks_of_the_picture(open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('ask').address}#lang=ko", expect="400")
-    assert "그림과 각 말이 본 곳" in page.inner_text("#reading")
+    assert "이미지와 각 단어가 본 곳" in page.inner_text("#reading")
     page.fill("#asking textarea", " ")
     click(page, "#asking [type=submit]")
     assert "비어 있습니다" in page.inner_text("#asking .error")

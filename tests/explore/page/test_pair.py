@@ -57,7 +57,7 @@ def test_texts_of_ones_own_are_the_columns(open_server: Open, visit: Any) -> Non
 def test_a_narrow_screen_holds_the_table(language: str, open_server: Open, visit: Any) -> None:
     page = visit(f"{open_server('match').address}#lang={language}", width=390, height=844, color_scheme="dark")
     assert overflow(page) == 0
-    assert ("그림과 글이 맞는 정도" if language == "ko" else "How well") in page.inner_text("#pair")
+    assert ("이미지와 텍스트가 맞는 정도" if language == "ko" else "How well") in page.inner_text("#pair")
 
 
 @pytest.mark.parametrize("tower", ["image", "text"])

@@ -54,7 +54,7 @@ def transformed(config: TransformerConfig, x: str) -> str:
 
 
 def loss_step(config: TransformerConfig) -> Step:
-    english, korean = "One number: how far the output is from the labels.", "출력과 정답의 차이를 나타내는 수입니다."
+    english, korean = "One number: how far the output is from the labels.", "예측과 정답의 차이를 나타내는 수입니다."
     line, equation = "return F.cross_entropy(", "loss = -mean(log softmax(logits)[label])"
     if config.head == "language" and config.encoder is None:
         equation = "loss = -mean(log softmax(logits_t)[label_(t+1)])"
@@ -69,7 +69,7 @@ def logits_step(config: TransformerConfig) -> Step | None:
     bias = " + b" if config.head_bias else ""
     if config.head == "language":
         english = "A score for every token of the vocabulary; softmax turns the scores into probabilities."
-        korean = "어휘의 모든 토큰에 대한 점수입니다. softmax를 거치면 확률이 됩니다."
+        korean = "어휘의 모든 토큰에 대한 점수입니다. 소프트맥스를 거치면 확률이 됩니다."
         product = f"{transformed(config, 'x')} {'table^T' if config.tie_embeddings else 'W'}{bias}"
         if config.logit_scale != 1:
             product = f"{config.logit_scale:g} ({product})" if bias else f"{config.logit_scale:g} {product}"
@@ -78,7 +78,7 @@ def logits_step(config: TransformerConfig) -> Step | None:
             product, line = f"{config.logit_cap:g} tanh({product} / {config.logit_cap:g})", "return logits if self.cap"
         return Step(("B", "T", "V"), f"logits = {product}", english, korean, LanguageHead.forward, line)
     english = "A score for every class; softmax turns the scores into probabilities."
-    korean = "클래스별 점수입니다. softmax를 거치면 확률이 됩니다."
+    korean = "클래스별 점수입니다. 소프트맥스를 거치면 확률이 됩니다."
     if config.head == "token":
         equation = f"logits = {transformed(config, 'x')} W{bias}"
         return Step(("B", "T", "C"), equation, english, korean, TokenHead.forward, "return self.out(")

@@ -34,12 +34,12 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
     if inner == "embed" and config.image and patches:
         axes: tuple[str, ...] = ("B", "T", "D")
         english = "Each patch of the image, flattened and projected. A class token, if any, comes first."
-        korean = "이미지의 각 패치를 펼쳐 투영합니다. 클래스 토큰이 있으면 맨 앞에 둡니다."
+        korean = "이미지의 각 패치를 펼쳐 선형 변환합니다. 클래스 토큰이 있으면 맨 앞에 둡니다."
         equation = "x_n = W patch_n" + (" + b" if config.image.patch_bias else "")
         return Step(axes, equation, english, korean, PatchEmbedding.forward, "return torch.cat(")
     if inner == "embed" and patches:
         english = "Each patch of the series, projected; every channel is a separate row of the batch."
-        korean = "시계열의 각 패치를 투영합니다. 채널마다 배치의 한 행이 됩니다."
+        korean = "시계열의 각 패치를 선형 변환합니다. 채널마다 배치의 한 행이 됩니다."
         axes = ("B*C", "N", "D")
         return Step(axes, "x_n = W patch_n + b", english, korean, SeriesEmbedding.forward, "return self.patches(")
     axes = ("B*C", "N", "D") if config.series and patches else ("B", "T", "E" if config.embed_dim else "D")
@@ -57,7 +57,7 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
         return Step(axes, f"PE(pos) = table[{row}]", english, korean, Learned.forward, "return F.embedding(")
     if inner == "placed" and name == "decoder" and config.prefix:
         english = "The input of the first block: the source's vectors, then each token with its position."
-        korean = "첫 블록의 입력입니다. 원본의 벡터가 먼저 오고, 위치를 더한 토큰이 뒤따릅니다."
+        korean = "첫 블록의 입력입니다. 인코더의 벡터가 먼저 오고, 위치를 더한 토큰이 뒤따릅니다."
         equation = placed_equation(name, stack, config).removeprefix("x = ")
         line = Stack.prefixed, "x = torch.cat([memory, x]"
         return Step((*axes[:-1], "D"), f"x = [memory; {equation}]", english, korean, *line)
@@ -73,7 +73,7 @@ def memory_step(name: str, config: TransformerConfig) -> Step | None:
     """The steps between the stacks: what happens to the encoder's output before the decoder reads it."""
     if name == "memory.project":
         english = "The encoder's output, projected to the decoder's width."
-        korean = "인코더의 출력을 디코더의 너비로 투영합니다."
+        korean = "인코더의 출력을 디코더의 너비로 선형 변환합니다."
         return Step(("B", "S", "D"), "memory = x W + b", english, korean, Memory.forward, "return self.norm(")
     if name == "memory.norm" and config.encoder is not None:
         return replace(norm_step("memory", config.encoder, "D"), axes=("B", "S", "D"))
@@ -140,25 +140,25 @@ def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
         return Step((*rows, "S"), f"scores = {product}{'' if cross else added}", english, korean, *made)
     if part == "":
         english = "The attention weights: the scores after softmax. Each row sums to 1."
-        korean = "점수에 softmax를 적용한 어텐션 가중치입니다. 각 행의 합은 1입니다."
+        korean = "점수에 소프트맥스를 적용한 어텐션 가중치입니다. 각 행의 합은 1입니다."
         made = attention_weights, "return scores.masked_fill(nothing, 0.0).softmax("
         return Step((*rows, "S"), "weights = softmax(scores)", english, korean, *made)
     if part == "mixed":
-        english, korean = "The values, averaged with these weights.", "이 가중치로 값을 평균합니다."
+        english, korean = "The values, averaged with these weights.", "이 가중치로 구한 값의 가중합입니다."
         line = "return F.scaled_dot_product_attention(" if stack.score_cap is None else "return weights @ v"
         return Step((*rows, "K"), "mixed = weights v", english, korean, attend, line)
     if part == "out":
         english = "The outputs of all heads, concatenated and projected."
-        korean = "모든 헤드의 출력을 이어 붙여 투영합니다."
+        korean = "모든 헤드의 출력을 이어 붙여 선형 변환합니다."
         equation = "out = concat(heads) W_o" + (" + b" if stack.out_bias else "")
         return Step(("B", "T", "D"), equation, english, korean, Attention.forward, "return self.out(")
     return None
 
 
 QKV = {
-    "q": ("The query: what each token looks for.", "쿼리입니다. 각 토큰이 무엇을 찾는지 나타냅니다."),
-    "k": ("The key: what each token can be found by.", "키입니다. 각 토큰을 무엇으로 찾을 수 있는지 나타냅니다."),
-    "v": ("The value: what each token passes on.", "값입니다. 각 토큰이 전달하는 내용입니다."),
+    "q": ("The query: what each token looks for.", "쿼리: 각 토큰이 찾는 내용입니다."),
+    "k": ("The key: what queries are compared with.", "키: 쿼리와 비교하는 내용입니다."),
+    "v": ("The value: what each token passes on.", "값: 각 토큰이 전달하는 내용입니다."),
 }
 
 
@@ -175,7 +175,7 @@ def line_of_projection(part: str, cross: bool, rotates: bool) -> tuple[Callable[
 
 def residual_step(branch: str, stack: StackConfig, *, has_norm: bool) -> Step:
     english = "The residual stream after this branch is added. It runs through the whole stack."
-    korean = "이 브랜치를 더한 잔차 스트림입니다. 스택 전체를 지나갑니다."
+    korean = "이 브랜치의 출력을 더한 잔차 스트림입니다. 스택 전체를 지나갑니다."
     if stack.norm_order == "post":
         return Step(("B", "T", "D"), f"x = norm(x + {branch}(x))", english, korean, Block.add, "x = norm(x + ")
     reads = "norm(x)" if has_norm or branch != "attn" else "x"
@@ -190,11 +190,11 @@ def feedforward_step(part: str, stack: StackConfig) -> Step | None:
     bias = " + b" if stack.ffn_bias else ""
     axes = ("B", "T", "F")
     if part == "up":
-        english, korean = "Each token by itself, projected to d_ff.", "토큰마다 따로 d_ff 너비로 투영합니다."
+        english, korean = "Each token by itself, projected to d_ff.", "토큰마다 따로 d_ff 너비로 넓힙니다."
         return Step(axes, f"up = x W_up{bias}", english, korean, FeedForward.forward, "hidden = self.up(x)")
     line = "hidden = self.activate(hidden) if"
     if part == "gate":
-        english, korean = "A second projection, which scales the first.", "첫 투영의 크기를 조절하는 둘째 투영입니다."
+        english, korean = "A second projection, which gates the first.", "게이트: 무엇을 통과시킬지 정합니다."
         return Step(axes, f"gate = x W_gate{bias}", english, korean, FeedForward.forward, line)
     if part == "hidden":
         activation = stack.activation.replace("_", " ")
@@ -204,7 +204,7 @@ def feedforward_step(part: str, stack: StackConfig) -> Step | None:
         return Step(axes, equation, english, korean, FeedForward.forward, line)
     if part == "down":
         english = "Projected back to d_model, to be added to the residual stream."
-        korean = "다시 d_model 너비로 투영합니다. 결과는 잔차 스트림에 더합니다."
+        korean = "다시 d_model 너비로 줄입니다. 결과는 잔차 스트림에 더합니다."
         equation = f"down = hidden W_down{bias}"
         return Step(("B", "T", "D"), equation, english, korean, FeedForward.forward, "return self.down(")
     return None

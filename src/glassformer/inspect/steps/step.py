@@ -30,8 +30,8 @@ LEGEND = {
     "N": ("patches", "패치"),
     "L": ("length of the series", "시계열 길이"),
     "C": ("channels, or classes", "채널 또는 클래스"),
-    "W": ("width of the pooled vector", "풀링 벡터의 너비"),
-    "Z": ("horizon", "예측 구간"),
+    "W": ("width of the pooled vector", "풀링된 벡터의 너비"),
+    "Z": ("horizon", "예측 길이"),
 }
 
 
