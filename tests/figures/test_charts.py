@@ -1,4 +1,4 @@
-"""Charts of the report: any values can be drawn, long lines are thinned, ticks are round."""
+"""Charts of the report: any values can be drawn, long lines are thinned, ticks are round numbers."""
 
 import re
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""The Korean of a report: whole sentences, lines by their parts, and what is not known stays as it is."""
+"""The Korean of a report: whole sentences, and lines translated by their parts. Unknown text stays as it is."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The frame of a page: what people wrote stays text, and nothing is fetched or run."""
+"""The frame of a page: user input stays text, and the page fetches and runs nothing."""
 
 from html.parser import HTMLParser
 from pathlib import Path

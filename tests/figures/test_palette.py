@@ -1,4 +1,4 @@
-"""One palette: nothing else names a colour, text is legible on it, and the scales end where they should."""
+"""The palette: no other file names a colour, text is legible, and scales start at the background colour."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ from glassformer.figures.palette import (
 )
 
 SOURCE = Path(glassformer.__file__).parent
-PLAIN = {"#000000", "#ffffff"}  # ink on a colour, and paper in print
+PLAIN = {"#000000", "#ffffff"}  # text on a colour, and the background in print
 
 
 def luminance(colour: str) -> float:

@@ -1,4 +1,4 @@
-"""Maps of attention: long ones keep their thin lines, and the scale leaves out the extremes."""
+"""Attention maps: long ones keep their thin lines, and the scale clips the extremes."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from glassformer.figures.plots import draw_attention, end_of_scale, largest_in_d
 
 @pytest.mark.parametrize("length", [600, 2048])
 def test_long_maps_keep_their_thin_lines(length: int, tmp_path: Path) -> None:
-    """A single bright column among thousands is found again in the picture."""
+    """A single dark column among thousands is visible in the figure."""
     from PIL import Image
 
     weights = torch.full((length, length), 1 / length)
@@ -23,7 +23,7 @@ def test_long_maps_keep_their_thin_lines(length: int, tmp_path: Path) -> None:
     assert max(pixels.shape) < 2000
     middle = pixels[pixels.shape[0] // 2]
     navy = (middle[:, 0] < 40) & (middle[:, 1] < 70) & (middle[:, 2] > 60)
-    assert navy[: len(navy) * 9 // 10].sum() in range(1, 5)  # behind that, the scale
+    assert navy[: len(navy) * 9 // 10].sum() in range(1, 5)  # the colour bar is further right
 
 
 def test_dots_hold_the_largest_and_the_scale_leaves_out_the_extremes() -> None:

@@ -244,7 +244,7 @@ class Expected:
 
     def passed(self, first: int, last: int) -> tuple[str, list[Row]]:
         title = f"layers {first} to {last}" if first < last else f"layer {last}"
-        return f"{title}, the same way", [numbers(f"x after layer {last}", self.at(f"{last}.out"))]
+        return f"{title}, in the same way", [numbers(f"x after layer {last}", self.at(f"{last}.out"))]
 
     def input(self) -> list[tuple[str, list[Row]]]:
         start, made, token = f"{self.stack.name}.embed", self.stack.made, self.stack.ids[self.row]
@@ -271,7 +271,7 @@ class Expected:
         if f"{start}.project.weight" in self.weights:
             rows = [*rows, self.unit("placed[0]", f"{start}.project", 0, total, self.at("placed")[0])]
         if rows:
-            found.append(("what enters", [*rows, numbers("placed", self.at("placed"))]))
+            found.append(("input of the first block", [*rows, numbers("placed", self.at("placed"))]))
         return [*found, *([self.passed(0, self.layer - 1)] if self.layer else [])]
 
     def block(self) -> list[tuple[str, list[Row]]]:
@@ -329,7 +329,7 @@ class Expected:
                 numbers("max", scores.max()), numbers("exp(score - max)", powers, places),
                 numbers("sum of all", powers.sum()), numbers("weights", weights, places),
             ]),
-            ("values, mixed", [
+            ("weighted values", [
                 dot("mixed[0]", weights, v[:, 0], mixed[h, 0], first=heavy), numbers("mixed", mixed[h]),
             ]),
             ("output", [
@@ -339,7 +339,7 @@ class Expected:
         ]  # fmt: skip
 
     def projection(self, part: str, place: int, last: list[Row]) -> list[tuple[str, list[Row]]]:
-        """How q of this token, or k or v of another, is made: the product, then its norm and its turn."""
+        """The steps to q of this token, or to k or v of another: the product, then its norm and its rotation."""
         key, path = f"{self.layer}.{self.site}", f"{self.stack.name}.blocks.{self.layer}.{self.site}"
         made, config = self.stack.made, self.config
         heads = config.num_heads if part == "q" else config.num_kv_heads
@@ -361,13 +361,13 @@ class Expected:
             rows.append(numbers(f"{part}{of}", raw))
         if config.qk_norm and part != "v":
             normed = made[f"{key}.{part}.normed"][head, place]
-            found.append((f"{whose}, normed", self.norm(f"{path}.{part}_norm", raw, normed)))
+            found.append((f"{whose}, normalised", self.norm(f"{path}.{part}_norm", raw, normed)))
             raw = normed
         if turns and part != "v":
             angle, half = angles(config, self.layer, np.array([place]))[0], config.rotary_dim // 2
             cos, sin = np.cos(angle), np.sin(angle)
             end = made[f"{key}.{part}"][self.head, place]
-            found.append((f"{whose}, turned by its position", [
+            found.append((f"{whose}, rotated by its position", [
                 numbers("position", place), numbers("cos(angle)", cos), numbers("sin(angle)", sin),
                 (f"{part}[0]{of}", [float(n) for n in (raw[0], cos[0], raw[half], sin[0])], float(end[0])),
             ]))  # fmt: skip
@@ -390,20 +390,20 @@ class Expected:
         else:
             rows.append(numbers("x", end))
         title = {"attn": "self-attention", "cross": "cross-attention", "ffn": "feed-forward"}[site]
-        return f"the stream after {title}", rows
+        return f"residual stream after {title}", rows
 
     def feed_forward(self, site: str) -> list[tuple[str, list[Row]]]:
         layer, path, x = self.layer, f"{self.stack.name}.blocks.{self.layer}.ffn", self.at(f"{self.layer}.{site}.reads")
         up, hidden, down = (self.at(f"{layer}.{name}") for name in ("up", "hidden", "down"))
-        found, bent = [("widened", [self.unit("up[0]", f"{path}.up", 0, x, up[0]), numbers("up", up)])], [float(up[0])]
+        found, bent = [("up", [self.unit("up[0]", f"{path}.up", 0, x, up[0]), numbers("up", up)])], [float(up[0])]
         if self.config.gated:
             gate = self.at(f"{layer}.gate")
             found.append(("gate", [self.unit("gate[0]", f"{path}.gate", 0, x, gate[0]), numbers("gate", gate)]))
             bent = [float(gate[0]), *bent]
         return [
             *found,
-            ("bent", [("hidden[0]", bent, float(hidden[0])), numbers("hidden", hidden)]),
-            ("narrowed", [self.unit("down[0]", f"{path}.down", 0, hidden, down[0]), numbers("down", down)]),
+            ("activation", [("hidden[0]", bent, float(hidden[0])), numbers("hidden", hidden)]),
+            ("down", [self.unit("down[0]", f"{path}.down", 0, hidden, down[0]), numbers("down", down)]),
         ]
 
 
@@ -418,11 +418,11 @@ def expected_answer(stack: NumpyStack, row: int, vocabulary: list[str]) -> list[
         bias = weights.get("head.project.bias")
         added = None if bias is None else [float(bias[0])]
         product = dot("project[0]", x, weights["head.project.weight"][0], projected[0], added=added)
-        found.append(("the head's own layer", [numbers("x", x), product, numbers("project", projected)]))
+        found.append(("the head's dense layer", [numbers("x", x), product, numbers("project", projected)]))
         x = projected
     if config.head_activation is not None:
         bent = FUNCTIONS[config.head_activation](x)
-        rows: list[Row] = [("bent[0]", [float(x[0])], float(bent[0])), numbers("bent", bent)]
+        rows: list[Row] = [("activated[0]", [float(x[0])], float(bent[0])), numbers("activated", bent)]
         found.append(("the head's activation", rows))
         x = bent
     if "head.norm.weight" in weights:

@@ -1,4 +1,4 @@
-"""The server over HTTP: every answer, and every request that it must refuse with one sentence."""
+"""The server over HTTP: every response, and every request that it must refuse with one sentence."""
 
 import base64
 import http.client
@@ -64,7 +64,7 @@ def refused(server: Server, path: str, body: Any = None, **options: Any) -> tupl
 
 
 def claiming(width: int, height: int) -> str:
-    """A PNG that says how large it is and holds nothing."""
+    """A PNG header that claims a size, without pixels."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     return "data:image/png;base64," + base64.b64encode(SIGNATURE + header + chunk(b"IDAT", b"no pixels")).decode()
 
@@ -218,7 +218,7 @@ def test_bad_inputs_of_other_kinds(
     status, error = refused(open_server(kind), "/api/view", {"input": given})
     assert status == 400
     assert says in error
-    assert not re.search("--|=True|=False", error)  # what the page shows names no option of a command or a function
+    assert not re.search("--|=True|=False", error)  # the page must not mention options of a command or a function
     assert capfd.readouterr().err == ""
 
 
@@ -228,7 +228,7 @@ def test_a_broken_file_says_nothing_on_the_terminal(
     pillow = pytest.importorskip("PIL.Image", reason="images are read with pillow")
     file = io.BytesIO()
     pillow.new("RGB", (8, 8)).save(file, "TIFF")
-    samples = struct.pack("<HHI", 277, 3, 1)  # the field of how many numbers a pixel has
+    samples = struct.pack("<HHI", 277, 3, 1)  # the field for the samples per pixel
     assert samples in file.getvalue()
     broken = file.getvalue().replace(samples + b"\x03\0", samples + b"\x03\xaa")
     url = "data:image/tiff;base64," + base64.b64encode(broken).decode()
@@ -236,7 +236,7 @@ def test_a_broken_file_says_nothing_on_the_terminal(
     assert status == 400
     assert "cannot be read" in error
     assert capfd.readouterr().err == ""
-    assert logging.getLogger("PIL").handlers  # what nobody handles is printed, though not under pytest
+    assert logging.getLogger("PIL").handlers  # otherwise PIL prints its messages, though not under pytest
 
 
 @pytest.mark.parametrize(
@@ -332,11 +332,11 @@ def test_a_silent_connection_is_closed(server: Server, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("slow", ["header", "body"])
 def test_a_request_that_trickles_in_ends_too(slow: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A byte now and then keeps no connection: the deadline is for the whole request."""
+    """A byte now and then does not keep a connection open: the deadline is for the whole request."""
     monkeypatch.setattr(serving.Handler, "whole", 0.4)
     head = b"POST /api/view HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
-        time.sleep(0.6)  # before its first byte it is idle, which it may be longer
+        time.sleep(0.6)  # before the first byte it is idle, which has a longer limit
         connection.sendall(head if slow == "header" else head + b"Content-Length: 1000\r\n\r\n")
         began, answer = time.monotonic(), b""
         connection.settimeout(0.05)
@@ -369,7 +369,7 @@ def test_a_connection_that_is_kept_has_a_deadline_for_each_request(
 
 @pytest.fixture
 def small_server(folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """One that has three places."""
+    """A server with at most three connections."""
     monkeypatch.setattr(serving, "MOST_CONNECTIONS", 3)
     server = Server(Session(folder_of("decoder")), 0)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""The norm study: what it measures against computations of the test's own, what it keeps, and what it claims."""
+"""The norm study: its measurements against independent computations, its stored results, and its claims."""
 
 import json
 import math
@@ -75,7 +75,7 @@ def test_the_picture_is_one(finished: Path) -> None:
     assert picture.shape[1] > 1000
     white = (picture[..., :3] == 1).all(axis=-1)
     rows = np.array_split(white, 4)  # title and two rows of panels, and the summary below
-    assert all(0.02 < 1 - row.mean() < 0.9 for row in rows), "a part of the picture is empty"
+    assert all(0.02 < 1 - row.mean() < 0.9 for row in rows), "a part of the figure is empty"
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -93,7 +93,7 @@ def test_finished_runs_are_not_repeated(
     monkeypatch.setattr(norms, "train", watched)
     study_norms(tiny(tmp_path, depths=[1]))
     assert trained == []
-    assert "4 finished runs are kept, 0 remain to be trained" in capsys.readouterr().out
+    assert "runs: 4 finished and kept, 0 still to train" in capsys.readouterr().out
     study_norms(tiny(tmp_path, depths=[1], rates=[0.01, 0.02]))
     assert [trial.rate for trial in trained] == [0.02] * 4
     assert results_of(tmp_path).results[:4] == before
@@ -103,15 +103,15 @@ def test_finished_runs_are_not_repeated(
 def test_what_does_not_fit_the_time_is_skipped_aloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study_norms(tiny(tmp_path, depths=[1], minutes=1e-9))
     shown = capsys.readouterr().out
-    assert shown.count("skipped: it would take about") == 4
-    assert "4 runs did not fit into --minutes 1e-09. Run the same command again to train them" in shown
+    assert shown.count("skipped: needs about") == 4
+    assert "runs skipped because of --minutes 1e-09: 4. Run the same command again to train them" in shown
     study_norms(tiny(tmp_path, depths=[1]))
     assert len(results_of(tmp_path).results) == 4
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
 def test_gradient_norms_are_those_of_finite_differences(order: str) -> None:
-    """Each weight of the second matrix moved up and down a little, in float64."""
+    """The reference moves each weight of the second matrix up and down a little, in float64."""
     torch.manual_seed(0)
     stack = gf.StackConfig.from_dict({"d_model": 4, "num_layers": 2, "num_heads": 2, "d_ff": 6, "norm_order": order})
     model = gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=11, init="paper")).double()
@@ -136,7 +136,7 @@ def test_gradient_norms_are_those_of_finite_differences(order: str) -> None:
 
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_a_run_is_plain_adam_on_these_batches(task: LanguageModel, warmup: int) -> None:
-    """The same losses as a loop that the test writes itself; without warm-up the first step has the whole rate."""
+    """The losses equal those of a plain loop. Without warm-up, the first step has the full learning rate."""
     trial = Trial(order="post", depth=2, rate=0.01, warmup=warmup)
     result = train(task, trial, steps=4, seed=0, tell=lambda: None)
     model = make_model(task, "post", 2, seed=0)
@@ -175,7 +175,7 @@ def test_a_run_that_comes_apart_is_a_result(task: LanguageModel) -> None:
 
 def test_a_signal_ends_the_study(task: LanguageModel) -> None:
     trial = Trial(order="pre", depth=1, rate=0.01, warmup=0)
-    with pytest.raises(Stopped, match="finished runs are kept"):
+    with pytest.raises(Stopped, match="Finished runs are kept"):
         train(task, trial, steps=5, seed=0, tell=lambda: signal.raise_signal(signal.SIGINT))
 
 
@@ -196,18 +196,18 @@ def test_bad_values_are_refused(tmp_path: Path, change: dict[str, object], said:
 
 
 def test_a_study_made_otherwise_is_not_mixed(finished: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"was measured with steps 3, not 4: choose another --out"):
+    with pytest.raises(InputError, match=r"was measured with steps 3, not 4. Choose another --out"):
         study_norms(tiny(finished, steps=4))
     (tmp_path / "norms.json").write_text("[1]", encoding="utf-8")
-    with pytest.raises(InputError, match=r"is not a norm study .*choose another --out"):
+    with pytest.raises(InputError, match=r"is not a norm study .*Choose another --out"):
         study_norms(tiny(tmp_path))
 
 
 def test_at_the_start_post_norm_pushes_the_last_layers_hardest(
     task: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The theorem: by the last layer's matrix, the gradient of post norm does not shrink with depth, that of pre norm
-    does, as one over the square root of the number of layers."""
+    """The theorem: in the last layer, the gradient of post-norm does not shrink with depth; that of pre-norm falls as
+    one over the square root of the number of layers."""
     monkeypatch.setattr(norms, "INITIALISATIONS", 8)
     settings = tiny(tmp_path, depths=[3, 12])
     study = measure_starts(task, open_study(settings, 3.2), settings)

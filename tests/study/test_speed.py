@@ -1,4 +1,4 @@
-"""Measuring a model: calls of the size that they say, on inputs that fit the model. Never a time."""
+"""The speed of a model: calls have the reported size, and inputs fit the model. No test asserts a time."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def plain(model: gf.Transformer) -> Side:
 def test_as_many_tokens_as_it_says(kind: str, beams: int | None, given: int, folder_of: Callable[[str], Path]) -> None:
     model = gf.load(folder_of(kind))
     with torch.no_grad():
-        model.head.out.weight[list(model.config.eos_token_ids)] += 1.0  # it would end soon
+        model.head.out.weight[list(model.config.eos_token_ids)] += 1.0  # without min_new_tokens it would end early
     jobs, sizes = make_jobs(model, Inputs(num_beams=beams))
     assert sizes == {"prompt_tokens": 32, "new_tokens": 64, "num_beams": beams or 1}
     for job, batch in zip(jobs, (1, 8), strict=True):
@@ -57,9 +57,9 @@ def test_prompts_fit_the_model(model: gf.Transformer, given: dict[str, int], exp
 @pytest.mark.parametrize(
     ("encoder", "given", "says"),
     [
-        (False, {"prompt_tokens": 40, "new_tokens": 20}, "make 60 tokens: this model has 50 positions"),
-        (True, {"prompt_tokens": 60}, "--prompt-tokens is 60: this model reads at most 50 tokens"),
-        (True, {"new_tokens": 60}, "--new-tokens is 60: this model writes at most 50 tokens"),
+        (False, {"prompt_tokens": 40, "new_tokens": 20}, "need 60 positions: this model has 50"),
+        (True, {"prompt_tokens": 60}, "--prompt-tokens is 60: this model reads at most 50. Give fewer"),
+        (True, {"new_tokens": 60}, "--new-tokens is 60: this model writes at most 50. Give fewer"),
     ],
 )
 def test_more_tokens_than_there_is_room_for(encoder: bool, given: dict[str, int], says: str) -> None:

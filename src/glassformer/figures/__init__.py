@@ -1,1 +1,1 @@
-"""Pictures and pages: one palette, one set of plots, one HTML frame."""
+"""Figures and pages: one palette, one set of plots, one HTML frame."""

@@ -1,6 +1,6 @@
-"""Line charts as SVG inside a page: axes, ticks, lines, and a tooltip on each point.
+"""SVG line charts for an HTML page: axes, ticks, lines, and a tooltip on each point.
 
-Colours are CSS classes of the page's style sheet (`style.py`), so that a chart follows the light and dark themes.
+Colours are CSS classes from the page's style sheet (`style.py`), so a chart follows the light and dark themes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,16 +12,16 @@ from glassformer.figures.korean import beside, both
 
 Point = tuple[float, float]
 
-WIDTH, HEIGHT = 360, 216  # about the width of a phone, so that text keeps its size
+WIDTH, HEIGHT = 360, 216  # about as wide as a phone, so text keeps its size
 LEFT, RIGHT, TOP, BOTTOM = 48, 10, 8, 34
-MOST_POINTS = 400  # of a line; more are averaged with their neighbours
-MOST_HOVERS = 60  # of a line
+MOST_POINTS = 400  # per line; longer lines are averaged over neighbouring points
+MOST_HOVERS = 60  # tooltips per line
 DECADES = 2  # a positive quantity that spans more decades gets a logarithmic axis
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A name for the legend, a CSS class, and points."""
+    """One curve: its name in the legend, its CSS class and its points."""
 
     name: str
     paint: str
@@ -52,16 +52,16 @@ class Axis:
 
 
 def round_step(about: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is at least this size."""
+    """The smallest step of the form 1, 2 or 5 times a power of ten that is at least `about`."""
     power = 10.0 ** floor(log10(about))
     return next(power * times for times in (1, 2, 5, 10) if power * times >= about * (1 - 1e-9))
 
 
 def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = True) -> str:
-    """A figure with its title, its legend if there are several lines, and the chart.
+    """HTML of a figure: title, chart, and a legend if there are several lines.
 
-    `across` labels the horizontal axis; `whole` means that it counts in integers. Values that are not finite leave a
-    gap in their line, and the caption says how many there are.
+    `across` labels the horizontal axis; `whole` allows only integer ticks on it. Values that are not finite leave a gap
+    in the line, and the caption gives their number.
     """
     holes = sum(not isfinite(y) for line in lines for _, y in line.points)
     lines = [replace(line, points=thinned(line.points)) for line in lines]
@@ -84,7 +84,7 @@ def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = 
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most MOST_POINTS points: means of neighbours if there are more."""
+    """At most MOST_POINTS points; longer lines are averaged over neighbouring points."""
     size = ceil(len(points) / MOST_POINTS)
     if size <= 1:
         return list(points)
@@ -101,7 +101,7 @@ def make_axes(points: Sequence[Point]) -> tuple[Axis, Axis]:
 
 
 def widened(values: Sequence[float]) -> tuple[float, float]:
-    """The range of these values, widened if it is a single value."""
+    """The range of the values, widened if they are all equal."""
     low, high = min(values), max(values)
     room = max(abs(low), abs(high), 1e-12) / 2 if high - low <= 1e-9 * max(abs(low), abs(high)) else 0.0
     return low - room, high + room
@@ -152,7 +152,7 @@ def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
 
 
 def short(value: float) -> str:
-    """A short number for an axis."""
+    """A number formatted for an axis."""
     if value == 0:
         return "0"
     if abs(value) >= 1e6 or abs(value) < 1e-3:

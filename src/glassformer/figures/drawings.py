@@ -1,6 +1,6 @@
-"""Pictures of what a model looks at and thinks: over an image, over a curve, layer by layer, head by head.
+"""Figures of attention over images and series, of the logit lens, and of head importance.
 
-They share their scales with `plots.py`: one sequential scale that colour-blind eyes read, always shown.
+They share their scales with `plots.py`: one sequential, colour-blind-safe scale, always shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from torch import Tensor
 from glassformer.figures.palette import ink_on_weight, scale_of
 from glassformer.figures.plots import canvas, short
 
-CHANNELS = 8  # curves in one picture
-CELL = 8  # letters of a word in a cell
-WORDS, ACROSS = 48, 12  # words whose maps are drawn over an image, and how many side by side
-COVER = (0.6, 0.9)  # how much of an image its map covers, where it is 0 and where it is largest
+CHANNELS = 8  # most curves in one figure
+CELL = 8  # most characters in a cell
+WORDS, ACROSS = 48, 12  # most words whose maps are drawn over an image, in total and side by side
+COVER = (0.6, 0.9)  # opacity of a map over its image where the weight is 0 and where it is largest
 
 
 def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], title: str, path: Path) -> None:
-    """The image (Y, X, channels), and beside it each map (rows, columns of patches) laid over it.
+    """Draws the image (Y, X, channels), and beside it each map (rows, columns of patches) laid over the image.
 
-    Each map is coloured up to its own largest value, as heads differ much in how they spread; how large that is, and
-    how much all patches get together, is told above. The image shines through in grey, the more the less a patch gets.
+    Heads spread their attention very differently, so each map is scaled to its own maximum. Its title gives that
+    maximum and the sum over all patches. The grey image shows through more where a patch gets less attention.
     """
     panels = len(maps) + 1
     across = min(panels, 4 if panels <= 8 else 5)
@@ -38,7 +38,7 @@ def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], tit
         for axis in grid.flat:
             axis.set_axis_off()
         grid.flat[0].imshow(shown, cmap="gray", vmin=0, vmax=1)
-        grid.flat[0].set_title("what the model sees", fontsize=9)
+        grid.flat[0].set_title("model input", fontsize=9)
         for axis, (name, weights) in zip(grid.flat[1:], maps.items(), strict=False):
             axis.imshow(laid_over(grey, weights))
             most, total = float(weights.max()), float(weights.sum())
@@ -49,8 +49,10 @@ def draw_over_image(pixels: NDArray[np.float32], maps: Mapping[str, Tensor], tit
 def draw_words_over_image(
     pixels: NDArray[np.float32], maps: Mapping[str, Tensor], words: Sequence[str], title: str, path: Path
 ) -> None:
-    """The image (Y, X, channels), and for each head a line of its maps (words, rows, columns of patches), one for each
-    word: coloured as in `draw_over_image`, with the largest share that a patch gets."""
+    """Draws the image (Y, X, channels), and for each head its maps (words, rows, columns of patches), one per word.
+
+    Maps are coloured as in `draw_over_image`; the title of each gives its largest weight.
+    """
     shown = list(words[:WORDS])
     if len(shown) < len(words):
         title = f"{title} (the first {WORDS} of {len(words)} words)"
@@ -74,8 +76,8 @@ def draw_words_over_image(
 
 
 def laid_over(grey: NDArray[np.float32], weights: Tensor) -> NDArray[np.float32]:
-    """A map (rows, columns of patches) over a grey image (Y, X, 1), coloured up to its largest value: (Y, X, 3)."""
-    size = len(grey) // len(weights)  # pixels to a patch
+    """A map (rows, columns of patches), scaled to its maximum, over a grey image (Y, X, 1): (Y, X, 3)."""
+    size = len(grey) // len(weights)  # pixels per side of a patch
     upsampled = np.kron(weights.numpy() / (float(weights.max()) or 1.0), np.ones((size, size)))  # (Y, X)
     cover = (COVER[0] + (COVER[1] - COVER[0]) * upsampled)[:, :, None]  # (Y, X, 1)
     over: NDArray[np.float32] = cover * scale_of("glow")(upsampled)[:, :, :3] + (1 - cover) * grey
@@ -86,14 +88,14 @@ def show_scale(picture: Any, grid: Any) -> None:
     from matplotlib.cm import ScalarMappable
 
     scale = ScalarMappable(cmap=scale_of("glow"))
-    bar = picture.colorbar(scale, ax=grid, fraction=0.03, pad=0.01, label="attention, of each map's largest")
+    bar = picture.colorbar(scale, ax=grid, fraction=0.03, pad=0.01, label="attention, relative to each map's maximum")
     bar.ax.set_yticks([0, 0.5, 1], ["0", "half", "largest"])
 
 
 def draw_over_series(
     values: NDArray[Any], channels: Sequence[str], times: Sequence[str], shares: Tensor, title: str, path: Path
 ) -> None:
-    """Each channel's curve (L), shaded by the mean of its shares (H, L); where there are several heads, each below."""
+    """Draws each channel's curve (L), shaded by the mean over its shares (H, L); several heads are also drawn below."""
     drawn, heads, length = min(len(channels), CHANNELS), shares.shape[1], len(values)
     if drawn < len(channels):
         title = f"{title} (the first {drawn} of {len(channels)} channels)"
@@ -136,7 +138,7 @@ def draw_over_series(
         rows[-1].set_xticks([0, length - 1], [f"{times[0]}\n(first value)", f"{times[1]}\n(last)"], fontsize=8)
         for label, side in zip(rows[-1].get_xticklabels(), ("left", "right"), strict=True):
             label.set_horizontalalignment(side)
-        picture.colorbar(image, ax=rows, fraction=0.03, pad=0.01, label="attention that a patch gets, mean over all")
+        picture.colorbar(image, ax=rows, fraction=0.03, pad=0.01, label="mean attention to a patch")
 
 
 def draw_lens(
@@ -147,7 +149,7 @@ def draw_lens(
     title: str,
     path: Path,
 ) -> None:
-    """The likeliest word in every cell, a row for each layer with the last on top, coloured by its probability."""
+    """Draws the most likely word in each cell, coloured by its probability; one row per layer, the last on top."""
     height, width = probabilities.shape
     with canvas(max(5.0, 0.62 * width + 2.0), max(2.2, 0.27 * height + 1.6), path) as picture:
         picture.suptitle(title)
@@ -173,7 +175,7 @@ def draw_lens(
 
 
 def draw_importance(maps: Mapping[str, NDArray[Any]], label: str, title: str, path: Path) -> None:
-    """For each part of a model a grid, layers by heads: how much worse it does without the head. nan: not asked."""
+    """Draws grids of layers by heads, one per part of a model: how much worse it does without a head. nan: untested."""
     limit = max((float(np.nanmax(np.abs(values))) for values in maps.values()), default=0.0) or 1.0
     widest = max(values.shape[1] for values in maps.values())
     tallest = max(len(values) for values in maps.values())

@@ -1,7 +1,7 @@
-"""Korean for the pages that are written in both languages, such as the report of a run.
+"""Korean translations for bilingual pages, such as the report of a run.
 
-A sentence is looked up whole; a line that is put together, such as what a task says of its data, by its parts. What is
-not found, such as a path or a name out of the data, stays as it is.
+Fixed sentences are looked up whole. Composed lines, such as a task's description of its data, are translated part by
+part. Text without a translation, such as a path or a name from the data, stays as it is.
 """
 
 import os
@@ -112,7 +112,7 @@ SENTENCES = {
     ),
 }
 
-# Parts of lines, the longer ones first. A number keeps its place.
+# Parts of lines, longer ones first. {0} is the first group of the pattern.
 N = r"(\d[\d,.]*)"
 UNITS = {
     "masked tokens": "마스킹된 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
@@ -266,7 +266,7 @@ COMPILED = [(re.compile(pattern), korean) for pattern, korean in PARTS]
 
 
 def in_korean(english: str) -> str | None:
-    """The sentence in Korean; None where nothing of it is known."""
+    """The text in Korean, or None if no part of it has a translation."""
     if english in SENTENCES:
         return SENTENCES[english]
     found = english
@@ -280,12 +280,12 @@ def filled(korean: str, match: re.Match[str]) -> str:
 
 
 def part_of(text: str) -> str:
-    """A word that stands inside a line."""
+    """The Korean for a matched group, or the group itself."""
     return UNITS.get(text) or SENTENCES.get(text, text)
 
 
 def both(english: str, korean: str | None = None, *, tag: str = "span") -> str:
-    """HTML of a text in both languages, of which the page shows one; inside a chart as `tspan`."""
+    """HTML of a text in both languages, one of which the page shows. Inside a chart, use the tag `tspan`."""
     korean = korean or in_korean(english)
     if korean is None:
         return escape(english)
@@ -293,12 +293,12 @@ def both(english: str, korean: str | None = None, *, tag: str = "span") -> str:
 
 
 def beside(english: str) -> str:
-    """Text with its Korean in brackets, for attributes, which have no room for two."""
+    """The text with its Korean in brackets, for attributes, which cannot hold two elements."""
     korean = in_korean(english)
     return english if korean is None else f"{english} ({korean})"
 
 
 def is_spoken_here() -> bool:
-    """Whether the user's system speaks Korean."""
+    """Whether the user's system is set to Korean."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     return next(filter(None, names), "").startswith("ko")

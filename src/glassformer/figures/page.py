@@ -18,12 +18,12 @@ def framed(
     footer: str = "",
     in_both: bool = False,
 ) -> str:
-    """A page around its `main` part, which is HTML; everything else is escaped text.
+    """A complete page around `main`, which is HTML; all other texts are escaped.
 
-    `over` is a small line above the title, and `tab` the title of the window if it differs. A page `in_both` languages
-    has a switch that works without a script and starts with the system's language.
+    `over` is a small line above the title; `tab` is the title of the browser tab if it differs. With `in_both`, the
+    page has a language switch that needs no script and starts with the system's language.
     """
-    # The policy enforces what holds anyway: nothing is fetched, and no script runs.
+    # A second line of defence: the page fetches nothing and runs no script anyway.
     return f"""<!doctype html>
 <html lang="en">
 <head>

@@ -1,17 +1,17 @@
-"""The colours of all pages and pictures: explorer, reports and matplotlib. Each colour has one meaning.
+"""The colours of all pages and figures: explorer, reports and matplotlib. Each colour has one meaning.
 
-    page surface raised      paper: behind the panels, a panel, a control on it
-    ink muted                text, and secondary text
-    line line-strong         rules and borders; ribbon and fill are bars without a meaning of their own
-    accent                   what is chosen or can be clicked; the first curve of a chart
+    page surface raised      backgrounds: of the page, of a panel, of a control on a panel
+    ink muted                text and secondary text
+    line line-strong         rules and borders; ribbon and fill are neutral bars
+    accent                   selected or clickable; the first curve of a chart
     other                    the curve that the first one is compared with
-    mark                     what the model says: the word it wrote, its answer, its forecast
-    error                    what is wrong or unknown
+    mark                     model output: a generated word, an answer, a forecast
+    error                    wrong or unknown
     q k v                    queries, keys and values
 
-Weights in [0, 1] are on the `sequential` scale, from paper to the dark end of cividis (Nunez et al., 2018), which
-colour-blind readers see in the same way; over an image on `glow`, all of cividis. Signed values are on the `diverging`
-scale, centred at 0.
+Weights in [0, 1] use the `sequential` scale, from the background colour to the dark end of cividis (Nunez et al.,
+2018), which looks the same to colour-blind readers. Over an image they use `glow`, the whole of cividis. Signed values
+use the `diverging` scale, centred at 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,26 +45,26 @@ DARK_SCALES = {
     "glow": GLOW,
 }
 
-# Pictures are drawn on white paper. CURVES is matplotlib's scale for many curves.
+# Figures have a white background. CURVES names matplotlib's colour map for many curves.
 FIRST, SECOND, FORECAST, MUTED = (LIGHT[name] for name in ("accent", "other", "mark", "muted"))
 CURVES = "viridis"
-LEVELS = 16  # colours for weights in a table
+LEVELS = 16  # number of colours for weights in a table
 
 
 def declared(colours: Mapping[str, str], scales: Mapping[str, Sequence[str]]) -> str:
-    """As custom properties of a style sheet."""
+    """Colours and scales as CSS custom properties."""
     values = {**colours, **{name: " ".join(stops) for name, stops in scales.items()}}
     return " ".join(f"--{name}: {value};" for name, value in values.items())
 
 
 def as_style_sheet() -> str:
-    """Both themes, as the explorer's page chooses between them."""
+    """The explorer's style sheet of colours, with a light and a dark theme."""
     light, dark = declared(LIGHT, LIGHT_SCALES), declared(DARK, DARK_SCALES)
     return f':root {{ {light} }}\n:root[data-theme="dark"] {{ {dark} }}\n'
 
 
 def colour_at(stops: Sequence[str], share: float) -> tuple[int, int, int]:
-    """Red, green and blue at a position in [0, 1] of a scale."""
+    """Red, green and blue at position `share`, in [0, 1], of a scale."""
     place = share * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     first, second = ([int(stop[at : at + 2], 16) for at in (1, 3, 5)] for stop in stops[low : low + 2])
@@ -73,19 +73,19 @@ def colour_at(stops: Sequence[str], share: float) -> tuple[int, int, int]:
 
 
 def ink_on(stops: Sequence[str], share: float) -> str:
-    """Black or white, whichever is readable on a colour."""
+    """Black or white, whichever is readable on the colour at `share`."""
     parts = [value / 255 for value in colour_at(stops, share)]
     red, green, blue = (x / 12.92 if x <= 0.04 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 else "#ffffff"
 
 
 def ink_on_weight(weight: float) -> str:
-    """The readable text colour on a weight in [0, 1] of a picture."""
+    """The readable text colour on a weight in [0, 1] of a figure."""
     return ink_on(LIGHT_SCALES["sequential"], weight)
 
 
 def level_of(weight: float) -> int:
-    """The CSS class of a weight in [0, 1] in a table, on the square-root scale of the explorer's maps."""
+    """The colour level of a weight in [0, 1] in a table, on the square-root scale of the explorer's maps."""
     return round(min(1.0, max(0.0, weight)) ** 0.5 * (LEVELS - 1))
 
 

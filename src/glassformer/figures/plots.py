@@ -1,7 +1,7 @@
-"""Pictures drawn with matplotlib: attention maps, forecasts, and the canvas that other files draw on.
+"""Figures drawn with matplotlib: attention maps, forecasts, and the canvas that other files draw on.
 
-Weights in [0, 1] are on a sequential, colour-blind-safe scale, signed values on a diverging scale centred at 0, and the
-scale is always shown.
+Weights in [0, 1] use a sequential, colour-blind-safe scale, signed values a diverging scale centred at 0. The scale is
+always shown.
 """
 
 import warnings
@@ -27,10 +27,10 @@ HANGUL_FONTS = (
     "Apple SD Gothic Neo",
     "Malgun Gothic",
 )
-LABELS = 48  # tokens above which a map counts as long
-LETTERS = 14  # of a label
-LINE = 0.13  # inches that a label needs
-DOTS = 130  # to the inch
+LABELS = 48  # a map with more tokens counts as long
+LETTERS = 14  # most characters in a label
+LINE = 0.13  # inches per label
+DOTS = 130  # dots per inch
 
 
 def draw_attention(
@@ -43,10 +43,10 @@ def draw_attention(
     read_as: tuple[str, str] = ("from", "looks at"),
     label: str = "attention weight",
 ) -> None:
-    """Draws maps (T, S) side by side: each row is a query, dark cells are what it attends to.
+    """Draws maps (T, S) side by side: each row is a query, and dark cells are the keys it attends to.
 
-    Among many tokens most weights are small: a long map has a square-root scale that ends where few weights are larger,
-    and weights that share a pixel show the largest.
+    In a long map most weights are small, so its scale is a square root and clips the few largest weights. Where several
+    weights share a pixel, the largest is drawn.
     """
     across = 1 if len(maps) == 1 else 2 if len(maps) <= 4 else 4
     down = ceil(len(maps) / across)
@@ -81,9 +81,9 @@ def draw_attention(
 
 
 def end_of_scale(maps: Sequence[Tensor]) -> float:
-    """The weight that one in a thousand of those above 0 exceeds: otherwise a few large weights would hide the rest.
+    """The 99.9th percentile of the weights above 0: with the maximum, a few large weights would hide the rest.
 
-    At least ten times the uniform weight, if any weight is that large, so that uniform weights look faint.
+    At least ten times the uniform weight, if any weight is that large, so uniform weights look faint.
     """
     seen = torch.cat([weights[weights > 0].float() for weights in maps])
     if not len(seen):
@@ -93,7 +93,7 @@ def end_of_scale(maps: Sequence[Tensor]) -> float:
 
 
 def largest_in_dots(weights: Tensor, dots: int) -> Tensor:
-    """Shrinks a map (T, S) to at most this many rows and columns by taking maxima, so that thin lines stay visible."""
+    """Shrinks a map (T, S) to at most `dots` rows and columns by max pooling, so thin lines stay visible."""
     rows, columns = (max(1, ceil(length / dots)) for length in weights.shape)
     if rows == columns == 1:
         return weights
@@ -105,16 +105,16 @@ def draw_forecast(
 ) -> None:
     """Draws the past (T, C) and the forecast (Z, C) after it, one panel per channel."""
     ticks = [str(time).replace("T", " ") for time in past_times]
-    # The end of the past is labelled a line lower, because a short forecast leaves no room beside its own end.
+    # The end of the past is labelled one line lower: beside a short forecast, the labels would overlap.
     places = {0: ticks[0], len(ticks) - 1: f"\n{ticks[-1]}", len(ticks) + len(times) - 1: times[-1]}
     with canvas(10, 1.9 * len(names) + 1.0, path) as picture:
         picture.suptitle(title)
         panels = picture.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
         for c, (axis, name) in enumerate(zip(panels, names, strict=True)):
             end = len(past) - 1  # the forecast begins where the past ends
-            axis.plot(range(len(past)), past[:, c], color=FIRST, linewidth=1.2, label="the past")
+            axis.plot(range(len(past)), past[:, c], color=FIRST, linewidth=1.2, label="past")
             ahead = [past[end, c], *future[:, c]]
-            axis.plot(range(end, end + len(ahead)), ahead, color=FORECAST, linewidth=1.6, label="the forecast")
+            axis.plot(range(end, end + len(ahead)), ahead, color=FORECAST, linewidth=1.6, label="forecast")
             axis.axvline(end, color="grey", linewidth=0.8, linestyle=":")
             axis.set_title(name, fontsize=9, loc="left")
             axis.grid(alpha=0.25)
@@ -123,35 +123,35 @@ def draw_forecast(
 
 
 def short(text: str, letters: int = LETTERS) -> str:
-    """A token shortened to the available room."""
+    """The text, truncated to `letters` characters."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 @contextmanager
 def canvas(width: float, height: float, path: Path) -> Iterator[Any]:
-    """A figure that is saved to `path` at the end, in a font with Hangul if there is one."""
+    """Yields a figure and then saves it to `path`, in a font with Hangul if there is one."""
     if find_spec("matplotlib") is None:
-        raise InputError("pictures need matplotlib: pip install 'glassformer[plot]'")
+        raise InputError("figures need matplotlib. Install it: pip install 'glassformer[plot]'")
     import matplotlib
     from matplotlib.figure import Figure
 
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"the picture {path} has the ending {path.suffix!r}: expected .png, .svg or .pdf")
+        raise InputError(f"cannot save a figure as {path}: expected the extension .png, .svg or .pdf")
     if not path.parent.is_dir():
-        raise InputError(f"the picture {path} cannot be written: there is no folder {path.parent}")
-    # parse_math off: a dollar in a token is a dollar.
+        raise InputError(f"cannot save a figure as {path}: the folder {path.parent} does not exist. Create it first")
+    # Without parse_math, a dollar sign in a token would start a formula.
     settings: Any = {"font.family": [*_hangul_font(), "DejaVu Sans"], "text.parse_math": False}
     with matplotlib.rc_context({**settings, "axes.unicode_minus": False}):
         picture = Figure(figsize=(width, height), dpi=DOTS, layout="constrained")
         yield picture
         with warnings.catch_warnings():
-            # A character that no font has, such as an emoji, is drawn as a box, which is enough.
+            # Characters that no font has, such as emoji, are drawn as boxes, which is good enough.
             warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
             picture.savefig(path)
 
 
 def _hangul_font() -> list[str]:
-    """The first font with Hangul that is installed, or the one that the package koreanize-matplotlib ships."""
+    """The first installed font with Hangul, or the one that the package koreanize-matplotlib ships."""
     from matplotlib import font_manager
 
     installed = {font.name for font in font_manager.fontManager.ttflist}
@@ -166,6 +166,6 @@ def _hangul_font() -> list[str]:
 
 
 def _label(axis: Any, texts: Sequence[str], room: float, **style: Any) -> None:
-    """As many evenly spaced labels as fit into the room, in inches."""
+    """Sets as many evenly spaced labels as fit into `room` inches."""
     every = max(1, ceil(len(texts) * LINE / room))
     axis.set_ticks(range(0, len(texts), every), [short(text) for text in texts[::every]], fontsize=8, **style)

@@ -1,4 +1,4 @@
-"""The look of the report: one style sheet, in light and dark. The frame around it is `page.py`."""
+"""The style sheet of every HTML page, in light and dark. Read next: `page.py`, the frame that includes it."""
 
 from glassformer.figures.palette import DARK, DARK_SCALES, LIGHT, LIGHT_SCALES, declared, level_rules
 

@@ -1,3 +1,3 @@
-"""Looking inside a model: `steps/` says what a step is, `ledger/` what it costs, `walk/` how one head is computed by
-hand, and `looks/` draws it. What is seen comes from `watch/`.
+"""Looks inside a model: `steps/` describes each step, `ledger/` gives its cost, `walk/` computes one head by hand, and
+`looks/` analyses and draws attention. `watch/` records the values.
 """

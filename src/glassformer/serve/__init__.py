@@ -1,1 +1,1 @@
-"""The HTTP server: the explorer today."""
+"""The HTTP server of the explorer."""

@@ -1,4 +1,4 @@
-"""A deadline for whole requests: one that trickles in byte by byte is closed just as a silent one."""
+"""A deadline for whole requests: a client that sends byte by byte is disconnected just like a silent one."""
 
 import io
 import socket
@@ -7,8 +7,8 @@ from typing import Any
 
 
 class Arriving(io.RawIOBase):
-    """The bytes of a connection. It may be idle between requests; from its first byte on, a request must arrive
-    completely within the deadline."""
+    """The bytes of a connection. It may be idle between requests, but once a request has started, all of it must
+    arrive within the deadline."""
 
     def __init__(self, connection: socket.socket, idle: float, whole: float) -> None:
         self.connection, self.idle, self.whole = connection, idle, whole

@@ -1,8 +1,8 @@
 """The explorer's server: HTTP for this machine only, with the standard library.
 
 Pages of other sites must not be able to read or control it, so the Host header must name this machine and our port, and
-a POST must be JSON from our own page. Requests are limited in size and time, and connections in number; an error is one
-sentence as JSON. When all connections are in use, the client that has kept the server waiting longest is disconnected.
+a POST must be JSON from our own page. Requests are limited in size and time, connections in number. Errors are sent as
+one sentence in JSON. When all connections are in use, the client that has kept the server waiting longest must leave.
 """
 
 import io
@@ -29,7 +29,7 @@ from glassformer.serve.arriving import Arriving
 LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 MOST_BODY = 4 * 2**20
-MOST_DISCARDED = 64 * 2**20  # bytes read of a body that is too large
+MOST_DISCARDED = 64 * 2**20  # bytes of an oversized body that are read before answering
 MOST_CONNECTIONS = 64
 IDLE = 30.0  # seconds that a connection may be silent, or that a response may wait to be read
 WHOLE = 30.0  # seconds from the first byte of a request to the last
@@ -43,7 +43,7 @@ POLICY = (
 
 @cache
 def page_files() -> dict[str, Path]:
-    """All files of the page. Requests are looked up here, so that no other file can be read."""
+    """All files of the page. Requests are looked up here, so no other file can be read."""
     files = (file for file in PAGE.rglob("*") if file.suffix in TYPES and file.is_file())
     return {file.relative_to(PAGE).as_posix(): file for file in files}
 
@@ -65,12 +65,12 @@ class Server(ThreadingHTTPServer):
     def __init__(self, session: Session | PairSession, port: int) -> None:
         self.session, self.routes = session, Routes(session)
         self.places = Semaphore(MOST_CONNECTIONS)
-        self.waiting = dict[socket.socket, None]()  # connections that keep the server waiting, the longest first
+        self.waiting = dict[socket.socket, None]()  # connections that keep the server waiting, longest first
         self.lock = Lock()
         super().__init__((LOOPBACK, port), Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """One thread per connection, up to the maximum."""
+        """Starts a thread for the connection, up to the maximum."""
         if not self.places.acquire(blocking=False) and not self.free_a_place():
             self.shutdown_request(request)
             return
@@ -253,7 +253,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(200, as_style_sheet().encode(), "text/css; charset=utf-8")
         file = page_files().get(name)
         if file is None:
-            raise GoneError(f"there is no {name[:60]!r}. The explorer is at {self.server.address}")
+            raise GoneError(f"{name[:60]!r} does not exist. The explorer is at {self.server.address}")
         return self.send(200, file.read_bytes(), f"{TYPES[file.suffix]}; charset=utf-8")
 
     def send_export(self, query: dict[str, str]) -> None:
@@ -273,7 +273,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_json(status, {"error": " ".join(str(error).split())})
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Errors of http.server itself, such as an unknown method, take the same form."""
+        """Sends errors of http.server itself, such as an unknown method, in the same form."""
         self.refuse(code, f"{message or 'the request cannot be read'}: expected GET, or POST of JSON")
 
     def send_json(self, status: int, values: dict[str, Any]) -> None:

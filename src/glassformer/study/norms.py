@@ -59,10 +59,10 @@ def study_norms(plan: NormStudy) -> None:
     with one_thread():
         study = measure_starts(task, study, plan)
         if not study.results:
-            keep(study, plan)  # early, so that a missing matplotlib is noticed before training
+            keep(study, plan)  # fails before the training if matplotlib is missing
         study = train_all(task, study, plan, console)
     keep(study, plan)
-    console.print(f"\nthe picture  {plan.out / PICTURE}\nthe numbers  {plan.out / NUMBERS}")
+    console.print(f"\nfigure   {plan.out / PICTURE}\nnumbers  {plan.out / NUMBERS}")
 
 
 def measure_starts(task: LanguageModel, study: Study, plan: NormStudy) -> Study:
@@ -97,7 +97,7 @@ def train_all(task: LanguageModel, study: Study, plan: NormStudy, console: Conso
     known = {result.trial for result in study.results}
     wanted = [trial for trial in trials(plan) if trial not in known]
     if known:
-        console.print(f"{len(known)} finished runs are kept, {len(wanted)} remain to be trained")
+        console.print(f"runs: {len(known)} finished and kept, {len(wanted)} still to train")
     clock, skipped = Clock(plan, wanted), 0
     with progress_bar(console) as bar:
         line = bar.add_task("", total=clock.work_in_all, left="?")
@@ -105,7 +105,7 @@ def train_all(task: LanguageModel, study: Study, plan: NormStudy, console: Conso
             needs, has = clock.needs(trial), clock.remaining()
             if needs > has:
                 skipped += 1
-                said = f"skipped: it would take about {as_time(needs)}, and {as_time(max(0.0, has))} are left"
+                said = f"skipped: needs about {as_time(needs)}, time left {as_time(max(0.0, has))}"
                 console.print(f"{number:2}/{len(wanted)}  {trial}  {said}")
                 clock.drop(trial)
                 continue
@@ -117,7 +117,7 @@ def train_all(task: LanguageModel, study: Study, plan: NormStudy, console: Conso
             console.print(f"{number:2}/{len(wanted)}  {trial}  {study.outcome(result)}  ({clock.left()} left)")
     if skipped:
         console.print(
-            f"\n{skipped} runs did not fit into --minutes {plan.minutes:g}. Run the same command again to train them"
+            f"\nruns skipped because of --minutes {plan.minutes:g}: {skipped}. Run the same command again to train them"
         )
     return study
 
@@ -144,7 +144,7 @@ class Clock:
         self.to_do -= work(trial)
 
     def needs(self, trial: Trial) -> float:
-        """The estimated seconds of a run; 0 for the first, of which nothing is known."""
+        """The estimated seconds of a run; 0 for the first, when there is nothing to estimate from."""
         return work(trial) * self.seconds / self.done if self.done else 0.0
 
     def remaining(self) -> float:
@@ -155,7 +155,7 @@ class Clock:
 
 
 def open_study(plan: NormStudy, frequencies: float) -> Study:
-    """The study in the folder, or a new one. Results with other settings are refused, not mixed."""
+    """The study in the folder, or a new one. Raises an error if the stored results have other settings."""
     new = Study(steps=plan.steps, warmup=plan.warmup, seed=plan.seed, frequencies=round(frequencies, 4))
     file = plan.out / NUMBERS
     if not file.is_file():
@@ -167,12 +167,12 @@ def open_study(plan: NormStudy, frequencies: float) -> Study:
     try:
         old = Study.from_dict(parse_json(file))
     except (InputError, TypeError, AttributeError) as error:
-        raise InputError(f"{file} is not a norm study ({error}): choose another --out, or remove it") from None
+        raise InputError(f"{file} is not a norm study ({error}). Choose another --out, or delete the file") from None
     for field in fields(Study):
         was, asked = getattr(old, field.name), getattr(new, field.name)
         if field.name not in ("starts", "results") and was != asked:
             raise InputError(
-                f"{file} was measured with {field.name} {was:g}, not {asked:g}: choose another --out, or remove it"
+                f"{file} was measured with {field.name} {was:g}, not {asked:g}. Choose another --out, or delete it"
             )
     return old
 

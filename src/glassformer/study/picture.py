@@ -1,4 +1,4 @@
-"""The picture of the norm study: gradients per layer, training curves, and final losses.
+"""The figure of the norm study: gradients per layer, training curves, and final losses.
 
 Each row is a depth. Pre-norm and post-norm have different colours; lines without warm-up are dashed.
 """
@@ -37,13 +37,13 @@ def draw_norms(study: Study, path: Path) -> None:
                 draw_ends(row[-1], study, depth, rates[-1])
         titles = [
             "gradient of each layer,\nbefore the first step",
-            *(f"training loss,\nrate {rate:g}" for rate in rates),
+            *(f"training loss,\nlearning rate {rate:g}" for rate in rates),
         ]
-        titles += [f"gradient of each layer,\nafter training at rate {rate:g}" for rate in rates[-1:]]
+        titles += [f"gradient of each layer after\ntraining, learning rate {rate:g}" for rate in rates[-1:]]
         for axis, title in zip(grid[0], titles, strict=True):
             axis.set_title(title, fontsize=10)
         finish_axes(grid, rates)
-        for axis in grid[:, 1:-1].flat:  # all lines start alike and separate further down
+        for axis in grid[:, 1:-1].flat:  # all curves start alike and separate further down
             axis.set_ylim(top=min(axis.get_ylim()[1], study.frequencies + 1.0))
         legend = [*legend_lines(), *([frequency_line()] if rates else [])]
         above.legend(handles=legend, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
@@ -59,7 +59,7 @@ def draw_starts(axis: Any, study: Study, depth: int) -> None:
 
 
 def draw_curves(axis: Any, study: Study, depth: int, rate: float) -> None:
-    """The smoothed loss at each step, with a cross at the end of runs that learned nothing."""
+    """Draws the smoothed loss at each step, with a cross at the end of runs that learned nothing."""
     axis.axhline(study.frequencies, color=MUTED, linestyle=":", linewidth=1.2, zorder=1)
     for result in of_panel(study, depth, rate):
         steps, losses = smoothed(result.losses)
@@ -92,7 +92,7 @@ def smoothed(losses: Sequence[float]) -> tuple[list[float], list[float]]:
 
 
 def finish_axes(grid: Any, rates: Sequence[float]) -> None:
-    """The same scale in each column, and in all loss panels."""
+    """Gives each column the same scale, and all loss panels too."""
     groups = [grid[:, 0], *([grid[:, 1:-1].flat, grid[:, -1]] if rates else [])]
     for group in groups:
         axes = list(group)
@@ -147,7 +147,7 @@ def draw_summary(part: Any, study: Study, depths: Sequence[int], rates: Sequence
         axis.set_xticks(range(len(rates)), [f"{rate:g}" for rate in rates], fontsize=8)
         axis.set_yticks(range(len(depths)), [str(depth) for depth in depths], fontsize=8)
         axis.set_title(f"{order} norm, {'warm-up' if warmup else 'no warm-up'}", fontsize=10, color=HUES[order])
-        axis.set_xlabel("rate", fontsize=9)
+        axis.set_xlabel("learning rate", fontsize=9)
         axis.tick_params(length=0)
     axes[0].set_ylabel("layers", fontsize=9)
     part.colorbar(image, ax=axes, fraction=0.02, pad=0.01).ax.tick_params(labelsize=8)

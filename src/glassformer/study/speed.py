@@ -32,7 +32,7 @@ ModelKind = Literal["generates", "encodes texts", "reads images", "reads series"
 
 PROMPT, NEW, BATCHES = 32, 64, (1, 8)
 TEXTS, MEAN, SPREAD = 64, 32, 0.8  # texts to encode: their number, and the log-normal distribution of their lengths
-PADDED = 32  # texts that are padded together
+PADDED = 32  # texts in a padded batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +48,19 @@ class Inputs:
 
 
 class Side(NamedTuple):
-    """A model that is ready to run in one way."""
+    """A model that is ready to run, in one of the three ways."""
 
     name: SideName
     model: Transformer  # the model itself, or a copy with packed weights
     generate: Callable[..., Any]
     encode: Callable[..., Any]
-    seconds: float = 0.0  # until it was ready
+    seconds: float = 0.0  # preparation time
     compiled: bool = False  # whether it was compiled in that time
     note: str = ""
 
 
 class Workload(NamedTuple):
-    """A call, and for a model that generates, the same call for one token."""
+    """A call, and for a model that generates, the same call for a single new token."""
 
     name: str
     amount: int  # tokens, texts or examples
@@ -76,7 +76,7 @@ class Figure(NamedTuple):
 
 
 def load_plain(folder: Path) -> Transformer:
-    """In float32, which the engine needs and a CPU computes fastest in."""
+    """Loads the model in float32, which the engine needs and which is fastest on a CPU."""
     return load_folder(folder, dtype=torch.float32)
 
 
@@ -84,7 +84,7 @@ def kind_of(model: Transformer) -> ModelKind:
     config = model.config
     if config.patches is not None:
         if config.decoder is not None:
-            raise InputError("this model reads patches and writes text: only gf.load and a call with tensors run it")
+            raise InputError("bench cannot run a model that reads patches and writes text. Use gf.load and call it")
         return "reads images" if config.image is not None else "reads series"
     return "generates" if config.decoder is not None and config.head == "language" else "encodes texts"
 
@@ -110,9 +110,9 @@ def settled_lengths(model: Transformer, inputs: Inputs) -> tuple[int, int]:
     if config.encoder is not None:
         source = config.encoder.room
         if source is not None and (prompt or 0) > source:
-            raise InputError(f"--prompt-tokens is {prompt}: this model reads at most {source} tokens")
+            raise InputError(f"--prompt-tokens is {prompt}: this model reads at most {source}. Give fewer")
         if room is not None and (new or 0) > room:
-            raise InputError(f"--new-tokens is {new}: this model writes at most {room} tokens")
+            raise InputError(f"--new-tokens is {new}: this model writes at most {room}. Give fewer")
         return prompt or min(PROMPT, source or PROMPT), new or min(NEW, room or NEW)
     if room is None:
         return prompt or PROMPT, new or NEW
@@ -120,8 +120,8 @@ def settled_lengths(model: Transformer, inputs: Inputs) -> tuple[int, int]:
     new = new or max(1, min(NEW, room - prompt))
     if prompt + new > room:
         raise InputError(
-            f"--prompt-tokens {prompt} and --new-tokens {new} make {prompt + new} tokens: this model has {room} "
-            "positions. Give fewer"
+            f"--prompt-tokens {prompt} and --new-tokens {new} need {prompt + new} positions: this model has {room}. "
+            "Give fewer"
         )
     return prompt, new
 
@@ -200,8 +200,7 @@ def prepare(name: SideName, model: Transformer) -> Side:
 
 
 def measure(sides: Sequence[Side], jobs: Sequence[Workload], rounds: int, say: Callable[[str], None]) -> list[Figure]:
-    """Measures each side in turn; `say` is called with what is being measured. `warm_up` must have run every call
-    once."""
+    """Measures the sides in turn, and calls `say` with the name of each measurement. Call `warm_up` first."""
     whole, first = defaultdict[Any, list[float]](list), defaultdict[Any, list[float]](list)
     pairs = [(side, job) for job in jobs for side in sides]
     for number in range(rounds):
@@ -231,7 +230,7 @@ def seconds(run: Callable[[Side], Any], side: Side) -> float:
 
 
 def peak_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> float | None:
-    """MiB that the model and its last workload add to a new process; None if that cannot be measured."""
+    """Memory in MiB that the model and its last workload add to a new process; None if it cannot be measured."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(added_memory, folder, name, inputs, threads).result()
@@ -250,7 +249,7 @@ def added_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> 
 
 
 def peak() -> float | None:
-    """Peak MiB of this process, mapped files included."""
+    """Peak memory of this process in MiB, including mapped files."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux

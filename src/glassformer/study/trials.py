@@ -37,7 +37,7 @@ ORDERS: tuple[Order, ...] = ("pre", "post")
 
 @dataclass(frozen=True, kw_only=True)
 class Trial(Config):
-    """What distinguishes a run from the others; 0 warm-up steps mean no warm-up."""
+    """The settings that differ between runs; 0 warm-up steps mean no warm-up."""
 
     order: Order
     depth: int
@@ -46,7 +46,7 @@ class Trial(Config):
 
     def __str__(self) -> str:
         warmup = f"warm-up {self.warmup}" if self.warmup else "no warm-up"
-        return f"{self.order + ' norm':9}  {self.depth:2} layers  rate {self.rate:g}  {warmup}"
+        return f"{self.order + ' norm':9}  {self.depth:2} layers  learning rate {self.rate:g}  {warmup}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def make_task(seed: int) -> LanguageModel:
 
 
 def train_settings(*, steps: int, rate: float, warmup: int, seed: int) -> LmSettings:
-    """Plain Adam without clipping, with a constant rate after the warm-up, so that nothing hides an instability."""
+    """Plain Adam without clipping and a constant learning rate after the warm-up: nothing hides an instability."""
     return LmSettings(
         out=Path("unused"), device="cpu", tokenizer="characters", context=CONTEXT, batch_tokens=WINDOWS * CONTEXT,
         sample=0, optimizer="adam", clip=0.0, schedule="constant", steps=steps, eval_every=steps, rate=rate,
@@ -119,7 +119,7 @@ def character_loss(task: LanguageModel) -> float:
 
 
 def gradient_norms(model: Transformer, loss: Tensor) -> list[float]:
-    """For each layer, the norm of the loss gradient for the second matrix of its feed-forward, as in the theorem."""
+    """For each layer, the norm of the gradient of its second feed-forward matrix, as in the theorem."""
     stack = "encoder" if model.decoder is None else "decoder"
     layers = range(model.config.last_stack.num_layers)
     weights = [model.get_parameter(f"{stack}.blocks.{layer}.ffn.down.weight") for layer in layers]
@@ -152,7 +152,7 @@ class LossCurve(Report):
 
 
 class NoCheckpoints(Checkpoints):
-    """No checkpoints: a trial takes seconds and its weights are not needed."""
+    """Writes no checkpoints: a trial takes seconds, and its weights are not needed."""
 
     def write(self, name: str, values: dict[str, Any], about: dict[str, Any]) -> None:
         pass
@@ -172,7 +172,7 @@ def train(task: LanguageModel, trial: Trial, *, steps: int, seed: int, tell: Cal
         except DivergedError:
             pass  # divergence is a result: there is no final loss
     if number:
-        raise Stopped(number, "stopped: finished runs are kept. Run the same command again to train the others")
+        raise Stopped(number, "stopped. Finished runs are kept; run the same command again to train the others")
     return TrialResult(
         trial=trial, losses=tuple(curve.curve), loss=curve.final, gradients=tuple(gradients),
         seconds=round(time.perf_counter() - began, 2),

@@ -1,4 +1,4 @@
-"""The fields that turn one model into another: applied, they make exactly the other."""
+"""The fields that turn one config into another: applying them gives exactly the other."""
 
 import json
 from contextlib import suppress
@@ -31,7 +31,7 @@ def test_no_change_is_listed_for_nothing() -> None:
     for a, b in pairwise(configs):
         changes = diff(a, b).changes
         for i in range(len(changes)):
-            with suppress(InputError):  # without it there is no model at all
+            with suppress(InputError):  # without this change the config may be invalid
                 assert Diff(changes[:i] + changes[i + 1 :]).apply(a) != b, changes[i].path
 
 
@@ -39,10 +39,10 @@ def test_what_follows_from_another_field_is_not_listed() -> None:
     wider = CONFIG.replace(encoder=STACK.replace(d_model=96))
     assert (wider.encoder.d_ff, wider.encoder.head_dim) == (384, 24)
     assert diff(CONFIG, wider).changes == (Change("encoder.d_model", 48, 96),)
-    # A value that was given and does not follow is listed, even where it happens to be the same as before.
+    # A given value that is not the derived default is listed, even if it equals the value before.
     given = CONFIG.replace(encoder=STACK.replace(d_model=96, d_ff=192))
     assert diff(CONFIG, given).changes == (Change("encoder.d_model", 48, 96), Change("encoder.d_ff", 192, 192))
-    # Heads that d_model does not divide into have a width of their own.
+    # Where num_heads does not divide d_model, head_dim is given.
     odd = CONFIG.replace(encoder=gf.StackConfig(d_model=50, num_layers=2, num_heads=4, head_dim=12))
     assert diff(CONFIG, odd).apply(CONFIG) == odd
     assert diff(odd, CONFIG).apply(odd) == CONFIG
@@ -60,11 +60,11 @@ def test_a_stack_that_one_has_is_one_line_and_a_stack_that_moves_is_compared() -
         "stack: encoder -> decoder",
         "decoder.norm: layer -> rms",
     ]
-    with pytest.raises(InputError, match=r"the only stack a decoder: this config has encoder and decoder"):
+    with pytest.raises(InputError, match=r"the only stack into the decoder: this config has encoder and decoder"):
         diff(CONFIG, decoder).apply(both)
-    with pytest.raises(InputError, match=r"concern encoder.norm, and this config has no encoder"):
+    with pytest.raises(InputError, match=r"cannot change encoder.norm: this config has no encoder"):
         diff(both, both.replace(encoder=STACK.replace(norm="rms"))).apply(decoder)
-    with pytest.raises(InputError, match=r"a config is of type int: expected two TransformerConfigs"):
+    with pytest.raises(InputError, match=r"a config has type int: expected two TransformerConfigs"):
         diff(CONFIG, 3)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The ledger against the model itself: hooks on a real pass, PyTorch's counter, and the parameters one by one."""
+"""The ledger against a real forward pass: PyTorch's hooks, its FLOP counter, and the parameters."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ OURS = {
 
 
 def sizes_of(config: gf.TransformerConfig) -> dict[str, int]:
-    """Small, and different from each other."""
+    """Small sizes, pairwise different."""
     if config.patches:
         other = config.series is not None and config.series.channels is None
         return {"batch": 2, **({"channels": 3} if other else {}), **({"target_length": 7} if config.decoder else {})}
@@ -59,7 +59,7 @@ def sizes_of(config: gf.TransformerConfig) -> dict[str, int]:
 
 @contextmanager
 def hooked(model: gf.Transformer) -> Iterator[dict[str, tuple[int, ...]]]:
-    """The shapes that PyTorch's own hooks see, by the ledger's names; of heads side by side, cut into heads."""
+    """The shapes that PyTorch's own hooks see, by the ledger's names. Concatenated heads are split."""
     seen: dict[str, tuple[int, ...]] = {}
     layer = 0
 
@@ -84,7 +84,7 @@ def hooked(model: gf.Transformer) -> Iterator[dict[str, tuple[int, ...]]]:
             seen[name_of(path).replace(".out", ".mixed")] = heads(path, args[0])
         if path.endswith(("cross_norm", "ffn_norm")):
             block = model.get_submodule(path.rpartition(".")[0])
-            if block.norm_order != "post" and block.kind == "serial":  # this norm reads what the branch before left
+            if block.norm_order != "post" and block.kind == "serial":  # this norm reads the result of the branch before
                 before = "cross" if block.has_cross and path.endswith("ffn_norm") else "attn"
                 seen[f"{name_of(path).rpartition('.')[0]}.{before}_residual"] = tuple(args[0].shape)
 
@@ -121,7 +121,7 @@ def name_is_step(path: str, module: nn.Module) -> bool:
 
 @torch.no_grad()
 def real_pass(config: gf.TransformerConfig) -> tuple[dict[str, tuple[int, ...]], int, int]:
-    """Shapes, FLOPs and parameters of a model with numbers, on the CPU."""
+    """Shapes, FLOPs and parameters of a real model on the CPU."""
     model = gf.Transformer(config).eval()
     inputs = sized_inputs(config, **sizes_of(config), device="cpu")
     counter = FlopCounterMode(display=False)
@@ -138,7 +138,7 @@ def real_pass(config: gf.TransformerConfig) -> tuple[dict[str, tuple[int, ...]],
 
 
 def mismatches(found: Ledger, real: tuple[Mapping[str, tuple[int, ...]], int, int]) -> list[str]:
-    """What a ledger says otherwise than the pass did."""
+    """The steps and totals in which a ledger differs from the real pass."""
     shapes, flops, parameters = real
     said = {line.name: line.shape for line in found.lines}
     wrong = [name for name, shape in shapes.items() if said.get(name) != shape]
@@ -194,7 +194,7 @@ def test_an_error_in_any_column_is_seen(changes: dict[str, Any]) -> None:
 
 
 def test_every_letter_has_one_size() -> None:
-    """A letter of the legend means the same number wherever it stands, apart from the lengths of the two stacks."""
+    """A letter of the legend is the same number everywhere, except for the lengths of the two stacks."""
     for config in (OURS["paper"], OURS["shared blocks"], OURS["series, forecast"]):
         sizes: dict[str, set[int]] = {}
         for line in ledger(config, **sizes_of(config)).lines:
@@ -204,7 +204,7 @@ def test_every_letter_has_one_size() -> None:
 
 
 def test_seventy_billion_parameters_need_no_memory() -> None:
-    """LLaMA 3 70B, whose parameters are known: 70,553,706,496."""
+    """LLaMA 3 70B, which has 70,553,706,496 parameters."""
     stack = gf.StackConfig(
         d_model=8192, num_layers=80, num_heads=64, num_kv_heads=8, d_ff=28_672, positions="rotary", norm="rms",
         activation="silu", gated=True, qkv_bias=False, out_bias=False, ffn_bias=False, max_len=8192,
@@ -221,7 +221,7 @@ def test_seventy_billion_parameters_need_no_memory() -> None:
 
 
 def test_a_sinusoidal_model_of_any_length_needs_no_memory() -> None:
-    """What PyTorch allocates, as its profiler sees it, stays below a megabyte, where the tables would be gigabytes."""
+    """PyTorch's profiler sees less than a megabyte of allocations; the tables alone would take gigabytes."""
     stack = gf.StackConfig(d_model=1024, num_layers=2, num_heads=64, max_len=100_000)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         found = ledger(gf.TransformerConfig(decoder=stack, vocab_size=128_256), length=150_000)
@@ -303,21 +303,21 @@ def test_lengths_are_usual_or_fit_or_are_refused() -> None:
     assert (shapes["input_ids"], shapes["decoder_input_ids"]) == ((1, 9), (1, 9))
     assert ledger(OURS["parallel, windows"]).lines[0].shape == (1, 128)
     wrong: list[tuple[gf.TransformerConfig, dict[str, Any], str]] = [
-        (learned, {"length": 10}, r"length is 10, and the learned table .* max_len = 9 rows"),
+        (learned, {"length": 10}, r"length is 10, but the learned position table has max_len = 9 rows"),
         (learned, {"batch": 0}, r"batch is 0: expected a whole number from 1 to 10,000,000. .* leave it out for 1"),
         (OURS["paper"], {"length": 10**11}, r"length is 10{11}: expected a whole number from 1 to 10,000,000"),
         (OURS["paper"], {"batch": 10**22}, r"batch is 10{22}: expected a whole number from 1 to 10,000,000"),
         (OURS["paper"], {"batch": 10**7, "length": 10**7}, r"batch 10{7}, length 10{7}: one tensor .* 2\^63 bytes"),
         (OURS["series, classes"], {"batch": 10**7, "channels": 10**7}, r"batch 10{7}, channels 10{7}: one tensor"),
-        (OURS["image to text"], {"length": 5}, r"length is 5, and this model reads images of 12 pixels"),
-        (OURS["shared blocks"], {"target_length": 5}, r"target_length is 5, and this model has no target"),
-        (OURS["paper"], {"channels": 2}, r"channels is 2, and this model reads no series"),
-        (ONE_EACH["patchtst-plain-forecast"], {"channels": 2}, r"reads series of 3 channels"),
+        (OURS["image to text"], {"length": 5}, r"length is 5, but this model reads images of 12 pixels"),
+        (OURS["shared blocks"], {"target_length": 5}, r"target_length is 5, but this model has no target"),
+        (OURS["paper"], {"channels": 2}, r"channels is 2, but this model does not read series"),
+        (ONE_EACH["patchtst-plain-forecast"], {"channels": 2}, r"reads series with channels = 3"),
     ]  # fmt: skip
     for config, sizes, message in wrong:
         with pytest.raises(InputError, match=message):
             ledger(config, **sizes)
-    with pytest.raises(InputError, match=r"the model is of type Linear: expected a Transformer"):
+    with pytest.raises(InputError, match=r"the model has type Linear: expected a Transformer"):
         ledger(nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
@@ -347,7 +347,7 @@ def test_the_page_stands_alone_and_escapes_what_it_is_told() -> None:
 
     Reader().feed(page)
     assert not {"script", "img", "link", "iframe"} & set(tags)
-    assert tags.count("tr") == 1 + len(found.lines) + 2  # the heading, the steps, a title for each stack's layers
+    assert tags.count("tr") == 1 + len(found.lines) + 2  # the header, the steps, a title for the layers of each stack
     assert "&lt;img src=x" in page
     assert "T query length, S key length" in page
     assert "://" not in page

@@ -1,4 +1,4 @@
-"""The memory of a training step, foretold and measured."""
+"""The memory of a training step: the estimate against the measurement."""
 
 import os
 import pickle
@@ -51,7 +51,7 @@ MODELS: dict[str, tuple[gf.TransformerConfig, dict[str, int]]] = {
 
 
 def measured(config: gf.TransformerConfig, sizes: dict[str, int]) -> int:
-    """The most that PyTorch had allocated at once during the second step, when the optimiser has its states."""
+    """The peak of PyTorch's allocations over two steps; in the second, the optimiser has its state."""
     allocated = peak = 0
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         model = gf.Transformer(config).train()
@@ -70,7 +70,7 @@ def measured(config: gf.TransformerConfig, sizes: dict[str, int]) -> int:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_peak_is_foretold(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within 3 %, against the allocator's own events."""
+    """Within 3 % of the peak seen by the allocator."""
     if name == "long, in tiles":
         monkeypatch.setattr("glassformer.core.context.TILE", 2**20)
     config, sizes = MODELS[name]
@@ -100,7 +100,7 @@ def test_the_parts_are_what_they_are_called() -> None:
 
 
 def test_no_square_of_the_length_is_kept_where_the_kernel_is_fused() -> None:
-    """Twice the length takes twice the activations; with dropout on the weights, the CPU keeps them: four times."""
+    """Twice the length needs twice the activations; with attention dropout the CPU keeps the weights: four times."""
     config = gf.TransformerConfig(decoder=STACK, vocab_size=50)
     short, long = (training_memory(config, length=n).activations for n in (256, 512))
     assert long == pytest.approx(2 * short, rel=0.05)
@@ -152,7 +152,7 @@ def train(config, sizes):
 config, sizes = pickle.load(sys.stdin.buffer)
 tiny = gf.StackConfig(d_model=16, num_layers=1, num_heads=2, dropout=0.1)
 train(gf.TransformerConfig(encoder=tiny, decoder=tiny, vocab_size=20, decoder_start_token_id=1), {"batch": 2})
-open("/proc/self/clear_refs", "w").write("5")  # the highest mark begins anew
+open("/proc/self/clear_refs", "w").write("5")  # resets the peak
 before = resident("VmRSS")
 train(config, sizes)
 print(resident("VmHWM") - before)
@@ -163,7 +163,7 @@ print(resident("VmHWM") - before)
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="resident memory is read from Linux's /proc")
 @pytest.mark.parametrize("name", ["encoder and decoder, dropout", "decoder, gated, grouped", "images"])
 def test_the_process_grows_by_what_was_foretold(name: str) -> None:
-    """Within 15 %, against what the operating system gave to a process of its own, freed memory given back at once."""
+    """Within 15 % of the resident memory of a separate process that returns freed memory at once."""
     config, sizes = MODELS[name]
     config = config.replace(
         **{part: getattr(config, part).replace(**LARGE) for part in ("encoder", "decoder") if getattr(config, part)}

@@ -1,4 +1,4 @@
-"""Where the parameters are: every way of adding up gives all of them, in whole numbers and in print."""
+"""Parameter counts: every grouping adds up to all parameters, and the printed percentages to 100."""
 
 from io import StringIO
 
@@ -38,7 +38,7 @@ def test_every_way_of_adding_up_gives_all_parameters(name: str) -> None:
 
 
 def test_kinds_hold_what_their_modules_hold() -> None:
-    """Against the modules themselves, found by their type and not by their name."""
+    """The reference finds modules by their type, not by their name."""
     model = gf.Transformer(CONFIGS["both"])
     found = {share.part: share.parameters for share in params.shares_by_kind(model)}
     by_type: dict[str, int] = {}

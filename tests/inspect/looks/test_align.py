@@ -1,4 +1,4 @@
-"""Word alignment: on a model that is built by hand to copy, on the dates, and in the small."""
+"""Word alignment: on a hand-built model that copies, on the dates, and function by function."""
 
 import copy
 import json
@@ -50,9 +50,9 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def copier() -> gf.Transformer:
-    """Copies its source: head 2 looks at the word that it writes, head 0 at the one that it reads, head 1 anywhere.
+    """Copies its source: head 2 looks at the word being written, head 0 at the word being read, head 1 anywhere.
 
-    A vector is a token (dimensions 0 to 9), a place (10 to 19), and what head 2 read (20 to 29), each one-hot.
+    A vector holds a token (dimensions 0 to 9), a position (10 to 19), and what head 2 read (20 to 29), each one-hot.
     """
     stack = gf.StackConfig(
         d_model=30, num_layers=1, num_heads=3, positions="learned", max_len=10, final_norm=False, norm_order="pre"
@@ -74,8 +74,8 @@ def copier() -> gf.Transformer:
         for part in (model.encoder, model.decoder):
             part.embed.positions.weight.copy_(one[10:20])
         cross = model.decoder.blocks[0].cross
-        cross.k.weight.copy_(4 * torch.cat([one[10:20]] * 3))  # each head knows keys by their place
-        cross.q.weight[:9] = 4 * one[11:20]  # the place before
+        cross.k.weight.copy_(4 * torch.cat([one[10:20]] * 3))  # each head finds keys by their position
+        cross.q.weight[:9] = 4 * one[11:20]  # the position before
         cross.q.weight[20:] = 4 * one[10:20]
         cross.v.weight[20:] = one[:10]
         cross.out.weight[20:, 20:] = torch.eye(10)
@@ -138,14 +138,16 @@ def test_nothing_to_align_is_refused(
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        pytest.param({"heads": []}, "the list of heads is empty: give at least one", id="no-heads"),
+        pytest.param({"heads": []}, "the list of heads is empty. Give at least one", id="no-heads"),
         pytest.param({"heads": [AlignmentHead(0, 3, "writes", 1)]}, "head 3 of layer 0 does not exist", id="head"),
-        pytest.param({"heads": [AlignmentHead(1, 0, "writes", 1)]}, "1 layers of 3 heads", id="layer"),
+        pytest.param(
+            {"heads": [AlignmentHead(1, 0, "writes", 1)]}, "layers 0 to 0, each with heads 0 to 2", id="layer"
+        ),
         pytest.param({"heads": [AlignmentHead(0, -1, "writes", 1)]}, "head -1 of layer 0", id="negative"),
-        pytest.param({"heads": [AlignmentHead(0, 0, "nope", 1)]}, "a head's row is 'nope'", id="row"),  # type: ignore[arg-type]
+        pytest.param({"heads": [AlignmentHead(0, 0, "nope", 1)]}, "the row of a head is 'nope'", id="row"),  # type: ignore[arg-type]
         pytest.param({"method": "nope"}, "the method is 'nope': expected 'chosen' or 'last_layer'", id="method"),
         pytest.param(
-            {"method": "last_layer", "heads": [AlignmentHead(0, 0, "reads", 1)]}, "leave one of the two out", id="both"
+            {"method": "last_layer", "heads": [AlignmentHead(0, 0, "reads", 1)]}, "Leave one of the two out", id="both"
         ),
     ],
 )
@@ -157,7 +159,7 @@ def test_heads_that_cannot_be_used_are_refused(
 
 
 def test_a_text_longer_than_the_table_is_refused(copier: gf.Transformer, tokenizer: Tokenizer) -> None:
-    """The model places 10 tokens: a source and its end, or a start, a target and its end."""
+    """The model has 10 positions: for a source and its end token, or for a start token, a target and its end."""
     assert align(copier, tokenizer, "a " * 9, "a " * 8).weights.shape == (8, 9)
     for source, target in (("a " * 10, None), ("a", "a " * 9)):
         with pytest.raises(InputError, match="has 11 tokens: expected at most 10"):
@@ -170,12 +172,12 @@ def test_a_translation_without_words_is_refused(copier: gf.Transformer, tokenize
         silent.head.out.weight.zero_()
         silent.head.out.weight[1] = 1.0
         silent.decoder.embed.tokens.weight[0] = 9.0
-    with pytest.raises(InputError, match="no translation has a word to align"):
+    with pytest.raises(InputError, match="no word to align in any translation"):
         align(silent, tokenizer, "a b")
 
 
 def test_dropout_changes_nothing_and_stays_on(tokenizer: Tokenizer) -> None:
-    """A model in training, with much dropout: the heads are chosen as if there were none."""
+    """In training mode with heavy dropout, the same heads are chosen as without dropout."""
     torch.manual_seed(0)
     stack = gf.StackConfig(d_model=24, num_layers=2, num_heads=4, dropout=0.5, attention_dropout=0.5)
     model = gf.Transformer(gf.TransformerConfig(encoder=stack, decoder=stack, vocab_size=10, decoder_start_token_id=0))
@@ -191,22 +193,22 @@ def test_dropout_changes_nothing_and_stays_on(tokenizer: Tokenizer) -> None:
 
 def test_a_model_without_cross_attention_is_refused(tokenizer: Tokenizer) -> None:
     stack = gf.StackConfig(d_model=8, num_layers=1, num_heads=1)
-    with pytest.raises(InputError, match="encoder and decoder"):
+    with pytest.raises(InputError, match="alignment needs cross-attention"):
         align(gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=10)), tokenizer, "a b")
     both = gf.Transformer(gf.TransformerConfig(encoder=stack, decoder=stack, vocab_size=10))
-    with pytest.raises(InputError, match="2 texts and 1 translations"):
+    with pytest.raises(InputError, match="the number of texts is 2, that of translations 1"):
         align_corpus(both, tokenizer, ["a", "b"], ["a"])
 
 
 def test_the_error_rate_is_that_of_och_and_ney() -> None:
     sure, possible = {(0, 0), (1, 1)}, {(0, 0), (1, 1), (2, 1), (2, 2)}
     assert alignment_error([{(0, 0), (1, 1)}], [sure], [possible]) == 0
-    assert alignment_error([{(0, 0), (1, 1), (2, 2)}], [sure], [possible]) == 0  # what is possible is no error
+    assert alignment_error([{(0, 0), (1, 1), (2, 2)}], [sure], [possible]) == 0  # a possible link is not an error
     assert alignment_error([{(0, 0), (0, 1)}], [sure], [possible]) == pytest.approx(1 - (1 + 1) / (2 + 2))
     assert alignment_error([{(5, 5)}], [sure], [set()]) == 1
     both = alignment_error([{(0, 0)}, {(0, 1), (1, 0)}], [{(0, 0)}, {(1, 0)}], [set(), set()])
     assert both == pytest.approx(1 - (1 + 1 + 1 + 1) / (3 + 2))  # counted over all texts, not averaged
-    with pytest.raises(InputError, match="1 alignments, 2 with sure links"):
+    with pytest.raises(InputError, match="have lengths 1, 2 and 2: expected the same length"):
         alignment_error([set()], [set(), set()], [set(), set()])
 
 
@@ -217,7 +219,7 @@ def test_the_error_rate_is_that_of_och_and_ney() -> None:
         (" half  past four,\n", ["half", "past", "four,"]),
         ("私はcat 3匹", ["私", "は", "cat", "3", "匹"]),
         ("ไป", ["ไ", "ป"]),
-        ("ที่นี่", ["ที่", "นี่"]),  # the marks above a letter stay with it
+        ("ที่นี่", ["ที่", "นี่"]),  # combining marks stay with their letter
         ("", []),
     ],
 )
@@ -226,7 +228,7 @@ def test_words_are_set_apart_by_spaces_where_the_script_has_them(text: str, word
 
 
 def test_a_token_is_of_the_word_it_shares_most_with() -> None:
-    """`May 1st` cut into `May`, ` `, ` 1`, `st`, and the end of the sentence."""
+    """`May 1st` tokenised as `May`, ` `, ` 1`, `st`, and the end of the sentence."""
     offsets = torch.tensor([[0, 3], [3, 4], [3, 5], [5, 7], [0, 0]])
     member = members_of(offsets, torch.tensor([0, 0, 0, 0, -1]), word_spans("May 1st"))
     assert member.int().tolist() == [[1, 0], [0, 1], [0, 1], [0, 1], [0, 0]]
@@ -256,9 +258,9 @@ def test_the_dates_are_aligned_by_construction() -> None:
         assert all(i < len(source) for i, _ in pair.possible)
         for i, j in pair.sure:
             word, said = source[i].strip(","), target[j]
-            if said.endswith(("년", "일")) and said[0].isdigit():  # a number that is only copied
+            if said.endswith(("년", "일")) and said[0].isdigit():  # a copied number
                 assert said[:-1] in [part.lstrip("0").rstrip("stndrh") for part in word.split("-")], (word, said)
-            elif word.isalpha() and not said.endswith(("분", "시")):  # a name always gives the same word
+            elif word.isalpha() and not said.endswith(("분", "시")):  # a name always has the same translation
                 assert known.setdefault(word, said) in (said, "오전", "오후"), (word, said)
     assert known["Sunday"] == "일요일"
     assert known["Sep"] == "9월"
@@ -282,7 +284,7 @@ def test_an_alignment_becomes_a_picture(copier: gf.Transformer, tokenizer: Token
     with Image.open(tmp_path / "align.png") as image:
         assert image.size[0] > 600
         assert len(np.unique(np.asarray(image).reshape(-1, 4), axis=0)) > 100
-    with pytest.raises(InputError, match="61 x 4 words would not be readable"):
+    with pytest.raises(InputError, match="61 x 4 words would be unreadable"):
         draw_alignment(replace(found, source_words=["a"] * 61), tmp_path / "align.png")
 
 
@@ -290,7 +292,7 @@ def test_an_alignment_becomes_a_picture(copier: gf.Transformer, tokenizer: Token
 def test_a_letter_that_no_font_has_is_drawn_without_a_warning(
     copier: gf.Transformer, tokenizer: Tokenizer, tmp_path: Path, ending: str
 ) -> None:
-    """Warnings are errors here."""
+    """The test configuration turns warnings into errors."""
     found = align(copier, tokenizer, "c a", "c a")
     draw_alignment(replace(found, source_words=["🎉", "a"]), tmp_path / f"align.{ending}")
     assert (tmp_path / f"align.{ending}").stat().st_size > 1000
@@ -298,7 +300,7 @@ def test_a_letter_that_no_font_has_is_drawn_without_a_warning(
 
 @pytest.mark.slow
 def test_the_demo_aligns_dates_better_than_its_last_layer_averaged(demo: tuple[Path, str]) -> None:
-    """Of the demo's own seed. Not every seed is so: `benchmarks/align.py` has those where averaging wins."""
+    """Holds for the demo's seed, not for every seed: `benchmarks/align.py` has some where averaging wins."""
     model, tokenizer = gf.load(demo[0]), gf.load_tokenizer(demo[0])
     gold = aligned_pairs(500, seed=7, held_out=True)
 

@@ -1,4 +1,4 @@
-"""Pictures of attention for every shape of model: what they show, that they are drawn, and what is refused."""
+"""Figures of attention for every kind of model: what they show, that they are drawn, and which inputs are refused."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def forecaster(tmp_path_factory: pytest.TempPathFactory) -> tuple[gf.Transformer
 
 @pytest.fixture(scope="module")
 def reader(translator: Translate) -> gf.Transformer:
-    """An encoder alone, of the same words, with a table of 32 positions."""
+    """An encoder with the same vocabulary and 32 learned positions."""
     stack = gf.StackConfig(d_model=12, num_layers=2, num_heads=HEADS, positions="learned", max_len=32)
     config = gf.TransformerConfig(encoder=stack, vocab_size=len(translator.tokenizer), head="none")
     return gf.Transformer(config).eval()
@@ -78,7 +78,7 @@ def reader(translator: Translate) -> gf.Transformer:
 
 @pytest.fixture(scope="module")
 def writer(translator: Translate) -> gf.Transformer:
-    """A decoder alone, of the same words, with a table of 32 positions."""
+    """A decoder with the same vocabulary and 32 learned positions."""
     torch.manual_seed(1)
     stack = gf.StackConfig(d_model=12, num_layers=2, num_heads=HEADS, positions="learned", max_len=32)
     return gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=len(translator.tokenizer))).eval()
@@ -243,7 +243,7 @@ def test_the_built_in_series_has_as_many_channels_as_the_model_reads(tmp_path: P
     found = example_window(SeriesPreparer(model(1), scale), tmp_path).window
     assert found is not None
     assert found.names == ("price",)
-    with pytest.raises(InputError, match="this model reads 9 channels, and the built-in series has 7: give a CSV file"):
+    with pytest.raises(InputError, match="this model reads 9 channels, but the built-in series has 7"):
         example_window(SeriesPreparer(model(9), None), tmp_path)
 
 
@@ -265,10 +265,10 @@ def test_a_series_of_numbers_for_a_model_that_classifies_them(tmp_path: Path) ->
     [
         ({"text": "  "}, "the text is empty: write at least a word"),
         ({"text": "1 " * 40}, r"the text has \d+ tokens: expected at most 32. Shorten it"),
-        ({"part": "cross"}, "this model has no cross-attention: it is an encoder alone. Leave --part cross out"),
-        ({"part": "decoder"}, "this model has no decoder: it is an encoder alone"),
-        ({"layer": 2}, "--layer is 2: this model has 2, counted from 0 to 1"),
-        ({"head": -1}, "--head is -1: this model has 2, counted from 0 to 1"),
+        ({"part": "cross"}, "this model has no cross-attention: it is only an encoder. Leave --part cross out"),
+        ({"part": "decoder"}, "this model has no decoder: it is only an encoder"),
+        ({"layer": 2}, "--layer is 2: expected 0 to 1 for this model"),
+        ({"head": -1}, "--head is -1: expected 0 to 1 for this model"),
         ({"head": 0, "average": True}, "--head and --average were both given"),
     ],
     ids=str,
@@ -284,7 +284,7 @@ def test_refused_texts(
 
 
 def test_cross_attention_has_no_rollout(translator: Translate) -> None:
-    with pytest.raises(InputError, match="--part cross cannot be rolled out"):
+    with pytest.raises(InputError, match="--part cross has no rollout"):
         rollout_maps(text_preparer(translator.model, translator.tokenizer), TEXT, part="cross")
 
 
@@ -294,14 +294,14 @@ def test_refused_pictures_and_series(
     out = tmp_path / "out.png"
     (tmp_path / "short.csv").write_text("date,load\n2024-01-01,1\n2024-01-02,2\n")
     for (model, folder), given, chosen, said in (
-        (seer, "", {}, "the input is empty: give the path of an image"),
+        (seer, "", {}, "the input is empty. Give the path of an image"),
         (seer, str(tmp_path / "none.png"), {}, "there is no such image file"),
-        (seer, "example", {"part": "cross"}, "this model has no cross-attention: it is an encoder alone"),
-        (seer, "example", {"head": 2}, "--head is 2: this model has 2, counted from 0 to 1"),
-        (forecaster, " ", {}, "the input is empty: give the path of a CSV file"),
+        (seer, "example", {"part": "cross"}, "this model has no cross-attention: it is only an encoder"),
+        (seer, "example", {"head": 2}, "--head is 2: expected 0 to 1 for this model"),
+        (forecaster, " ", {}, "the input is empty. Give the path of a CSV file"),
         (forecaster, str(tmp_path / "none.csv"), {}, "none.csv"),
         (forecaster, str(tmp_path / "short.csv"), {}, "has 2 values, and this model reads the last 50"),
-        (forecaster, "example", {"layer": 7}, "--layer is 7: this model has 2"),
+        (forecaster, "example", {"layer": 7}, "--layer is 7: expected 0 to 1"),
     ):
         with pytest.raises(InputError, match=said):
             picture_input(model, folder, given, out, **chosen)  # type: ignore[arg-type]
@@ -324,7 +324,7 @@ def dates() -> Translate:
 
 @pytest.mark.parametrize("part", ["cross", "encoder", "decoder"])
 def test_maps_carry_the_tokens_they_are_about(dates: Translate, part: str) -> None:
-    """The same maps, from one pass over the finished translation with the plain formula of the recorder."""
+    """The maps equal those recorded in one pass over the finished translation."""
     model, tokenizer, text = dates.model.eval(), dates.tokenizer, "May 1st, 2031"
     maps = attention_maps(text_preparer(model, tokenizer), text, part=part, layer=0)  # type: ignore[arg-type]
     encoded = tokenizer.encode([text])

@@ -1,4 +1,4 @@
-"""What a head is worth: one that does nothing is worth nothing."""
+"""Head importance: a head that does nothing has importance 0."""
 
 from io import StringIO
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_no_examples_to_judge_by() -> None:
 
 
 def test_a_model_without_a_run_is_judged_on_files(tmp_path: Path) -> None:
-    """Its task is named, as for `gf.evaluate`, which is the oracle of the whole model's score."""
+    """The task is named as for `gf.evaluate`, which is the reference for the whole model's score."""
     task = make_task(tasks.ClassifySettings(**SMALL))
     cut_out(attention_sites(task.model)["encoder.blocks.1.attn"].attention, 0)
     gf.save(task.model, tmp_path / "model", tokenizer=task.tokenizer)

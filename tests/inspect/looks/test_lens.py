@@ -1,4 +1,4 @@
-"""The logit lens: its last row is the model's own answer, and each other row that of a model cut off there."""
+"""The logit lens: its last row is the model's output, and every other row that of a model truncated there."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def test_the_last_row_is_the_models_answer(kind: str, stack: dict[str, Any]) -> 
 
 
 def test_each_row_is_the_answer_of_a_model_cut_off_there() -> None:
-    """The oracle is a smaller model with the same weights."""
+    """The reference is a smaller model with the same weights."""
     model = make_model("decoder")
     lens = logit_lens(model, IDS, top=1)
     for layers in (1, 2):
@@ -63,7 +63,7 @@ def test_of_a_text_and_as_a_picture(tmp_path: Path) -> None:
     task = Translate(TranslateSettings(out=Path("unused"), examples=60, **SMALL))
     lens, line = lens_of_text(text_preparer(task.model, task.tokenizer), "May 1st, 2031")
     assert lens.tokens.shape[2] == len(line.tokens)
-    # The model was asked greedily, so its own last row is what it wrote.
+    # Decoding was greedy, so the last row is what the model wrote.
     assert task.tokenizer.tokens(lens.tokens[-1, 0, :, 0]) == line.written
     picture_lens(text_preparer(task.model, task.tokenizer), "May 1st, 2031", tmp_path / "lens.png")
     assert (tmp_path / "lens.png").stat().st_size > 5000
@@ -72,7 +72,7 @@ def test_of_a_text_and_as_a_picture(tmp_path: Path) -> None:
 
 def test_refused() -> None:
     config = gf.TransformerConfig(encoder=gf.StackConfig(**SMALL), vocab_size=20, head="class", num_classes=2)
-    with pytest.raises(InputError, match="this model has the head 'class': it needs a language model"):
+    with pytest.raises(InputError, match="needs a model with head = 'language', but this one has head = 'class'"):
         logit_lens(gf.Transformer(config), IDS)
     with pytest.raises(InputError, match="top is 21: expected 1 to 20, the size of the vocabulary"):
         logit_lens(make_model("decoder"), IDS, top=21)

@@ -1,4 +1,4 @@
-"""Looks inside models that write about a picture, and inside a pair: what is drawn, and what is refused."""
+"""Looks inside models that describe images, and inside dual encoders: what is drawn, and what is refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_each_written_word_has_its_attention_over_the_patches(
     with torch.no_grad(), gf.record(model, attention=name) as seen:
         prepared.run(model)
     line, before = prepared.lines["decoder"], 17 if kind == "prefix" else 0
-    expected = seen[name][0, :, before + line.begins :, 1:17].unflatten(2, (4, 4))  # behind the class token
+    expected = seen[name][0, :, before + line.begins :, 1:17].unflatten(2, (4, 4))  # after the class token
     assert list(maps) == [f"head {i}" for i in range(4)]
     torch.testing.assert_close(torch.stack(list(maps.values())), expected)
     assert words == line.written[line.begins :]
@@ -84,7 +84,7 @@ def test_a_walk_begins_with_a_patch(folder_of: FolderOf) -> None:
     patch = pixels[0, :, 3:6, 3:6].flatten()
     embed = model.encoder.embed.patches  # type: ignore[union-attr]
     assert worked.result == pytest.approx(float((patch @ embed.weight[0].flatten() + embed.bias[0]).detach()), rel=1e-4)
-    assert walk(preparer, example_scene(), part="encoder", token=0).equations[0].title == "a trained vector"
+    assert walk(preparer, example_scene(), part="encoder", token=0).equations[0].title == "a learned vector"
     cross = walk(preparer, example_scene(), part="cross", layer=1, target="a red circle")
     assert cross.tokens[0] == "<s>"
     assert cross.equations[-1].title == "probabilities"
@@ -101,7 +101,7 @@ def test_a_walk_of_a_word_behind_the_picture(token: int, folder_of: FolderOf) ->
         prepared.run(model)
 
     def values(step: str, name: str) -> torch.Tensor:
-        """What the walk shows of a step under this name: the first numbers of it."""
+        """The first numbers that the walk shows of a step under this name."""
         rows = (row for equation in found.equations if equation.step == step for row in equation.rows)
         return torch.tensor(next(row for row in rows if isinstance(row, Numbers) and row.name == name).values)
 
@@ -129,12 +129,12 @@ def test_a_walk_of_a_word_behind_the_picture(token: int, folder_of: FolderOf) ->
 
 def test_what_is_refused(folder_of: FolderOf, tmp_path: Path) -> None:
     model, _ = opened(folder_of("prefix"))
-    with pytest.raises(InputError, match="reads the encoder's vectors before its tokens"):
+    with pytest.raises(InputError, match="reads the encoder's output as a prefix of the decoder's tokens"):
         picture_input(model, folder_of("prefix"), "example", tmp_path / "x.png", part="cross")
     model, _ = opened(folder_of("ask"))
     with pytest.raises(InputError, match="no question given"):
         picture_input(model, folder_of("ask"), "example", tmp_path / "x.png")
-    with pytest.raises(InputError, match="the input is empty: give the path of an image"):
+    with pytest.raises(InputError, match=r"the input is empty\. Give the path of an image"):
         picture_input(model, folder_of("ask"), " ", tmp_path / "x.png", question=QUESTION)
     with pytest.raises(InputError, match="there is no such image file"):
         picture_input(model, folder_of("ask"), "nothing.png", tmp_path / "x.png", question=QUESTION)

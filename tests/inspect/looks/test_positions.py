@@ -1,4 +1,4 @@
-"""The numbers behind the pictures of positions, against their formulas."""
+"""The numbers in the figures of positions, against their formulas."""
 
 import math
 from pathlib import Path
@@ -27,7 +27,7 @@ def view_of(model: gf.Transformer) -> PositionView:
 
 def test_sinusoids_are_those_of_the_paper_and_their_cosine_depends_on_distance_alone() -> None:
     view = view_of(make_model("encoder", also="decoder"))
-    assert view.part == "encoder and decoder"  # one table for both is one picture
+    assert view.part == "encoder and decoder"  # two equal tables give one figure
     place, pair = np.arange(40)[:, None], np.arange(12)
     angle = place / 10_000 ** (2 * pair / 24)
     table = np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(40, 24)
@@ -51,7 +51,7 @@ def test_a_learned_table_is_shown_as_it_is_after_its_offset() -> None:
 
 
 def test_rotary_angles_and_how_equal_vectors_grow_apart() -> None:
-    """Two bases are two views; a window alone is none. Half of a head stands still."""
+    """Two bases give two views; a window does not. Half of each head is not rotated."""
     kinds = (LayerKind(), LayerKind(window=4), LayerKind(rotary_base=100.0))
     near, far = view_positions(make_model(positions="rotary", layer_kinds=kinds, rotary_fraction=0.5))
     assert (near.part, far.part) == ("decoder layers 0-1", "decoder layers 2")
@@ -72,7 +72,7 @@ def test_alibi_falls_in_a_straight_line_for_each_head() -> None:
 
 
 def test_a_relative_bias_is_read_from_its_buckets() -> None:
-    """Near distances have a row of the table each; an encoder keeps the second half for keys to the right."""
+    """Each short distance has its own row of the table; an encoder uses the second half for keys to the right."""
     model = make_model("encoder", also="decoder", positions="relative")
     encoder, decoder = view_positions(model)
     table = model.encoder.position_bias.weight.detach()
@@ -119,7 +119,7 @@ def test_each_kind_of_scheme_becomes_a_picture(scheme: str, tmp_path: Path) -> N
 
 
 def test_a_model_without_positions_or_without_the_part_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing to draw: the decoder of this model is told no positions"):
+    with pytest.raises(InputError, match="nothing to draw: positions = 'none' in the decoder of this model"):
         picture_positions(make_model(positions="none"), tmp_path / "positions.png")
-    with pytest.raises(InputError, match="no encoder: its positions are those of the decoder"):
+    with pytest.raises(InputError, match="this model has no encoder, only a decoder"):
         view_positions(make_model(), "encoder")

@@ -1,4 +1,4 @@
-"""Attention rollout, beside the paper's formula in numpy."""
+"""Attention rollout against the paper's formula in NumPy."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from glassformer.inspect.looks.rollout import rollout, rollout_of, traced_back
 
 
 def by_numpy(layers: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """Of one sequence: layers (H, T, T)."""
+    """The rollout of one sequence, from layers (H, T, T)."""
     product = np.eye(layers[0].shape[1])
     for weights in layers:
         mixed = 0.5 * weights.astype(np.float64).mean(axis=0) + 0.5 * np.eye(weights.shape[1])
@@ -37,7 +37,7 @@ def test_a_token_that_sees_nothing_stays_itself() -> None:
 
 @pytest.mark.parametrize("sees_nothing", [False, True])
 def test_a_row_alone_is_a_row_of_the_whole(sees_nothing: bool) -> None:
-    """The explorer makes one row, layer by layer; the picture has all of them."""
+    """The explorer computes one row, layer by layer; the figure has all rows."""
     torch.manual_seed(0)
     layers = [torch.rand(1, 3, 6, 6).softmax(dim=-1) for _ in range(5)]
     if sees_nothing:
@@ -78,17 +78,17 @@ def test_of_a_model(config: dict[str, Any], inputs: dict[str, torch.Tensor], sta
     for row in range(2):
         expected = by_numpy([seen[f"{stack}.blocks.{layer}.attn"][row].numpy() for layer in range(3)])
         np.testing.assert_allclose(rolled[row].numpy(), expected, rtol=1e-5, atol=1e-7)
-    if stack == "decoder":  # nothing comes from what is later
+    if stack == "decoder":  # nothing comes from later tokens
         assert not rolled.triu(diagonal=1).any()
 
 
 def test_what_cannot_be_rolled_out() -> None:
     model = gf.Transformer(gf.TransformerConfig(decoder=gf.StackConfig(**SMALL), vocab_size=20))
-    with pytest.raises(InputError, match="this model has no encoder: nothing of it can be rolled out"):
+    with pytest.raises(InputError, match="cannot roll out the encoder: this model has none"):
         rollout_of(model, {"input_ids": torch.ones(1, 2, dtype=torch.long)}, stack="encoder")
-    with pytest.raises(InputError, match=r"weights of shape \(1, 2, 3, 4\) cannot be rolled out"):
+    with pytest.raises(InputError, match=r"cannot roll out weights of shape \(1, 2, 3, 4\)"):
         rollout([torch.rand(1, 2, 3, 4)])
-    with pytest.raises(InputError, match="no layer was given"):
+    with pytest.raises(InputError, match="no layers to roll out"):
         rollout([])
 
 

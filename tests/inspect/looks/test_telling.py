@@ -1,4 +1,4 @@
-"""Which heads tell something: even rows and rows that all look at one token do not."""
+"""Which heads are informative: uniform rows, and rows that all look at one token, are not."""
 
 import torch
 
@@ -34,7 +34,7 @@ def test_heads_are_ranked_by_the_rows_that_are_meant() -> None:
     one_row[5] = torch.nn.functional.one_hot(torch.tensor(6), SIZE).float()
     heads = rank_heads(torch.stack([one_row, BEFORE]), list(range(SIZE)), NO_SINKS)
     assert heads[1].score > heads[0].score
-    assert (heads[1].offset, heads[1].share) == (-1, 7 / 8)  # the first looks round to the last
+    assert (heads[1].offset, heads[1].share) == (-1, 7 / 8)  # the first row wraps round to the last token
     meant = rank_heads(torch.stack([one_row, EVEN]), list(range(SIZE)), NO_SINKS, meant=[5])
     assert (meant[0].row, meant[0].key) == (5, 6)
     assert meant[0].weight == 1.0
@@ -53,4 +53,4 @@ def test_of_two_rows_the_one_is_shown_that_looks_at_another_text() -> None:
     (chosen,) = rank_heads(sharp[None], list(range(SIZE)), NO_SINKS, is_self=False, copies=same)
     assert plain.row == 0
     assert chosen.row == 4
-    assert chosen.score == plain.score  # the ranking of heads stays
+    assert chosen.score == plain.score  # the ranking of heads does not change

@@ -1,4 +1,4 @@
-"""The equation that stands beside a step gives the step's numbers: each text has its arithmetic here, written anew."""
+"""The equation of a step gives the step's numbers: the tests implement the arithmetic of each equation again."""
 
 import math
 from collections.abc import Callable
@@ -33,7 +33,7 @@ MORE = {
 
 @dataclass
 class Env:
-    """One step of a pass that was recorded: what it reads, by the names that equations use."""
+    """One step of a recorded pass, and its inputs by the names used in equations."""
 
     model: gf.Transformer
     seen: gf.record
@@ -66,14 +66,14 @@ class Env:
 
     @property
     def x(self) -> Tensor:
-        """What the branch reads: the stream, normed before or not."""
+        """The input of the branch: the residual stream, normalised or not."""
         shared = "attn" if self.block.kind == "parallel" else self.site
         normed = f"{self.prefix}{shared}_norm"
         return self.seen[normed] if self.block.norm_order != "post" and normed in self.seen else self.stream
 
     @property
     def memory(self) -> Tensor:
-        """What the decoder is given of the encoder."""
+        """The encoder's output as the decoder reads it."""
         brought = next((name for name in ("memory.norm", "memory.project") if name in self.seen), None)
         return self.encoded if brought is None else self.seen[brought]
 
@@ -83,7 +83,7 @@ class Env:
 
     @property
     def hidden(self) -> Tensor:
-        """x of a head: the vectors of the last stack."""
+        """x of a head: the output of the last stack."""
         last = "decoder" if self.model.decoder is not None else "encoder"
         steps = [f"{last}.norm", f"{last}.blocks.1.ffn_residual", f"{last}.blocks.1.attn_residual"]
         whole = next(self.seen[step] for step in steps if step in self.seen)
@@ -96,12 +96,12 @@ class Env:
 
     @property
     def last(self) -> Tensor:
-        """What leaves the last block."""
+        """The output of the last block."""
         ends = (f"{self.prefix.split('.')[0]}.blocks.1.{site}_residual" for site in ("ffn", "attn"))
         return next(self.seen[step] for step in ends if step in self.seen)
 
     def positions(self) -> Tensor:
-        """Of every token that is kept, counted from 0."""
+        """The positions of the tokens that are not padding, counted from 0."""
         keep = self.query_keep
         if keep is None:
             return torch.arange(self.at("embed").shape[1])[None]
@@ -139,7 +139,7 @@ def turned(e: Env, x: Tensor) -> Tensor:
 
 
 def normed_input(e: Env) -> tuple[nn.Module, Tensor]:
-    """A norm's module, and what it reads."""
+    """The module of a norm, and its input."""
     step = e.name.split(".")[-1]
     if e.name == "memory.norm":
         return e.model.memory.norm, e.seen["memory.project"]
@@ -185,7 +185,7 @@ def scaled(e: Env) -> Tensor:
 
 def distance(e: Env) -> Tensor:
     length = e.at(f"{e.site}.q").shape[2]
-    return torch.arange(length)[None] - torch.arange(length)[:, None]  # j - i, where no padding stands between
+    return torch.arange(length)[None] - torch.arange(length)[:, None]  # j - i, without padding in between
 
 
 def added(e: Env) -> Tensor:
@@ -289,9 +289,9 @@ BLOCK: dict[str, Callable[[Env], Tensor]] = {
     "y = x / sqrt(mean(x^2) + eps) * (1 + weight)": rms_offset,
     **{f"{part} = {of} W_{part}{bias}": lambda e, part=part: projected(e, part)  # type: ignore[misc]
        for part in "qkv" for of in ("x", "memory") for bias in ("", " + b")},
-    **{f"{part} = x W_{part} + b, turned by its position": lambda e, part=part: turned(e, projected(e, part))  # type: ignore[misc]
+    **{f"{part} = x W_{part} + b, rotated by its position": lambda e, part=part: turned(e, projected(e, part))  # type: ignore[misc]
        for part in "qk"},
-    **{f"{part} = norm(x W_{part}), turned by its position": lambda e, part=part: turned(  # type: ignore[misc]
+    **{f"{part} = norm(x W_{part}), rotated by its position": lambda e, part=part: turned(  # type: ignore[misc]
         e, rms(getattr(e.block.attn, f"{part}_norm"), projected(e, part))) for part in "qk"},
     "scores = q k^T / sqrt(K)": lambda e: scaled(e),
     "scores = 0.7 q k^T": lambda e: product(e) * 0.7,
@@ -326,7 +326,7 @@ BLOCK: dict[str, Callable[[Env], Tensor]] = {
 
 
 def patches(e: Env) -> Tensor:
-    """A patch flattened and projected: of an image, behind its tokens; of a series, each channel by itself."""
+    """Patches, flattened and projected: of an image, after its prefix tokens; of a series, per channel."""
     embed = e.stack.embed
     if e.model.config.series is not None:
         values = e.inputs["past_values"]
@@ -348,7 +348,7 @@ def pass_of(name: str) -> tuple[gf.Transformer, dict[str, Tensor], Tensor, gf.re
     else:
         torch.manual_seed(0)
         model = gf.Transformer(gf.TransformerConfig(**{"decoder_start_token_id": 0, **MORE[name]})).eval()
-    with torch.no_grad():  # so that no bias, and no norm, may be forgotten
+    with torch.no_grad():  # random values reveal a forgotten bias or norm
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     inputs = make_example(model.config)
@@ -372,7 +372,7 @@ def test_an_equation_gives_the_numbers_of_its_step(name: str) -> None:
             expected = expected[..., 0 if step.startswith("start") else 1]
         expected = expected.expand_as(recorded) if expected.ndim == recorded.ndim else expected
         visible = recorded.isfinite()
-        if step.endswith(".scores") and e.query_keep is not None:  # a row of padding has no place to count from
+        if step.endswith(".scores") and e.query_keep is not None:  # a padding row has no position
             before = recorded.shape[2] - e.query_keep.shape[1] if model.config.prefix else 0  # of the source
             visible = visible & F.pad(e.query_keep.bool(), (before, 0), value=True)[:, None, :, None]
         torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""Every step that can be recorded is described, and the line it points to is the line that makes it."""
+"""Every recordable step has a description, and the line of code that it names computes it."""
 
 import ast
 import sys
@@ -23,11 +23,11 @@ INSIDE_A_LINE = {
     "ffn.gate": "gate",
     "head.project": "project",
     "memory.project": "project",
-}  # made on its line by this module, and not named there
+}  # computed by this submodule inside its line, without a name
 
 
 class Follower:
-    """Keeps every tensor that certain lines leave behind: in a variable, or by returning it."""
+    """Keeps every tensor that the given lines assign or return."""
 
     def __init__(self, places: set[tuple[str, int]]) -> None:
         self.made: dict[tuple[str, int], list[Tensor]] = {place: [] for place in places}
@@ -38,7 +38,7 @@ class Follower:
     def span(file: str, line: int) -> range:
         nodes = ast.walk(ast.parse((CODE / file).read_text()))
         found = [n for n in nodes if isinstance(n, ast.stmt) and n.lineno == line]
-        assert found, f"{file}:{line} begins no statement"
+        assert found, f"no statement starts at {file}:{line}"
         return range(line, (found[0].end_lineno or line) + 1)
 
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -84,17 +84,17 @@ def test_the_line_of_a_step_makes_what_is_recorded_of_it(name: str) -> None:
             with torch.no_grad():
                 candidates = [getattr(at["self"], INSIDE_A_LINE[inner])(at["x"]) for at in follower.frames[place]]
         expected = seen[step]
-        if inner.endswith(".scores"):  # the line makes the product; a bias, a cap and the mask follow it
+        if inner.endswith(".scores"):  # the line computes the product; bias, cap and mask come later
             q, k = (seen[step.removesuffix("scores") + part] for part in "qk")
             k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
             expected = q @ k.transpose(2, 3) * getattr(model, step.split(".")[0]).config.attention_scale
-        assert any(torch.equal(expected, made) for made in candidates), f"{step} is not made at {described.place}"
+        assert any(torch.equal(expected, made) for made in candidates), f"{step} is not computed at {described.place}"
         assert len(described.axes) == seen[step].ndim, (step, described.axes, seen[step].shape)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_axes_are_the_sizes_of_the_model(name: str) -> None:
-    """Letters that the config fixes stand for that number, wherever they stand."""
+    """A letter whose size the config fixes has that size everywhere."""
     model = make(name)
     inputs = make_example(model.config)
     with torch.no_grad(), gf.record(model, activations=["*"]) as seen:
@@ -106,7 +106,7 @@ def test_axes_are_the_sizes_of_the_model(name: str) -> None:
         for axis, size in zip(step_of(step, model.config).axes, tensor.shape, strict=True):
             assert all(letter in LEGEND for letter in axis.split("*")), axis
             expected = model.config.embed_dim or 12 if axis == "E" else known.get(axis, size)
-            assert size == expected, f"{step} has {axis} = {size}, and the model {expected}"
+            assert size == expected, f"{step} has {axis} = {size}, but the model has {expected}"
 
 
 def test_every_step_speaks_both_languages_and_an_unknown_one_is_refused() -> None:
@@ -119,5 +119,5 @@ def test_every_step_speaks_both_languages_and_an_unknown_one_is_refused() -> Non
         assert step.place.code.startswith(step.statement)
     with pytest.raises(gf.InputError, match=r"no step 'encoder.blocks.0.attn.r'"):
         step_of("encoder.blocks.0.attn.r", model.config)
-    with pytest.raises(LookupError, match="begins 0 lines"):
+    with pytest.raises(LookupError, match="0 lines of step_of start with"):
         place_of(step_of, "nothing begins so")

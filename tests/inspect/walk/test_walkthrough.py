@@ -1,4 +1,4 @@
-"""Every number of a walkthrough against NumPy, and every line it points at against the code that runs."""
+"""Every number of a walkthrough against NumPy, and every line that it names against the code that runs."""
 
 import json
 import re
@@ -75,7 +75,7 @@ def tokenizer() -> Tokenizer:
 
 
 def make_model(name: str) -> gf.Transformer:
-    """Small, and with every weight at random, so that no bias is 0 and no norm 1."""
+    """A small model with random weights, so that no bias is 0 and no norm weight is 1."""
     torch.manual_seed(0)
     stacks, choices = MODELS[name]
     made = {part: gf.StackConfig(**{**SIZES, **stack}) for part, stack in stacks.items()}
@@ -133,7 +133,7 @@ def test_every_number_is_what_numpy_computes(
 def test_what_is_printed_adds_up_by_hand(
     name: str, part: Part | None, layer: int, head: int, token: int, tokenizer: Tokenizer
 ) -> None:
-    """Each formula is read as it is printed, with its rounded numbers, and worked out."""
+    """Evaluates each formula as printed, with its rounded numbers."""
     found = make_walk(make_model(name), tokenizer, part, layer=layer, head=head, token=token)
     formulas = [row for equation in found.equations for row in equation.rows if isinstance(row, Worked)]
     assert len(formulas) > 10
@@ -175,7 +175,7 @@ def test_every_line_runs_and_stands_where_it_is_said_to(name: str, part: Part | 
 
 @pytest.mark.parametrize(("part", "first"), [("q", 2), ("k", 5)])
 def test_the_lines_of_a_query_and_a_key_make_what_is_shown(part: str, first: int, tokenizer: Tokenizer) -> None:
-    """The lines that no step of its own has: the product before it is normed and turned, and the norm."""
+    """The lines that are not steps: the product before its norm and rotation, and the norm."""
     model = make_model("gemma")
     found = make_walk(model, tokenizer, None, layer=0, head=2, token=4)
     linear, norm = found.equations[first : first + 2]
@@ -189,7 +189,7 @@ def test_the_lines_of_a_query_and_a_key_make_what_is_shown(part: str, first: int
             return trace if event == "call" and "glassformer" in frame.f_code.co_filename else None
         if event == "line":
             if part in frame.f_locals:
-                made.setdefault(line, frame.f_locals[part])  # what the line before left, in layer 0
+                made.setdefault(line, frame.f_locals[part])  # the result of the line before, in layer 0
             line = frame.f_lineno
         return trace
 
@@ -253,9 +253,9 @@ def test_a_walk_is_printed_and_becomes_json(tokenizer: Tokenizer) -> None:
         pytest.param("gpt2", " ", {}, "is empty", id="empty"),
         pytest.param("gpt2", "a", {"part": "cross"}, "no cross-attention", id="no-cross"),
         pytest.param("gpt2", "a", {"part": "encoder"}, "no encoder", id="no-encoder"),
-        pytest.param("gpt2", "a", {"layer": 3}, "--layer is 3: this model has 3", id="layer"),
-        pytest.param("gpt2", "a", {"head": 4}, "--head is 4: this model has 4", id="head"),
-        pytest.param("gpt2", "a b", {"token": 2}, "token 2 does not exist: there are 2", id="token"),
+        pytest.param("gpt2", "a", {"layer": 3}, "--layer is 3: expected 0 to 2", id="layer"),
+        pytest.param("gpt2", "a", {"head": 4}, "--head is 4: expected 0 to 3", id="head"),
+        pytest.param("gpt2", "a b", {"token": 2}, "token 2 does not exist: expected 0 to 1", id="token"),
         pytest.param("gpt2", "a b", {"token": -3}, "token -3 does not exist", id="token-from-the-end"),
         pytest.param("gpt2", "a", {"target": "b"}, "does not translate", id="target"),
         pytest.param("paper", "a", {"target": " "}, "the target is empty: write at least a word", id="empty-target"),
@@ -281,7 +281,8 @@ def test_a_target_longer_than_the_table_is_refused(tokenizer: Tokenizer) -> None
 
 
 def test_each_of_two_vocabularies_names_its_own_tokens() -> None:
-    """What the encoder reads, and so the keys of cross-attention, is of the source's; all else of the target's."""
+    """The encoder's tokens, and so the keys of cross-attention, are from the source vocabulary; all others from the
+    target vocabulary."""
     backends = []
     for words in ("one two three four", "하나 둘 셋 넷"):
         vocabulary = {word: i for i, word in enumerate(["<s>", *words.split()])}
@@ -302,7 +303,7 @@ def test_each_of_two_vocabularies_names_its_own_tokens() -> None:
     assert keys["encoder"].of == keys["cross"].of == ["0 'one'", "1 'two'", "2 'three'"]
     assert keys["decoder"].of == ["0 '<s>'", "1 '하나'"]
     likeliest = {row.name: row.of for row in found["cross"].equations[-1].rows}["p"]
-    assert "'하나'" in likeliest  # the model's table is larger than the vocabularies: others are numbers
+    assert "'하나'" in likeliest  # the model's table is larger than the vocabularies: other ids have no word
 
 
 def test_a_character_of_several_tokens_stands_at_the_first() -> None:

@@ -15,7 +15,7 @@ from helpers.command import run
         (["diff", "RUN", "nowhere"], "nowhere"),
         (["align", "RUN", " "], "is empty"),
         (["step", "RUN", ""], "is empty"),
-        (["step", "RUN", "May", "--head", "2"], "--head is 2: this model has 2"),
+        (["step", "RUN", "May", "--head", "2"], "--head is 2: expected 0 to 1"),
         (["lens", "RUN", " "], "is empty"),
         (["ablate", "RUN", "*"], "has no run.json"),
     ],

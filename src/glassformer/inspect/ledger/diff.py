@@ -1,8 +1,8 @@
-"""The few fields of a config that turn one model into another: every architecture is a configuration of one core.
+"""The config fields in which two models differ: every architecture is a configuration of one core.
 
     diff(bert, llama)    stack: encoder -> decoder, decoder.norm: layer -> rms, decoder.positions: learned -> rotary
 
-A field that construction settles by itself (d_ff = 4 d_model, say) is listed only where it does not follow in both.
+A field with a derived default, such as d_ff = 4 d_model, is listed only if one of the models overrides it.
 """
 
 import json
@@ -38,7 +38,7 @@ TITLES: dict[Group, str] = {
 
 @dataclass(frozen=True)
 class Change:
-    """One field, by its path in the config, and its two values."""
+    """A field, given by its path in the config, and its two values."""
 
     path: str
     before: Any
@@ -59,12 +59,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Diff:
-    """What to change, in the order of the config."""
+    """The changes from one config to another, in the order of the fields."""
 
     changes: tuple[Change, ...]
 
     def apply(self, config: TransformerConfig) -> TransformerConfig:
-        """The config with these changes. What was not given in it but followed from other fields follows anew."""
+        """The config with these changes. Fields derived from other fields are derived again."""
         changes = {change.path: change.after for change in self.changes}
         if "stack" in changes:
             config = moved(config, changes.pop("stack"))
@@ -75,7 +75,7 @@ class Diff:
         for part, inside in nested.items():
             old = getattr(config, part)
             if old is None:
-                raise InputError(f"the changes concern {part}.{next(iter(inside))}, and this config has no {part}")
+                raise InputError(f"cannot change {part}.{next(iter(inside))}: this config has no {part}")
             changes[part] = changed(old, inside)
         return changed(config, changes)
 
@@ -91,7 +91,7 @@ class Diff:
         return "\n".join(str(change) for change in self.changes) or "no difference"
 
     def as_table(self, before: str = "before", after: str = "after") -> Table:
-        """What was chosen differently first, then what is only larger or smaller, then the rest."""
+        """A table for the terminal: architecture first, then sizes, then the rest."""
         table = Table("field", before, after, box=None, pad_edge=False)
         for group, title in TITLES.items():
             found = [change for change in self.changes if change.group == group]
@@ -109,17 +109,17 @@ def diff(a: TransformerConfig, b: TransformerConfig) -> Diff:
     for config in (a, b):
         if not isinstance(config, TransformerConfig):
             kind = type(config).__name__
-            raise InputError(f"a config is of type {kind}: expected two TransformerConfigs, such as model.config")
+            raise InputError(f"a config has type {kind}: expected two TransformerConfigs, such as model.config")
     changes = []
     own, other = only_stack(a), only_stack(b)
-    if own and other and own != other and not (a.patches or b.patches):  # a decoder reads no patches
+    if own and other and own != other and not (a.patches or b.patches):  # a decoder cannot read patches
         changes.append(Change("stack", own, other))
         a = moved(a, other)
     return Diff((*changes, *differences(a, b)))
 
 
 def differences(a: Config, b: Config, prefix: str = "") -> Iterator[Change]:
-    """The fields that differ; of configs that both have, the fields inside."""
+    """Yields the fields that differ. Configs inside a config are compared field by field."""
     for entry in fields(a):
         path, before, after = prefix + entry.name, getattr(a, entry.name), getattr(b, entry.name)
         if isinstance(before, Config) and isinstance(after, Config):
@@ -132,36 +132,36 @@ def differences(a: Config, b: Config, prefix: str = "") -> Iterator[Change]:
 
 
 def changed(config: AnyConfig, changes: dict[str, Any]) -> AnyConfig:
-    """A copy with some fields changed; open fields that are as construction would settle them are settled anew."""
+    """A copy with some fields changed. Fields that have their derived default are derived again."""
     return replace(config, **{**dict.fromkeys(following(config)), **changes})
 
 
 @lru_cache(maxsize=256)
 def following(config: Config) -> frozenset[str]:
-    """The fields that have the value that construction gives them when they are left open."""
+    """The fields that have the default derived from other fields."""
 
     def follows(name: str) -> bool:
         try:
             return bool(getattr(replace(config, **{name: OPEN}), name) == getattr(config, name))
-        except InputError:  # heads of a width of their own, where d_model does not divide into them
+        except InputError:  # an explicit head_dim, where num_heads does not divide d_model
             return False
 
-    # None is a value of its own, not an open field, where the type of a field says so.
+    # Where a field's type allows None, None is a value and not an open field.
     may_be_open = [e.name for e in fields(config) if e.default is OPEN and getattr(config, e.name) is not None]
     return frozenset(name for name in may_be_open if follows(name))
 
 
 def only_stack(config: TransformerConfig) -> str | None:
-    """The name of the stack, if there is just one."""
+    """The name of the stack if there is only one, else None."""
     if config.encoder and config.decoder:
         return None
     return "encoder" if config.encoder else "decoder"
 
 
 def moved(config: TransformerConfig, stack: str) -> TransformerConfig:
-    """A model of one stack with it in the other place: a decoder is an encoder that does not look ahead."""
+    """Moves the only stack to the other place: a decoder is an encoder that does not look ahead."""
     if only_stack(config) in (None, stack):
-        raise InputError(f"the changes make the only stack a {stack}: this config has {describe_stacks(config)}")
+        raise InputError(f"cannot turn the only stack into the {stack}: this config has {describe_stacks(config)}")
     return replace(config, encoder=config.decoder, decoder=config.encoder)
 
 
@@ -170,14 +170,14 @@ def describe_stacks(config: TransformerConfig) -> str:
 
 
 def plain(value: Any) -> Any:
-    """As JSON holds it."""
+    """The value in a form that JSON can hold."""
     if isinstance(value, Config):
         return value.to_dict()
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def in_words(value: Any) -> str:
-    """A value as a table shows it: short, and in one line."""
+    """A value in short form, on one line."""
     if isinstance(value, StackConfig):
         layers = "1 layer" if value.num_layers == 1 else f"{value.num_layers} layers"
         heads = "1 head" if value.num_heads == 1 else f"{value.num_heads} heads"
@@ -202,7 +202,7 @@ def in_words(value: Any) -> str:
 
 
 def pattern_in_words(items: list[str]) -> str:
-    """Equal neighbours once, with their number; a long list by its ends."""
+    """Joins the items: equal neighbours once with their count, long lists by their ends only."""
     runs: list[tuple[str, int]] = []
     for item in items:
         if runs and runs[-1][0] == item:

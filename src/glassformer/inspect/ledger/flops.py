@@ -1,8 +1,7 @@
-"""What each step of a forward pass costs, by PyTorch's own counter: multiply and add are two operations.
+"""FLOPs of each step of a forward pass, from PyTorch's own counter: a multiply-add counts as two.
 
-Counted are products of matrices, convolutions and attention, as everybody counts; a norm or an activation is nothing
-beside them, and a causal mask saves nothing. The counter is read whenever a module begins and ends, so that the steps
-add up to its total.
+Only matrix products, convolutions and attention count, as is usual: norms and activations are negligible beside them.
+A causal mask saves nothing. The counter is read when a module starts and ends, so the steps add up to its total.
 """
 
 from collections.abc import Mapping
@@ -21,9 +20,9 @@ from glassformer.inspect.ledger.sites import of_layer, step_of_module
 
 @torch.no_grad()
 def flops_by_step(model: Transformer, inputs: Mapping[str, Tensor]) -> dict[str, int]:
-    """The operations of one call by step. The plain formula of attention is counted: the fused one does the same."""
+    """FLOPs of one call by step. Attention is counted in its unfused form: the fused kernel needs the same number."""
     counter, found, running = FlopCounterMode(display=False), dict[str, int](), list[int]()
-    layer = 0  # the one that runs, as a block may be the block of several
+    layer = 0  # the running layer; several layers may share a block
 
     def begin(path: str, module: nn.Module, args: Any) -> None:
         nonlocal layer
@@ -33,9 +32,9 @@ def flops_by_step(model: Transformer, inputs: Mapping[str, Tensor]) -> dict[str,
 
     def end(path: str, module: nn.Module, args: Any, made: Any) -> None:
         now, before = counter.get_total_flops(), running.pop()
-        running[:] = [start + now - before for start in running]  # what is inside is not counted outside again
+        running[:] = [start + now - before for start in running]  # do not count inner modules twice
         path = of_layer(path, layer)
-        if isinstance(module, Attention):  # q k^T and the mix of v are products of the same size
+        if isinstance(module, Attention):  # q k^T and weights v are products of the same size
             add(found, f"{path}.scores", (now - before) // 2)
             add(found, f"{path}.mixed", (now - before) // 2)
         else:

@@ -1,4 +1,4 @@
-"""Layers that are alike, put on one set of lines: what a ledger of eighty layers is read by."""
+"""Folds identical layers into one set of lines, so that a ledger of eighty layers stays readable."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +15,9 @@ Layer = tuple[tuple[str, int] | None, list["Line"]]  # stack and number, or None
 
 
 def fold_layers(lines: Sequence["Line"], kinds: Mapping[str, Sequence[LayerKind]]) -> Iterator["Line"]:
-    """Neighbouring layers that are alike, as one; and patterns of layers that repeat, such as narrow, narrow, wide.
+    """Merges identical neighbouring layers, and repeating patterns of layers such as local, local, global.
 
-    Alike are layers with the same steps, numbers and kind: a window does not show in a shape.
+    Identical layers have the same steps, numbers and kind. The kind matters because a window does not show in a shape.
     """
     layers: list[Layer] = [(place, list(found)) for place, found in groupby(lines, layer_of)]
     marks = [mark_of(layer, kinds) for layer in layers]
@@ -35,10 +35,10 @@ def layer_of(line: "Line") -> tuple[str, int] | None:
 
 
 def mark_of(layer: Layer, kinds: Mapping[str, Sequence[LayerKind]]) -> object:
-    """What is the same for layers that are alike, and for no others."""
+    """A value that is equal for identical layers only."""
     place, lines = layer
     if place is None:
-        return lines[0].name  # of its own
+        return lines[0].name
     stack, number = place
     pattern = kinds[stack]
     return (
@@ -49,7 +49,7 @@ def mark_of(layer: Layer, kinds: Mapping[str, Sequence[LayerKind]]) -> object:
 
 
 def repetition(marks: Sequence[object], start: int) -> tuple[int, int]:
-    """How long the pattern is that from here on goes furthest, and how often it comes; the shortest of several."""
+    """Length and count of the repeating pattern that covers the most layers from `start`; ties go to the shortest."""
     best = (1, 1)
     for period in range(1, (len(marks) - start) // 2 + 1):
         pattern, times = marks[start : start + period], 1
@@ -61,7 +61,7 @@ def repetition(marks: Sequence[object], start: int) -> tuple[int, int]:
 
 
 def folded(alike: Sequence[Layer]) -> Iterator["Line"]:
-    """decoder.blocks.0-11.attn.q, 12 times."""
+    """One set of lines for several layers, such as decoder.blocks.0-11.attn.q with `times` 12."""
     numbers = [place[1] for place, _ in alike if place is not None]
     for line in alike[0][1]:
         if len(numbers) < 2:
@@ -72,7 +72,7 @@ def folded(alike: Sequence[Layer]) -> Iterator["Line"]:
 
 
 def in_words(numbers: Sequence[int]) -> str:
-    """0-11; or where others stand between them, 0,6 or 0,6-18."""
+    """0-11; with gaps between the numbers, 0,6 or 0,6-18."""
     step = numbers[1] - numbers[0]
     if step == 1:
         return f"{numbers[0]}-{numbers[-1]}"

@@ -1,8 +1,8 @@
 """The ledger of a model: every step from the raw input to the scalar loss, with its shape, its parameters and its cost.
 
-One forward pass on the meta device writes it, through the same code that runs the model (`watch/record.py` says what it
-saw, `flops.py` what it cost). So it works for any config, seventy billion parameters included, and cannot drift from
-it. Read next: `memory.py`.
+One forward pass on the meta device produces it, through the code that runs the model: `watch/record.py` records the
+shapes, `flops.py` counts the cost. So it works for any config, even with 70 billion parameters, and cannot drift from
+the code. Read next: `memory.py`.
 """
 
 import json
@@ -27,7 +27,7 @@ from glassformer.inspect.steps.step import LEGEND, step_of
 from glassformer.watch.names import join_name, split_name
 from glassformer.watch.record import record
 
-# What a model is given, with its axes; everything behind it is a step of `inspect/steps/`.
+# The inputs of a model and their axes. All later values are steps of `inspect/steps/`.
 INPUTS = {
     "input_ids": ("B", "T"),
     "decoder_input_ids": ("B", "T"),
@@ -38,10 +38,10 @@ INPUTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One step. A parameter is counted on the first line that uses it; on later ones it is `shared`."""
+    """One step. A parameter is counted on the first line that uses it, and as `shared` on later lines."""
 
     name: str
-    axes: tuple[str, ...]  # the letters of `core/__init__.py`
+    axes: tuple[str, ...]  # letters as in `core/__init__.py`
     shape: tuple[int, ...]
     dtype: str
     equation: str = ""
@@ -49,9 +49,9 @@ class Line:
     shared: int = 0
     flops: int = 0
     bytes: int = 0
-    cache_bytes: int = 0  # what a generation keeps of it
-    is_fused: bool = False  # inside the kernel that attends: computed piece by piece, never stored whole
-    times: int = 1  # how many layers it stands for, in a folded ledger
+    cache_bytes: int = 0  # kept in the cache during generation
+    is_fused: bool = False  # computed in blocks inside the fused attention kernel, never stored whole
+    times: int = 1  # number of layers that this line stands for in a folded ledger
 
     @property
     def legend(self) -> str:
@@ -62,7 +62,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The lines in the order of computation, and what they are of."""
+    """The lines in the order of computation, with the config, sizes and dtype they were computed for."""
 
     config: TransformerConfig
     sizes: Sizes
@@ -75,8 +75,8 @@ class Ledger:
 
     @property
     def total_flops(self) -> int:
-        """Of the forward pass. A step of training is about three times that: the backward pass has two products for
-        each of the forward pass."""
+        """FLOPs of the forward pass. A training step takes about three times as many: the backward pass computes two
+        products for each product of the forward pass."""
         return sum(line.flops * line.times for line in self.lines)
 
     @property
@@ -85,13 +85,13 @@ class Ledger:
 
     @property
     def cache_bytes_per_token(self) -> int:
-        """What a generation remembers of each further token; what it keeps of a source does not grow."""
+        """Growth of the cache per generated token. Keys and values of a source do not grow."""
         own = [line for line in self.lines if line.cache_bytes and ".cross." not in line.name]
         return sum(line.cache_bytes * line.times // (line.shape[0] * line.shape[2]) for line in own)
 
     @property
     def legend(self) -> dict[str, str]:
-        """What the letters of its axes stand for."""
+        """The meaning of the letters in its axes."""
         used = {letter for line in self.lines for axis in line.axes for letter in axis.split("*")}
         return {letter: english for letter, (english, _) in LEGEND.items() if letter in used}
 
@@ -104,13 +104,13 @@ class Ledger:
         return training_memory(self.config, **self.sizes, dtype=self.dtype)
 
     def fold(self) -> "Ledger":
-        """The same with layers that are alike, in shape and in kind, on the same lines."""
+        """The ledger with identical layers merged into one set of lines."""
         stacks = {"encoder": self.config.encoder, "decoder": self.config.decoder}
         kinds = {name: stack.layer_kinds for name, stack in stacks.items() if stack}
         return replace(self, lines=tuple(fold_layers(self.lines, kinds)))
 
     def summary(self) -> dict[str, str]:
-        """What stands below the table."""
+        """Totals, printed below the table."""
         said = {
             "parameters": f"{self.total_parameters:,}",
             "forward pass": as_flops(self.total_flops),
@@ -119,7 +119,7 @@ class Ledger:
             "memory to train": f"{as_bytes(self.training.peak)} with AdamW",
         }
         if self.cache_bytes_per_token:
-            said["cache"] = f"{as_bytes(self.cache_bytes_per_token)} for each token of a generation"
+            said["cache"] = f"{as_bytes(self.cache_bytes_per_token)} per generated token"
         given = ", ".join(f"{line.name} {line.shape}" for line in self.lines if line.name in INPUTS)
         return {"for": f"{given}, {str(self.dtype).removeprefix('torch.')}", **said}
 
@@ -133,16 +133,16 @@ class Ledger:
         return json.dumps(self.to_dict(), indent=2)
 
     def to_html(self, title: str = "ledger") -> str:
-        """One file that opens without a network."""
-        from glassformer.inspect.ledger.page import ledger_page  # which reads this page
+        """A self-contained HTML page."""
+        from glassformer.inspect.ledger.page import ledger_page  # it imports this module
 
         return ledger_page(self, title)
 
     def as_table(self) -> Table:
-        """For the terminal: a title for each layer, and for what else is of a stack, and the steps below it."""
+        """A table for the terminal, with a title above the steps of each layer and each stack."""
         table = Table("step", "shape", "parameters", "FLOPs", "bytes", "cache", box=None, pad_edge=False)
         for i, column in enumerate(table.columns):
-            column.no_wrap = i != 1  # where a terminal is narrow, a shape goes on below
+            column.no_wrap = i != 1  # only the shape wraps in a narrow terminal
             column.justify = "left" if i < 2 else "right"
         for title, lines in groupby(self.lines, title_of):
             for i, line in enumerate(lines):
@@ -169,9 +169,9 @@ def ledger(
     channels: int | None = None,
     dtype: torch.dtype | None = None,
 ) -> Ledger:
-    """The steps of one call with labels. Nothing of a model is used but its config, and its dtype unless one is given.
+    """The ledger of one call with labels. Of a model, only the config is used, and the dtype unless one is given.
 
-    Lengths that are left out are 128 tokens, or as many as the model reads.
+    Lengths default to 128 tokens, or to the model's maximum if that is shorter.
     """
     config = config_of_model(model_or_config)
     if dtype is None and isinstance(model_or_config, Transformer):
@@ -204,24 +204,24 @@ def ledger(
 
 
 def layer_name(line: Line) -> str:
-    """decoder.blocks.0-11 of decoder.blocks.0-11.attn.q; nothing outside the layers."""
+    """decoder.blocks.0-11.attn.q -> decoder.blocks.0-11; "" outside the layers."""
     stack, layer, _ = split_name(line.name)
     return join_name(stack, layer, "") if layer else ""
 
 
 def title_of(line: Line) -> str:
-    """Its layer, or its stack."""
+    """The name of the line's layer, or of its stack outside the layers."""
     return layer_name(line) or split_name(line.name)[0]
 
 
 def step_name(line: Line) -> str:
-    """What is left of the name below the title of its layer; the attention weights have the name of their module."""
+    """The name without its layer. Attention weights are recorded under the bare name of their module."""
     name = line.name.removeprefix(f"{layer_name(line)}.")
     return f"{name} (weights)" if name in ("attn", "cross") else name
 
 
 def with_inputs(seen: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """What was seen, with each input before the first step that reads it."""
+    """The recorded values, with each input before the first step that reads it."""
     first = [name for name in inputs if not name.startswith(("decoder", "labels"))]
     for name in first:
         yield name, inputs[name]
@@ -236,9 +236,9 @@ def axes_of(name: str, shape: tuple[int, ...], config: TransformerConfig) -> tup
         return INPUTS[name]
     axes = step_of(name, config).axes
     if name.endswith(".embed.positions") and shape[0] == 1:
-        return ("1", *axes[1:])  # the same for all rows, so there is one
+        return ("1", *axes[1:])  # the same for every row, so stored once
     if config.series and name.startswith("encoder.") and axes[0] == "B":
-        return ("B*C", *axes[1:])  # every channel is a row of its own
+        return ("B*C", *axes[1:])  # every channel is a separate row
     return axes
 
 
@@ -247,18 +247,18 @@ def equation_of(name: str, config: TransformerConfig) -> str:
 
 
 def is_fused(name: str, config: TransformerConfig) -> bool:
-    """Whether the fused kernel computes this within itself: scores and weights, unless they are capped."""
+    """Whether this stays inside the fused kernel: scores and weights, unless the scores are capped."""
     is_score = name.endswith((".scores", ".attn", ".cross"))
     return is_score and getattr(config, split_name(name)[0]).score_cap is None
 
 
 def is_cached(name: str, config: TransformerConfig) -> bool:
-    """Whether a generation keeps it: the keys and values of a decoder that writes."""
+    """Whether generation caches it: the keys and values of a decoder with a language head."""
     return config.head == "language" and name.startswith("decoder.") and name.endswith((".k", ".v"))
 
 
 def parameters_in_words(line: Line) -> str:
-    """12,345; in brackets what was counted on an earlier line."""
+    """12,345, or 12,345 (678) with 678 parameters already counted on an earlier line."""
     own = f"{line.parameters:,}" if line.parameters else ""
     return f"{own} ({line.shared:,})".strip() if line.shared else own
 
@@ -268,7 +268,7 @@ def as_flops(number: float) -> str:
 
 
 def as_number(number: float) -> str:
-    """1.2 G: what a person reads."""
+    """A number with a unit prefix: 1.2 G."""
     for unit in ("", "k", "M", "G", "T", "P"):
         if number < 1000:
             return f"{number:.3g} {unit}"

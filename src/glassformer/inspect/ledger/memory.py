@@ -1,10 +1,10 @@
-"""How much memory a model takes, before there is any: a training step is run with tensors that have no numbers.
+"""Estimates the memory of a model without allocating it: runs a training step on fake tensors, which hold no data.
 
-Forward and backward pass through the same code as always, on a CPU that PyTorch only imagines. So the fused attention
-stores no (T, S), dropout keeps its masks, and the loss its log-probabilities, just where the real step does. What each
-operation makes is counted until nothing refers to it any more; the peak is the most that there is at once.
+Forward and backward pass run the usual code on a fake CPU. So the fused attention stores no (T, S), dropout keeps its
+masks and the loss its log-probabilities, exactly as in the real step. Each result is counted until nothing refers to
+it; the peak is the largest total at any time.
 
-Not seen is what a kernel takes and gives back while it runs, and what the process had before (PyTorch itself).
+Not counted: temporary buffers inside a kernel, and the process itself with PyTorch.
 """
 
 import weakref
@@ -23,17 +23,17 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError, nearest
 from glassformer.inspect.ledger.sizes import Sizes, config_of_model, sized_inputs
 
-STATES = {"adamw": 2, "adam": 2, "sgd": 0}  # tensors of a parameter's size that an optimiser keeps for it
+STATES = {"adamw": 2, "adam": 2, "sgd": 0}  # state tensors per parameter, each of the parameter's size
 
 
 @dataclass(frozen=True)
 class Memory:
-    """In bytes. Gradients appear while activations go, so `peak`, the most at once, may be less than the sum."""
+    """Bytes. Gradients are allocated while activations are freed, so `peak` may be less than the sum."""
 
     weights: int
     gradients: int
     optimizer: int
-    activations: int  # the most of them at once: what is kept for the backward pass, and what is passing by
+    activations: int  # their peak: those kept for the backward pass, and temporary ones
     peak: int
 
     def to_dict(self) -> dict[str, int]:
@@ -50,9 +50,9 @@ def training_memory(
     optimizer: str = "adamw",
     dtype: torch.dtype = torch.float32,
 ) -> Memory:
-    """What a step of training takes: forward, backward, and the optimiser's update, which writes in place."""
+    """The memory of a training step: forward, backward, and the optimiser's update, which is in place."""
     if optimizer not in STATES:
-        raise InputError(f"optimizer is {optimizer!r}, and what it keeps is not known{nearest(optimizer, STATES)}")
+        raise InputError(f"optimizer is {optimizer!r}, whose memory is not known{nearest(optimizer, STATES)}")
     config = config_of_model(model_or_config)
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
     with imagined() as tally:
@@ -65,7 +65,7 @@ def training_memory(
         with told_of_gradients(model, tally):
             answer_of(model, inputs).backward()
         gradients = sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)
-        del states  # they were there all the time
+        del states  # only now: they exist during the whole step
     return Memory(weights, gradients, kept - weights, tally.peak_beside_gradients - kept, tally.peak)
 
 
@@ -78,7 +78,7 @@ def running_memory(
     channels: int | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Memory:
-    """What one forward pass takes when nothing is kept for a backward pass."""
+    """The memory of one forward pass without gradients."""
     config = config_of_model(model_or_config)
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
     with imagined() as tally, torch.no_grad():
@@ -92,7 +92,7 @@ def running_memory(
 
 
 def answer_of(model: Transformer, inputs: dict[str, Tensor]) -> Tensor:
-    """The loss; of a model that ends in vectors, a number that depends on all of them."""
+    """The loss; for a model without one, the sum of its outputs, which depends on all of them."""
     output = model(**inputs)
     if output.loss is not None:
         return output.loss
@@ -101,7 +101,7 @@ def answer_of(model: Transformer, inputs: dict[str, Tensor]) -> Tensor:
 
 
 class Tally(TorchDispatchMode):
-    """Counts the bytes of every tensor that an operation makes, from when it is made to when nobody refers to it."""
+    """Counts the bytes of every tensor that an operation creates, until nothing refers to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Tally(TorchDispatchMode):
         return made
 
     def _note(self, storage: torch.UntypedStorage) -> None:
-        if storage in self._known:  # a view: it is counted already
+        if storage in self._known:  # a view, already counted
             return
         self._known.add(storage)
         self._count(storage.nbytes())
@@ -133,15 +133,15 @@ class Tally(TorchDispatchMode):
 
 @contextmanager
 def imagined() -> Iterator[Tally]:
-    """Everything that is made inside has a shape, a dtype and a device, the CPU, and no numbers."""
-    from torch._subclasses.fake_tensor import FakeTensorMode  # heavy, and nobody else needs it
+    """Tensors created inside are fake: they have a shape, a dtype and the device cpu, but no data."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import, and needed only here
 
     with FakeTensorMode(), Tally() as tally:
         yield tally
 
 
 def make_model(config: TransformerConfig, dtype: torch.dtype) -> Transformer:
-    """A model of this dtype from the start: a tensor without numbers cannot be converted in place."""
+    """Creates the model in this dtype: a fake tensor cannot be converted in place."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -152,7 +152,7 @@ def make_model(config: TransformerConfig, dtype: torch.dtype) -> Transformer:
 
 @contextmanager
 def told_of_gradients(model: nn.Module, tally: Tally) -> Iterator[None]:
-    """Tells the tally which of the bytes are gradients, as the backward pass finishes them."""
+    """Adds each gradient to the tally when the backward pass finishes it."""
 
     def note(parameter: Tensor) -> None:
         assert parameter.grad is not None
@@ -167,7 +167,7 @@ def told_of_gradients(model: nn.Module, tally: Tally) -> Iterator[None]:
 
 
 def as_bytes(number: float) -> str:
-    """1.2 GB: what a person reads."""
+    """Bytes with a unit: 1.2 GB."""
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}"

@@ -1,6 +1,6 @@
-"""The ledger as one HTML file that needs nothing beside it: the look of a run's report, in light and dark.
+"""The ledger as a self-contained HTML page in the style of a run's report.
 
-On a narrow screen each step becomes a small card, so that nothing is left out and nothing scrolls sideways.
+On a narrow screen each step becomes a card, so that nothing is hidden or scrolls sideways.
 """
 
 from collections.abc import Iterator
@@ -74,9 +74,8 @@ def ledger_page(ledger: Ledger, title: str) -> str:
     body = "\n".join(bodies())
     legend = ", ".join(f"{letter} {escape(meaning)}" for letter, meaning in ledger.legend.items())
     main = f"""<section>
-<p class="aside">From the input to the loss. Numbers are of one layer; a bar is the share of the whole model
-that all layers of the line have together. Grey bytes are never stored whole: the fused kernel computes them piece by
-piece.</p>
+<p class="aside">From the input to the loss. Numbers are per layer. A bar shows the share of the whole model,
+summed over all layers of the line. Grey bytes are never stored whole: the fused kernel computes them in blocks.</p>
 <p class="aside">{legend}.</p>
 <table class="ledger"><thead><tr>{names}</tr></thead>
 {body}

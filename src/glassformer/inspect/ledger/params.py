@@ -1,7 +1,7 @@
-"""Where a model's parameters are: by part, by kind, by layer.
+"""Counts a model's parameters by part, by kind and by layer.
 
-A table that is shared counts once, as a part of its own. Every way of adding up gives all of them, and the percentages
-that are printed add up to 100.0.
+A shared table counts once, as a separate part. Every grouping adds up to all parameters, and the printed percentages
+add up to 100.0.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ SHARED = "shared embedding"
 
 @dataclass(frozen=True)
 class Share:
-    """One part of a model, how many parameters it has, and which part of all that is."""
+    """A part of a model, its number of parameters, and their fraction of all parameters."""
 
     part: str
     parameters: int
@@ -27,22 +27,22 @@ class Share:
 
 
 def shares(model: nn.Module) -> list[Share]:
-    """The parameters by stack and kind, in the order of the model."""
+    """Parameters by stack and kind, in the order of the model."""
     return added_up(model, part_of)
 
 
 def shares_by_kind(model: nn.Module) -> list[Share]:
-    """The parameters by kind, both stacks together, in the order of the model."""
+    """Parameters by kind over both stacks, in the order of the model."""
     return added_up(model, kind_of)
 
 
 def shares_by_layer(model: nn.Module) -> list[Share]:
-    """The parameters by stored block, with what stands before and behind the blocks."""
+    """Parameters by stored block; those outside the blocks by part."""
     return added_up(model, layer_of)
 
 
 def added_up(model: nn.Module, group_of: Callable[[str], str]) -> list[Share]:
-    """The parameters of each group, by their names. One that has several names is of none of their groups."""
+    """Parameters by the group of their names. A parameter with several names counts as shared."""
     counts: dict[str, int] = {}
     for names, number in named_once(model):
         group = group_of(names[0]) if len(names) == 1 else SHARED
@@ -52,7 +52,7 @@ def added_up(model: nn.Module, group_of: Callable[[str], str]) -> list[Share]:
 
 
 def named_once(model: nn.Module) -> Iterator[tuple[list[str], int]]:
-    """Every parameter once: all of its names, and how many numbers it holds."""
+    """Yields every parameter once: all of its names, and its number of elements."""
     sites: dict[nn.Parameter, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         sites.setdefault(parameter, []).append(name)
@@ -89,7 +89,7 @@ def layer_of(name: str) -> str:
 
 
 def tenths(numbers: Sequence[int]) -> list[str]:
-    """Percentages with one decimal that add up to 100.0: what rounding down leaves goes to the largest remainders."""
+    """Percentages with one decimal that add up to 100.0, by the largest remainder method."""
     total = sum(numbers)
     if total == 0:
         return ["0.0%"] * len(numbers)
@@ -101,7 +101,7 @@ def tenths(numbers: Sequence[int]) -> list[str]:
 
 
 def parameter_tables(model: Transformer) -> list[Table]:
-    """By kind, inside a block of each stack, and by layer: as the terminal shows it."""
+    """Tables for the terminal: by kind, inside the blocks of each stack, and by layer."""
     tables = [as_table("kind", shares_by_kind(model))]
     for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         if stack is not None:
@@ -112,9 +112,10 @@ def parameter_tables(model: Transformer) -> list[Table]:
 
 
 def inside_blocks(blocks: nn.ModuleList) -> list[Share]:
-    """What the blocks of a stack are made of: the feed-forward is two thirds, or half where there is cross-attention.
+    """Parameters inside the blocks of a stack, by kind.
 
-    These are the paper's proportions: of d_ff = 4 d_model and heads that share d_model among them.
+    With the paper's proportions, d_ff = 4 d_model and H K = d_model, the feed-forward layer has two thirds of them, or
+    half with cross-attention.
     """
     return added_up(blocks, lambda name: kind_of(f"stack.blocks.{name}"))
 

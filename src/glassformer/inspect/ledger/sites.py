@@ -1,6 +1,6 @@
-"""Which step a module belongs to, and with it its parameters and its cost.
+"""Maps a module to the step that its parameters and its cost belong to.
 
-A module has the name of a stored block, a step that of a layer: where blocks are applied several times, they differ.
+Modules are named by stored block, steps by layer. The two differ where several layers share a block.
 """
 
 from torch import nn
@@ -9,7 +9,7 @@ from glassformer.core.model import Transformer
 from glassformer.core.stack import Stack
 from glassformer.watch.names import StepName
 
-# Modules that are a part of a step of another name, by the ends of their paths.
+# Modules whose step has another name, by the end of their path.
 WITHIN = {
     "embed.tokens": "embed",
     "embed.patches": "embed",
@@ -23,11 +23,11 @@ WITHIN = {
     "head.out": "logits",
     "head.second": "logits",
 }
-ANSWERS = {"span": "start_logits", "pool": "head.pooled"}  # what the last layer of these heads makes
+ANSWERS = {"span": "start_logits", "pool": "head.pooled"}  # the step that the last layer of these heads computes
 
 
 def step_of_module(path: str, head: str) -> str:
-    """encoder.embed.tokens -> encoder.embed: the step that a module, or a parameter outside of one, computes."""
+    """encoder.embed.tokens -> encoder.embed: the step that a module or a bare parameter belongs to."""
     for end, step in WITHIN.items():
         if path == end or path.endswith(f".{end}"):
             return path.removesuffix(end) + (ANSWERS.get(head, step) if step == "logits" else step)
@@ -35,13 +35,13 @@ def step_of_module(path: str, head: str) -> str:
 
 
 def of_layer(path: str, layer: int) -> str:
-    """decoder.blocks.0.ffn.up -> decoder.blocks.7.ffn.up, where the stored block 0 is applied as layer 7."""
+    """decoder.blocks.0.ffn.up -> decoder.blocks.7.ffn.up, where layer 7 applies the stored block 0."""
     name = StepName.parse(path)
     return path if name.layer is None else str(name._replace(layer=layer))
 
 
 def parameters_by_step(model: Transformer, steps: list[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """How many parameters are first used by each step, and how many that an earlier one has used before."""
+    """Two counts by step: parameters that it uses first, and parameters that an earlier step has already used."""
     users: dict[nn.Parameter, set[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         module = name if name.endswith("_token") else name.rpartition(".")[0]
@@ -59,7 +59,7 @@ def parameters_by_step(model: Transformer, steps: list[str]) -> tuple[dict[str, 
 
 
 def applied(path: str, model: Transformer) -> list[str]:
-    """The path of a module for every layer that applies its block; a module outside the blocks has one."""
+    """The path of a module in every layer that applies its block; outside the blocks, the path itself."""
     name = StepName.parse(path)
     if name.layer is None:
         return [path]

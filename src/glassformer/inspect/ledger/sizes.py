@@ -1,6 +1,6 @@
-"""An input of a chosen size for any model, as the ledger and the memory forecast call it with: labels included.
+"""Inputs of a given size for any model, with labels, for the ledger and the memory estimate.
 
-Nothing is in it but shapes: on the meta device it takes no memory, elsewhere it is zeros.
+Only the shapes matter: on the meta device the inputs take no memory, elsewhere they are zeros.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 
-USUAL = 128  # tokens of a text where nobody says, or as many as a model of shorter texts reads
-CHANNELS = 1  # of a series that may have any number
-MOST = 10_000_000  # of anything: more than any model is called with
-MOST_BYTES = 2**63 - 1  # that PyTorch counts for one tensor
+USUAL = 128  # default number of tokens, if the model reads that many
+CHANNELS = 1  # default for a model that reads any number of channels
+MOST = 10_000_000  # upper limit of every size, beyond any real call
+MOST_BYTES = 2**63 - 1  # PyTorch's limit for one tensor
 
 
 class Sizes(TypedDict):
-    """How large a call is; None where the model knows, or where something usual will do."""
+    """The sizes of a call; None for the model's own size or the default."""
 
     batch: int
     length: int | None
@@ -34,11 +34,11 @@ def config_of_model(model_or_config: Transformer | TransformerConfig) -> Transfo
     if isinstance(model_or_config, TransformerConfig):
         return model_or_config
     kind = type(model_or_config).__name__
-    raise InputError(f"the model is of type {kind}: expected a Transformer or its TransformerConfig")
+    raise InputError(f"the model has type {kind}: expected a Transformer or its TransformerConfig")
 
 
 def without_memory(config: TransformerConfig, dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model on the meta device, where a tensor has a shape and no numbers: 70 billion parameters take none."""
+    """The model on the meta device, where tensors have no data: even 70 billion parameters take no memory."""
     with torch.device("meta"):
         model = Transformer(config)
     return model.to(dtype)
@@ -54,17 +54,17 @@ def sized_inputs(
     device: torch.device | str = "meta",
     dtype: torch.dtype = torch.float32,
 ) -> dict[str, Tensor]:
-    """The keywords of one call that ends in a loss, if the model has a head that is trained by one.
+    """The keyword arguments of one call, with labels if the model has a head with a loss.
 
-    `length` counts the tokens that the model reads first, `target_length` those of a target; as many as the source
-    where it is left out. Images and series have the size that their config says.
+    `length` is the number of input tokens, `target_length` the number of target tokens, by default that of the source.
+    Images and series have the size given in the config.
     """
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
     for name, size in sizes.items():
         if size is not None and not (type(size) is int and 1 <= size <= MOST):
             raise InputError(
                 f"{name} is {size!r}: expected a whole number from 1 to {MOST:,}. Change it, or leave it out for "
-                f"{'the usual one' if name != 'batch' else 1}"
+                f"{'the default' if name != 'batch' else 1}"
             )
     refuse_unused(config, sizes)
 
@@ -91,13 +91,13 @@ def sized_inputs(
 
 
 def labels_for(config: TransformerConfig, inputs: Mapping[str, Tensor], zeros: Any) -> dict[str, Tensor]:
-    """What the head is told is right; nothing for a model that ends in vectors."""
+    """Labels for the head; none for a model without a loss."""
     batch = len(next(iter(inputs.values())))
     tokens = list(inputs.values())[-1]
     if config.head in ("language", "token"):
         length = tokens.shape[1] if config.reads_tokens else config.patches.num_tokens  # type: ignore[union-attr]
         if config.head == "language" and config.encoder is None and length == 1:
-            return {}  # one token leaves none to predict
+            return {}  # after one token there is nothing to predict
         rows = batch if config.reads_tokens or config.image else batch * inputs["past_values"].shape[2]
         return {"labels": zeros(rows, length)}
     if config.head == "span":
@@ -110,31 +110,31 @@ def labels_for(config: TransformerConfig, inputs: Mapping[str, Tensor], zeros: A
 
 
 def reads_twice(config: TransformerConfig) -> bool:
-    """Whether the decoder reads the source again, as it does under heads that judge a text."""
+    """Whether the decoder reads the source again, as it does with heads that classify a text or find a span."""
     return config.head in ("class", "span", "pool") and not config.patches
 
 
 def refuse_unused(config: TransformerConfig, sizes: Sizes) -> None:
-    """A size that this model has no use for is an error, never ignored."""
+    """Raises an error for a size that this model does not use, instead of ignoring it."""
     if sizes["length"] is not None and config.patches:
         read = f"images of {config.image.size} pixels a side" if config.image else "a series of its config's length"
-        raise InputError(f"length is {sizes['length']}, and this model reads {read}: leave it out")
+        raise InputError(f"length is {sizes['length']}, but this model reads {read}. Leave length out")
     if sizes["target_length"] is not None and not (config.encoder and config.decoder):
-        raise InputError(f"target_length is {sizes['target_length']}, and this model has no target: leave it out")
+        raise InputError(f"target_length is {sizes['target_length']}, but this model has no target. Leave it out")
     if sizes["target_length"] not in (None, sizes["length"]) and reads_twice(config):
         raise InputError(
-            f"target_length is {sizes['target_length']}, and a model with head={config.head!r} reads its source twice: "
-            "leave it out"
+            f"target_length is {sizes['target_length']}, but with head={config.head!r} the decoder reads the source. "
+            "Leave target_length out"
         )
     if sizes["channels"] is not None:
         own = config.series.channels if config.series else None
         if config.series is None or own not in (None, sizes["channels"]):
-            has = "reads no series" if config.series is None else f"reads series of {own} channels"
-            raise InputError(f"channels is {sizes['channels']}, and this model {has}: leave it out")
+            has = "does not read series" if config.series is None else f"reads series with channels = {own}"
+            raise InputError(f"channels is {sizes['channels']}, but this model {has}. Leave channels out")
 
 
 def refuse_uncountable(config: TransformerConfig, sizes: Sizes) -> None:
-    """The largest tensor of a pass, which is of scores or of logits, has as many bytes as PyTorch can count."""
+    """Raises an error if the largest tensor, which is scores or logits, has more bytes than PyTorch can count."""
     own = (config.patches.num_tokens if config.patches else None, config.series.channels if config.series else None)
     tokens = max(size or 1 for size in (sizes["length"], sizes["target_length"], own[0], USUAL))
     rows = sizes["batch"] * (sizes["channels"] or own[1] or 1)
@@ -146,13 +146,13 @@ def refuse_uncountable(config: TransformerConfig, sizes: Sizes) -> None:
 
 
 def fitting(stack: StackConfig, name: str, length: int | None, like: int | None = None) -> int:
-    """The length that was asked for, if a learned table has a row for each token; else one that it has."""
+    """The given length, checked against the learned position table; the default if it is None."""
     room = stack.room
     if length is None:
         wanted = like or min(USUAL, stack.max_len)
         return wanted if room is None else min(wanted, room)
     if room is not None and length > room:
         raise InputError(
-            f"{name} is {length}, and the learned table of positions has max_len = {room} rows: give at most {room}"
+            f"{name} is {length}, but the learned position table has max_len = {room} rows. Give at most {room}"
         )
     return length

@@ -1,1 +1,1 @@
-"""Looks inside a model: attention, lens, alignment, positions, what a head is worth."""
+"""Looks inside a model: attention, logit lens, word alignment, positions, head importance."""

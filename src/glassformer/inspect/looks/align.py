@@ -1,14 +1,14 @@
-"""Which word of a translation comes from which word of its source, read from the cross-attention.
+"""Word alignment: which source word each target word comes from, read from the cross-attention.
 
     alignment = align(model, tokenizer, "May 1st, 2031")
     alignment.pharaoh()  # 2-0 0-1 1-2: source word - target word
 
-Some heads align and others do something else, so they are chosen first, without anything labelled, by the texts that
-are given: `align` by its one text, `align_corpus` once for all. To use the same heads for other texts, hand on those
-of an alignment as `heads`. What a target word comes from is also seen by hiding each source word from the decoder in
-turn: where its probability falls the most, it came from (Li et al., 2019). That takes a pass for every word, so it is
-done for a few texts only, and tells which heads look at the right words by themselves. A head may look while it writes
-a word, or one step later, while it reads it (Chen et al., 2020): both are tried.
+Only some heads align, so these are chosen first, without labels, on the given texts: `align` uses its one text,
+`align_corpus` chooses once for all texts. To reuse the heads for other texts, pass those of an alignment as `heads`.
+To choose them, each source word is hidden from the decoder in turn: a target word comes from the source word whose
+absence lowers its probability the most (Li et al., 2019). That takes one pass per source word, so it runs on a sample
+of the texts and only ranks the heads by how much weight they put on those words. A head may look at the source word
+while the target word is written, or one step later, while it is read (Chen et al., 2020): both are tried.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -29,8 +29,8 @@ from glassformer.text.padding import pad
 from glassformer.text.words import word_spans
 from glassformer.watch.record import record
 
-SAMPLE = 24  # texts that the heads are chosen by
-NEARLY = 0.9  # heads with this part of the best one's score are chosen beside it
+SAMPLE = 24  # number of texts used to choose the heads
+NEARLY = 0.9  # heads with at least this fraction of the best score are chosen too
 
 Method = Literal["chosen", "last_layer"]
 Link = tuple[int, int]
@@ -38,7 +38,7 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True)
 class AlignmentHead:
-    """A head, in which row it looks at the source of a word, and how much of its weight is on the right words."""
+    """A head, the row in which it looks at a word's source, and its mean weight on the right source words."""
 
     layer: int
     head: int
@@ -48,7 +48,7 @@ class AlignmentHead:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Links (source word, target word), both counted from 0, and the weights (target words, source words) behind."""
+    """Links (source word, target word), counted from 0, and the weights (target words, source words) they come from."""
 
     source: str
     target: str
@@ -62,7 +62,7 @@ class Alignment:
         return " ".join(f"{source}-{target}" for source, target in self.pairs)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The alignment in a form that JSON can hold."""
         parts = {name: getattr(self, name) for name in ("source", "target", "source_words", "target_words")}
         weights = [[round(weight, 4) for weight in row] for row in self.weights.tolist()]
         return {**parts, "pairs": self.pairs, "weights": weights, "heads": [asdict(head) for head in self.heads]}
@@ -70,13 +70,13 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Passage:
-    """A text and its translation as the model reads them, and which words their tokens belong to."""
+    """A text and its translation as token ids, and the word of each token."""
 
     source: str
     target: str
     input_ids: Tensor  # (1, S)
-    labels: Tensor  # (1, T), the special tokens at its end included
-    source_member: Tensor  # (S, source words), True where the token is of the word
+    labels: Tensor  # (1, T), including the special tokens at the end
+    source_member: Tensor  # (S, source words), True where the token belongs to the word
     target_member: Tensor  # (T, target words)
 
 
@@ -89,7 +89,7 @@ def align(
     heads: Sequence[AlignmentHead] | None = None,
     method: Method = "chosen",
 ) -> Alignment:
-    """The alignment of one text with its translation: the model's own, or one that is given."""
+    """Aligns one text with its translation, by default the model's own."""
     targets = None if target is None else [target]
     return align_corpus(model, tokenizer, [source], targets, heads=heads, method=method)[0]
 
@@ -103,10 +103,10 @@ def align_corpus(
     heads: Sequence[AlignmentHead] | None = None,
     method: Method = "chosen",
 ) -> list[Alignment]:
-    """The alignments of many texts, by `heads` or by those that these texts choose.
+    """Aligns many texts, with `heads` or with heads chosen on these texts.
 
-    Each target word is linked to the source word that one of the heads looked at hardest, at any of its tokens. The
-    method `last_layer` averages all heads of the last layer instead: what to compare with.
+    Each target word is linked to the source word with the largest weight, over all heads and all tokens of the target
+    word. The method `last_layer`, a baseline, averages all heads of the last layer instead.
     """
     check_texts(model, sources, targets)
     check_heads(model, heads, method)
@@ -118,7 +118,7 @@ def align_corpus(
         targets = translate(model, tokenizer, sources)
     passages = [make_passage(tokenizer, *pair) for pair in zip(sources, targets, strict=True)]
     for passage in passages:
-        read = passage.labels.shape[1] + 1  # all of them, behind the start
+        read = passage.labels.shape[1] + 1  # all of them, after the start token
         check_length(read, model.decoder.config.room, "translation")
     if method == "last_layer":
         decoder = model.decoder.config
@@ -126,7 +126,7 @@ def align_corpus(
     elif heads is None:
         heads = choose_heads(model, passages)
         if not heads:
-            raise InputError("no translation has a word to align: give other texts, or their translations")
+            raise InputError("no word to align in any translation. Give other texts, or give their translations")
     found = []
     for passage, looks in zip(passages, look(model, passages), strict=True):
         chosen = torch.stack([looks[head.layer, head.head, int(head.row == "reads")] for head in heads])
@@ -138,7 +138,7 @@ def align_corpus(
 
 
 def choose_heads(model: Transformer, passages: Sequence[Passage]) -> list[AlignmentHead]:
-    """The heads that put the most weight on the words whose hiding hurts the most, the best first."""
+    """The heads that put the most weight on the source words that matter most when hidden, best first."""
     told = [passage for passage in passages if passage.source_member.numel() and passage.target_member.numel()]
     sample = told[:: max(1, len(told) // SAMPLE)][:SAMPLE]
     total, words = torch.zeros(()), 0
@@ -160,9 +160,9 @@ def choose_heads(model: Transformer, passages: Sequence[Passage]) -> list[Alignm
 
 
 def look(model: Transformer, passages: Sequence[Passage]) -> Iterator[Tensor]:
-    """What every head looks at, (L, H, 2, T, source words): for each target token, as it is written and as it is read.
+    """The attention of every head to source words, (L, H, 2, T, source words), as a target token is written and read.
 
-    The weight of special tokens is left out, so a head that rests on them says little about that token.
+    Weight on special tokens is left out, so a head that rests on them counts little for that token.
     """
     decoder = model.config.decoder
     assert decoder is not None
@@ -181,10 +181,7 @@ def look(model: Transformer, passages: Sequence[Passage]) -> Iterator[Tensor]:
 
 @torch.no_grad()
 def hide_words(model: Transformer, passage: Passage) -> Tensor:
-    """How much the log-probability of each target word falls when a source word is hidden from the decoder.
-
-    (target words, source words)
-    """
+    """The drop in log-probability of each target word when a source word is hidden: (target words, source words)."""
     nothing = torch.ones(1, len(passage.source_member), dtype=torch.bool)
     keep = torch.cat([nothing, ~passage.source_member.T])  # (1 + source words, S)
     shifted = model.shift_right(passage.labels)  # (1, T)
@@ -214,9 +211,9 @@ def make_passage(tokenizer: Tokenizer, source: str, target: str) -> Passage:
 
 
 def members_of(offsets: Tensor, sequence_ids: Tensor, spans: Sequence[Link]) -> Tensor:
-    """Which word each token is of: the one it shares the most characters with, or if it is a space, the next one.
+    """The word of each token, as a mask (tokens, words): the one it shares most characters with; for a space, the next.
 
-    Special tokens are of none. (tokens, words)
+    Special tokens belong to no word.
     """
     member = torch.zeros(len(offsets), len(spans), dtype=torch.bool)
     for token, (start, end) in enumerate(offsets.tolist()):
@@ -231,9 +228,9 @@ def members_of(offsets: Tensor, sequence_ids: Tensor, spans: Sequence[Link]) -> 
 
 
 def merge_words(looks: Tensor, member: Tensor, *, average: bool = False) -> Tensor:
-    """(..., T, source words) -> (..., target words, source words): the strongest look of a word's tokens, or the mean.
+    """(..., T, source words) -> (..., target words, source words): the maximum over a word's tokens, or the mean.
 
-    A word that the tokenizer left no token of looks at nothing.
+    A word without tokens gets zeros.
     """
     merged = looks.new_zeros(*looks.shape[:-2], member.shape[1], looks.shape[-1])
     for word, tokens in enumerate(member.T):
@@ -258,12 +255,12 @@ def alignment_error(
 ) -> float:
     """The alignment error rate over texts, 0 at best: 1 - (|A and S| + |A and P|) / (|A| + |S|) (Och and Ney, 2003).
 
-    The sure links count as possible, whether `possible` has them or not.
+    Sure links always count as possible too.
     """
     if not len(predicted) == len(sure) == len(possible):
         raise InputError(
-            f"{len(predicted)} alignments, {len(sure)} with sure links and {len(possible)} with possible ones: "
-            f"expected as many of each, one for a text"
+            f"the lists of predicted, sure and possible links have lengths {len(predicted)}, {len(sure)} and "
+            f"{len(possible)}: expected the same length, one entry per text"
         )
     right = links = 0
     for found, certain, allowed in zip(map(set, predicted), map(set, sure), map(set, possible), strict=True):
@@ -274,15 +271,17 @@ def alignment_error(
 
 def check_texts(model: Transformer, sources: Sequence[str], targets: Sequence[str] | None) -> None:
     if model.encoder is None or model.decoder is None or not isinstance(model.head, LanguageHead):
-        raise InputError("words are aligned by cross-attention: give a model that translates, encoder and decoder")
+        raise InputError("alignment needs cross-attention. Give a translation model with an encoder and a decoder")
     if not sources:
-        raise InputError("there is no text to align: give at least one")
+        raise InputError("no text to align. Give at least one")
     if targets is not None and len(targets) != len(sources):
-        raise InputError(f"{len(sources)} texts and {len(targets)} translations: expected one for each text")
+        raise InputError(
+            f"the number of texts is {len(sources)}, that of translations {len(targets)}: expected one per text"
+        )
     for name, texts in (("text", sources), ("translation", targets or [])):
         for number, text in enumerate(texts, start=1):
             if not text.strip():
-                raise InputError(f"{name} {number} of {len(texts)} is empty: give some words to align")
+                raise InputError(f"{name} {number} of {len(texts)} is empty. Give some words to align")
 
 
 def check_heads(model: Transformer, heads: Sequence[AlignmentHead] | None, method: Method) -> None:
@@ -291,16 +290,16 @@ def check_heads(model: Transformer, heads: Sequence[AlignmentHead] | None, metho
     if heads is None:
         return
     if method == "last_layer":
-        raise InputError("heads were given to the method 'last_layer', which has its own: leave one of the two out")
+        raise InputError("heads and the method 'last_layer' were both given. Leave one of the two out")
     if not heads:
-        raise InputError("the list of heads is empty: give at least one, or leave it out and they are chosen")
+        raise InputError("the list of heads is empty. Give at least one, or leave it out to have them chosen")
     assert model.decoder is not None
     layers, number = model.decoder.config.num_layers, model.decoder.config.num_heads
     for head in heads:
         if not (0 <= head.layer < layers and 0 <= head.head < number):
             raise InputError(
-                f"head {head.head} of layer {head.layer} does not exist: this decoder has {layers} layers of {number} "
-                "heads, both counted from 0"
+                f"head {head.head} of layer {head.layer} does not exist: this decoder has layers 0 to {layers - 1}, "
+                f"each with heads 0 to {number - 1}"
             )
         if head.row not in ("writes", "reads"):
-            raise InputError(f"a head's row is {head.row!r}: expected 'writes' or 'reads'")
+            raise InputError(f"the row of a head is {head.row!r}: expected 'writes' or 'reads'")

@@ -1,4 +1,4 @@
-"""The picture of an alignment: the two texts as lines of words with ribbons between, and all weights below as a map."""
+"""The figure of an alignment: two lines of words with ribbons between them, and a heat map of all weights below."""
 
 from pathlib import Path
 from typing import Any
@@ -8,20 +8,20 @@ from glassformer.figures.palette import CURVES, ink_on_weight, scale_of
 from glassformer.figures.plots import canvas
 from glassformer.inspect.looks.align import Alignment
 
-INCHES = 0.105  # the width of a character of a word
-WIDE = 1.75  # how much wider a Hangul or Han character is
+INCHES = 0.105  # width of a character
+WIDE = 1.75  # width of a Hangul or Han character, in characters
 GAP = 2.2  # between two words, in characters
-MOST = 60  # words of one text
+MOST = 60  # most words of one text
 
 
 def draw_alignment(alignment: Alignment, path: Path) -> None:
-    """Ribbons in the colours of the source words; the stronger the weight, the fuller the ribbon."""
+    """Draws ribbons in the colours of the source words, more opaque for larger weights, and the heat map."""
     source, target = alignment.source_words, alignment.target_words
     if not source or not target:
-        raise InputError("there is nothing to draw: a text has no words. Align another")
+        raise InputError("nothing to draw: the source or the target has no words. Align another text")
     if max(len(source), len(target)) > MOST:
         raise InputError(
-            f"a picture of {len(source)} x {len(target)} words would not be readable: give a text of at most {MOST}"
+            f"a figure of {len(source)} x {len(target)} words would be unreadable. Give a text of at most {MOST} words"
         )
     across = max(line_width(source), line_width(target))
     width, down = max(6.5, INCHES * across + 0.6), max(2.2, 0.36 * len(target) + 1.4)
@@ -59,14 +59,14 @@ def draw_ribbons(axis: Any, alignment: Alignment, across: float) -> None:
 
 
 def share_of(place: tuple[float, float], source: int, target: int, alignment: Alignment) -> tuple[float, float]:
-    """The part of a source word that one of its ribbons begins at, in the order of the target."""
+    """The part of a source word where its ribbon to `target` starts; ribbons are in the order of the targets."""
     targets = [other for word, other in alignment.pairs if word == source]
     step = (place[1] - place[0]) / len(targets)
     return place[0] + step * targets.index(target), place[0] + step * (targets.index(target) + 1)
 
 
 def write(axis: Any, place: tuple[float, float], height: float, word: str, colour: Any, side: str) -> None:
-    """A word on its line, with a bar of its colour where the ribbons begin."""
+    """Draws a word on its line, with a bar in its colour where the ribbons start."""
     axis.plot(place, (height, height), color=colour, linewidth=2.5, solid_capstyle="butt")
     shift = 0.05 if side == "bottom" else -0.05
     axis.text(sum(place) / 2, height + shift, word, ha="center", va=side, fontsize=11)
@@ -81,13 +81,13 @@ def draw_map(part: Any, alignment: Alignment) -> None:
     for source, target in alignment.pairs:
         ink = ink_on_weight(float(weights[target, source]))
         axis.plot(source, target, "o", markersize=5, markerfacecolor="none", markeredgecolor=ink)
-    part.colorbar(image, ax=axis, fraction=0.03, pad=0.01, label="strongest weight")
+    part.colorbar(image, ax=axis, fraction=0.03, pad=0.01, label="largest weight")
     names = ", ".join(f"{head.layer}.{head.head}" for head in alignment.heads)
-    axis.set_title(f"cross-attention of the heads (layer.head) {names}; a ring is a link", fontsize=9)
+    axis.set_title(f"cross-attention of heads {names} (layer.head); rings are links", fontsize=9)
 
 
 def places_of(words: list[str], across: float) -> list[tuple[float, float]]:
-    """Where each word begins and ends on its line, in characters; the lines are centred."""
+    """Start and end of each word on its line, in characters. Lines are centred."""
     start = (across - line_width(words)) / 2
     places = []
     for word in words:

@@ -1,6 +1,6 @@
-"""What a layer looks at while the model reads one input, with the names of what it looks at, and as a picture.
+"""Attention maps of one layer for one input, with token names, and their figures.
 
-For texts a map from token to token; for pictures and series, which are cut into patches, see `patches.py`.
+Texts give maps from token to token. For images and series, which are split into patches, read `patches.py`.
 """
 
 from dataclasses import dataclass
@@ -23,30 +23,30 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer
 from glassformer.watch.record import record
 
-CONTINUED = 24  # tokens that a decoder goes on with, at the most, so that its own words are looked at too
+CONTINUED = 24  # most tokens that a decoder generates after a text, so that the maps include its own words
 
 
 @dataclass(frozen=True)
 class Maps:
-    """The heads of one layer, or what becomes of them: a row is a query, a column is a key."""
+    """The maps of one layer's heads, or a rollout: a row is a query, a column is a key."""
 
     weights: Tensor  # (H, T, S)
     rows: list[str]
     columns: list[str]
     title: str
-    read_as: tuple[str, str]  # what the rows are, and what the columns are
+    read_as: tuple[str, str]  # labels of the rows and of the columns
 
 
 def attention_maps(preparer: TextPreparer, text: str, *, part: Part | None = None, layer: int | None = None) -> Maps:
-    """The maps of a layer (the last, if none is named) while the model reads `text` and writes what it makes of it."""
+    """The maps of a layer, by default the last, while the model reads `text` and generates its output."""
     prepared = prepare_words(preparer, text, new_tokens=CONTINUED)
     return maps_of(preparer.model, prepared, part or part_of(preparer.model), layer)
 
 
 def maps_of(model: Transformer, prepared: Prepared, part: Part, layer: int | None) -> Maps:
-    """The same of an input that is prepared.
+    """`attention_maps` for a prepared input.
 
-    A row of the target is named by the token that was being written there: the one that the map helped to choose.
+    A row of the target has the name of the token generated there, the one that the map helped to choose.
     """
     layer = layer_or_last(stack_of(model, part), layer)
     path = f"{part}.blocks.{layer}.attn" if part != "cross" else f"decoder.blocks.{layer}.cross"
@@ -62,7 +62,7 @@ def named(weights: Tensor, prepared: Prepared, part: Part, title: str, columns: 
     rows = prepared.lines["encoder" if part == "encoder" else "decoder"]
     keys = prepared.lines["decoder" if part == "decoder" else "encoder"]
     said = "from" if rows.writes is None else "written"
-    before = weights.shape[-1] - len(keys.names)  # of a source that stands before the tokens
+    before = weights.shape[-1] - len(keys.names)  # length of a source that comes before the tokens
     source = prepared.lines["encoder"].names[:before] if before else []
     return Maps(weights, [*source, *rows.written], [*source, *keys.names], title, (said, columns))
 
@@ -78,7 +78,7 @@ def picture_attention(
     head: int | None = None,
     average: bool = False,
 ) -> None:
-    """The maps of a text, for a model and its tokenizer that are at hand."""
+    """Draws the maps of a text, for a loaded model and its tokenizer."""
     picture_text(text_preparer(model, tokenizer), text, path, part=part, layer=layer, head=head, average=average)
 
 
@@ -92,7 +92,7 @@ def picture_text(
     head: int | None = None,
     average: bool = False,
 ) -> None:
-    """The maps of a text: each head beside the others, one of them, or their average."""
+    """Draws the maps of a text: all heads side by side, one head, or their average."""
     check_choice(stack_of(preparer.model, part or part_of(preparer.model)), head, average)
     draw_maps(attention_maps(preparer, text, part=part, layer=layer), path, head, average)
 
@@ -115,10 +115,10 @@ def picture_input(
     question: str | None = None,
     preparer: Preparer | None = None,
 ) -> None:
-    """The attention of the model in `folder` to whatever it reads: a text, the path of an image or of a CSV file.
+    """Draws the attention of the model in `folder` to its input: a text, or the path of an image or a CSV file.
 
-    For a picture or a series, `example` stands for one that the run held out, or a built-in one. A `question` is for a
-    model that answers them.
+    For an image or a series, `example` stands for one that the run held out, or a built-in one. Only a model that
+    answers questions takes a `question`.
     """
     preparer = preparer_of(model, folder) if preparer is None else preparer
     part = part or part_of(model)

@@ -1,4 +1,4 @@
-"""What of a model's attention is drawn: of which stack and layer; each head, one of them, or their average."""
+"""Chooses which attention to draw: the stack, the layer, and all heads, one head or their average."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ SAID = {"cross": "cross-attention", "encoder": "an encoder", "decoder": "a decod
 
 
 def part_of(model: Transformer) -> Part:
-    """Whose attention to draw where nobody says."""
+    """The attention that is drawn by default."""
     if model.encoder is None:
         return "decoder"
     if model.decoder is None:
@@ -22,38 +22,38 @@ def part_of(model: Transformer) -> Part:
 
 
 def stack_of(model: Transformer, part: Part) -> Stack:
-    """The stack that has this part of the attention."""
+    """The stack that computes this attention."""
     stack = model.encoder if part == "encoder" else model.decoder
     if stack is None or (part == "cross" and not stack.cross):
-        has = "an encoder alone" if model.decoder is None else "a decoder alone"
+        has = "is only an encoder" if model.decoder is None else "is only a decoder"
         if model.config.prefix:
-            has = "a decoder that reads the encoder's vectors before its tokens"
-        raise InputError(f"this model has no {SAID[part].split()[-1]}: it is {has}. Leave --part {part} out")
+            has = "reads the encoder's output as a prefix of the decoder's tokens"
+        raise InputError(f"this model has no {SAID[part].split()[-1]}: it {has}. Leave --part {part} out")
     return stack
 
 
 def layer_or_last(stack: Stack, layer: int | None) -> int:
-    """The layer that was chosen, if the stack has it; the last where none was."""
+    """The given layer, checked against the stack; the last layer if it is None."""
     count = stack.config.num_layers
     return count - 1 if layer is None else check_index("layer", layer, count)
 
 
 def check_index(name: str, index: int, number: int) -> int:
     if not 0 <= index < number:
-        raise InputError(f"--{name} is {index}: this model has {number}, counted from 0 to {number - 1}")
+        raise InputError(f"--{name} is {index}: expected 0 to {number - 1} for this model")
     return index
 
 
 def check_choice(stack: Stack, head: int | None, average: bool) -> None:
-    """Refuses two ways to choose heads at once, and a head that is not there."""
+    """Raises an error if a head and the average were both chosen, or if the head does not exist."""
     if head is not None and average:
-        raise InputError("--head and --average were both given: one head, or the average of all. Choose one")
+        raise InputError("--head and --average were both given. Choose one head, or the average of all heads")
     if head is not None:
         check_index("head", head, stack.config.num_heads)
 
 
 def chosen_heads(weights: Tensor, head: int | None, average: bool) -> dict[str, Tensor]:
-    """The maps that are drawn of all heads (H, ...), by name."""
+    """The maps to draw, by name, out of those of all heads (H, ...)."""
     if average:
         return {f"average of {len(weights)} heads": weights.mean(dim=0)}
     return {f"head {i}": one for i, one in enumerate(weights) if head in (None, i)}

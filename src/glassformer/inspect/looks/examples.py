@@ -1,6 +1,6 @@
-"""A picture or a series to look at: a file, or one that need not be brought.
+"""An image or a series to look at: a file, or an example.
 
-That is one that the run held out, or a built-in one where there is no run.
+The example is one that the run held out, or a built-in one if there is no run.
 """
 
 from collections.abc import Mapping
@@ -29,26 +29,26 @@ from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.images import ImageClasses
 from glassformer.tasks.pictures.task import PictureTask
 
-EXAMPLE = "example"  # the word for it
+EXAMPLE = "example"  # what a user types instead of a path
 
 
 def picture_or_example(preparer: Preparer, folder: Path, given: str) -> str | Picture:
-    """What was given; for a model that writes about pictures, one that `example` stands for."""
+    """The input as given; for a model that describes images, `example` is replaced by an example image."""
     if not isinstance(preparer, CaptionPreparer):
         return given
     if not given.strip():
-        raise InputError("the input is empty: give the path of an image")
+        raise InputError("the input is empty. Give the path of an image, or 'example'")
     return told_picture(folder) if given == EXAMPLE else given
 
 
 def told_picture(folder: Path) -> Picture:
-    """One that a run on pictures of its user held out, where they and their table are still there; else a scene."""
+    """An image that a run on the user's images held out, if its files still exist; else a built-in scene."""
     settings = read_record(folder)["settings"] if is_run(folder) else None
     if not isinstance(settings, Mapping) or not settings.get("data"):
         return example_scene()
     try:
         task = task_to_score(folder)
-    except InputError:  # what it was trained with is gone
+    except InputError:  # its training data no longer exist
         return example_scene()
     assert isinstance(task, PictureTask)
     number, told = task.judged.looked[0]
@@ -56,19 +56,19 @@ def told_picture(folder: Path) -> Picture:
 
 
 def example_scene() -> Picture:
-    """A built-in picture of shapes that no training has seen."""
+    """A built-in image of shapes from the test split."""
     pixels, scene = make_scene(0, 0, "test")  # (3, Y, X)
     return Picture(f"held out: {caption_of(scene)}", pixels.transpose(1, 2, 0).copy())
 
 
 def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, given: str | Picture) -> Prepared:
-    """The path of an image or of a CSV file, the numbers of a series to classify, or `example` for one of those."""
+    """Prepares the path of an image or a CSV file, the numbers of a series to classify, or `example`."""
     if isinstance(given, Picture):
         assert isinstance(preparer, ImagePreparer)
         return preparer.prepare(given)
     if not given.strip():
         kind = "an image" if isinstance(preparer, ImagePreparer) else "a CSV file"
-        raise InputError(f"the input is empty: give the path of {kind}")
+        raise InputError(f"the input is empty. Give the path of {kind}, or 'example'")
     if isinstance(preparer, ImagePreparer):
         return preparer.prepare(example_image(folder) if given == EXAMPLE else given)
     if given == EXAMPLE:
@@ -79,7 +79,7 @@ def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, give
 
 
 def example_image(folder: Path) -> Picture:
-    """One that the run held out, or a built-in digit where there is no run."""
+    """An image that the run held out, or a built-in digit if there is no run."""
     if not is_run(folder):
         pixels = np.rint(digits(held_out=True)[0][0, 0] * 255).astype(np.uint8)  # (8, 8)
         return Picture("a built-in digit", pixels)
@@ -89,13 +89,13 @@ def example_image(folder: Path) -> Picture:
 
 
 def as_picture(name: str, pixels: Pixels) -> Picture:
-    """From the pixels of a task, (C, Y, X)."""
+    """A picture from the pixels (C, Y, X) of a task."""
     taken = pixels.transpose(1, 2, 0)  # (Y, X, C)
     return Picture(name, taken[:, :, 0] if taken.shape[2] == 1 else taken)
 
 
 def example_window(preparer: SeriesPreparer, folder: Path) -> Prepared:
-    """The end of the run's own series, which it held out; of a model that names classes, a series it held out."""
+    """The end of the run's series, which it held out; for a classifier, a series that it held out."""
     if not is_run(folder):
         return preparer.prepare(built_in_for(preparer), name="built-in, simulated")
     task = task_to_score(folder)
@@ -107,12 +107,12 @@ def example_window(preparer: SeriesPreparer, folder: Path) -> Prepared:
 
 
 def built_in_for(preparer: SeriesPreparer) -> Series:
-    """As many channels of the built-in series as the model reads; of a model that reads any number, all of them."""
+    """The built-in series with as many channels as the model reads, or all if it reads any number."""
     config = preparer.model.config.series
     assert config is not None
     series, wanted = of_training(seasons(), preparer.scale), config.channels
     if wanted is not None and wanted > len(series.names):
         raise InputError(
-            f"this model reads {wanted} channels, and the built-in series has {len(series.names)}: give a CSV file"
+            f"this model reads {wanted} channels, but the built-in series has {len(series.names)}. Give a CSV file"
         )
     return replace(series, names=series.names[:wanted], values=series.values[:, :wanted])

@@ -1,4 +1,4 @@
-"""What a head is worth: how much worse a run does without it, by its own metrics (Michel et al., 2019)."""
+"""Head importance: how much worse a run's metrics are without each head (Michel et al., 2019)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from glassformer.training.task import Scores, Task
 from glassformer.watch.ablate import ablate, choose_heads
 from glassformer.watch.names import StepName
 
-EXAMPLES = 200  # that each head is judged by, where nobody says
+EXAMPLES = 200  # default number of examples to score each head on
 
 
 @dataclass(frozen=True)
 class Importance:
-    """The metrics without one head, and how much worse that is: below 0 where the model does better without it."""
+    """The metrics without a head, and how much worse they are: negative where the model does better without it."""
 
     head: str
     metrics: dict[str, float]
@@ -32,11 +32,11 @@ class Importance:
 
 @dataclass(frozen=True)
 class Importances:
-    """The metrics of the whole model, and each head's importance, the most important first."""
+    """The metrics of the whole model, and the importance of each head, most important first."""
 
     whole: Scores
     heads: list[Importance]
-    together: Importance | None  # without all of these heads at once; None if it is only one
+    together: Importance | None  # without all of these heads at once; None if there is only one
 
 
 def head_importance(
@@ -48,16 +48,16 @@ def head_importance(
     console: Console | None = None,
     **options: Any,
 ) -> Importances:
-    """What a run's own metrics are without each of these heads; `options` are those of `gf.evaluate`."""
+    """Scores a run without each of these heads in turn; `options` are those of `gf.evaluate`."""
     return task_importance(task_to_score(run, data, **options), heads, examples=examples, console=console)
 
 
 def task_importance(
     task: Task, heads: Sequence[str] = ("*",), *, examples: int = EXAMPLES, console: Console | None = None
 ) -> Importances:
-    """`head_importance` of a task that is at hand. On a terminal, the console shows how far it is."""
+    """`head_importance` for a loaded task. On a terminal, the console shows a progress bar."""
     if examples < 1:
-        raise InputError(f"examples is {examples}: expected at least 1 to judge each head by")
+        raise InputError(f"examples is {examples}: expected at least 1")
     chosen = choose_heads(task.model, heads)
     whole = task.score_some(examples)
 
@@ -77,7 +77,7 @@ def task_importance(
 
 
 def show_importance(found: Importances, console: Console) -> None:
-    """One line for each head: the metrics without it, and how much worse the first of them is."""
+    """Prints one line per head: the metrics without it, and how much worse the first of them is."""
     first, names = next(iter(found.whole.metrics)), list(found.whole.metrics)
     table = Table("without", *names, f"{first}, worse by", box=None, pad_edge=False)
     for column in table.columns[1:]:
@@ -97,7 +97,7 @@ def signed(value: float, metric: str) -> str:
 
 
 def picture_importance(found: Importances, path: Path) -> None:
-    """Layers by heads, for each kind of attention: blue where the model does better without the head, red worse."""
+    """Draws layers by heads for each kind of attention: brown where the model is worse without a head, teal better."""
     metric = next(iter(found.whole.metrics))
     places: dict[str, dict[tuple[int, int], float]] = {}
     for row in found.heads:

@@ -1,7 +1,7 @@
-"""The logit lens (nostalgebraist, 2020): what a language model would say if it stopped after each layer.
+"""The logit lens (nostalgebraist, 2020): what a language model would predict if it stopped after each layer.
 
-The head, with the final norm before it, reads the stream after every layer as if it were the last. Row by row one
-sees when a model makes up its mind. The last row is what it says.
+The final norm and the head are applied to the residual stream after every layer. The rows show at which layer the
+prediction settles; the last row is the model's own prediction.
 """
 
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.watch.record import record
 
 TOP = 5
-SHOWN = 32  # positions of a picture: more words cannot be read
+SHOWN = 32  # most positions in a figure: more would be unreadable
 
 
 @dataclass(frozen=True)
 class Lens:
-    """The likeliest tokens after each layer, at each position. Row 0 is before the first layer."""
+    """The most likely tokens after each layer, at each position. Row 0 is before the first layer."""
 
-    tokens: Tensor  # (layers + 1, B, T, top): ids, the likeliest first
+    tokens: Tensor  # (layers + 1, B, T, top): ids, most likely first
     probabilities: Tensor  # (layers + 1, B, T, top)
-    logits: Tensor  # (B, T, V) of the last row: the model's own
+    logits: Tensor  # (B, T, V) of the last row: those of the model itself
 
 
 @torch.no_grad()
@@ -47,7 +47,7 @@ def logit_lens(
     decoder_input_ids: Tensor | None = None,
     top: int = TOP,
 ) -> Lens:
-    """The lens over the stack that the head reads: of two stacks the decoder, which then needs its own input."""
+    """The lens over the stack before the head. With two stacks that is the decoder, which needs `decoder_input_ids`."""
     head, stack = check_head(model), model.decoder or model.encoder
     assert stack is not None  # a model has at least one
     if not 1 <= top <= model.config.output_vocab_size:
@@ -55,7 +55,7 @@ def logit_lens(
     name = "decoder" if model.decoder is not None else "encoder"
     places = lens_places(stack, name)
     tokens, probabilities = [], []
-    is_prefix = model.config.prefix and decoder_input_ids is not None  # a source before the tokens says no word
+    is_prefix = model.config.prefix and decoder_input_ids is not None  # a source before the tokens predicts no word
     tokens_read = decoder_input_ids.shape[1] if is_prefix and decoder_input_ids is not None else None
     with evaluating(model):
         with record(model, attention=False, activations=places) as seen:
@@ -70,7 +70,7 @@ def logit_lens(
 
 
 def lens_places(stack: Stack, name: str) -> list[str]:
-    """The stream that is read: before the first layer, and after each. A parallel block adds both its parts at once."""
+    """The steps to read: the residual stream before the first layer and after each. A parallel block adds only once."""
     end = "attn_residual" if stack.config.block == "parallel" else "ffn_residual"
     return [f"{name}.placed", *(f"{name}.blocks.{layer}.{end}" for layer in range(stack.config.num_layers))]
 
@@ -78,7 +78,7 @@ def lens_places(stack: Stack, name: str) -> list[str]:
 def lens_of_text(
     preparer: TextPreparer | CaptionPreparer, given: str | Picture, question: str | None = None
 ) -> tuple[Lens, Line]:
-    """The lens over a text, or a picture, and what the model writes for it; and the tokens of its columns."""
+    """The lens over a text or an image and the model's output for it, and the tokens of its columns."""
     check_head(preparer.model)
     prepared = prepare_words(preparer, given, question=question, new_tokens=CONTINUED)
     given_to = prepared.arguments.get
@@ -92,19 +92,19 @@ def lens_of_text(
 def picture_lens(
     preparer: TextPreparer | CaptionPreparer, given: str | Picture, path: Path, question: str | None = None
 ) -> None:
-    """The lens over a text, or what is written about a picture: a row for each layer, a column for each token, and in
-    each cell the likeliest word."""
+    """Draws the lens over a text, or over the text generated for an image: rows are layers, columns are tokens, and
+    each cell shows the most likely word."""
     model, tokenizer = preparer.model, preparer.tokenizer
     lens, line = lens_of_text(preparer, given, question)
     columns = line.names
     first = max(0, len(columns) - SHOWN)
     mask = tokenizer.special.get("mask_token")
-    if mask in columns:  # what is asked for is seen in any case
+    if mask in columns:  # always show the masked token
         first = min(first, columns.index(mask))
     shown = slice(first, first + SHOWN)
     words = [preparer.words.names(row[0, shown, 0]) for row in lens.tokens.cpu()]
     layers = ["the input", *(f"layer {layer}" for layer in range(len(words) - 1))]
-    said = "which word comes next" if model.decoder is not None else "which word stands here"
+    said = "the next word" if model.decoder is not None else "the word at each position"
     part = "" if len(columns) <= SHOWN else f" (tokens {first} to {first + SHOWN - 1} of {len(columns)})"
     probabilities = lens.probabilities[:, 0, shown, 0].cpu()  # (layers + 1, T)
     draw_lens(words, probabilities, columns[shown], layers, f"logit lens: {said}, layer by layer{part}", path)
@@ -113,7 +113,7 @@ def picture_lens(
 def check_head(model: Transformer) -> LanguageHead:
     if not isinstance(model.head, LanguageHead):
         raise InputError(
-            f"the logit lens reads words off the stream, and this model has the head {model.config.head!r}: it needs a "
-            "language model"
+            f"the logit lens needs a model with head = 'language', but this one has head = {model.config.head!r}. "
+            "Give a language model or a translation model"
         )
     return model.head

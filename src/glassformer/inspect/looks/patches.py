@@ -1,8 +1,8 @@
-"""What a model of patches looks at: a ViT over its picture, a forecaster over its curve.
+"""Attention over patches, drawn on the input: an image for a ViT, a curve for a forecaster.
 
-A picture's attention is that of the class token, which the answer is read from; without one, the mean over all
-patches. A series is read as a whole, so there it is always the mean. What the class token gives to itself is left out
-of the picture; how much stays is told.
+An image shows the attention of the class token, from which the answer is read, or the mean over all patches without
+one. A series shows the mean over its patches. Attention to the class token is not drawn, so a map's title gives the
+share of the patches.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ from glassformer.watch.record import record
 
 
 def look(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
-    """The weights of a layer (B, H, T, T), or without one the rollout through all (B, 1, T, T).
+    """The weights of a layer (B, H, T, T), or the rollout (B, 1, T, T) if `layer` is None.
 
     The channels of a series are rows of the batch.
     """
@@ -38,7 +38,7 @@ def look(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
 
 
 def over_patches(model: Transformer, weights: Tensor) -> Tensor:
-    """How much each patch of a picture gets, by rows and columns of patches: (H, Y, X)."""
+    """The attention to each patch of an image, by rows and columns of patches: (H, Y, X)."""
     image = model.config.image
     assert image is not None
     asked = weights[0, :, 0] if image.class_token else weights[0].mean(dim=1)  # (H, T)
@@ -46,9 +46,9 @@ def over_patches(model: Transformer, weights: Tensor) -> Tensor:
 
 
 def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
-    """How much each value of a window gets, (C, H, L): the mean of the patches that it is in.
+    """The attention to each value of a window, (C, H, L): the mean over the patches that contain it.
 
-    nan for the oldest values, if they fill no patch.
+    nan for the oldest values if no patch contains them.
     """
     patches = weights.mean(dim=2)  # (C, H, N)
     total = patches.new_zeros(*patches.shape[:2], series.length)  # (C, H, L)
@@ -62,7 +62,7 @@ def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
 def picture_image(
     model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
-    """The picture as the model sees it, and over it what each head looks at; then through all layers together."""
+    """Draws the image that the model reads, the attention of each head over it, and the rollout over all layers."""
     maps = chosen_heads(over_patches(model, look(model, prepared, layer)), head, average)
     if head is None:
         maps |= rolled_out(model, prepared)
@@ -70,15 +70,17 @@ def picture_image(
 
 
 def picture_image_rollout(model: Transformer, prepared: Prepared, path: Path) -> None:
-    """The picture, and over it what is looked at through all layers."""
-    draw_image(model, prepared, rolled_out(model, prepared), "through all layers", path)
+    """Draws the image and the rollout over all layers."""
+    draw_image(model, prepared, rolled_out(model, prepared), "all layers", path)
 
 
 def picture_words(
     model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
-    """The picture, and for each word that was written what it looked at: a row for each head, one of them, or their
-    average. Where the picture stands before the words, that is a part of the decoder's own attention."""
+    """Draws the image, and each generated word's attention to it: a row per head, one head, or the average.
+
+    Where the image is a prefix of the words, this attention is part of the decoder's self-attention.
+    """
     is_prefix = model.config.prefix
     name = f"decoder.blocks.{layer}.{'attn' if is_prefix else 'cross'}"
     with evaluating(model), torch.no_grad(), record(model, attention=name) as seen:
@@ -95,7 +97,7 @@ def picture_words(
 
 
 def grid_of(model: Transformer, weights: Tensor) -> Tensor:
-    """Weights on the encoder's tokens (..., T), by rows and columns of patches: (..., Y, X)."""
+    """Weights over the encoder's tokens (..., T), by rows and columns of patches: (..., Y, X)."""
     image = model.config.image
     assert image is not None
     side = image.patches_per_side
@@ -103,7 +105,7 @@ def grid_of(model: Transformer, weights: Tensor) -> Tensor:
 
 
 def colours_of(prepared: Prepared) -> NDArray[np.float32]:
-    """The picture as the model sees it, (Y, X, C) from 0 to 1."""
+    """The image that the model reads, (Y, X, C) from 0 to 1."""
     assert prepared.pixels is not None
     height, width = prepared.pixels.shape[:2]
     return (prepared.pixels / 255).astype(np.float32).reshape(height, width, -1)  # (Y, X, C)
@@ -116,29 +118,29 @@ def rolled_out(model: Transformer, prepared: Prepared) -> dict[str, Tensor]:
 def draw_image(model: Transformer, prepared: Prepared, maps: dict[str, Tensor], which: str, path: Path) -> None:
     image = model.config.image
     assert image is not None
-    asks = "the class token looks at" if image.class_token else "patches look at, on average"
-    draw_over_image(colours_of(prepared), maps, f"{prepared.name}: what {asks}, {which}", path)
+    whose = "attention of the class token" if image.class_token else "mean attention of the patches"
+    draw_over_image(colours_of(prepared), maps, f"{prepared.name}: {whose}, {which}", path)
 
 
 def picture_series(
     model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
-    """Each channel's curve, shaded by how much its patches are looked at, and below it each head by itself."""
+    """Draws each channel's curve, shaded by the attention to its patches, and below it each head."""
     shares = shares_of(model, prepared, layer)  # (C, H, L)
     if head is not None:
         draw_series(prepared, shares[:, [head]], f"layer {layer}, head {head}", path)
         return
-    said = f"layer {layer}, average of {shares.shape[1]} heads" + ("" if average else ", and each below")
+    said = f"layer {layer}, average of {shares.shape[1]} heads" + ("" if average else ", each head below")
     draw_series(prepared, shares.mean(dim=1, keepdim=True) if average else shares, said, path)
 
 
 def picture_series_rollout(model: Transformer, prepared: Prepared, path: Path) -> None:
-    """Each channel's curve, shaded by how much its patches are looked at through all layers."""
-    draw_series(prepared, shares_of(model, prepared, None), "rollout through all layers", path)
+    """Draws each channel's curve, shaded by the rollout over all layers."""
+    draw_series(prepared, shares_of(model, prepared, None), "rollout over all layers", path)
 
 
 def shares_of(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
-    """How much each value of the window gets, (C, H, L): of a layer, or without one of the rollout."""
+    """The attention to each value of the window, (C, H, L), in a layer, or by rollout if `layer` is None."""
     series = model.config.series
     assert series is not None
     return over_time(look(model, prepared, layer), series)

@@ -1,4 +1,4 @@
-"""The picture of positional encodings: a heat map, curves and the fall by distance, and for images the small maps."""
+"""The figure of positional encodings: a heat map, curves, the decay with distance, and for images one map per patch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from glassformer.figures.plots import canvas
 if TYPE_CHECKING:
     from glassformer.inspect.looks.positions import PositionView
 
-NAMED = 8  # curves in a legend
+NAMED = 8  # most curves in a legend
 
 
 def draw_positions(views: Sequence[PositionView], path: Path) -> None:
-    """The views side by side."""
+    """Draws the views side by side."""
     wide = any(view.maps is not None for view in views)
     with canvas((13 if wide else 12) if len(views) == 1 else 7.5 * len(views), 8, path) as picture:
         parts = picture.subfigures(1, len(views), squeeze=False)[0]
@@ -48,7 +48,7 @@ def draw_positions(views: Sequence[PositionView], path: Path) -> None:
 def draw_heat(part: Any, axis: Any, view: PositionView) -> None:
     sizes = view.heat.abs()
     largest, usual = float(sizes.max()) or 1.0, float(sizes.quantile(0.99))
-    # A few huge values, as learned tables have, must not leave the rest pale.
+    # Learned tables have a few huge values, which would leave the rest pale.
     limit, beyond = (usual, "both") if 0 < usual < largest / 2 else (largest, "neither")
     rows, columns = view.heat.shape
     edges = (view.start - 0.5, view.start + columns - 0.5, rows - 0.5, -0.5)
@@ -70,7 +70,7 @@ def draw_similarity(part: Any, axis: Any, view: PositionView) -> None:
 
 
 def draw_curves(axis: Any, places: Sequence[float], curves: Mapping[str, Tensor]) -> None:
-    """Curves by name, coloured along one scale. Of many, some have a name."""
+    """Draws curves by name, coloured along one scale. If there are many, only some are named in the legend."""
     import matplotlib
 
     scale = matplotlib.colormaps[CURVES]
@@ -86,7 +86,7 @@ def draw_curves(axis: Any, places: Sequence[float], curves: Mapping[str, Tensor]
 
 
 def draw_maps(part: Any, axis: Any, maps: Tensor) -> None:
-    """The map of each patch at the place of the patch, with a gap between two maps."""
+    """Draws the map of each patch where the patch is in the image, with gaps between the maps."""
     height, width = maps.shape[:2]
     tiles = np.pad(maps.numpy(), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)
     whole = tiles.transpose(0, 2, 1, 3).reshape(height * (height + 1), width * (width + 1))[:-1, :-1]
@@ -96,8 +96,8 @@ def draw_maps(part: Any, axis: Any, maps: Tensor) -> None:
     axis.set_yticks(places[0][::every], range(0, height, every))
     axis.set_xticks(places[1][::every], range(0, width, every))
     axis.tick_params(length=0)
-    axis.set(xlabel="column of the patch", ylabel="row of the patch", title="each patch's position with all others")
+    axis.set(xlabel="column of the patch", ylabel="row of the patch", title="each position's similarity to all others")
     axis.title.set_fontsize(9)
     for edge in axis.spines.values():
         edge.set_visible(False)
-    part.colorbar(image, ax=axis, fraction=0.046, pad=0.02, label="cosine of two positions")
+    part.colorbar(image, ax=axis, fraction=0.046, pad=0.02, label="cosine similarity")

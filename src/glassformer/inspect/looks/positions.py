@@ -1,15 +1,15 @@
-"""How a model knows the order of its tokens, in numbers and as a picture, whatever the scheme.
+"""The positional encoding of a model, as numbers and as a figure, for every scheme.
 
-Of each stack, and of each kind of layer where the angles differ: a heat map, some of its rows as curves, and how it
-falls off with distance. Which numbers these are depends on the scheme (`core/positions.py`):
+For each stack, and for each kind of layer with its own angles: a heat map, some of its rows as curves, and the decay
+with distance. What they show depends on the scheme (`core/positions.py`):
 
                      heat map and curves                 by distance
-sinusoidal, learned  the vectors that are added to x     cosine of two of them, each pair and on average
-rotary               cos(angle) of each pair             score of two equal vectors, 1 for the same place
-relative, alibi      the bias that each head adds        attention weight if all else is equal
+sinusoidal, learned  the vectors added to x              cosine similarity of two positions, and its mean
+rotary               cos(angle) of each pair             score of two equal vectors, 1 at distance 0
+relative, alibi      the bias that each head adds        attention weight if all other scores are equal
 
-The learned positions of an image lie in two dimensions. There the cosine of each patch with all others is a map of its
-own (ViT: Dosovitskiy et al., 2021, figure 7).
+The positions of an image are two-dimensional: each patch gets a map of its cosine similarity to all others (ViT:
+Dosovitskiy et al., 2021, figure 7).
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 from glassformer.inspect.looks.position_pictures import draw_positions
 
-SHOWN = 128  # positions, if the model has as many
+SHOWN = 128  # most positions to show
 CURVES = 5
 
 Part = Literal["encoder", "decoder"]
@@ -35,21 +35,21 @@ Part = Literal["encoder", "decoder"]
 
 @dataclass(frozen=True)
 class PositionView:
-    """What is to be seen of one scheme. Rows are dimensions, pairs or heads; columns are positions or distances."""
+    """The data of one figure. Rows are dimensions, pairs or heads; columns are positions or distances."""
 
     part: str
     scheme: str
     heat: Tensor  # (rows, columns)
-    rows: str  # what a row is
+    rows: str  # label of the rows
     columns: str
     value: str
-    start: int  # the first column's position or distance
+    start: int  # position or distance of the first column
     curves: Mapping[str, Tensor]  # (columns), some of the rows by name
     distances: Tensor  # (distances)
     falls: Mapping[str, Tensor]  # (distances), by name
-    fall: str  # what falls
-    similarity: Tensor | None = None  # (positions, positions): the cosine of each with each
-    maps: Tensor | None = None  # (height, width, height, width): the cosine of a patch's position with all others
+    fall: str  # label of the values in `falls`
+    similarity: Tensor | None = None  # (positions, positions): cosine similarity
+    maps: Tensor | None = None  # (height, width, height, width): cosine similarity of each patch's position to all
 
     @property
     def title(self) -> str:
@@ -58,16 +58,16 @@ class PositionView:
 
 @torch.no_grad()
 def view_positions(model: Transformer, part: Part | None = None) -> list[PositionView]:
-    """The schemes of the model's stacks, or of the one that is named. Two stacks that are alike are one view."""
+    """The views of the model's stacks, or of one of them. Two identical stacks give one view."""
     stacks = {name: stack for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)) if stack}
     if part is not None and part not in stacks:
-        raise InputError(f"this model has no {part}: its positions are those of the {next(iter(stacks))}")
+        raise InputError(f"this model has no {part}, only {'an' if part == 'decoder' else 'a'} {next(iter(stacks))}")
     chosen = stacks if part is None else {part: stacks[part]}
     views = [view for name, stack in chosen.items() for view in view_stack(name, stack, model)]
     if not views:
         raise InputError(
-            f"nothing to draw: the {' and the '.join(chosen)} of this model is told no positions (positions = 'none'), "
-            f"and knows of order only what a causal mask tells"
+            f"nothing to draw: positions = 'none' in the {' and the '.join(chosen)} of this model. Only a causal mask "
+            "can tell it the order of the tokens"
         )
     if len(views) == 2 and views[0].scheme == views[1].scheme and torch.equal(views[0].heat, views[1].heat):
         return [replace(views[0], part="encoder and decoder")]
@@ -75,18 +75,18 @@ def view_positions(model: Transformer, part: Part | None = None) -> list[Positio
 
 
 def picture_positions(model: Transformer, path: Path, *, part: Part | None = None) -> None:
-    """The views of `view_positions`, drawn to `path`."""
+    """Draws the views of `view_positions` to `path`."""
     draw_positions(view_positions(model, part), path)
 
 
 def view_stack(name: str, stack: Stack, model: Transformer) -> list[PositionView]:
-    """One view, one for each kind of layer that turns at a rate of its own, or none."""
+    """One view per stack; for rotary positions, one per set of angles; none without positions."""
     scheme = stack.embed.positions
     if isinstance(scheme, Sinusoidal | Learned):
         return [view_added(name, scheme, stack, model)]
     if isinstance(stack.position_bias, RelativeBias | Alibi):
         return [view_bias(name, stack.position_bias, stack)]
-    turns: dict[object, tuple[nn.Module, list[int]]] = {}  # kinds that differ in their window alone turn alike
+    turns: dict[object, tuple[nn.Module, list[int]]] = {}  # kinds that differ only in their window share angles
     for kind, rotary in zip(stack.kinds, stack.rotaries, strict=False):
         layers = [i for i in range(stack.config.num_layers) if kind_of(stack, i) == kind]
         turns.setdefault((kind.rotary_base, kind.rotary_scaling), (rotary, []))[1].extend(layers)
@@ -97,7 +97,7 @@ def view_stack(name: str, stack: Stack, model: Transformer) -> list[PositionView
 
 
 def view_added(name: str, scheme: Sinusoidal | Learned, stack: Stack, model: Transformer) -> PositionView:
-    """The table as it is, and the cosine of its rows."""
+    """The position table and the cosine similarity of its rows."""
     image, series = model.config.image, model.config.series
     patches = (image or series) if name == "encoder" else None
     rows = stack.config.max_len if patches is None else patches.num_tokens
@@ -112,7 +112,7 @@ def view_added(name: str, scheme: Sinusoidal | Learned, stack: Stack, model: Tra
         place = torch.cartesian_prod(torch.arange(side), torch.arange(side)).double()  # (N, 2)
         distance = torch.cdist(place, place)  # (N, N)
     far, mean = by_distance(similarity, distance)
-    # Sines in even places; beyond 0.6 of the width a sinusoid's wave is longer than what is shown.
+    # Even dimensions are sines. Beyond 0.6 of the width, a wave is longer than the figure.
     dimensions = sorted({int(i) // 2 * 2 for i in torch.linspace(0, 0.6 * table.shape[1], CURVES)})
     return PositionView(
         part=name,
@@ -125,14 +125,14 @@ def view_added(name: str, scheme: Sinusoidal | Learned, stack: Stack, model: Tra
         curves={f"dimension {i}": table[:, i] for i in dimensions},
         distances=far,
         falls={"mean": mean},
-        fall="cosine of two positions",
+        fall="cosine similarity",
         similarity=similarity if maps is None else None,
         maps=maps,
     )
 
 
 def view_rotary(name: str, rotary: nn.Module, stack: Stack) -> PositionView:
-    """The angles' cosines, and the score of a vector of ones with itself, turned by where the two stand."""
+    """The cosines of the angles, and the score of two vectors of ones, each rotated by its position."""
     assert isinstance(rotary, Rotary)
     positions = torch.arange(SHOWN)
     rotation = rotary(positions[None], SHOWN)
@@ -157,11 +157,11 @@ def view_rotary(name: str, rotary: nn.Module, stack: Stack) -> PositionView:
 
 
 def view_bias(name: str, bias: RelativeBias | Alibi, stack: Stack) -> PositionView:
-    """What each head adds to a score by distance; a causal stack never looks ahead."""
+    """The bias that each head adds to a score, by distance; a causal stack has no keys ahead."""
     ahead = 0 if stack.causal else SHOWN - 1
     query, keys = torch.tensor([[SHOWN - 1]]), torch.arange(SHOWN + ahead)[None]
     added = bias(query, keys)[0, :, 0].float()  # (H, S)
-    distances = keys[0] - query[0]  # (S), how far the key is from the query: before it below 0
+    distances = keys[0] - query[0]  # (S), from query to key; negative before the query
     heads = range(len(added))
     return PositionView(
         part=name,
@@ -174,12 +174,12 @@ def view_bias(name: str, bias: RelativeBias | Alibi, stack: Stack) -> PositionVi
         curves={f"head {h}": added[h] for h in heads},
         distances=distances,
         falls={f"head {h}": added[h].softmax(dim=0) for h in heads},
-        fall="weight if all scores were equal",
+        fall="weight if all other scores are equal",
     )
 
 
 def cosines(table: Tensor) -> Tensor:
-    """The cosine of each row with each other; a row of zeros has 0."""
+    """The cosine similarity of every two rows; 0 for a row of zeros."""
     rows = F.normalize(table, dim=1)
     return rows @ rows.T
 
@@ -190,7 +190,7 @@ def distances_of(length: int) -> Tensor:
 
 
 def by_distance(similarity: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
-    """The distances that occur, and the mean similarity at each."""
+    """The distinct distances, and the mean similarity at each."""
     known, place = distance.flatten().unique(return_inverse=True)
     total = torch.zeros(len(known)).index_add(0, place, similarity.flatten())
     return known, total / place.bincount()

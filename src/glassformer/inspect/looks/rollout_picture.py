@@ -1,4 +1,4 @@
-"""The picture of a rollout: what each place is made from, through all layers of a stack at once."""
+"""Figures of attention rollout over all layers of a stack. `rollout.py` computes it."""
 
 from pathlib import Path
 
@@ -19,17 +19,17 @@ from glassformer.predict.texts import TextPreparer
 
 
 def rollout_maps(preparer: TextPreparer, text: str, *, part: Part | None = None) -> Maps:
-    """One map through all layers of a stack: `rollout.py`."""
+    """The rollout over all layers of a stack, as one map."""
     model = preparer.model
     part = part or ("decoder" if model.encoder is None else "encoder")
     stack_of(model, part)
     if part == "cross":
-        raise InputError("--part cross cannot be rolled out: it has no path from layer to layer. Name a stack")
+        raise InputError("--part cross has no rollout: it does not connect one layer to the next. Name a stack instead")
     return stack_rollout(model, prepare_words(preparer, text, new_tokens=CONTINUED), part)
 
 
 def stack_rollout(model: Transformer, prepared: Prepared, part: Part) -> Maps:
-    """The same of an input that is prepared."""
+    """`rollout_maps` for a prepared input."""
     with evaluating(model):
         weights = rollout_of(model, prepared.arguments, stack=part).float().cpu()  # (1, T, T)
     return named(weights, prepared, part, f"{part} rollout, all layers", "made from")
@@ -54,7 +54,7 @@ def picture_rollout(
     part: Part | None = None,
     question: str | None = None,
 ) -> None:
-    """The rollout of the model in `folder` for whatever it reads, given as `picture_input` takes it."""
+    """Draws the rollout of the model in `folder`; `given` is as in `picture_input`."""
     preparer = preparer_of(model, folder)
     if isinstance(preparer, CaptionPreparer):
         stack_of(model, part or "encoder")

@@ -1,9 +1,9 @@
-"""Which heads are worth a look: those that are neither even nor always on the same token.
+"""Ranks heads by how informative they are: neither uniform nor always on the same token.
 
-A row tells something where it is far from two things: from looking at everything it may see alike, and from looking
-where the head looks anyway. Both distances are Kullback-Leibler divergences; the smaller counts, as a share of the
-largest there could be. Weight on sinks (special tokens, and the first one of a decoder: Xiao et al., 2024) tells
-nothing, and the rest is counted by its share.
+A row is informative if it is far from two distributions: the uniform one over its visible keys, and the head's mean
+over all rows. Both distances are Kullback-Leibler divergences; the smaller one counts, relative to its maximum. Weight
+on sinks (special tokens, and the first token of a decoder: Xiao et al., 2024) counts nothing, and the score is scaled
+by the weight on the other keys.
 """
 
 from collections.abc import Sequence
@@ -13,32 +13,32 @@ import torch
 from torch import Tensor
 
 SMALL = 1e-12
-COPIED = 0.7  # what a row counts that looks at its own text, in the choice of the row to show
+COPIED = 0.7  # factor, when choosing the row to show, for a row that looks at its own text
 
 
 @dataclass(frozen=True)
 class Telling:
-    """One head: how much it tells, from 0 to 1, and the row and key to show for it."""
+    """One head: how informative it is, from 0 to 1, and the row and key to show for it."""
 
     score: float
     row: int
     key: int
-    weight: float  # of the row for the key
-    offset: int | None  # where most rows look, counted from themselves; None between two lines of tokens
-    share: float  # of the rows that look there
+    weight: float  # of the key in the row
+    offset: int | None  # from a row to where most rows look; None for cross-attention
+    share: float  # fraction of the rows that look there
 
 
 def row_scores(weights: Tensor, sinks: Tensor, visible: Tensor | None = None) -> Tensor:
-    """How much each row of each head tells: (H, R), from weights (H, R, S) and which keys are sinks (S).
+    """How informative each row of each head is: (H, R), from weights (H, R, S) and a mask of the sinks (S).
 
-    `visible` says where a row may look, (H or 1, R, S), if not everywhere.
+    `visible` (H or 1, R, S) masks the keys that a row may attend to; by default all.
     """
     kept = weights.masked_fill(sinks, 0.0)  # (H, R, S)
     share = kept.sum(dim=-1)  # (H, R)
     rows = kept / share.clamp(min=SMALL)[..., None]  # (H, R, S)
     visible = (torch.ones_like(weights, dtype=torch.bool) if visible is None else visible) & ~sinks  # (H or 1, R, S)
     count = visible.sum(dim=-1)  # (H or 1, R)
-    usual = rows.mean(dim=1, keepdim=True) * visible  # (H, R, S): where the head looks anyway
+    usual = rows.mean(dim=1, keepdim=True) * visible  # (H, R, S): the head's mean row
     usual = usual / usual.sum(dim=-1, keepdim=True).clamp(min=SMALL)
     from_usual = (rows * (rows.clamp(min=SMALL) / usual.clamp(min=SMALL)).log()).sum(dim=-1)  # (H, R)
     from_even = (rows * (rows.clamp(min=SMALL) * count[..., None]).log()).sum(dim=-1)  # (H, R)
@@ -56,9 +56,9 @@ def rank_heads(
     is_self: bool = True,
     copies: Tensor | None = None,
 ) -> list[Telling]:
-    """Every head of one layer, in order. `rows` are the numbers of the given rows; `meant` are those that the answer
-    is read from, where there are such: a blank, a class token. `copies` (R, S) says which keys have the row's own text:
-    a number that looks at itself in another language says less than a word that looks at its translation."""
+    """Scores every head of one layer, in order. `rows` are the positions of the given rows. `meant` are the positions
+    that the answer is read from, if any: a masked token, a class token. `copies` (R, S) masks the keys with the same
+    text as the row: a number that looks at its copy is less interesting than a word that looks at its translation."""
     scores = row_scores(weights, sinks, visible)  # (H, R)
     shown_first = scores
     if copies is not None:
@@ -78,7 +78,7 @@ def rank_heads(
 
 
 def usual_offset(weights: Tensor, rows: Sequence[int]) -> tuple[int, float]:
-    """Where most rows (R, S) look, counted from themselves, and how many do."""
+    """The most frequent offset from a row (R, S) to its largest weight, and the fraction of rows that have it."""
     offsets = weights.argmax(dim=-1) - torch.tensor(rows, device=weights.device)  # (R)
     values, counts = offsets.unique(return_counts=True)
     most = int(counts.argmax())

@@ -1,1 +1,1 @@
-"""What every step of a model is: axes, equation, a sentence in two languages, the line that computes it."""
+"""Describes every step of a model: axes, equation, a sentence in two languages, the line of code that computes it."""

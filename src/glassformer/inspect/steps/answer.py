@@ -1,4 +1,4 @@
-"""The steps after the stacks: what the head makes of the vectors, and the loss."""
+"""The steps after the stacks: the head and the loss."""
 
 from glassformer.config import TransformerConfig
 from glassformer.core.heads import ClassHead, ForecastHead, Head, LanguageHead, SpanHead, TokenHead
@@ -8,7 +8,7 @@ from glassformer.inspect.steps.places import Step
 
 def answer_step(name: str, config: TransformerConfig) -> Step | None:
     if name in ("head.project", "head.norm"):
-        english, korean = "The head's own layer before its last.", "헤드의 마지막 층 바로 앞 층."
+        english, korean = "A layer of the head before its output layer.", "헤드의 출력층 앞에 있는 층입니다."
         axes = ("B", "D") if config.head in ("class", "pool") else ("B", "T", "E" if config.embed_dim else "D")
         reads = f"{config.pooling}(x)" if config.head in ("class", "pool") else "x"
         equation = f"project = {dense_of(config, reads)}"
@@ -16,7 +16,7 @@ def answer_step(name: str, config: TransformerConfig) -> Step | None:
             equation = f"normed = norm({activated(config, 'project' if has_dense(config) else reads)})"
         return Step(axes, equation, english, korean, Head.transform, "return self.norm(")
     if name == "head.pooled":
-        english, korean = "One vector for the whole sequence.", "시퀀스 전체를 나타내는 벡터 하나."
+        english, korean = "One vector for the whole sequence.", "시퀀스 전체를 나타내는 벡터 하나입니다."
         equation = f"pooled = {transformed(config, f'{config.pooling}(x)')}"
         if config.pooled_dim:
             equation += " W" + (" + b" if config.head_bias else "")
@@ -25,7 +25,7 @@ def answer_step(name: str, config: TransformerConfig) -> Step | None:
     if name == "loss":
         return loss_step(config)
     if name in ("start_logits", "end_logits"):
-        english, korean = "A score for every token.", "토큰마다 점수 하나."
+        english, korean = "A score for every token.", "토큰마다 점수가 하나씩 있습니다."
         equation = f"logits = {transformed(config, 'x')} W + b"
         return Step(("B", "T"), equation, english, korean, SpanHead.forward, "start, end = ")
     return logits_step(config) if name == "logits" else None
@@ -44,7 +44,7 @@ def activated(config: TransformerConfig, x: str) -> str:
 
 
 def transformed(config: TransformerConfig, x: str) -> str:
-    """What the head's last layer reads, by the name under which it was recorded, if it was."""
+    """The input of the head's output layer: the name of the recorded step, or a formula if it is not recorded."""
     if config.head in ("class", "pool"):
         x = activated(config, dense_of(config, x)) if has_dense(config) else x
         return f"norm({x})" if config.head_norm else x
@@ -54,8 +54,7 @@ def transformed(config: TransformerConfig, x: str) -> str:
 
 
 def loss_step(config: TransformerConfig) -> Step:
-    english = "How far the answer is from the labels: one number."
-    korean = "예측이 정답과 얼마나 다른지 나타내는 수 하나."
+    english, korean = "One number: how far the output is from the labels.", "예측과 정답의 차이를 나타내는 수입니다."
     line, equation = "return F.cross_entropy(", "loss = -mean(log softmax(logits)[label])"
     if config.head == "language" and config.encoder is None:
         equation = "loss = -mean(log softmax(logits_t)[label_(t+1)])"
@@ -69,8 +68,8 @@ def loss_step(config: TransformerConfig) -> Step:
 def logits_step(config: TransformerConfig) -> Step | None:
     bias = " + b" if config.head_bias else ""
     if config.head == "language":
-        english = "A score for every word of the vocabulary; softmax makes probabilities of them."
-        korean = "어휘의 모든 토큰에 대한 점수. 소프트맥스를 거치면 확률이 됩니다."
+        english = "A score for every token of the vocabulary; softmax turns the scores into probabilities."
+        korean = "어휘의 모든 토큰에 대한 점수입니다. 소프트맥스를 거치면 확률이 됩니다."
         product = f"{transformed(config, 'x')} {'table^T' if config.tie_embeddings else 'W'}{bias}"
         if config.logit_scale != 1:
             product = f"{config.logit_scale:g} ({product})" if bias else f"{config.logit_scale:g} {product}"
@@ -78,8 +77,8 @@ def logits_step(config: TransformerConfig) -> Step | None:
         if config.logit_cap is not None:
             product, line = f"{config.logit_cap:g} tanh({product} / {config.logit_cap:g})", "return logits if self.cap"
         return Step(("B", "T", "V"), f"logits = {product}", english, korean, LanguageHead.forward, line)
-    english = "A score for every class; softmax makes probabilities of them."
-    korean = "클래스마다 점수 하나. 소프트맥스를 거치면 확률이 됩니다."
+    english = "A score for every class; softmax turns the scores into probabilities."
+    korean = "클래스별 점수입니다. 소프트맥스를 거치면 확률이 됩니다."
     if config.head == "token":
         equation = f"logits = {transformed(config, 'x')} W{bias}"
         return Step(("B", "T", "C"), equation, english, korean, TokenHead.forward, "return self.out(")
@@ -90,7 +89,7 @@ def logits_step(config: TransformerConfig) -> Step | None:
         line = "logits = self.out(self.dropout(pooled"
         return Step(("B", "C"), f"logits = pooled W{bias}", english, korean, ClassHead.forward, line)
     if config.head == "forecast" and config.series:
-        english, korean = "The values to come, of each channel.", "채널마다 앞으로 올 값의 예측."
+        english, korean = "The predicted values of each channel.", "채널별 예측값입니다."
         if config.series.instance_norm:
             equation, line = "future = (flatten(x) W + b) deviation + mean", "forecast = forecast * deviation + mean"
             return Step(("B", "Z", "C"), equation, english, korean, Transformer.answer, line)

@@ -1,6 +1,6 @@
-"""A step of a Transformer, described, and the line of the package that computes it.
+"""The description of one step of a Transformer, and the line of this package that computes it.
 
-A line is found by the beginning of its statement, so that it moves with the code. Read next: `step.py`.
+A line is found by the start of its statement, so the reference follows the code. Read next: `step.py`.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from glassformer.version import PACKAGE
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the package: its file, counted from src/glassformer, its number, and what stands there."""
+    """A line of the package: its file, relative to src/glassformer, its number and its code."""
 
     file: str
     line: int
@@ -27,14 +27,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: what its tensor's axes are, how it is computed, what it means, and where."""
+    """One step: the axes of its tensor, its equation, a sentence in two languages, and the code that computes it."""
 
     axes: tuple[str, ...]
     equation: str
     english: str
     korean: str
-    function: Callable[..., Any]  # in which it is computed
-    statement: str  # that computes it, or how that begins
+    function: Callable[..., Any]  # contains the statement
+    statement: str  # start of the statement that computes the step
 
     @cached_property
     def place(self) -> Place:
@@ -43,10 +43,10 @@ class Step:
 
 @cache
 def place_of(function: Callable[..., Any], statement: str) -> Place:
-    """Where a statement of a function stands: it begins so on one line, and on no other."""
+    """The only line of a function that starts with `statement`."""
     lines, first = inspect.getsourcelines(function)
     found = [i for i, line in enumerate(lines) if line.strip().startswith(statement)]
     if len(found) != 1:
-        raise LookupError(f"{statement!r} begins {len(found)} lines of {function.__qualname__}: expected one")
+        raise LookupError(f"{len(found)} lines of {function.__qualname__} start with {statement!r}: expected one")
     file = Path(inspect.getsourcefile(function) or "").relative_to(PACKAGE)
     return Place(file.as_posix(), first + found[0], lines[found[0]].strip())

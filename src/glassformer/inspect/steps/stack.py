@@ -1,4 +1,4 @@
-"""The steps of a stack: from the input as vectors through the branches of each block to the final norm."""
+"""The steps of a stack: from the embedding through the branches of each block to the final norm."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,48 +33,47 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
     patches = config.patches is not None and name == "encoder"
     if inner == "embed" and config.image and patches:
         axes: tuple[str, ...] = ("B", "T", "D")
-        english = "Each square of the image, flattened and projected, behind the class token."
-        korean = "이미지의 각 패치를 펼쳐 선형 변환하고, 그 앞에 클래스 토큰을 둡니다."
+        english = "Each patch of the image, flattened and projected. A class token, if any, comes first."
+        korean = "이미지의 각 패치를 펼쳐 선형 변환합니다. 클래스 토큰이 있으면 맨 앞에 둡니다."
         equation = "x_n = W patch_n" + (" + b" if config.image.patch_bias else "")
         return Step(axes, equation, english, korean, PatchEmbedding.forward, "return torch.cat(")
     if inner == "embed" and patches:
-        english = "Each patch of the series, projected; every channel is a row of its own."
-        korean = "시계열의 각 패치를 선형 변환합니다. 채널마다 행 하나입니다."
+        english = "Each patch of the series, projected; every channel is a separate row of the batch."
+        korean = "시계열의 각 패치를 선형 변환합니다. 채널마다 배치의 한 행이 됩니다."
         axes = ("B*C", "N", "D")
         return Step(axes, "x_n = W patch_n + b", english, korean, SeriesEmbedding.forward, "return self.patches(")
     axes = ("B*C", "N", "D") if config.series and patches else ("B", "T", "E" if config.embed_dim else "D")
     if inner == "embed":
         scale = "sqrt(D) " if config.scale_embeddings else ""
-        english, korean = "Each token looks up its row of a table.", "각 토큰이 임베딩 표에서 자기 행을 찾습니다."
+        english, korean = "The row of the embedding table for each token.", "임베딩 표에서 각 토큰의 행을 가져옵니다."
         return Step(axes, f"x_t = {scale}table[token_t]", english, korean, TokenEmbedding.forward, "return look_up(")
     if inner == "embed.positions" and stack.positions == "sinusoidal":
-        english = "Where the token stands, as waves of falling frequency."
-        korean = "토큰의 위치를 주파수가 점점 낮아지는 파동으로 나타냅니다."
+        english = "The position of each token, as sines and cosines of decreasing frequency."
+        korean = "토큰의 위치를 주파수가 점점 낮아지는 사인과 코사인으로 나타냅니다."
         return Step(axes, sinusoids_of(stack), english, korean, Sinusoidal.forward, "return F.embedding(")
     if inner == "embed.positions":
-        english = "Where the token stands: a trained row for each position."
-        korean = "토큰의 위치: 위치마다 학습된 행 하나."
+        english, korean = "The position of each token, as a learned vector.", "위치마다 학습한 벡터입니다."
         row = f"pos + {stack.position_offset}" if stack.position_offset else "pos"
         return Step(axes, f"PE(pos) = table[{row}]", english, korean, Learned.forward, "return F.embedding(")
     if inner == "placed" and name == "decoder" and config.prefix:
-        english = "What enters the first block: the source's vectors, then each token with its meaning and place."
-        korean = "첫 블록의 입력. 인코더의 벡터가 먼저 오고, 의미와 위치를 담은 토큰이 뒤따릅니다."
+        english = "The input of the first block: the source's vectors, then each token with its position."
+        korean = "첫 블록의 입력입니다. 인코더의 벡터가 먼저 오고, 위치를 더한 토큰이 뒤따릅니다."
         equation = placed_equation(name, stack, config).removeprefix("x = ")
         line = Stack.prefixed, "x = torch.cat([memory, x]"
         return Step((*axes[:-1], "D"), f"x = [memory; {equation}]", english, korean, *line)
     if inner in ("placed", "embed.project"):
-        english = "What enters the first block: meaning and place in one vector."
-        korean = "첫 블록의 입력. 의미와 위치가 벡터 하나에 담겨 있습니다."
+        english = "The input of the first block: token and position in one vector."
+        korean = "첫 블록의 입력입니다. 토큰과 위치가 한 벡터에 담겨 있습니다."
         equation = placed_equation(name, stack, config)
         return Step((*axes[:-1], "D"), equation, english, korean, Embedding.place, "return self.project(")
     return None
 
 
 def memory_step(name: str, config: TransformerConfig) -> Step | None:
-    """Between the stacks: the encoder's vectors on their way to the decoder."""
+    """The steps between the stacks: what happens to the encoder's output before the decoder reads it."""
     if name == "memory.project":
-        english = "The encoder's vectors, brought to the decoder's width."
-        korean = "인코더의 벡터를 디코더의 너비에 맞춥니다."
+        english = "The encoder's output, projected to the decoder's width."
+        korean = "인코더의 출력을 디코더의 너비로 선형 변환합니다."
         return Step(("B", "S", "D"), "memory = x W + b", english, korean, Memory.forward, "return self.norm(")
     if name == "memory.norm" and config.encoder is not None:
         return replace(norm_step("memory", config.encoder, "D"), axes=("B", "S", "D"))
@@ -82,7 +81,7 @@ def memory_step(name: str, config: TransformerConfig) -> Step | None:
 
 
 def sinusoids_of(stack: StackConfig) -> str:
-    """The formula of the table, as its columns are laid out."""
+    """The formula of the sinusoidal table, in the stack's layout of columns."""
     row = f"(pos + {stack.position_offset})" if stack.position_offset else "pos"
     if stack.sinusoids == "interleaved":
         return f"PE(pos, 2i) = sin({row} / 10000^(2i/D)), PE(pos, 2i+1) = cos(the same)"
@@ -111,60 +110,60 @@ def norm_step(inner: str, stack: StackConfig, width: str) -> Step:
     else:
         equation = "y = x / sqrt(mean(x^2) + eps) * (1 + weight)"
         made = RMSNorm.forward, "return (wide * scale * (1.0"
-    english = "Each token's vector brought to one size, so that depth does not blow it up."
-    korean = "토큰마다 벡터의 크기를 맞춰, 층이 깊어져도 커지지 않게 합니다."
+    english = "Each token's vector, normalised so that it does not grow with depth."
+    korean = "토큰마다 벡터를 정규화합니다. 층이 깊어져도 값이 커지지 않습니다."
     if inner == "norm":
-        english = "The stream, normed once more behind the last block."
+        english = "The residual stream, normalised once more after the last block."
         korean = "마지막 블록 뒤에서 잔차 스트림을 한 번 더 정규화합니다."
     return Step(("B", "T", width), equation, english, korean, *made)
 
 
 def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
-    turns = stack.positions == "rotary" and not cross
+    rotates = stack.positions == "rotary" and not cross
     bias = {True: " + b", False: ""}[stack.qkv_bias]
     rows, of = ("B", "H", "T"), "memory" if cross else "x"
     if part in ("q", "k", "v"):
         axes = (*rows, "K") if part == "q" else ("B", "G", "S", "K")
-        turned = ", turned by its position" if turns and part != "v" else ""
+        rotated = ", rotated by its position" if rotates and part != "v" else ""
         product = f"{'x' if part == 'q' else of} W_{part}{bias}"
-        equation = f"{part} = {f'norm({product})' if stack.qk_norm and part != 'v' else product}{turned}"
-        return Step(axes, equation, *QKV[part], *line_of_projection(part, cross, turns))
+        equation = f"{part} = {f'norm({product})' if stack.qk_norm and part != 'v' else product}{rotated}"
+        return Step(axes, equation, *QKV[part], *line_of_projection(part, cross, rotates))
     if part == "scores":
         usual = abs(stack.attention_scale - stack.head_dim**-0.5) < 1e-9
         product = "q k^T / sqrt(K)" if usual else f"{stack.attention_scale:g} q k^T"
         if stack.score_cap is not None:
             product = f"{stack.score_cap:g} tanh({product} / {stack.score_cap:g})"
         added = {"relative": " + bias[j - i]", "alibi": " - slope |i - j|"}.get(stack.positions, "")
-        english = "How well each query fits each key; where it may not look, minus infinity."
-        korean = "각 쿼리와 각 키가 얼마나 맞는지 나타내는 점수. 볼 수 없는 곳은 음의 무한대입니다."
+        english = "How well each query matches each key; masked keys get minus infinity."
+        korean = "쿼리와 각 키가 얼마나 맞는지 나타냅니다. 가려진 키는 음의 무한대입니다."
         made = attention_scores, "scores = q @ k.transpose"
         return Step((*rows, "S"), f"scores = {product}{'' if cross else added}", english, korean, *made)
     if part == "":
-        english = "The scores as shares: each row sums to 1."
-        korean = "점수를 비율로 바꾼 가중치. 각 행의 합은 1입니다."
+        english = "The attention weights: the scores after softmax. Each row sums to 1."
+        korean = "점수에 소프트맥스를 적용한 어텐션 가중치입니다. 각 행의 합은 1입니다."
         made = attention_weights, "return scores.masked_fill(nothing, 0.0).softmax("
         return Step((*rows, "S"), "weights = softmax(scores)", english, korean, *made)
     if part == "mixed":
-        english, korean = "The values, mixed by these shares.", "값의 가중합."
+        english, korean = "The values, averaged with these weights.", "이 가중치로 구한 값의 가중합입니다."
         line = "return F.scaled_dot_product_attention(" if stack.score_cap is None else "return weights @ v"
         return Step((*rows, "K"), "mixed = weights v", english, korean, attend, line)
     if part == "out":
-        english = "What the heads bring back, side by side, mixed by one more matrix."
-        korean = "모든 헤드의 출력을 이어 붙여 행렬 하나로 섞습니다."
+        english = "The outputs of all heads, concatenated and projected."
+        korean = "모든 헤드의 출력을 이어 붙여 선형 변환합니다."
         equation = "out = concat(heads) W_o" + (" + b" if stack.out_bias else "")
         return Step(("B", "T", "D"), equation, english, korean, Attention.forward, "return self.out(")
     return None
 
 
 QKV = {
-    "q": ("What each token asks.", "쿼리: 각 토큰이 찾는 것."),
-    "k": ("What each token answers to.", "키: 각 토큰이 쿼리와 비교되는 것."),
-    "v": ("What each token gives.", "값: 각 토큰이 전달하는 것."),
+    "q": ("The query: what each token looks for.", "쿼리: 각 토큰이 찾는 내용입니다."),
+    "k": ("The key: what queries are compared with.", "키: 쿼리와 비교하는 내용입니다."),
+    "v": ("The value: what each token passes on.", "값: 각 토큰이 전달하는 내용입니다."),
 }
 
 
-def line_of_projection(part: str, cross: bool, turns: bool) -> tuple[Callable[..., Any], str]:
-    if turns and part != "v":
+def line_of_projection(part: str, cross: bool, rotates: bool) -> tuple[Callable[..., Any], str]:
+    if rotates and part != "v":
         return Attention.forward, "q, k = rotate(q"
     if not cross:
         begins = {"q": "q = self.q_norm(", "k": "k = self.k_norm(", "v": "return q, k, split_heads(v"}
@@ -175,8 +174,8 @@ def line_of_projection(part: str, cross: bool, turns: bool) -> tuple[Callable[..
 
 
 def residual_step(branch: str, stack: StackConfig, *, has_norm: bool) -> Step:
-    english = "The stream with what this branch added. It runs through the whole stack."
-    korean = "이 브랜치의 출력을 더한 잔차 스트림. 스택 전체를 지나갑니다."
+    english = "The residual stream after this branch is added. It runs through the whole stack."
+    korean = "이 브랜치의 출력을 더한 잔차 스트림입니다. 스택 전체를 지나갑니다."
     if stack.norm_order == "post":
         return Step(("B", "T", "D"), f"x = norm(x + {branch}(x))", english, korean, Block.add, "x = norm(x + ")
     reads = "norm(x)" if has_norm or branch != "attn" else "x"
@@ -191,21 +190,21 @@ def feedforward_step(part: str, stack: StackConfig) -> Step | None:
     bias = " + b" if stack.ffn_bias else ""
     axes = ("B", "T", "F")
     if part == "up":
-        english, korean = "Each token by itself, widened.", "토큰마다 따로 너비를 넓힙니다."
+        english, korean = "Each token by itself, projected to d_ff.", "토큰마다 따로 d_ff 너비로 넓힙니다."
         return Step(axes, f"up = x W_up{bias}", english, korean, FeedForward.forward, "hidden = self.up(x)")
     line = "hidden = self.activate(hidden) if"
     if part == "gate":
-        english = "A second widening, which will decide what passes."
-        korean = "게이트: 무엇을 통과시킬지 정하는 두 번째 확장."
+        english, korean = "A second projection, which gates the first.", "게이트: 무엇을 통과시킬지 정합니다."
         return Step(axes, f"gate = x W_gate{bias}", english, korean, FeedForward.forward, line)
     if part == "hidden":
-        bend = stack.activation.replace("_", " ")
-        equation = f"hidden = {bend}(gate) * up" if stack.gated else f"hidden = {bend}(up)"
-        english = "Bent: the only step here that is not linear."
-        korean = "활성화 함수. 여기서 유일한 비선형 단계입니다."
+        activation = stack.activation.replace("_", " ")
+        equation = f"hidden = {activation}(gate) * up" if stack.gated else f"hidden = {activation}(up)"
+        english = "The activation function, the only non-linear step here."
+        korean = "활성화 함수입니다. 여기서 유일한 비선형 단계입니다."
         return Step(axes, equation, english, korean, FeedForward.forward, line)
     if part == "down":
-        english, korean = "Narrowed again, to be added to the stream.", "원래 너비로 줄여 잔차 스트림에 더합니다."
+        english = "Projected back to d_model, to be added to the residual stream."
+        korean = "다시 d_model 너비로 줄입니다. 결과는 잔차 스트림에 더합니다."
         equation = f"down = hidden W_down{bias}"
         return Step(("B", "T", "D"), equation, english, korean, FeedForward.forward, "return self.down(")
     return None

@@ -1,10 +1,10 @@
-"""What every step of a Transformer is: its axes, its equation, a sentence on it, and the line that computes it.
+"""Describes every step of a Transformer: its axes, its equation, a sentence, and the line of code that computes it.
 
     step = step_of("decoder.blocks.2.cross.q", model.config)
     step.axes, step.equation, step.place      # ("B", "H", "T", "K"), "q = x W_q", core/attention.py:143
 
-The letters are those of `core/__init__.py`. Tests run models and check that this very line makes what is recorded under
-the step's name, and that the equation gives the same numbers. Read next: `stack.py` and `answer.py`.
+`core/__init__.py` defines the letters. Tests run models and check that this line computes the value recorded under the
+step's name, and that the equation gives the same numbers. Read next: `stack.py` and `answer.py`.
 """
 
 from glassformer.config import TransformerConfig
@@ -36,7 +36,7 @@ LEGEND = {
 
 
 def step_of(name: str, config: TransformerConfig) -> Step:
-    """The step that a name of `record` stands for, as this model computes it."""
+    """The step recorded under `name`, as this model computes it."""
     parsed = StepName.parse(name)
     stack = getattr(config, parsed.stack) if parsed.stack in STACKS else None
     if stack is None:
@@ -44,5 +44,5 @@ def step_of(name: str, config: TransformerConfig) -> Step:
     else:
         found = stack_step(parsed, stack, config)
     if found is None:
-        raise InputError(f"there is no step {name!r}: expected a name as gf.record gives it")
+        raise InputError(f"this model has no step {name!r}: expected a name that gf.record gives")
     return found

@@ -1,1 +1,1 @@
-"""One head by hand: the numbers of one token, equation by equation."""
+"""One attention head by hand: the numbers of one token, equation by equation."""

@@ -1,4 +1,4 @@
-"""The last equations of a walkthrough: from the vectors after the last norm to the probabilities of the answer."""
+"""The last equations of a walkthrough: from the output of the final norm to the probabilities of the answer."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,7 +15,7 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.watch.record import Record
 
 LIKELIEST = 5
-# The line that makes one vector of many; the mean and the learned weighting share one.
+# The line that pools the vectors; mean and learned pooling share one.
 POOLED = {
     "first": "return x[torch.arange(len(x), device=x.device), first]",
     "first_end": "return x[torch.arange(len(x), device=x.device), first]",
@@ -29,7 +29,7 @@ POOLED = {
 def answer_equations(
     preparer: TextPreparer | CaptionPreparer, seen: Record, row: int, source: Tensor | None, hidden: Tensor
 ) -> list[Equation]:
-    """What the head makes of a token's vector, or of the whole text's (1, T, D) where it gives one answer for that."""
+    """The equations of the head, for the vector of one token, or for the whole text (1, T, D) if the head pools it."""
     model, head = preparer.model, preparer.model.head
     if not isinstance(head, LanguageHead | TokenHead | ClassHead | SpanHead):
         return []
@@ -64,7 +64,7 @@ def answer_equations(
 def own_layers(
     model: Transformer, head: Head, x: Tensor, recorded: Callable[[str], Tensor]
 ) -> Iterator[tuple[Tensor, Equation]]:
-    """What may stand before the last layer, norm(act(x W + b)), one by one: what it makes of x, and its equation."""
+    """The optional layers before the output layer, norm(act(x W + b)): the result of each, and its equation."""
     stack, activation = "encoder" if model.decoder is None else "decoder", model.config.head_activation
     line = place_of(Head.transform, "return self.norm(")
     rows: list[Numbers | Worked]
@@ -73,13 +73,13 @@ def own_layers(
         bias = "" if head.project.bias is None else " + b"
         rows = [numbers("x", x), row_of_layer("project[0]", head.project, 0, x, made), numbers("project", made)]
         said = f"project = x W{bias}"
-        yield made, equation(model, "head.project", "the head's own layer", rows, said=said, made=line)
+        yield made, equation(model, "head.project", "the head's dense layer", rows, said=said, made=line)
         x = made
     if activation is not None:
         made = head.activate(x)
-        bent = Worked("bent[0]", f"{activation}({{}})", [float(x[0])], float(made[0]))
-        said, rows = f"bent = {activation.replace('_', ' ')}(project)", [bent, numbers("bent", made)]
-        english, korean = "Bent, as in a feed-forward.", "피드포워드에서처럼 활성화 함수를 적용합니다."
+        worked = Worked("activated[0]", f"{activation}({{}})", [float(x[0])], float(made[0]))
+        said, rows = f"activated = {activation.replace('_', ' ')}(project)", [worked, numbers("activated", made)]
+        english, korean = "The activation function of the head.", "헤드의 활성화 함수입니다."
         yield made, Equation("head.project", "the head's activation", said, english, korean, line, rows)
         x = made
     if not isinstance(head.norm, nn.Identity):
@@ -89,7 +89,7 @@ def own_layers(
 
 
 def span_equation(model: Transformer, head: SpanHead, seen: Record, row: int, x: Tensor) -> Equation:
-    """How well an answer would begin at this token, and how well it would end there."""
+    """The scores for an answer that starts at this token and for one that ends there."""
     rows: list[Numbers | Worked] = [numbers("x", x)]
     for unit, name in enumerate(("start", "end")):
         rows.append(row_of_layer(name, head.out, unit, x, seen[f"{name}_logits"][0, row].reshape(1)))
@@ -97,7 +97,7 @@ def span_equation(model: Transformer, head: SpanHead, seen: Record, row: int, x:
 
 
 def logit_row(head: Head, x: Tensor, logits: Tensor, best: int, name: str) -> Worked:
-    """The largest logit: x . W[token] + b, scaled and capped as the head does."""
+    """The largest logit: x . W[token] + b, scaled and capped as in the head."""
     assert isinstance(head.out, nn.Linear)
     added = [] if head.out.bias is None else [float(head.out.bias[best])]
     row = products(f"logit of {name}", x, head.out.weight[best], float(logits[best]), added=added)
@@ -110,7 +110,7 @@ def logit_row(head: Head, x: Tensor, logits: Tensor, best: int, name: str) -> Wo
 
 
 def probabilities(model: Transformer, logits: Tensor, places: dict[int, str]) -> Equation:
-    """Softmax over all tokens or classes; where each class is judged by itself, the logistic function of each."""
+    """Softmax over all tokens or classes; for multi-label classification, the sigmoid of each logit."""
     wide = logits.double()
     if problem_of(model) == "multi_label_classification":
         chances = 1 / (1 + (-wide).exp())
@@ -122,7 +122,7 @@ def probabilities(model: Transformer, logits: Tensor, places: dict[int, str]) ->
         rows = [numbers("max", float(wide.max())), numbers("exp(logit - max)", powers, places)]
         rows += [numbers("sum of all", float(powers.sum())), numbers("p", chances, places)]
         said, made = "p = softmax(logits)", "chances = powers /"
-    english, korean = "The scores as probabilities.", "점수를 확률로 바꾼 값."
+    english, korean = "The logits as probabilities.", "로짓을 확률로 바꿉니다."
     return Equation("logits", "probabilities", said, english, korean, place_of(probabilities, made), rows)
 
 

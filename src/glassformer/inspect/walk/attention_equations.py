@@ -1,7 +1,7 @@
 """The equations of one attention head for one token: query, keys, scores, softmax, values, output.
 
-Only some keys are shown, those of most weight, and of the heaviest it is worked out how its key and value are made.
-Sums over keys count all of them.
+Only the keys with the largest weights are shown, and key and value are worked out for the largest alone. Sums run over
+all keys.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from glassformer.inspect.steps.step import Place, place_of, step_of
 from glassformer.inspect.walk.equations import SHOWN, Equation, Numbers, Worked, numbers, products
 from glassformer.inspect.walk.scene import Scene, norm_rows, read_by, row_of_layer
 
-KEYS = 5  # that are shown
+KEYS = 5  # most keys to show
 
 
 def attention_equations(scene: Scene) -> list[Equation]:
@@ -41,13 +41,13 @@ def attention_equations(scene: Scene) -> list[Equation]:
         *projection_equations(scene, attention, "v", first, v[first], rows_of("v", v, places)),
         score_equation(scene, attention, q, k, scores, places),
         softmax_equation(scene, scores, weights, places),
-        scene.equation(scene.at(f"{scene.site}.mixed"), "values, mixed", rows_of_mixed),
+        scene.equation(scene.at(f"{scene.site}.mixed"), "weighted values", rows_of_mixed),
         output_equation(scene, attention, mixed),
     ]
 
 
 def shown_keys(scene: Scene, weights: Tensor) -> dict[int, str]:
-    """The keys of most weight, in their order; before a mask also the first that it hides."""
+    """The keys with the largest weights, in order; with a causal mask also the first masked key."""
     chosen = set(weights.argsort(descending=True, stable=True)[:KEYS].tolist())
     if scene.site == "attn" and scene.stack.causal and scene.row + 1 < len(weights):
         chosen = {i for i in chosen if i <= scene.row} | {scene.row + 1}
@@ -61,9 +61,9 @@ def rows_of(part: str, vectors: Tensor, places: dict[int, str]) -> list[Numbers 
 def projection_equations(
     scene: Scene, attention: Attention, part: str, place: int, made: Tensor, last: Sequence[Numbers | Worked]
 ) -> list[Equation]:
-    """x W; then the head's own norm and the turn, where there are such, with one number worked out each time.
+    """x W, then the norm and the rotation if the layer has them, each with one number worked out.
 
-    `part` is q, k or v, `place` whose it is, and `made` what was recorded of it. The rows of `last` end the last one.
+    `part` is q, k or v, `place` the token, and `made` the recorded vector. The rows of `last` end the last equation.
     """
     name, layer = scene.at(f"{scene.site}.{part}"), getattr(attention, part)
     heads = attention.num_heads if part == "q" else attention.num_kv_heads
@@ -74,7 +74,7 @@ def projection_equations(
     read, x = read_at(scene, part, place)
     of = "" if part == "q" else f" of {scene.keys[place]}"
     raw = made  # (K)
-    if has_norm or rotary is not None:  # then what was recorded is already normed and turned
+    if has_norm or rotary is not None:  # the recorded vector is already normalised and rotated
         raw = split_heads(layer(x[None, None]), heads)[0, head, 0]
     product = row_of_layer(f"{part}[0]{of}", layer, head * attention.head_dim, x, raw)
     rows: list[Numbers | Worked] = [numbers(f"{read}{of}", x), product]
@@ -93,16 +93,16 @@ def projection_equations(
         said = said.replace("y =", f"{part} =").replace("x", part)
         rows = [*norm_rows(norm, raw, normed), *(last if rotary is None else [])]
         line = place_of(function_of(scene, part), f"{part} = self.{part}_norm(")
-        equations.append(scene.equation(name, f"{whose}, normed", rows, made=line, said=said))
+        equations.append(scene.equation(name, f"{whose}, normalised", rows, made=line, said=said))
     if rotary is not None:
         said = f"{part}[i] = {part}[i] cos(pos w_i) - {part}[i + {rotary.dim // 2}] sin(pos w_i)"
         rows = [*turn_rows(rotary, f"{part}[0]{of}", place, len(scene.keys), normed, made), *last]
-        equations.append(scene.equation(name, f"{whose}, turned by its position", rows, said=said))
+        equations.append(scene.equation(name, f"{whose}, rotated by its position", rows, said=said))
     return equations
 
 
 def read_at(scene: Scene, part: str, place: int) -> tuple[str, Tensor]:
-    """What a layer reads for one token, and how the equation calls it: in cross-attention keys are of the memory."""
+    """The input of a layer for one token, with its name in the equation: cross-attention keys read the memory."""
     if scene.site == "cross" and part != "q":
         assert scene.memory is not None
         return "memory", scene.memory[place]
@@ -121,7 +121,7 @@ def line_of_product(scene: Scene, part: str) -> Place:
 
 
 def turn_rows(rotary: Rotary, name: str, place: int, span: int, x: Tensor, made: Tensor) -> list[Numbers | Worked]:
-    """The angles of a position, and the first dimension turned by the first."""
+    """The angles of a position, and the first dimension rotated by the first angle."""
     cos, sin = (turn[0, 0, 0] for turn in rotary(torch.tensor([[place]]), span))
     half = rotary.dim // 2
     values = [float(number) for number in (x[0], cos[0], x[half], sin[0])]
@@ -134,7 +134,7 @@ def turn_rows(rotary: Rotary, name: str, place: int, span: int, x: Tensor, made:
 
 
 def rotary_of(scene: Scene) -> Rotary | None:
-    """What turns q and k of this layer, if anything does."""
+    """The rotary embedding of this layer, if it has one."""
     kinds = scene.stack.config.layer_kinds
     turns = dict(zip(scene.stack.kinds, scene.stack.rotaries, strict=False))
     rotary = turns.get(kinds[scene.layer % len(kinds)])
@@ -145,7 +145,7 @@ def rotary_of(scene: Scene) -> Rotary | None:
 def score_equation(
     scene: Scene, attention: Attention, q: Tensor, k: Tensor, scores: Tensor, places: dict[int, str]
 ) -> Equation:
-    """q . k, scaled, capped and with its bias, for the keys that are shown."""
+    """q . k, scaled, capped and with its position bias, for the shown keys."""
     bias = None
     if scene.stack.position_bias is not None and scene.site == "attn":
         positions = torch.arange(len(k))[None]
@@ -180,7 +180,7 @@ def softmax_equation(scene: Scene, scores: Tensor, weights: Tensor, places: dict
 
 
 def output_equation(scene: Scene, attention: Attention, mixed: Tensor) -> Equation:
-    """This head's share of the output, and what the other heads add."""
+    """The contribution of this head to the output, and that of the other heads."""
     out, width = scene.vector(scene.at(f"{scene.site}.out")), attention.head_dim
     row = attention.out.weight[0].unflatten(0, (-1, width))  # (H, K)
     shares = (mixed.double() * row.double()).sum(dim=1)  # (H)

@@ -1,7 +1,7 @@
-"""Equations with numbers in them: what a walkthrough is made of, as text for a terminal and as JSON.
+"""The equations of a walkthrough with their numbers, as text for a terminal and as JSON.
 
-A row of an equation is a few numbers of a vector, or a formula worked out. A formula shows its first terms; what the
-others come to stands behind the dots, so that everything can be added up by hand.
+A row of an equation shows some numbers of a vector, or a worked formula. A formula shows its first terms and, after the
+dots, the sum of the rest, so that a reader can check it by hand.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from glassformer.inspect.steps.step import Place
 
-SHOWN = 4  # dimensions of a vector, and terms of a sum
+SHOWN = 4  # number of dimensions shown of a vector, and of terms of a sum
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The first numbers of a vector; or those of some places, which `of` names."""
+    """The first numbers of a vector, or chosen numbers, whose names are in `of`."""
 
     name: str
     values: list[float]
@@ -29,16 +29,16 @@ class Numbers:
     def __str__(self) -> str:
         if self.of:
             shown = "   ".join(f"{name} {digits(value)}" for name, value in zip(self.of, self.values, strict=True))
-            return f"{self.name}:  {shown}" + (f"   ... {self.size} in all" if self.size > len(self.values) else "")
+            return f"{self.name}:  {shown}" + (f"   ... {self.size} in total" if self.size > len(self.values) else "")
         if self.size == 1:
             return f"{self.name} = {digits(self.values[0])}"
-        more = f", ... {self.size} in all" if self.size > len(self.values) else ""
+        more = f", ... {self.size} in total" if self.size > len(self.values) else ""
         return f"{self.name} = [{', '.join(map(digits, self.values))}{more}]"
 
 
 @dataclass(frozen=True)
 class Worked:
-    """A formula with its numbers: each {} of the template is one of the values."""
+    """A formula with its numbers: the values fill the {} of the template."""
 
     name: str
     template: str
@@ -52,7 +52,7 @@ class Worked:
 
 @dataclass(frozen=True)
 class Equation:
-    """One step: its name as `gf.record` gives it, what it computes, which line does it, and with which numbers."""
+    """One step: its name in `gf.record`, its equation and description, the line of code, and the rows of numbers."""
 
     step: str
     title: str
@@ -69,12 +69,12 @@ class Walk:
 
     tokens: list[str]
     token: int
-    attention: str  # the path of the attention that is shown
+    attention: str  # path of the shown attention
     head: int
     equations: list[Equation]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON. A score that is masked is None, as JSON has no infinity."""
+        """The walk in a form that JSON can hold. Masked scores are None, because JSON has no infinity."""
         found = asdict(self)
         for equation in found["equations"]:
             for row in equation["rows"]:
@@ -87,7 +87,7 @@ def digits(value: float) -> str:
 
 
 def numbers(name: str, vector: Tensor | float, places: Mapping[int, str] | None = None) -> Numbers:
-    """A row of the first numbers of a vector, or of those at the places that are named; a number is a row of one."""
+    """A row with the first numbers of a vector, or with those at the named places. A float gives a row of one."""
     values = [vector] if isinstance(vector, float) else vector.flatten().tolist()
     if places is not None:
         return Numbers(name, [values[i] for i in places], len(values), list(places.values()))
@@ -104,7 +104,7 @@ def products(
     added: Sequence[float] = (),
     first: Sequence[int] | None = None,
 ) -> Worked:
-    """times (left . right) + what is added, with the first terms spelled out, or those of the places in `first`."""
+    """times (left . right) + added, with the first terms spelled out, or the terms in `first`."""
     terms = left.double() * right.double()
     chosen = list(range(min(SHOWN, len(terms)))) if first is None else list(first)
     template = " + ".join(["{} * {}"] * len(chosen))
@@ -120,7 +120,7 @@ def products(
 
 
 def show(walk: Walk, console: Console) -> None:
-    """The walk for reading, equation after equation."""
+    """Prints the walk, equation by equation."""
     for text in lines_of(walk):
         console.print(text)
 

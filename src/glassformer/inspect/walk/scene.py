@@ -1,6 +1,6 @@
-"""What a walkthrough walks through: one layer, head and token of a pass that was recorded, and its rows of numbers.
+"""The subject of a walkthrough: one layer, head and token of a recorded forward pass.
 
-The names of steps are those of `watch/activations.py`. Read next: `attention_equations.py`.
+Steps are named as in `watch/activations.py`. Read next: `attention_equations.py`.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from glassformer.watch.record import Record
 
 @dataclass(frozen=True)
 class Scene:
-    """What is walked through, and what was recorded of it."""
+    """The model, the recorded values, and the chosen layer, head and token."""
 
     model: Transformer
     seen: Record
@@ -27,10 +27,10 @@ class Scene:
     site: str  # attn or cross
     layer: int
     head: int
-    row: int  # of the stack
-    before: int  # rows of a source that stand before the stack's own tokens
-    reads: Tensor  # the ids of the stack's own tokens (T), or its picture (C, Y, X)
-    keys: list[str]  # what the keys are, by token
+    row: int  # position in the stack
+    before: int  # number of source rows before the stack's own tokens
+    reads: Tensor  # ids of the stack's own tokens (T), or its image (C, Y, X)
+    keys: list[str]  # names of the keys
     memory: Tensor | None  # (S, D)
 
     @property
@@ -41,14 +41,14 @@ class Scene:
 
     @property
     def token(self) -> int:
-        """The row among the stack's own tokens."""
+        """The index of the row among the stack's own tokens."""
         return self.row - self.before
 
     def at(self, step: str) -> str:
         return f"{self.name}.blocks.{self.layer}.{step}"
 
     def vector(self, name: str) -> Tensor:
-        """What was recorded of this token: (D), or (H, K) where it is split in heads."""
+        """The recorded value of this token: (D), or (H, K) if it is split into heads."""
         value, row = self.seen[name][0], self.token if name.startswith(f"{self.name}.embed") else self.row
         return value[row] if value.ndim == 2 else value[:, row]
 
@@ -64,7 +64,7 @@ def output_of(scene: Scene, layer: int) -> str:
 
 
 def stream_before(scene: Scene, site: str) -> str:
-    """The step that left the stream to which a branch is added."""
+    """The step that holds the residual stream before a branch is added."""
     if site == "cross" or (site == "ffn" and not scene.block.has_cross):
         return scene.at("attn_residual")
     if site == "ffn":
@@ -73,7 +73,7 @@ def stream_before(scene: Scene, site: str) -> str:
 
 
 def read_by(scene: Scene, site: str) -> str:
-    """The step whose vectors a branch reads: its norm's, or the stream's where the norm comes after."""
+    """The step that a branch reads: its norm, or the residual stream if the norm comes after."""
     site = "attn" if scene.block.kind == "parallel" else site
     normed = scene.at(f"{site}_norm")
     if scene.block.norm_order != "post" and normed in scene.seen:
@@ -101,7 +101,7 @@ def norm_rows(norm: nn.Module, x: Tensor, y: Tensor) -> list[Numbers | Worked]:
 
 
 def row_of_layer(name: str, layer: nn.Module, unit: int, x: Tensor, y: Tensor) -> Worked:
-    """One output of a linear layer: x . W[unit] + b[unit]; `y` is what it made, from that unit on."""
+    """One output of a linear layer: x . W[unit] + b[unit]. `y` is its output from that unit on."""
     assert isinstance(layer, nn.Linear)
     added = [] if layer.bias is None else [float(layer.bias[unit])]
     return products(name, x, layer.weight[unit], float(y[0]), added=added)

@@ -1,11 +1,11 @@
-"""The forward pass of one head for one token, equation by equation, with the numbers of the user's own text.
+"""The forward pass of one head for one token, equation by equation, with the numbers of the user's text.
 
     show(walk(preparer, "the cat sat", layer=0, head=0, token=-1), console)
 
-The model runs once under `gf.record`; every vector shown is what it computed, and stands beside the line of the core
-that computed it. Here the vectors are only laid out as terms, for a reader to check. One attention is shown in full:
-self-attention of a stack, or the decoder's cross-attention. Layers between it and the answer are passed over.
-Read next: `scene.py`, then `attention_equations.py` and `answer_equations.py`; `equations.py` says how a row looks.
+The model runs once under `gf.record`. Every vector is shown as recorded, with the line of the core that computed it;
+this module only writes it out as terms that a reader can check. One attention is shown in full: the self-attention of a
+stack, or the decoder's cross-attention. The layers between it and the answer are skipped.
+Read next: `scene.py`, then `attention_equations.py` and `answer_equations.py`; `equations.py` formats the rows.
 """
 
 from fnmatch import fnmatchcase
@@ -44,11 +44,11 @@ def walk(
     target: str | None = None,
     question: str | None = None,
 ) -> Walk:
-    """The equations from a token's row of the table, or from a patch of a picture, to the answer. A translator also
-    reads `target`, or what it writes; so does a model that writes about a picture, for the `question` if it answers.
+    """The equations from a token's embedding, or from a patch of an image, to the answer.
 
-    `part` is the attention to show: the encoder's, the decoder's own, or the cross-attention between. Without one it is
-    that of the only stack, or the decoder's own.
+    The decoder of a model with two stacks reads `target`, by default the text that the model generates. A model that
+    answers questions about images needs a `question`. `part` is the attention to show: self-attention of the encoder or
+    the decoder, or cross-attention. It defaults to the self-attention of the decoder, or of the only stack.
     """
     model = preparer.model
     part = part or ("encoder" if model.decoder is None else "decoder")
@@ -80,7 +80,7 @@ def walk(
 
 
 def reads_of(prepared: Prepared, name: str) -> Tensor:
-    """What a stack reads: the ids of its tokens (T), or the picture (C, Y, X)."""
+    """The input of a stack: the ids of its tokens (T), or the image (C, Y, X)."""
     given = prepared.arguments
     if name == "decoder" and "decoder_input_ids" in given:
         return given["decoder_input_ids"][0]
@@ -90,20 +90,20 @@ def reads_of(prepared: Prepared, name: str) -> Tensor:
 def row_of(token: int, length: int) -> int:
     if not -length <= token < length:
         raise InputError(
-            f"token {token} does not exist: there are {length}, counted from 0 to {length - 1}, or back from -1"
+            f"token {token} does not exist: expected 0 to {length - 1}, or -1 to -{length} to count from the end"
         )
     return token % length
 
 
 def is_shown(step: str, name: str, layer: int, layers: int) -> bool:
-    """Which steps are recorded: the input, this layer, what the layer before and the last one left, the answer."""
+    """Whether a step is recorded: the input, this layer, the output of the layer before and of the last, the answer."""
     kept = [f"{name}.embed*", f"{name}.placed", f"{name}.norm", f"{name}.blocks.{layer}.*", "head.*", "*logits"]
     kept += [f"{name}.blocks.{other}.*_residual" for other in (layer - 1, layers - 1)]
     return any(fnmatchcase(step, pattern) for pattern in kept)
 
 
 def input_equations(scene: Scene) -> list[Equation]:
-    """From the token's row, or its patch, to what enters the first block."""
+    """The equations from the token's embedding, or its patch, to the input of the first block."""
     embed, start = scene.stack.embed, f"{scene.name}.embed"
     assert isinstance(embed, Embedding)
     found = scene.vector(start)
@@ -126,7 +126,7 @@ def input_equations(scene: Scene) -> list[Equation]:
         rows.append(row_of_layer("placed[0]", embed.project, 0, total, placed))
     if rows:
         rows.append(numbers("placed", placed))
-        equations.append(scene.equation(f"{scene.name}.placed", "what enters", rows))
+        equations.append(scene.equation(f"{scene.name}.placed", "input of the first block", rows))
     if scene.layer > 0:
         name = output_of(scene, scene.layer - 1)
         equations.append(passed_over(scene, name, 0, scene.layer - 1))
@@ -134,7 +134,7 @@ def input_equations(scene: Scene) -> list[Equation]:
 
 
 def token_equation(scene: Scene) -> Equation:
-    """The row of a table that a token looks up."""
+    """The row of the embedding table for the token."""
     embed, start = scene.stack.embed, f"{scene.name}.embed"
     assert isinstance(embed, TokenEmbedding)
     found, number = scene.vector(start), int(scene.reads[scene.token])
@@ -146,11 +146,11 @@ def token_equation(scene: Scene) -> Equation:
 
 
 def patch_equation(scene: Scene, embed: PatchEmbedding) -> Equation:
-    """A patch, flattened and projected; or a token that sums the picture up, which is trained."""
+    """A patch, flattened and projected; or the learned vector of a class token."""
     start, image = f"{scene.name}.embed", embed.image
     found, number = scene.vector(start), scene.row - image.prefix_tokens
     if number < 0:
-        return scene.equation(start, "a trained vector", [numbers("x", found)], said="x = a trained vector")
+        return scene.equation(start, "a learned vector", [numbers("x", found)], said="x = a learned vector")
     (top, left), size = (image.patch * place for place in divmod(number, image.patches_per_side)), image.patch
     patch = scene.reads[:, top : top + size, left : left + size].flatten()  # (C*P*P)
     added = [] if embed.patches.bias is None else [float(embed.patches.bias[0])]
@@ -159,7 +159,7 @@ def patch_equation(scene: Scene, embed: PatchEmbedding) -> Equation:
 
 
 def sum_of_input(scene: Scene, embed: Embedding, token: Tensor) -> tuple[Tensor, list[Numbers | Worked]]:
-    """Token, segment and position added up."""
+    """The sum of token, segment and position embeddings, and its rows."""
     parts = [token]
     if embed.segments is not None:
         parts.append(embed.segments.weight[0])
@@ -173,7 +173,7 @@ def sum_of_input(scene: Scene, embed: Embedding, token: Tensor) -> tuple[Tensor,
 
 
 def block_equations(scene: Scene) -> list[Equation]:
-    """The layer that is shown: one attention in full, the other by what it adds, and the feed-forward."""
+    """The chosen layer: one attention in full, only the result of the other, and the feed-forward layer."""
     block, site = scene.block, scene.site
     equations = []
     if site == "cross":
@@ -188,7 +188,7 @@ def block_equations(scene: Scene) -> list[Equation]:
 
 
 def stack_equations(scene: Scene) -> list[Equation]:
-    """What the layers behind the one that is shown leave, and the final norm."""
+    """The result of the layers after the chosen one, and the final norm."""
     equations = []
     last = scene.stack.config.num_layers - 1
     if scene.layer < last:
@@ -201,9 +201,9 @@ def stack_equations(scene: Scene) -> list[Equation]:
 
 
 def passed_over(scene: Scene, name: str, first: int, last: int) -> Equation:
-    """Layers that are not shown, by what they leave."""
+    """The result of layers that are not shown."""
     title = f"layers {first} to {last}" if first < last else f"layer {last}"
-    return scene.equation(name, f"{title}, the same way", [numbers(f"x after layer {last}", scene.vector(name))])
+    return scene.equation(name, f"{title}, in the same way", [numbers(f"x after layer {last}", scene.vector(name))])
 
 
 def branch_norm(scene: Scene, site: str) -> list[Equation]:
@@ -220,14 +220,14 @@ def norm_equation(scene: Scene, name: str, title: str, norm: nn.Module, x: Tenso
 
 
 def residual_equation(scene: Scene, site: str) -> Equation:
-    """The stream with the branch added, and its norm where that comes after."""
+    """The residual stream after the branch is added, and the norm if it comes after."""
     block, name = scene.block, scene.at(f"{site}_residual")
     stream, made = scene.vector(stream_before(scene, site)), scene.vector(name)
     if site == "ffn" and block.kind == "parallel_two_norms":
         stream = scene.vector(scene.at("attn_residual"))
-    behind = scene.at(f"{site}_post_norm")
+    post_norm = scene.at(f"{site}_post_norm")
     ends = ["ffn.down"] if site == "ffn" else [f"{site}.out", *(["ffn.down"] if block.kind == "parallel" else [])]
-    branches = [scene.vector(behind)] if behind in scene.seen else [scene.vector(scene.at(end)) for end in ends]
+    branches = [scene.vector(post_norm)] if post_norm in scene.seen else [scene.vector(scene.at(end)) for end in ends]
     total = torch.stack([stream, *branches]).sum(dim=0)
     rows: list[Numbers | Worked] = [numbers("x", stream), *(numbers("branch", branch) for branch in branches)]
     values = [float(part[0]) for part in (stream, *branches)]
@@ -237,7 +237,7 @@ def residual_equation(scene: Scene, site: str) -> Equation:
     else:
         rows.append(numbers("x", made))
     title = {"attn": "self-attention", "cross": "cross-attention", "ffn": "feed-forward"}[site]
-    return scene.equation(name, f"the stream after {title}", rows)
+    return scene.equation(name, f"residual stream after {title}", rows)
 
 
 def feedforward_equations(scene: Scene) -> list[Equation]:
@@ -246,19 +246,17 @@ def feedforward_equations(scene: Scene) -> list[Equation]:
     x = scene.vector(read_by(scene, "ffn"))
     up, hidden, down = (scene.vector(scene.at(f"ffn.{part}")) for part in ("up", "hidden", "down"))
     activation = scene.stack.config.activation
-    equations = [
-        scene.equation(scene.at("ffn.up"), "widened", [row_of_layer("up[0]", ffn.up, 0, x, up), numbers("up", up)])
-    ]
-    bent = Worked("hidden[0]", f"{activation}({{}})", [float(up[0])], float(hidden[0]))
+    equations = [scene.equation(scene.at("ffn.up"), "up", [row_of_layer("up[0]", ffn.up, 0, x, up), numbers("up", up)])]
+    worked = Worked("hidden[0]", f"{activation}({{}})", [float(up[0])], float(hidden[0]))
     if ffn.gate is not None:
         gate = scene.vector(scene.at("ffn.gate"))
         rows: list[Numbers | Worked] = [row_of_layer("gate[0]", ffn.gate, 0, x, gate), numbers("gate", gate)]
         equations.append(scene.equation(scene.at("ffn.gate"), "gate", rows))
         values = [float(gate[0]), float(up[0])]
-        bent = Worked("hidden[0]", f"{activation}({{}}) * {{}}", values, float(hidden[0]))
+        worked = Worked("hidden[0]", f"{activation}({{}}) * {{}}", values, float(hidden[0]))
     rows = [row_of_layer("down[0]", ffn.down, 0, hidden, down), numbers("down", down)]
     return [
         *equations,
-        scene.equation(scene.at("ffn.hidden"), "bent", [bent, numbers("hidden", hidden)]),
-        scene.equation(scene.at("ffn.down"), "narrowed", rows),
+        scene.equation(scene.at("ffn.hidden"), "activation", [worked, numbers("hidden", hidden)]),
+        scene.equation(scene.at("ffn.down"), "down", rows),
     ]
