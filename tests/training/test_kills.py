@@ -252,7 +252,7 @@ def taken_up(bench: Bench, task: str, out: Path, number: int) -> Ended:
     if number % 2 and is_run(out):
         return bench.attacked.run(*resume)
     ended = bench.attacked.run(*bench.words(task, out))
-    if ended.code == 2 and "go on with it (--resume)" in ended.errors:
+    if ended.code == 2 and "continue the run (--resume)" in ended.errors:
         return bench.attacked.run(*resume)
     return ended
 

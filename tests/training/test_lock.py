@@ -172,7 +172,7 @@ def test_a_live_run_is_neither_resumed_nor_replaced_nor_started_again(
         assert reached.wait(60)
         before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
         for how in ({}, {"resume": True}, {"overwrite": True}, {"overwrite": True, "seed": 3}):
-            with pytest.raises(InputError, match=rf"process {os.getpid()}|holds a run that has not ended"):
+            with pytest.raises(InputError, match=rf"process {os.getpid()}|holds an unfinished run"):
                 train(tiny(out, steps=4, checkpoint_every=1, **how))
         assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
         train(tiny(tmp_path / "other", steps=1))

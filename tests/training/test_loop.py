@@ -120,7 +120,7 @@ def test_perplexity_is_of_all_held_out_tokens_without_smoothing(tmp_path: Path) 
 def test_a_finished_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
     settings = tiny(tmp_path / "run")
     train(settings)
-    with pytest.raises(InputError, match=r"holds a finished run: .* go on with it \(--resume\), or replace it"):
+    with pytest.raises(InputError, match=r"holds a finished run: .* continue the run \(--resume\) or replace it"):
         check_free(settings)
     check_free(settings.replace(overwrite=True))
     (tmp_path / "photos").mkdir()
@@ -303,7 +303,7 @@ def test_pairs_of_the_user_are_split_once_and_for_all(tmp_path: Path) -> None:
 
 def test_a_metric_that_the_task_does_not_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Translate, "validate", lambda *_: {"loss": 1.0})
-    with pytest.raises(InputError, match="--metric perplexity was not measured; known are loss"):
+    with pytest.raises(InputError, match=r"--metric perplexity was not measured\. Choose from loss"):
         train(tiny(tmp_path / "run", metric="perplexity"))
 
 
@@ -313,7 +313,7 @@ def test_half_precision_is_taken_only_where_it_is_faster(monkeypatch: pytest.Mon
         check_precision("float16", cpu)
     seconds = {torch.float32: 1.0, torch.bfloat16: 3.0}
     monkeypatch.setattr("glassformer.training.loop.time_product", lambda dtype, device: seconds[dtype])
-    with pytest.raises(InputError, match=r"a product of matrices takes 3\.0 times as long as in float32. Leave it out"):
+    with pytest.raises(InputError, match=r"a matrix product takes 3\.0 times as long as in float32. Leave it out"):
         check_precision("bfloat16", cpu)
     seconds[torch.bfloat16] = 0.5
     check_precision("bfloat16", cpu)

@@ -158,9 +158,10 @@ def test_simple_methods_that_do_not_fit_are_left_out_and_named(tmp_path: Path, m
     began = clock.now
     _, scores = train(timed(tmp_path / "run"))
     assert not scores.baselines
-    (note,) = [note for note in scores.notes if note.startswith("left out")]
+    (note,) = [note for note in scores.notes if note.startswith("baseline skipped")]
     assert note == (
-        "left out, the target of the most alike source: it would take about 4 min, more than --minutes leaves"
+        "baseline skipped: the target of the most alike source (it would take about 4 min, more than is left of "
+        "--minutes)"
     )
     assert clock.now - began < 60 + 31, "it was given up after the first"
     _, scores = train(tiny(tmp_path / "steps"))

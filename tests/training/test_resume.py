@@ -98,7 +98,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
 
 def test_resume_refuses_what_would_make_it_another_run(tmp_path: Path) -> None:
     train(tiny(tmp_path / "run"))
-    with pytest.raises(InputError, match=r"--resume: --seed is 3 and was 0 when the run began"):
+    with pytest.raises(InputError, match=r"--resume: --seed is 3, but the run was started with 0"):
         train(tiny(tmp_path / "run", seed=3, resume=True))
     with pytest.raises(InputError, match="there is no run to continue"):
         train(tiny(tmp_path / "other", resume=True))
@@ -234,7 +234,7 @@ def test_a_checkpoint_of_another_model_is_named(tmp_path: Path) -> None:
     record = json.loads(file.read_text(encoding="utf-8"))
     record["settings"]["d_model"] = 32
     file.write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(InputError, match=r"does not fit this model \(.*\. Was the run started with other settings\?"):
+    with pytest.raises(InputError, match=r"does not fit this model \(.*\. Resume with the settings"):
         train(tiny(tmp_path / "run", d_model=32, steps=5, resume=True))
 
 
@@ -264,15 +264,15 @@ def test_a_run_goes_on_from_any_folder_and_refuses_data_that_has_changed(
     data.write_text(PAIRS.replace("단어 7", "단어 8"), encoding="utf-8")
     assert run(*resume, "--steps=7") == 2
     said = capsys.readouterr().err
-    assert f"--resume: the data has changed since the run began: {data}" in said
+    assert f"--resume: the data has changed since the run was started: {data}" in said
     assert "--accept-changed-data" in said
     assert run(*resume, "--steps=7", "--accept-changed-data") == 0
-    assert "the data changed before the run had ended" in capsys.readouterr().out
+    assert "the data changed during the run" in capsys.readouterr().out
     record = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert record["changed_data"] == [str(data)]
     assert record["settings"]["accept_changed_data"] is False
     assert run(*resume, "--steps=8") == 0, "it was accepted for good"
-    assert "the data changed before the run had ended" in capsys.readouterr().out
+    assert "the data changed during the run" in capsys.readouterr().out
     assert run("train", "translate", "--accept-changed-data") == 2
 
 
@@ -290,7 +290,7 @@ def test_images_that_a_table_names_are_part_of_the_data(tmp_path: Path, capsys: 
     assert run(*resume) == 0
     Image.new("L", (8, 8), 255).save(tmp_path / names[0])
     assert run(*resume) == 2
-    assert f"the data has changed since the run began: {data}" in capsys.readouterr().err
+    assert f"the data has changed since the run was started: {data}" in capsys.readouterr().err
     file = out / "run.json"
     record = json.loads(file.read_text(encoding="utf-8"))
     del record["data"][str(data)]["names"]  # as an earlier version kept it
@@ -338,7 +338,7 @@ def test_a_beginning_is_taken_up_by_the_same_command_alone(tmp_path: Path, monke
         with monkeypatch.context() as patch, pytest.raises(Killed):
             killed_at(2, patch)
             train(tiny(tmp_path / "cut"))
-        with pytest.raises(InputError, match="holds a run that has not ended"):
+        with pytest.raises(InputError, match="holds an unfinished run"):
             train(tiny(tmp_path / "cut", seed=3))
         cut, _ = train(tiny(tmp_path / "cut", **how))
         assert torch.equal(weights_of(cut), weights_of(whole))
