@@ -140,7 +140,7 @@ def test_a_score_that_does_not_fit_is_of_a_sample_and_says_so(tmp_path: Path, mo
     assert record["results"]["count"] == plan["test"] < 500
     assert any(sample in note and "glassformer eval" in note for note in record["notes"])
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert f"On {sample} that it was not trained on." in page
+    assert f"Scored on {sample} not used in training." in page
     assert f"Validation scores are on a sample of {plan['valid']} of 500 pairs." in page
 
 

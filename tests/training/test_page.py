@@ -233,7 +233,7 @@ def test_how_to_go_on(tmp_path: Path) -> None:
 
 def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     page, _ = write(tmp_path, full_scores(), [*entries(), 3, {"loss": 1.0}])
-    assert "2 lines of metrics.jsonl cannot be read" in page
+    assert "Skipped 2 unreadable lines of metrics.jsonl" in page
 
 
 def test_a_training_ends_with_its_report(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_training_ends_with_its_report(tmp_path: Path) -> None:
     read = Reader((out / "report.html").read_text(encoding="utf-8"))
     text = " ".join(" ".join(read.text).split())
     assert "the built-in dates" in text
-    assert "On 500 pairs that it was not trained on." in text
+    assert "Scored on 500 pairs not used in training." in text
     assert f"glassformer eval {out}" in text
     assert read.count("svg") >= 4
 
@@ -254,7 +254,7 @@ def test_a_report_of_a_run_that_wrote_nothing_down(tmp_path: Path) -> None:
     page, read = write(tmp_path, Scores(metrics={"mse": 0.5}, count=1, unit="windows", curves=[curve]), [])
     assert read.count("svg") == 1
     assert "the forecast" in page
-    assert "what came" not in page
+    assert "actual" not in page
 
 
 class Smoothed(Pretended):
@@ -270,7 +270,7 @@ def test_a_report_says_why_the_losses_differ_and_how_to_look_inside(tmp_path: Pa
     write_page(
         tmp_path / "report.html", record_of(tmp_path / "mine"), Smoothed(), full_scores(), tmp_path / "metrics.jsonl"
     )
-    assert "label smoothing 0.1" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "label smoothing (0.1)" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill"])

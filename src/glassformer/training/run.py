@@ -430,9 +430,9 @@ class Run:
         """Notes that belong to the scores."""
         if scores.sample:
             everything = shlex.join(["glassformer", "eval", str(self.out)])
-            yield f"scored on {scores.sample}: more do not fit into --minutes. `{everything}` scores all"
+            yield f"scored on {scores.sample}, to stay within --minutes. `{everything}` scores all"
         if "changed_data" in self.record:
             changed = ", ".join(self.record["changed_data"])
             yield f"the data changed during the run (--accept-changed-data): {changed}"
         if self.task.test is None:
-            yield "scored on the validation set, by which the weights were chosen: take it with a grain of salt"
+            yield "scored on the validation set, which also selected the weights: the score may be too optimistic"
