@@ -145,7 +145,7 @@ def test_where_there_is_no_compiler_it_runs_all_the_same(
         plain, fast = both(model, engine)
         assert plain == fast
     said = capsys.readouterr().err
-    assert said.count("the engine cannot compile here, so the model runs as it is: no C++ compiler was found") == 1
+    assert said.count("the engine cannot run here, so the plain model is used: no C++ compiler was found") == 1
 
 
 @pytest.mark.parametrize("error", [RuntimeError("an op\nthat is not known"), KeyboardInterrupt()])
@@ -287,7 +287,7 @@ def test_other_dtypes_run_as_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     model = writer(pad_token_id=39).double()
     plain, fast = both(model, gf.engine(model))
     assert plain == fast
-    assert "it is for float32 on the CPU, and this model is torch.float64 on cpu" in capsys.readouterr().err
+    assert "it supports float32 on the CPU, and this model is torch.float64 on cpu" in capsys.readouterr().err
 
 
 def test_modules_of_other_people_run_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,7 +298,7 @@ def test_modules_of_other_people_run_as_they_are(capsys: pytest.CaptureFixture[s
     model.decoder.norm = nn.Sequential(model.decoder.norm, Mine())  # type: ignore[union-attr]
     plain, fast = both(model, gf.engine(model))
     assert plain == fast
-    assert "modules of its own (Mine)" in capsys.readouterr().err
+    assert "custom modules (Mine)" in capsys.readouterr().err
 
 
 def test_refused() -> None:

@@ -133,8 +133,8 @@ def test_streaming_a_caption():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({}, "writes about a picture: give it as pixel_values"),
-        ({"input_ids": PROMPT}, "writes about a picture: give it as pixel_values"),
+        ({}, "writes about an image: give it as pixel_values"),
+        ({"input_ids": PROMPT}, "writes about an image: give it as pixel_values"),
         ({"pixel_values": pictures()[0]}, r"pixel_values have shape \(3, 8, 8\): expected \(batch, channels"),
         ({"pixel_values": pictures()[:, :, :4]}, r"pixel_values have shape \(3, 3, 4, 8\)"),
         ({"pixel_values": pictures(2), "input_ids": PROMPT}, r"input_ids have shape \(3, 5\): expected \(2, length\)"),
@@ -156,5 +156,5 @@ def test_a_picture_for_a_model_of_text():
     writer = gf.Transformer(gf.TransformerConfig(decoder=DECODER, vocab_size=30))
     with pytest.raises(InputError, match="pixel_values were given to a model that reads text: give input_ids"):
         gf.generate(writer, pixel_values=pictures())
-    with pytest.raises(InputError, match="nothing to go on from: give input_ids"):
+    with pytest.raises(InputError, match="there is no prompt: give input_ids"):
         gf.generate(writer)

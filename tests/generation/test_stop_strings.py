@@ -166,7 +166,7 @@ def test_a_search_is_over_when_every_beam_has_met_a_string() -> None:
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"stop_strings": ["END"]}, r"stop_strings is \('END',\), and finding them needs .* Give it with tokenizer="),
+        ({"stop_strings": ["END"]}, r"stop_strings is \('END',\): finding them needs .* Give it with tokenizer="),
         ({"stop_strings": "", "tokenizer": ours()}, "stop_strings is '': expected at least one character in each"),
         ({"stop_strings": ["a", ""], "tokenizer": ours()}, r"stop_strings is \('a', ''\): expected at least one"),
         ({"stop_strings": [3], "tokenizer": ours()}, r"stop_strings is \(3,\): expected a text or a tuple"),

@@ -74,7 +74,7 @@ def test_an_error_while_reading_is_the_callers_and_the_model_is_as_before(monkey
 
 
 def test_what_cannot_be_streamed_is_refused_at_once() -> None:
-    with pytest.raises(InputError, match="num_beams is 3: a beam search knows no token before its end"):
+    with pytest.raises(InputError, match="num_beams is 3: a beam search has no final tokens before it ends"):
         stream(Reader(writer()), torch.randint(3, 39, (2, 5)), num_beams=3)
     with pytest.raises(InputError, match="max_new_tokens is 0"):
         stream(Reader(writer()), torch.randint(3, 39, (2, 5)), max_new_tokens=0)
