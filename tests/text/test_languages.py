@@ -143,6 +143,6 @@ def test_marian_into_one_of_many_languages(make: Make) -> None:
     ours, theirs = load_tokenizer(folder), theirs_of(folder, "MarianTokenizer")
     encoded = ours.encode(["Hello world"], target_language="kor")
     assert encoded.input_ids.tolist() == [theirs(">>kor<< Hello world")["input_ids"]]
-    with pytest.raises(InputError, match="--source-language kor: this model is not told it"):
+    with pytest.raises(InputError, match="--source-language kor: this model does not use it"):
         ours.encode(["Hello"], source_language="kor")
     assert ours.language_id("kor") == theirs.convert_tokens_to_ids(">>kor<<")

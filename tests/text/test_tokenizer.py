@@ -68,11 +68,11 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
         load_tokenizer(tmp_path)
     with pytest.raises(InputError, match="there is no such folder"):
         load_tokenizer(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="an empty batch"):
+    with pytest.raises(InputError, match="the batch is empty"):
         tokenizer.encode([])
     with pytest.raises(InputError, match="a single text 'May 1st' was given: expected a list"):
         tokenizer.encode("May 1st")
-    with pytest.raises(InputError, match="2 texts and 1 pairs: expected one pair to each text"):
+    with pytest.raises(InputError, match="2 texts and 1 pairs: expected one pair per text"):
         tokenizer.encode(["a", "b"], ["c"])
     with pytest.raises(InputError, match="None is not a text"):
         tokenizer.encode([None])  # type: ignore[list-item]

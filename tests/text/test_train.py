@@ -160,23 +160,23 @@ def test_lines_are_read_once_and_one_by_one() -> None:
 def test_lower_case() -> None:
     tokenizer = train_tokenizer(LINES, 500, "unigram", lowercase=True)
     assert tokenizer.ids("NOON") == tokenizer.ids("noon")
-    with pytest.raises(InputError, match="lowercase: a tokenizer of bytes keeps every text"):
+    with pytest.raises(InputError, match="lowercase: a tokenizer of bytes never changes the text"):
         train_tokenizer(LINES, 500, "bytes", lowercase=True)
 
 
 def test_what_cannot_be_learned_is_named() -> None:
-    with pytest.raises(InputError, match="kind 'wordpeace' of tokenizer is not known: did you mean 'wordpiece'"):
+    with pytest.raises(InputError, match="unknown kind of tokenizer 'wordpeace': did you mean 'wordpiece'"):
         train_tokenizer(LINES, 500, "wordpeace")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="around 'endd' a text is not known: did you mean 'end'"):
+    with pytest.raises(InputError, match="unknown value 'endd' of around: did you mean 'end'"):
         train_tokenizer(LINES, 500, around="endd")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="vocab_size 200: expected 258 or more for a tokenizer of bytes"):
         train_tokenizer(LINES, 200, "bytes")
     characters = len(set("".join(LINES)))
     for size in (40, characters + 2):
-        with pytest.raises(InputError, match=f"vocab_size {size}: these texts have more characters than that"):
+        with pytest.raises(InputError, match=f"vocab_size {size}: these texts have more distinct characters"):
             train_tokenizer(LINES, size, "unigram")
     for kind in get_args(Kind):
-        with pytest.raises(InputError, match="no text to learn a tokenizer from"):
+        with pytest.raises(InputError, match="no text to train a tokenizer on"):
             train_tokenizer([" "], 500, kind)
     with pytest.raises(InputError, match="a single text"):
         train_tokenizer("May", 500)

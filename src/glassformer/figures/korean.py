@@ -246,7 +246,7 @@ PARTS = [
     ),
     (
         rf"^{N} of {N} tokens in {N} of {N} texts are unknown to the vocabulary: (.*?)(?:\. In {N} of them it is "
-        r"more than half, so the answer means little: is it a text as in the model's training\?)?$",
+        r"more than half, so the answer means little\. Is the text like those of the training\?)?$",
         "텍스트 {3}개 중 {2}개에서 토큰 {1}개 중 {0}개가 어휘에 없음: {4}",
     ),
     (rf"^{N} of {N} tokens are unknown to the vocabulary$", "토큰 {1}개 중 {0}개가 어휘에 없음"),

@@ -208,9 +208,7 @@ def settled(config: TransformerConfig, choices: dict[str, Any]) -> GenerationCon
     ):
         for name in names:
             if name in said and not works and said[name] != getattr(neutral, name):
-                raise InputError(
-                    f"{name} is {said[name]!r}: it only works with {remedy}. Set that, or leave it out"
-                )
+                raise InputError(f"{name} is {said[name]!r}: it only works with {remedy}. Set that, or leave it out")
     return settings
 
 
@@ -349,6 +347,4 @@ def start_of_target(
 
 def check_beginnings(name: str, given: Tensor, batch: int) -> None:
     if given.ndim != 2 or len(given) != batch:
-        raise InputError(
-            f"{name} have shape {tuple(given.shape)}: expected ({batch}, length), one row for each source"
-        )
+        raise InputError(f"{name} have shape {tuple(given.shape)}: expected ({batch}, length), one row for each source")

@@ -59,9 +59,7 @@ class Shelf:
         return place
 
     def not_kept(self, make: Callable[[Path], None], error: Exception) -> Path:
-        say_once(
-            f"cannot write to the cache folder {self.home} ({error}): compiled code is kept for this process only"
-        )
+        say_once(f"cannot write to the cache folder {self.home} ({error}): compiled code is kept for this process only")
         folder = Path(tempfile.mkdtemp(prefix="glassformer-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         make(folder)
