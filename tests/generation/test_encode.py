@@ -1,4 +1,4 @@
-"""Batches of like length give what one call for each text gives, in the caller's order."""
+"""Batches of similar length give the same results as one call per text, in the caller's order."""
 
 from itertools import pairwise
 from typing import Any
@@ -59,7 +59,7 @@ def test_batches_of_like_length(
     batches = group(lengths, batch_tokens, batch_size=batch_size, padding=padding)
     assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
     order = [(-lengths[number], number) for batch in batches for number in batch]
-    assert order == sorted(order)  # the longest first; of one length, in the caller's order
+    assert order == sorted(order)  # the longest first; texts of the same length in the caller's order
     for batch in batches:
         longest = lengths[batch[0]]
         assert len(batch) == 1 or longest * len(batch) <= batch_tokens
@@ -92,7 +92,7 @@ def test_vectors_are_those_of_one_call_for_each_text(name: str, batch_tokens: in
     read = model.decode if model.encoder is None else model.encode
     for i, (text, vectors) in enumerate(zip(texts, found, strict=True)):
         assert_same(vectors, read(text[None], token_type_ids=types and types[i][None])[0])
-        assert vectors.untyped_storage().nbytes() == vectors.nbytes  # no padding is held
+        assert vectors.untyped_storage().nbytes() == vectors.nbytes  # no padding is kept in memory
 
 
 @torch.no_grad()
@@ -149,7 +149,7 @@ def test_ids_of_any_whole_kind() -> None:
 
 
 def test_no_code_is_compiled_for_each_shape() -> None:
-    """oneDNN would, and keep it; a caller's own setting comes back, also after an error."""
+    """oneDNN would compile and cache it. The caller's setting is restored, also after an error."""
     model, texts, found = make(head="none", **SHAPES["encoder"]), make_texts(), []
 
     def run(batch: Batch) -> list[None]:

@@ -1,4 +1,4 @@
-"""`gf.generate` with pixel_values: a prompt beside the picture, ragged, with the cache, by beams, and by the engine."""
+"""`gf.generate` with pixel_values: with a prompt, ragged, with the cache, with beams, and with the engine."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ KEEP = (PROMPT != 0).long()
 
 
 def by_hand(model: gf.Transformer, pixels: Tensor, prompt: list[int], count: int) -> list[int]:
-    """The likeliest token again and again, everything read anew each time."""
+    """Greedy decoding with a full pass for each token."""
     text = list(prompt)
     for _ in range(count):
         logits = model(pixel_values=pixels[None], decoder_input_ids=torch.tensor([text])).logits
@@ -57,7 +57,7 @@ def test_greedy_is_the_likeliest_token_again_and_again(memory, project):
     plain = gf.generate(model, pixel_values=pixels, max_new_tokens=9)
     assert plain[:, 0].tolist() == [1, 1, 1]
     asked = gf.generate(model, PROMPT, pixel_values=pixels, attention_mask=KEEP, max_new_tokens=9)
-    left = gf.generate(model, PROMPT.flip(1), pixel_values=pixels, max_new_tokens=2)  # ids alone say nothing of padding
+    left = gf.generate(model, PROMPT.flip(1), pixel_values=pixels, max_new_tokens=2)  # ids do not imply padding
     assert left.shape[1] == 5 + 1 + 2
     for row in range(3):
         expected = by_hand(model, pixels[row], [1], 9)
@@ -118,7 +118,7 @@ def test_lengths_count_the_tokens_and_not_the_picture():
     model, pixels = captioner(eos_token_id=None), pictures(1)
     assert gf.generate(model, PROMPT[1:2], pixel_values=pixels, max_length=9).shape == (1, 9)
     assert gf.generate(model, PROMPT[1:2], pixel_values=pixels, max_new_tokens=9).shape == (1, 14)
-    assert gf.generate(model, pixel_values=pixels, max_new_tokens=40).shape == (1, 41)  # the last needs no place
+    assert gf.generate(model, pixel_values=pixels, max_new_tokens=40).shape == (1, 41)  # the last needs no position
     with pytest.raises(InputError, match="the 40 positions of this model"):
         gf.generate(model, pixel_values=pixels, max_new_tokens=41)
 

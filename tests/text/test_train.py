@@ -1,4 +1,4 @@
-"""Tokenizers of every kind: learned, saved, and opened by transformers with the same ids."""
+"""Tokenizers of every kind: trained, saved, and opened by transformers with the same ids."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_characters_give_back_what_they_have_seen() -> None:
 
 
 def test_texts_come_back(trained: Tokenizer) -> None:
-    # WordPiece forgets where spaces stood beside punctuation marks.
+    # WordPiece loses the spaces around punctuation marks.
     texts = [
         text for text in LINES[:200] if "##" not in str(trained.backend.decoder) or text.replace(" ", "").isalnum()
     ]
@@ -120,7 +120,7 @@ def test_texts_come_back(trained: Tokenizer) -> None:
 
 
 def test_the_same_texts_give_the_same_tokenizer_in_every_process() -> None:
-    """The library's trainers alone would differ from one process to the next."""
+    """The library's own trainers differ from one process to the next."""
     kinds = get_args(Kind)
     first, second = (python("-c", DIGEST, *kinds) for _ in range(2))
     assert first == second
@@ -138,7 +138,7 @@ def test_wordpiece_learns_what_the_library_learns() -> None:
     )
     theirs.train_from_iterator(LINES, trainer)
     ours = set(train_tokenizer(LINES, 1000, "wordpiece").backend.get_vocab())
-    # Among pairs of equal count each takes its own first.
+    # Each breaks ties between equally frequent pairs in its own way.
     assert len(ours & set(theirs.get_vocab())) > 0.97 * len(ours)
 
 

@@ -1,4 +1,4 @@
-"""The loop against the same steps by hand, and what a run leaves behind."""
+"""The loop against the same steps by hand, and the files of a run."""
 
 import json
 from itertools import pairwise
@@ -199,7 +199,7 @@ def test_what_was_trained_is_kept_when_scoring_fails(tmp_path: Path, monkeypatch
 
 
 def test_translations_come_in_the_order_of_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a model that says what it hears: however the batches are made, each text has its own answer."""
+    """With a model that repeats its input: each text gets its own answer, whatever the batches."""
     task = Translate(tiny(tmp_path / "run"))
     monkeypatch.setattr("glassformer.predict.writing.generate", lambda model, ids, **_: ids)
     texts = [pair.source for pair in task.pairs[:9]]
@@ -225,7 +225,7 @@ def by_hand(settings: TranslateSettings, optimizer: type[torch.optim.Optimizer],
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=settings.label_smoothing)
         gradients = torch.autograd.grad(loss, parameters)
         norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
-        assert norm > settings.clip, "the clip must matter"
+        assert norm > settings.clip, "clipping must have an effect"
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient * (settings.clip / norm)
         for group in chosen.param_groups:
@@ -240,7 +240,7 @@ def test_the_loop_takes_the_steps_of_torch_with_clipped_gradients(name: str, dec
     expected = by_hand(settings, {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name], decay)
     task, _ = train(settings)
     for (path, ours), theirs in zip(task.model.named_parameters(), expected.model.parameters(), strict=True):
-        if not path.endswith("k.bias"):  # softmax does not depend on it: its gradient is rounding, which Adam blows up
+        if not path.endswith("k.bias"):  # softmax does not depend on it: its gradient is rounding, which Adam amplifies
             torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
