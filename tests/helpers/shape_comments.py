@@ -9,8 +9,8 @@
   value in `__init__` stays fixed for that object.
 - B may be 1 if all rows are the same, such as the positions of a batch without padding. No other letter may be 1.
 - None is accepted if the line or the annotation mentions None, or if the comment itself does.
-- It is not enough that a comment was never wrong. Each of its shapes must match exactly, with B in full, in at least one
-  call where all known letters are different; otherwise it could say S and mean T. An unreached comment is an error.
+- It is not enough that a comment was never wrong. Each of its shapes must match exactly, with B in full, in some call
+  where all known letters are different; otherwise it could say S and mean T. An unreached comment is an error.
 """
 
 import ast

@@ -16,7 +16,7 @@ from glassformer.text.sandbox import MOST, ExhaustedError
 
 VOCABULARY = {sign: i for i, sign in enumerate("abcdefghijklmnopqrstuvwxyz ")}
 MODEL = {"type": "BPE", "vocab": VOCABULARY, "merges": []}
-BUSY = 40  # seconds: two of computing, beside other tests
+BUSY = 40  # seconds: two of computing, next to other tests
 HELLO = [{"role": "user", "content": "Hello"}]
 
 

@@ -113,7 +113,7 @@ class Trainer:
         )
         averages = sum(map(bytes_of, self.average.values()))
         return {
-            "in all": peak_memory(self.ranks.device),
+            "total": peak_memory(self.ranks.device),
             "weights and gradients": 2 * weights,
             "optimiser": moments + averages,
         }

@@ -406,7 +406,7 @@ class Run:
         self.folder.write(self.record)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
         whole = "" if self.settings.resume else f", {as_time(now - self.began)} in total"
-        self.console.print(f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
+        self.console.print(f"\nsaved   {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
         return scores
 
     def sample(self) -> int | None:
