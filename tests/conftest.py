@@ -1,4 +1,4 @@
-"""What tests of several rooms share; more of it is in `helpers/`."""
+"""Fixtures shared by tests of several folders; see also `helpers/`."""
 
 import os
 import signal
@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-# Tiny tensors: a second thread would only wait for the first, and the core belongs to another worker of xdist. Set
-# before anything imports torch, and handed on to the processes that tests start.
+# Tensors are tiny: a second thread would only wait for the first and take a core from another xdist worker. Set before
+# anything imports torch, and inherited by the processes that tests start.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-# What the engine compiles is kept from one run of the tests to the next, apart from what the user's own calls keep.
+# The engine's compiled code is cached between test runs, apart from the user's own cache.
 os.environ["GLASSFORMER_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "glassformer")
 
-# A shell starts a job in the background with SIGINT ignored, and what a test starts would inherit that: Ctrl-C, which
-# some tests send, would never arrive.
+# A shell starts background jobs with SIGINT ignored, and processes started by tests would inherit that: the Ctrl-C that
+# some tests send would never arrive.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOWEST = 1500  # seconds; the limit of the other tests is in pyproject.toml
@@ -30,8 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The run of a whole demo, and what it printed. It trains for minutes: only slow tests ask for it, and a worker of
-    xdist takes the one that another has made."""
+    """The run of a whole demo, and its output. It trains for minutes, so only slow tests use it, and xdist workers
+    share it."""
     from filelock import FileLock
     from helpers.command import python
 

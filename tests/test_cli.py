@@ -149,7 +149,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
             ["train", "translate", "--out", "DIR/x", *TINY, "--metric", "taste"],
             "--metric taste: translate does not measure it; choose from bleu",
         ),
-        "one process": (["train", "translate", "--out", "DIR/x", *TINY, "--shard"], "start it with torchrun"),
+        "one process": (["train", "translate", "--out", "DIR/x", *TINY, "--shard"], "with torchrun"),
         "float16": (["train", "translate", "--out", "DIR/x", *TINY, "--precision", "float16"], "needs a GPU"),
         "head of nothing": (["train", "classify", "--head", "class"], "names a new head for the model of --init"),
         "no file": (["train", "translate", "--data", "DIR/nowhere.tsv"], "there is no such file"),

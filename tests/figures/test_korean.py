@@ -13,15 +13,15 @@ LINES = {
     "encoder-decoder, 2+2 layers, d_model 96, 4 heads, 580,512 parameters (tiny)": (
         "인코더-디코더, 2+2층, d_model 96, 헤드 4개, 파라미터 580,512개 (tiny)"
     ),
-    "On a sample of 8,000 of 10,000 images that it was not trained on.": (
+    "Scored on a sample of 8,000 of 10,000 images not used in training.": (
         "학습에 쓰지 않은 이미지 10,000개 중 8,000개로 채점했습니다."
     ),
     "load.csv: 400 rows of 1 channels, every 1 hour": "load.csv: 1채널 400행, 1시간 간격",
-    "1,400 steps in 7 min; kept are the weights of step 1120, the best on the validation set": (
-        "1,400스텝, 7분; 검증 점수가 가장 좋은 1120스텝의 가중치를 남김"
+    "1,400 steps in 7 min; saved: the weights of step 1120, the best on the validation set": (
+        "1,400스텝, 7분; 검증 점수가 가장 좋은 1120스텝의 가중치를 저장"
     ),
     "macro f1, validation": "매크로 F1, 검증",
-    "On 46 masked tokens that it was not trained on.": "학습에 쓰지 않은 마스킹된 토큰 46개로 채점했습니다.",
+    "Scored on 46 masked tokens not used in training.": "학습에 쓰지 않은 마스킹된 토큰 46개로 채점했습니다.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Beam search finds what an exhaustive search finds, when it has beams enough."""
+"""With enough beams, beam search finds what an exhaustive search finds."""
 
 import itertools
 from typing import Any
@@ -30,7 +30,7 @@ Text = tuple[float, list[int], list[float]]  # score, tokens, log p of each
 def every_text(
     model: gf.Transformer, prompt: Tensor, length_penalty: float, source: Tensor | None = None
 ) -> list[Text]:
-    """All continuations that end, or are as long as allowed; the best first."""
+    """All continuations that end or reach the maximum length, best first."""
     found, ends = [], model.config.eos_token_ids
     for length in range(1, LONGEST + 1):
         for text in itertools.product(range(model.config.output_vocab_size), repeat=length):
@@ -90,7 +90,7 @@ def test_so_it_is_for_each_source_of_a_batch(length_penalty: float) -> None:
 
 
 def test_as_many_tokens_as_beams_need() -> None:
-    """Any number of beams has continuations enough if one token does not end a text, and there are two tokens."""
+    """Any number of beams has enough continuations if there are two tokens and one of them does not end a text."""
     prompt = torch.zeros(1, 3, dtype=torch.long)
     for vocab_size, ends in ((2, (1,)), (2, ()), (4, (1, 2, 3))):
         for num_beams in (2, 5, 50):
@@ -119,7 +119,7 @@ def test_the_largest_are_those_of_topk(width: int) -> None:
 
 
 def test_one_source_is_settled_while_another_goes_on() -> None:
-    """Rows of one batch end at different steps, and each gives what it gives alone."""
+    """Rows of one batch end at different steps, and each gives the same result as alone."""
     model = writer(pad_token_id=None, eos_token_id=[END, 3, 15, 19, 23, 31])
     prompts = torch.randint(3, 40, (12, 5))
     for early_stopping in (True, False, "never"):
@@ -134,12 +134,12 @@ def test_one_source_is_settled_while_another_goes_on() -> None:
             lengths.add(alone.shape[1])
             rows = together[2 * row : 2 * row + 2]
             assert torch.equal(rows[:, : alone.shape[1]], alone)
-            assert (rows[:, alone.shape[1] :] == END).all(), "without a padding, the end token fills"
+            assert (rows[:, alone.shape[1] :] == END).all(), "without a pad token, the end token is the padding"
         assert len(lengths) > 2, "texts of many lengths"
 
 
 def test_beams_are_recorded_and_share_their_source() -> None:
-    """A record follows the rows that the beams become, and the source is encoded once for all of them."""
+    """A record follows the reordering of the beams, and the source is encoded once for all of them."""
     torch.manual_seed(2)
     model = gf.Transformer(
         gf.TransformerConfig(encoder=STACK, decoder=STACK, vocab_size=9, decoder_start_token_id=1, eos_token_id=2)

@@ -1,4 +1,4 @@
-"""Whether to use the engine: for long work, at once or in many calls, and never where it cannot run."""
+"""The engine is used for long work, in one or many calls, and never if it cannot run."""
 
 from functools import cache
 from pathlib import Path
@@ -21,13 +21,13 @@ from glassformer.generation.kernels import NoKernels
 
 TINY = Size(reads=10_000, writes=15_000, layers=2, packed=25_000)
 BERT = Size(reads=85_000_000, writes=0, layers=12, packed=86_000_000)
-LLAMA = Size(reads=973_000_000, writes=1_236_000_000, layers=16, packed=1_236_000_000)  # of a billion parameters
+LLAMA = Size(reads=973_000_000, writes=1_236_000_000, layers=16, packed=1_236_000_000)  # a billion parameters
 SHORT, LONG = Work(reads=10), Work(reads=10**9)
 
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
-    """What is compiled on it; tests change it."""
+    """What is compiled on this machine; tests change it."""
     has = {"kernels": True, "step": True}
     monkeypatch.setattr(page, "kernels_ready", lambda: has["kernels"])
     monkeypatch.setattr(page, "step_ready", lambda model: has["step"])
@@ -50,7 +50,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     ],
 )
 def test_what_is_long_enough(size: Size, work: Work, ready: bool, not_ready: bool) -> None:
-    """With two threads: where all is compiled, and where the kernels, or the step of one that writes, are not."""
+    """With two threads: if everything is compiled, and if the kernels or the step for generation are not."""
     seconds = plain_seconds(size, work, threads=2)
     assert pays_off(seconds, size, kernels=True, step=True) == ready
     assert pays_off(seconds, size, kernels=bool(work.writes), step=not work.writes) == not_ready
@@ -59,10 +59,10 @@ def test_what_is_long_enough(size: Size, work: Work, ready: bool, not_ready: boo
 def test_seconds_of_the_plain_path() -> None:
     assert plain_seconds(BERT, Work(reads=1000), threads=1) == pytest.approx(1.7)
     assert plain_seconds(BERT, Work(reads=1000), threads=2) == pytest.approx(0.85)
-    assert plain_seconds(LLAMA, Work(reads=0, writes=100), threads=2) == pytest.approx(24.7, abs=0.1)  # memory
+    assert plain_seconds(LLAMA, Work(reads=0, writes=100), threads=2) == pytest.approx(24.7, abs=0.1)  # bound by memory
     together = plain_seconds(LLAMA, Work(reads=0, writes=3200, rows=32), threads=2)
-    assert together == pytest.approx(39.6, abs=0.1)  # computing
-    assert plain_seconds(TINY, Work(reads=0, writes=100), threads=2) == pytest.approx(0.02)  # Python
+    assert together == pytest.approx(39.6, abs=0.1)  # by compute
+    assert plain_seconds(TINY, Work(reads=0, writes=100), threads=2) == pytest.approx(0.02)  # by Python
 
 
 def test_the_size_of_a_model() -> None:
@@ -93,7 +93,7 @@ def test_calls_add_up_and_the_engine_stays(monkeypatch: pytest.MonkeyPatch) -> N
     choice = EngineChoice(writer())
     used = []
     for _ in range(4):
-        with choice.running(Work(reads=0, writes=4000)) as (_, engine):  # about 0.8 s of two layers
+        with choice.running(Work(reads=0, writes=4000)) as (_, engine):  # about 0.8 s for two layers
             used.append(engine)
     assert used[0] is None
     assert used[2] is used[3] is choice.engine is not None
@@ -165,7 +165,7 @@ def test_steps_that_do_not_compile_are_tried_once(monkeypatch: pytest.MonkeyPatc
 def test_whether_the_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels.load_kernels()
     assert kernels.kernels_ready()
-    monkeypatch.setattr(kernels, "load_kernels", cache(kernels.load_kernels.__wrapped__))  # of another process
+    monkeypatch.setattr(kernels, "load_kernels", cache(kernels.load_kernels.__wrapped__))  # as in another process
     assert kernels.kernels_ready()
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
     assert not kernels.kernels_ready()

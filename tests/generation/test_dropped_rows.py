@@ -1,4 +1,4 @@
-"""A reader that drops rows that ended gives what one gives that keeps them: the same draws, the same searches."""
+"""Dropping rows that have ended changes nothing: the samples and searches are the same."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_one_row_may_be_left() -> None:
 
 
 def test_what_a_row_draws_does_not_depend_on_the_rows_that_are_left() -> None:
-    """Of many draws from equal seeds, for a batch of which some rows end soon."""
+    """For many samples from equal seeds, in a batch where some rows end early."""
     model = writer(pad_token_id=PAD, eos_token_id=ENDS)
     prompts = torch.randint(3, 39, (8, 4))
     for seed in range(20):
@@ -73,7 +73,7 @@ def test_copies_of_one_input_share_its_prefill(make: Any, choices: dict[str, Any
 
 
 def test_rows_are_dropped_before_everything_is_read_again() -> None:
-    """Where the angles of all positions change (longrope), with rows of different lengths."""
+    """With rotary angles that change for all positions (longrope), and rows of different lengths."""
     rope = gf.RotaryScaling(
         type="longrope", factor=4.0, trained_len=11, short_factors=(1.0, 1.1), long_factors=(2.0, 3.0)
     )

@@ -1,4 +1,4 @@
-"""Batches of like length give what one call for each text gives, in the caller's order."""
+"""Batches of similar length give the same results as one call per text, in the caller's order."""
 
 from itertools import pairwise
 from typing import Any
@@ -59,7 +59,7 @@ def test_batches_of_like_length(
     batches = group(lengths, batch_tokens, batch_size=batch_size, padding=padding)
     assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
     order = [(-lengths[number], number) for batch in batches for number in batch]
-    assert order == sorted(order)  # the longest first; of one length, in the caller's order
+    assert order == sorted(order)  # the longest first; texts of the same length in the caller's order
     for batch in batches:
         longest = lengths[batch[0]]
         assert len(batch) == 1 or longest * len(batch) <= batch_tokens
@@ -92,7 +92,7 @@ def test_vectors_are_those_of_one_call_for_each_text(name: str, batch_tokens: in
     read = model.decode if model.encoder is None else model.encode
     for i, (text, vectors) in enumerate(zip(texts, found, strict=True)):
         assert_same(vectors, read(text[None], token_type_ids=types and types[i][None])[0])
-        assert vectors.untyped_storage().nbytes() == vectors.nbytes  # no padding is held
+        assert vectors.untyped_storage().nbytes() == vectors.nbytes  # no padding is kept in memory
 
 
 @torch.no_grad()
@@ -149,7 +149,7 @@ def test_ids_of_any_whole_kind() -> None:
 
 
 def test_no_code_is_compiled_for_each_shape() -> None:
-    """oneDNN would, and keep it; a caller's own setting comes back, also after an error."""
+    """oneDNN would compile and cache it. The caller's setting is restored, also after an error."""
     model, texts, found = make(head="none", **SHAPES["encoder"]), make_texts(), []
 
     def run(batch: Batch) -> list[None]:
@@ -169,14 +169,14 @@ GOOD = torch.tensor([1, 2, 3])
 @pytest.mark.parametrize(
     ("texts", "options", "message"),
     [
-        ([GOOD, GOOD[:0]], {}, "text 1 is empty: expected at least one token. Leave it out"),
-        ([GOOD[None]], {}, r"text 0 has shape \(1, 3\): expected \(length\). Give a list with one tensor per text"),
-        ([GOOD, GOOD / 2], {}, r"text 1 has dtype torch.float32: expected whole numbers. Convert it with .long\(\)"),
-        ([[1, 2]], {}, r"text 0 is \[1, 2\]: expected a tensor of ids. Make one with torch.tensor"),
-        ([GOOD, GOOD.repeat(14)], {}, "text 1 has 42 tokens: expected at most 40. Shorten it"),
+        ([GOOD, GOOD[:0]], {}, "text 2 is empty: expected at least one token. Leave it out"),
+        ([GOOD[None]], {}, r"text 1 has shape \(1, 3\): expected \(length\). Give a list with one tensor per text"),
+        ([GOOD, GOOD / 2], {}, r"text 2 has dtype torch.float32: expected whole numbers. Convert it with .long\(\)"),
+        ([[1, 2]], {}, r"text 1 is \[1, 2\]: expected a tensor of ids. Make one with torch.tensor"),
+        ([GOOD, GOOD.repeat(14)], {}, "text 2 has 42 tokens: expected at most 40. Shorten it"),
         ([GOOD], {"token_type_ids": []}, "0 token_type_ids for 1 texts: give one tensor for each text"),
-        ([GOOD], {"token_type_ids": [GOOD[:2]]}, "token_type_ids 0 has 2 numbers: expected 3, one for each token"),
-        ([GOOD], {"token_type_ids": [GOOD[None]]}, r"token_type_ids 0 has shape \(1, 3\): expected \(length\)"),
+        ([GOOD], {"token_type_ids": [GOOD[:2]]}, "token_type_ids 1 has 2 numbers: expected 3, one for each token"),
+        ([GOOD], {"token_type_ids": [GOOD[None]]}, r"token_type_ids 1 has shape \(1, 3\): expected \(length\)"),
         ([GOOD + 40], {}, "token ids .* vocab_size"),
         ([GOOD], {"batch_tokens": 0}, "batch_tokens is 0: expected a whole number of at least 1"),
         ([GOOD], {"batch_tokens": 2.5}, "batch_tokens is 2.5: expected a whole number of at least 1"),

@@ -1,4 +1,4 @@
-"""The engine: the tokens of the plain path, compiled once on a machine, and what happens where nothing compiles."""
+"""The engine gives the tokens of the plain path, compiles once per machine, and falls back if it cannot compile."""
 
 import subprocess
 import sys
@@ -59,7 +59,7 @@ def test_compiled_it_writes_the_same_tokens(kind: str) -> None:
     model = {"writer": writer, "translator": translator}[kind](pad_token_id=39) if kind != "windowed" else windowed()
     engine = gf.engine(model)
     for way in WAYS.values():
-        for length in (1, 8, 50):  # the room grows
+        for length in (1, 8, 50):  # the cache grows
             plain, fast = both(model, engine, **way, max_new_tokens=length)
             assert plain == fast
     for row in (0, 1):  # one row alone
@@ -77,7 +77,7 @@ def test_compiled_it_writes_the_same_tokens(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["dynamic", "longrope"])
 def test_angles_that_change_with_the_length_are_right(scaling: str) -> None:
-    """A text that grows past the length of training."""
+    """With a text that grows past the training length."""
     factors = {"short_factors": (1.0, 1.1), "long_factors": (2.0, 3.0)} if scaling == "longrope" else {}
     rope = gf.RotaryScaling(type=scaling, factor=4.0, trained_len=9, **factors)  # type: ignore[arg-type]
     kinds = (gf.LayerKind(rotary_scaling=rope),)
@@ -101,7 +101,7 @@ def test_int8_is_the_model_with_rounded_weights() -> None:
     for module in rounded.modules():
         if isinstance(module, nn.Linear):
             whole, scale = quantised(module.weight.detach())
-            module.weight = nn.Parameter(whole * scale[:, None])  # a tied table of embeddings stays as it is
+            module.weight = nn.Parameter(whole * scale[:, None])  # tied embeddings are not rounded
     assert rounded.decoder.embed.tokens.weight is table  # type: ignore[union-attr]
     for way in WAYS.values():
         assert both(rounded, engine, **way)[0] == both(rounded, engine, **way)[1]
@@ -145,7 +145,7 @@ def test_where_there_is_no_compiler_it_runs_all_the_same(
         plain, fast = both(model, engine)
         assert plain == fast
     said = capsys.readouterr().err
-    assert said.count("the engine cannot compile here, so the model runs as it is: no C++ compiler was found") == 1
+    assert said.count("the engine cannot run here, so the plain model is used: no C++ compiler was found") == 1
 
 
 @pytest.mark.parametrize("error", [RuntimeError("an op\nthat is not known"), KeyboardInterrupt()])
@@ -287,7 +287,7 @@ def test_other_dtypes_run_as_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     model = writer(pad_token_id=39).double()
     plain, fast = both(model, gf.engine(model))
     assert plain == fast
-    assert "it is for float32 on the CPU, and this model is torch.float64 on cpu" in capsys.readouterr().err
+    assert "it supports float32 on the CPU, and this model is torch.float64 on cpu" in capsys.readouterr().err
 
 
 def test_modules_of_other_people_run_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,7 +298,7 @@ def test_modules_of_other_people_run_as_they_are(capsys: pytest.CaptureFixture[s
     model.decoder.norm = nn.Sequential(model.decoder.norm, Mine())  # type: ignore[union-attr]
     plain, fast = both(model, gf.engine(model))
     assert plain == fast
-    assert "modules of its own (Mine)" in capsys.readouterr().err
+    assert "custom modules (Mine)" in capsys.readouterr().err
 
 
 def test_refused() -> None:

@@ -1,4 +1,4 @@
-"""Each filter against the class of Hugging Face that does the same."""
+"""Each filter against the Hugging Face class that does the same."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,13 @@ VOCAB = 11
 
 
 def examples() -> list[tuple[Tensor, Tensor]]:
-    """Histories of small numbers, which repeat themselves, and logits of both signs, some of them forbidden already."""
+    """Histories of few ids, with repetitions, and logits of both signs, some of them already -inf."""
     torch.manual_seed(0)
     pairs = []
     for length in (1, 2, 3, 9, 30):
         logits = torch.randn(6, VOCAB) * 3
         logits[0, 3:6] = -torch.inf
-        logits[1, 2:4] = logits[1, 0]  # as likely as one another
+        logits[1, 2:4] = logits[1, 0]  # equally likely
         pairs.append((torch.randint(0, VOCAB, (6, length)), logits))
     return pairs
 
@@ -84,7 +84,7 @@ def test_a_filter_is_that_of_hugging_face(name: str) -> None:
 
 
 def test_padding_is_never_penalised() -> None:
-    """The id past the vocabulary stands for it."""
+    """The id past the vocabulary means padding."""
     history = torch.tensor([[VOCAB, VOCAB, VOCAB, 3, 4, 3]])
     logits = torch.arange(VOCAB, dtype=torch.float)[None] + 1
     penalised = filters.repetition_penalty(logits, history, 2.0)

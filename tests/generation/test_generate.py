@@ -1,6 +1,6 @@
-"""Generation with the cache gives what repeated whole passes without it give, whatever else is in the batch.
+"""Generation with the cache gives the same tokens as full passes without it, whatever else is in the batch.
 
-`generation/` compares its tokens with those of Hugging Face.
+`test_same_tokens.py` compares the tokens with those of Hugging Face.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def translator() -> gf.Transformer:
 
 @torch.no_grad()
 def sharpened(model: gf.Transformer) -> gf.Transformer:
-    """Larger weights, so that the likeliest token differs from step to step."""
+    """Larger weights, so that the most likely token differs from step to step."""
     for name, parameter in model.named_parameters():
         parameter.mul_(50.0 if "tokens" in name else 8.0 if parameter.ndim > 1 else 1.0)
     return model
@@ -47,7 +47,7 @@ def test_a_decoder_continues_as_without_a_cache(positions: str) -> None:
     model = writer(positions)
     prompt = torch.randint(1, 40, (12, 5))
     expected = without_cache(model, prompt, 12)
-    assert len(set(expected[:, 5:].flatten().tolist())) > 5, "a model that says many things"
+    assert len(set(expected[:, 5:].flatten().tolist())) > 5, "a model that writes many tokens"
     assert torch.equal(gf.generate(model, prompt, max_new_tokens=12), expected)
 
 
@@ -82,14 +82,14 @@ def test_a_translation_starts_at_the_start_token_and_ends_in_padding() -> None:
 def test_a_row_stops_at_the_end_token_and_is_filled_with_padding() -> None:
     model, prompt = writer(), torch.randint(1, 40, (12, 5))
     free = gf.generate(model, prompt, max_new_tokens=12)[:, 5:]
-    end = int(free[0, 3])  # a token that the first row will say
+    end = int(free[0, 3])  # a token that the first row will write
     ended = gf.generate(model, prompt, max_new_tokens=12, eos_token_id=end, pad_token_id=39)[:, 5:]
     for row, expected in zip(ended.tolist(), free.tolist(), strict=True):
         stop = expected.index(end) + 1 if end in expected else len(expected)
         assert row == (expected[:stop] + [39] * len(expected))[: len(row)]
     assert any(end in row for row in ended.tolist())
     alone = gf.generate(model, prompt[:1], max_new_tokens=12, eos_token_id=end)
-    assert alone[0, -1] == end, "and nothing is made after the last row has ended"
+    assert alone[0, -1] == end, "and nothing is generated after the last row has ended"
 
 
 def test_dropout_is_off_while_generating_and_back_on_after() -> None:
@@ -102,7 +102,7 @@ def test_dropout_is_off_while_generating_and_back_on_after() -> None:
     model.decoder.blocks[0].eval()
     gf.generate(model, prompt, max_new_tokens=2)
     assert model.decoder.blocks[1].training
-    assert not model.decoder.blocks[0].training, "each part is back to what it was"
+    assert not model.decoder.blocks[0].training, "the mode of each module is restored"
 
 
 def test_what_cannot_generate_says_so() -> None:
@@ -122,7 +122,7 @@ def test_what_cannot_generate_says_so() -> None:
 def test_a_text_longer_than_the_table_of_positions_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As far as that is known: an end token may come in time. Padding needs no position."""
+    """Unless an end token may come in time. Padding needs no position."""
     model, prompt = writer("learned"), torch.ones(1, 510, dtype=torch.long)
     assert gf.generate(model, prompt, max_new_tokens=3).shape == (1, 513), "the last token is not read"
     with pytest.raises(InputError, match="513 positions does not fit a learned table of max_len = 512"):
@@ -168,7 +168,7 @@ def in_one_batch(prompts: list[Tensor], left: bool, pad: int) -> tuple[Tensor, T
     ],
 )
 def test_no_row_depends_on_the_rest_of_its_batch(left: bool, choices: dict[str, Any]) -> None:
-    """Not even when the padding is a token that the model writes, or one that ends a text."""
+    """Not even if the pad token is one that the model writes, or one that ends a text."""
     model, rows = writer(), choices.get("num_return_sequences", 1)
     torch.manual_seed(7)
     prompts = [torch.randint(1, 40, (1, length)) for length in (3, 8, 5, 1)]
@@ -176,7 +176,7 @@ def test_no_row_depends_on_the_rest_of_its_batch(left: bool, choices: dict[str, 
     settings = {**choices, "max_new_tokens": 10, "eos_token_id": [2, 30], "pad_token_id": said}
     ids, mask = in_one_batch(prompts, left, said)
     together = gf.generate(model, ids, attention_mask=mask, **settings)
-    assert torch.equal(together[:, :8], ids.repeat_interleave(rows, dim=0)), "the prompt is given back as it came"
+    assert torch.equal(together[:, :8], ids.repeat_interleave(rows, dim=0)), "the prompt is returned unchanged"
     for row, prompt in enumerate(prompts):
         alone = gf.generate(model, prompt, **settings)[:, prompt.shape[1] :]
         mine = together[rows * row : rows * (row + 1), 8:]
@@ -197,7 +197,7 @@ def test_sampling_follows_its_generator_or_the_seed() -> None:
     assert not torch.equal(first, second)
     state = torch.get_rng_state()
     assert torch.equal(drawn(torch.Generator().manual_seed(4)), drawn(torch.Generator().manual_seed(4)))
-    assert torch.equal(torch.get_rng_state(), state), "torch's own is not touched"
+    assert torch.equal(torch.get_rng_state(), state), "torch's own generator is not used"
     copies = gf.generate(model, prompt, max_new_tokens=9, do_sample=True, temperature=9.0, num_return_sequences=3)
     assert torch.equal(copies[:, :5], prompt.repeat_interleave(3, dim=0))
     assert len({tuple(row) for row in copies.tolist()}) == 6
@@ -247,11 +247,11 @@ def test_half_precision_is_chosen_from_in_full() -> None:
         ({"do_sample": True, "top_p": 1.5}, "top_p is 1.5"),
         ({"do_sample": True, "top_k": -1}, "top_k is -1"),
         ({"do_sample": True, "min_p": -0.1}, "min_p is -0.1"),
-        ({"temperature": 0.5}, "temperature is 0.5: it works together with do_sample=True only"),
-        ({"length_penalty": 2.0}, "length_penalty is 2.0: it works together with num_beams=2 or more only"),
+        ({"temperature": 0.5}, "temperature is 0.5: it only works with do_sample=True"),
+        ({"length_penalty": 2.0}, "length_penalty is 2.0: it only works with num_beams=2 or more"),
         ({"num_beams": 2, "early_stopping": "always"}, "early_stopping is 'always'"),
         ({"max_length": 9, "max_new_tokens": 4}, "max_length is 9 and max_new_tokens is 4"),
-        ({"max_length": 2}, "max_length is 2 and the prompt has 2 tokens already"),
+        ({"max_length": 2}, "max_length is 2, and the prompt already has 2 tokens"),
         ({"min_new_tokens": 5, "max_new_tokens": 4}, "min_new_tokens is 5 and max_new_tokens is 4"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
         ({"bad_words_ids": [[]]}, "bad_words_ids is"),
@@ -260,7 +260,7 @@ def test_half_precision_is_chosen_from_in_full() -> None:
         ({"eos_token_id": [2, 40]}, "eos_token_id holds 40"),
         ({"pad_token_id": -1}, "pad_token_id holds -1"),
         ({"decoder_input_ids": torch.ones(1, 1)}, "this model has only a decoder: leave decoder_input_ids out"),
-        ({"attention_mask": torch.zeros(1, 2, dtype=torch.long)}, "keeps no token"),
+        ({"attention_mask": torch.zeros(1, 2, dtype=torch.long)}, "masks every token"),
         ({"attention_mask": torch.ones(1, 3, dtype=torch.long)}, r"attention_mask has shape \(1, 3\)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The engine's kernels against PyTorch's own, on every edge of a panel; and the twin of a model that runs on them."""
+"""The engine's kernels against PyTorch's own, on every edge of a panel; and the packed twin of a model."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`return_log_probs`: log p of each new token is what one whole pass over the result says, whatever chose the token."""
+"""`return_log_probs`: log p of each new token equals that of a full pass over the result, however it was chosen."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_as_in_one_whole_pass(name: str, way: str) -> None:
     plain = gf.generate(model, source, generator=seeded(), **keywords)
     for generate in (gf.generate, lambda model, *rest, **more: run(Dropping(model), *rest, **more)):
         found = generate(model, source, return_log_probs=True, generator=seeded(), **keywords)
-        assert torch.equal(found.ids, plain), "they change nothing of what is written"
+        assert torch.equal(found.ids, plain), "the tokens stay the same"
         new = found.log_probs.shape[1]
         assert new == plain.shape[1] - (1 if model.encoder is not None else 7)
         expected = in_one_pass(model, source, mask, plain, new)
@@ -59,7 +59,7 @@ def test_as_in_one_whole_pass(name: str, way: str) -> None:
 
 
 def test_a_beam_has_the_score_of_its_log_probs() -> None:
-    """And texts of one source come in the order of their scores."""
+    """And the texts of one source are sorted by score."""
     model, prompts = writer(pad_token_id=PAD, eos_token_id=ENDS), torch.randint(3, 39, (3, 5))
     found = gf.generate(model, prompts, num_beams=5, num_return_sequences=5, return_log_probs=True, max_new_tokens=9)
     lengths = (found.ids[:, 5:] != PAD).sum(dim=1)

@@ -1,4 +1,4 @@
-"""`gf.generate` with pixel_values: a prompt beside the picture, ragged, with the cache, by beams, and by the engine."""
+"""`gf.generate` with pixel_values: with a prompt, ragged, with the cache, with beams, and with the engine."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ KEEP = (PROMPT != 0).long()
 
 
 def by_hand(model: gf.Transformer, pixels: Tensor, prompt: list[int], count: int) -> list[int]:
-    """The likeliest token again and again, everything read anew each time."""
+    """Greedy decoding with a full pass for each token."""
     text = list(prompt)
     for _ in range(count):
         logits = model(pixel_values=pixels[None], decoder_input_ids=torch.tensor([text])).logits
@@ -57,7 +57,7 @@ def test_greedy_is_the_likeliest_token_again_and_again(memory, project):
     plain = gf.generate(model, pixel_values=pixels, max_new_tokens=9)
     assert plain[:, 0].tolist() == [1, 1, 1]
     asked = gf.generate(model, PROMPT, pixel_values=pixels, attention_mask=KEEP, max_new_tokens=9)
-    left = gf.generate(model, PROMPT.flip(1), pixel_values=pixels, max_new_tokens=2)  # ids alone say nothing of padding
+    left = gf.generate(model, PROMPT.flip(1), pixel_values=pixels, max_new_tokens=2)  # ids do not imply padding
     assert left.shape[1] == 5 + 1 + 2
     for row in range(3):
         expected = by_hand(model, pixels[row], [1], 9)
@@ -118,7 +118,7 @@ def test_lengths_count_the_tokens_and_not_the_picture():
     model, pixels = captioner(eos_token_id=None), pictures(1)
     assert gf.generate(model, PROMPT[1:2], pixel_values=pixels, max_length=9).shape == (1, 9)
     assert gf.generate(model, PROMPT[1:2], pixel_values=pixels, max_new_tokens=9).shape == (1, 14)
-    assert gf.generate(model, pixel_values=pixels, max_new_tokens=40).shape == (1, 41)  # the last needs no place
+    assert gf.generate(model, pixel_values=pixels, max_new_tokens=40).shape == (1, 41)  # the last needs no position
     with pytest.raises(InputError, match="the 40 positions of this model"):
         gf.generate(model, pixel_values=pixels, max_new_tokens=41)
 
@@ -133,8 +133,8 @@ def test_streaming_a_caption():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({}, "writes about a picture: give it as pixel_values"),
-        ({"input_ids": PROMPT}, "writes about a picture: give it as pixel_values"),
+        ({}, "writes about an image: give it as pixel_values"),
+        ({"input_ids": PROMPT}, "writes about an image: give it as pixel_values"),
         ({"pixel_values": pictures()[0]}, r"pixel_values have shape \(3, 8, 8\): expected \(batch, channels"),
         ({"pixel_values": pictures()[:, :, :4]}, r"pixel_values have shape \(3, 3, 4, 8\)"),
         ({"pixel_values": pictures(2), "input_ids": PROMPT}, r"input_ids have shape \(3, 5\): expected \(2, length\)"),
@@ -156,5 +156,5 @@ def test_a_picture_for_a_model_of_text():
     writer = gf.Transformer(gf.TransformerConfig(decoder=DECODER, vocab_size=30))
     with pytest.raises(InputError, match="pixel_values were given to a model that reads text: give input_ids"):
         gf.generate(writer, pixel_values=pictures())
-    with pytest.raises(InputError, match="nothing to go on from: give input_ids"):
+    with pytest.raises(InputError, match="there is no prompt: give input_ids"):
         gf.generate(writer)

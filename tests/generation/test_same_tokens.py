@@ -1,4 +1,4 @@
-"""`gf.generate` gives the tokens of Hugging Face's `generate`: greedy, sampled and by beams, alone and in batches."""
+"""`gf.generate` gives the tokens of Hugging Face's `generate`: greedy, sampled and with beams, alone and in batches."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from helpers.samples import ARCHITECTURES, SAMPLES
 
 import glassformer as gf
 
-PAD = 39  # with a padding of 0, the beams of `transformers` fill with the end token instead (5.22)
+PAD = 39  # if the pad id is 0, the beam search of `transformers` pads with the end token instead (5.22)
 ENDS = [2, 15, 23, 31]
 BEAMS = {"num_beams": 4, "num_return_sequences": 3}
 SAMPLE = {"do_sample": True, "num_return_sequences": 2}
@@ -75,7 +75,7 @@ def test_the_tokens_are_those_of_hugging_face(pair: tuple[gf.Transformer, Any], 
     ids, mask = ragged((4, 7, 5, 1, 6, 3), left=pair[0].encoder is None)
     choices = dict(CASES[case])
     if pair[0].encoder is None and {"repetition_penalty", "no_repeat_ngram_size"} & set(choices):
-        choices["bad_words_ids"] = [[PAD]]  # they count padding as said before; here it is no token
+        choices["bad_words_ids"] = [[PAD]]  # they count padding as history; ours does not
     ours, theirs = both(pair, choices, input_ids=ids.masked_fill(mask == 0, PAD), attention_mask=mask)
     assert torch.equal(ours, theirs)
     ours, theirs = both(pair, choices, input_ids=ids[1:2])
@@ -83,7 +83,7 @@ def test_the_tokens_are_those_of_hugging_face(pair: tuple[gf.Transformer, Any], 
 
 
 def test_the_models_say_many_things_and_stop(pair: tuple[gf.Transformer, Any]) -> None:
-    """Otherwise the comparisons above would compare little."""
+    """Otherwise the comparisons above would mean little."""
     ids, mask = ragged((4, 7, 5, 1, 6, 3), left=pair[0].encoder is None)
     for choices in ({}, BEAMS):
         ours, _ = both(pair, choices, input_ids=ids, attention_mask=mask)
@@ -110,14 +110,14 @@ def test_twenty_new_tokens_where_nobody_says() -> None:
     with pytest.warns(UserWarning, match="max_length"):
         expected = theirs.generate(prompt, eos_token_id=38)
     assert torch.equal(gf.generate(ours, prompt, eos_token_id=38), expected)
-    prompt = torch.randint(3, 39, (2, 60))  # and no more than a learned table has places
+    prompt = torch.randint(3, 39, (2, 60))  # within the learned positions
     with pytest.warns(UserWarning, match="max_length"):
         expected = theirs.generate(prompt, eos_token_id=38)
     assert torch.equal(gf.generate(ours, prompt, eos_token_id=38), expected)
 
 
 def test_padding_of_zero_differs_in_what_fills_alone() -> None:
-    """`transformers` 5.22 takes a padding of 0 for none when it searches; we fill with the padding."""
+    """The beam search of `transformers` 5.22 treats a pad id of 0 as none; ours pads with it."""
     pair = with_oracle(writer())
     ids, mask = ragged((4, 7, 5, 1, 6, 3))
     ours, theirs = both(pair, {**BEAMS, "pad_token_id": 0}, input_ids=ids, attention_mask=mask)

@@ -1,4 +1,4 @@
-"""What is compiled is kept whole, within a limit, and is not needed where it cannot be kept."""
+"""The cache of compiled code: complete folders, within a limit, and optional if it cannot be written."""
 
 import os
 import time
@@ -99,7 +99,7 @@ def test_what_is_of_no_use_and_cannot_be_replaced_is_made_elsewhere(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = Shelf("things").get("one", write)
-    monkeypatch.setattr(shelf.shutil, "rmtree", lambda *_, **__: None)  # a folder that cannot be written
+    monkeypatch.setattr(shelf.shutil, "rmtree", lambda *_, **__: None)  # a folder that is not writable
     monkeypatch.setattr(shelf, "whole_folder", unwritable)
     other = Shelf("things").get("one", write, anew=True)
     assert other != place

@@ -1,4 +1,4 @@
-"""`stop_strings` end a text where Hugging Face's `generate` ends it, in and across tokens, and only what is written."""
+"""`stop_strings` end a text where Hugging Face's `generate` ends it, within and across tokens, never in a prompt."""
 
 import json
 from pathlib import Path
@@ -16,12 +16,12 @@ from glassformer.errors import InputError
 from glassformer.generation.loop import Reader, run, stream
 
 PAD = 39
-# Letters, pieces of words, and the two bytes of é, of which neither is a character.
+# Letters, subwords, and the two bytes of é, neither of which is a character.
 SPECIAL = ["<pad>", "<s>", "</s>"]
 PIECES = [
     *"abcdefgh", "ab", "cde", "Ġ", "Ġa", "Ċ", "#", "Ã", "©", *"EDN", "END", "ĠE", "ND", "hg", "Ċa", *"ijklmnopqrs", "ĊÃ"
 ]  # fmt: skip
-MARKS = "#ijklmn"  # the last tokens of prompts; no stop string has one, so that none begins in a prompt
+MARKS = "#ijklmn"  # the last tokens of prompts; no stop string contains one, so none begins in a prompt
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {},
     "sampled": {"do_sample": True, "num_return_sequences": 2, "top_k": 0},
@@ -96,7 +96,7 @@ class Scripted(Reader):
 
 
 def lengths(rows: list[list[str]], strings: str | list[str], prompt: str = "#") -> list[int]:
-    """How many tokens of each row are written."""
+    """The number of new tokens of each row."""
     ids = torch.tensor([[3, backend().token_to_id(prompt)]]).expand(len(rows), 2)
     keywords = {"stop_strings": strings, "tokenizer": ours(), "max_new_tokens": len(rows[0]), "pad_token_id": 0}
     found = run(Scripted(rows), ids, **keywords)[:, 2:]
@@ -117,7 +117,7 @@ def lengths(rows: list[list[str]], strings: str | list[str], prompt: str = "#") 
         (["a", "Ã", "©", "b", "c"], "é", 3),  # a character of two tokens
         (["Ã", "Ã", "©", "b", "c"], "é", 3),
         (["a", "<stop>", "b", "c"], "<stop>", 2),  # a special token is text
-        (["a", "b", "c", "d"], ["END", "cb", "abd"], 4),  # never met
+        (["a", "b", "c", "d"], ["END", "cb", "abd"], 4),  # never matched
         (["a", "ab", "a", "b", "ab"], "bab", 4),
         (["E", "END", "a", "b"], "EEND", 2),
     ],
@@ -142,7 +142,7 @@ def test_each_row_ends_by_itself() -> None:
 
 @pytest.mark.parametrize("choices", [{}, {"do_sample": True, "top_k": 0}, {"num_beams": 3, "early_stopping": True}])
 def test_whoever_reads(choices: dict[str, Any]) -> None:
-    """Rows that met a string are dropped like others, and streamed up to there."""
+    """Rows that matched a string are dropped like others, and streamed up to there."""
     model, tokenizer, ids = writer(pad_token_id=PAD), ours(), marked(8)
     keywords = {"stop_strings": ["a", "hg", "E"], "tokenizer": tokenizer, "max_new_tokens": 16, **choices}
     expected = gf.generate(model, ids, generator=seeded(), **keywords)
@@ -156,7 +156,7 @@ def test_whoever_reads(choices: dict[str, Any]) -> None:
 
 
 def test_a_search_is_over_when_every_beam_has_met_a_string() -> None:
-    """Even where longer texts are preferred so much that one that ended could win again by going on."""
+    """Even if longer texts are preferred so much that a finished one could win by continuing."""
     reader, every = Dropping(writer(pad_token_id=PAD)), [*"abcdefghijklmnopqrs#ENDÃ\n <�"]
     choices = {"num_beams": 3, "early_stopping": "never", "length_penalty": 20.0, "max_new_tokens": 14}
     assert run(reader, marked(4), stop_strings=every, tokenizer=ours(), **choices).shape == (4, 6)
@@ -166,7 +166,7 @@ def test_a_search_is_over_when_every_beam_has_met_a_string() -> None:
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"stop_strings": ["END"]}, r"stop_strings is \('END',\), and finding them needs .* Give it with tokenizer="),
+        ({"stop_strings": ["END"]}, r"stop_strings is \('END',\): finding them needs .* Give it with tokenizer="),
         ({"stop_strings": "", "tokenizer": ours()}, "stop_strings is '': expected at least one character per string"),
         ({"stop_strings": ["a", ""], "tokenizer": ours()}, r"stop_strings is \('a', ''\): expected at least one"),
         ({"stop_strings": [3], "tokenizer": ours()}, r"stop_strings is \(3,\): expected a string or a tuple"),
@@ -179,7 +179,7 @@ def test_refused(keywords: dict[str, Any], message: str) -> None:
 
 
 def test_a_model_may_have_its_own(tmp_path: Path) -> None:
-    """From `generation_config.json` and back; a pipeline has the tokenizer at hand."""
+    """From `generation_config.json` and back; a pipeline has the tokenizer already."""
     stack = gf.StackConfig(
         d_model=16, num_layers=1, num_heads=2, d_ff=24, positions="rotary", norm="rms", qkv_bias=False, out_bias=False,
         ffn_bias=False, activation="silu", gated=True,

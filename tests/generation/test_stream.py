@@ -1,4 +1,4 @@
-"""`stream` gives the tokens of `generate` one column at a time, and may be left at any of them."""
+"""`stream` yields the tokens of `generate` one column at a time, and may be stopped at any of them."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_an_interrupted_stream_leaves_everything_usable() -> None:
     assert torch.is_grad_enabled(), "between two tokens, the caller has gradients"
     assert model.training, "and dropout"
     model(prompt, labels=prompt).loss.backward()
-    assert torch.equal(gf.generate(model, prompt, max_new_tokens=8), expected), "another call goes in between"
+    assert torch.equal(gf.generate(model, prompt, max_new_tokens=8), expected), "another call may run in between"
     assert torch.equal(next(tokens), expected[:, 6]), "and disturbs nothing"
     tokens.close()  # type: ignore[attr-defined]
     assert list(tokens) == []
@@ -74,7 +74,7 @@ def test_an_error_while_reading_is_the_callers_and_the_model_is_as_before(monkey
 
 
 def test_what_cannot_be_streamed_is_refused_at_once() -> None:
-    with pytest.raises(InputError, match="num_beams is 3: a beam search knows no token before its end"):
+    with pytest.raises(InputError, match="num_beams is 3: a beam search has no final tokens before it ends"):
         stream(Reader(writer()), torch.randint(3, 39, (2, 5)), num_beams=3)
     with pytest.raises(InputError, match="max_new_tokens is 0"):
         stream(Reader(writer()), torch.randint(3, 39, (2, 5)), max_new_tokens=0)

@@ -1,1 +1,1 @@
-"""What tests of several rooms share. No test imports another."""
+"""Helpers shared by tests of several folders. No test imports another."""

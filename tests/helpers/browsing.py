@@ -1,8 +1,8 @@
-"""What the tests of the explorer's page share: acting and waiting, reading numbers, and the same pass recorded without
+"""Helpers for tests of the explorer's page: acting and waiting, reading numbers, and recording the same pass without
 the page.
 
-The page draws each answer as it comes. What a test reads after it acted is therefore read once the page is settled:
-`visit`, `ask`, `click` and `press` wait for that.
+The page draws each answer as it arrives. So `visit`, `ask`, `click` and `press` wait until the page is idle, and a test
+reads it after that.
 """
 
 import time
@@ -14,7 +14,7 @@ import glassformer as gf
 from glassformer.serve.server import Server
 
 EXACT = ".numbers[data-exact=yes]"
-PATIENCE = 60  # seconds, of a slow machine
+PATIENCE = 60  # seconds, for a slow machine
 
 
 def overflow(page: Any) -> int:
@@ -22,7 +22,7 @@ def overflow(page: Any) -> int:
 
 
 def settled(page: Any) -> Any:
-    """The page, once no answer is awaited and all that came is drawn."""
+    """Waits until no answer is pending and all are drawn. Returns the page."""
     page.wait_for_selector("main[aria-busy=false]", state="attached")
     return page
 
@@ -49,7 +49,7 @@ def shown_number(text: str) -> float:
 
 
 def recorded(server: Server, given: dict[str, Any], activations: list[str] | None = None) -> Any:
-    """What `gf.record` sees in a pass of its own over the same input."""
+    """The result of `gf.record` for a separate pass over the same input."""
     session = server.session
     arguments = session.view(given).prepared.arguments
     with torch.no_grad(), gf.record(session.model, activations=activations or []) as seen:
@@ -58,7 +58,7 @@ def recorded(server: Server, given: dict[str, Any], activations: list[str] | Non
 
 
 def until(page: Any, condition: str) -> None:
-    """Waits for a condition; the page's policy forbids what the browser driver does for this."""
+    """Waits for a condition; the page's security policy forbids the browser driver's own method."""
     latest = time.monotonic() + PATIENCE
     while time.monotonic() < latest:
         if page.evaluate(condition):

@@ -1,5 +1,5 @@
-"""The command line called in this process, and Python in processes of their own, which no test waits for for ever; and
-calls that must be refused in little time and memory."""
+"""Runs the command line in this process and Python in subprocesses with a timeout, and checks that bad calls are
+refused in little time and memory."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import pytest
 from glassformer.cli import main
 from glassformer.errors import LONGEST, InputError
 
-PATIENCE = 240  # seconds; a test may take longer than that, see pyproject.toml, so that it can say what was printed
+PATIENCE = 240  # seconds; less than a test's limit in pyproject.toml, so that a failing test can show the output
 
 
 def run(*arguments: object) -> int:
@@ -32,19 +32,19 @@ def run(*arguments: object) -> int:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What `glassformer ARGUMENTS` prints, which must go well."""
+    """The output of `glassformer ARGUMENTS`, which must succeed."""
     assert run(*arguments) == 0
     return capsys.readouterr().out
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[Any]:
-    """What was printed with `--json`, line by line."""
+    """The output of `--json`, line by line."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 @contextmanager
 def started(*arguments: str | Path, **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """`python ARGUMENTS`, ended with all that it has started itself when the test is done with it."""
+    """Starts `python ARGUMENTS`; afterwards, ends it and all its child processes."""
     options = {"stdout": PIPE, "stderr": PIPE, "text": True, **options}
     with subprocess.Popen([sys.executable, *map(str, arguments)], start_new_session=True, **options) as process:
         try:
@@ -55,7 +55,7 @@ def started(*arguments: str | Path, **options: Any) -> Iterator[subprocess.Popen
 
 
 def python(*arguments: str | Path, given: Any = None, patience: float = PATIENCE, **options: Any) -> Any:
-    """What `python ARGUMENTS` prints; where it fails, the test does too."""
+    """The output of `python ARGUMENTS`; the test fails if it fails."""
     with started(*arguments, stdin=PIPE, **options) as process:
         printed, errors = process.communicate(given, timeout=patience)
     assert process.returncode == 0, f"{printed[-3000:]}{errors[-3000:]}"
@@ -67,7 +67,7 @@ SECONDS, MEMORY = 10, 3 << 29  # generous: a busy machine is slow, and libraries
 
 @contextmanager
 def bounded(seconds: float = SECONDS, size: int = MEMORY) -> Iterator[None]:
-    """What runs inside may take so many seconds, and so many bytes of address space more than there are now."""
+    """Limits what runs inside to `seconds`, and to `size` more bytes of address space."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + size, before[1]))
@@ -80,7 +80,7 @@ def bounded(seconds: float = SECONDS, size: int = MEMORY) -> Iterator[None]:
 
 
 def refused(call: Callable[[], Any], *, seconds: float = SECONDS) -> str:
-    """The sentence by which a call refuses its input: in time, without memory, and short."""
+    """The error message with which a call refuses its input: in time, without much memory, and short."""
     with bounded(seconds), pytest.raises(InputError) as caught:
         call()
     said = str(caught.value)

@@ -1,5 +1,5 @@
-"""Tiny models, each made once, and opened in a session; a browser that fails a test when its console complains; and a
-reader of maps."""
+"""Tiny models, each made once and opened in a session; a browser that fails a test if its console reports an error; and
+a reader of attention maps."""
 
 import shutil
 import struct
@@ -71,7 +71,7 @@ def open_server(folder_of: Callable[[str], Path]) -> Iterator[Callable[[str], Se
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page and waits until it is settled. At the end its console may have said only what the test expects."""
+    """Opens a page and waits until it is idle. At the end, its console must contain only what the test expects."""
     contexts, wrong, expected = [], list[str](), list[str]()
 
     def visit(
@@ -95,7 +95,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def read_maps(content: Any) -> Tensor:
-    """Weights out of bytes, as the page reads them: (heads, rows, columns)."""
+    """Decodes weights from bytes as the page does: (heads, rows, columns)."""
     assert isinstance(content, bytes)
     *shape, bits = struct.unpack_from("<4I", content)
     planes = np.frombuffer(content, np.uint8, offset=16 + 4 * shape[0]).reshape(bits // 8, *shape).astype(np.int64)

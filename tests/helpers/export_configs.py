@@ -1,4 +1,4 @@
-"""Configs as a user would write them, by the class of transformers that opens what is made of them."""
+"""Configs as a user would write them, by the class of transformers that opens the saved model."""
 
 from typing import Any
 
@@ -98,7 +98,7 @@ EXPORTED = {
 
 
 def made(config: gf.TransformerConfig) -> gf.Transformer:
-    """A model as if trained: no weight is where it began."""
+    """A model with random weights, none at its initial value."""
     torch.manual_seed(0)
     model = gf.Transformer(config).eval()
     for parameter in model.parameters():

@@ -41,7 +41,7 @@ BART = {
 
 
 def make_tokenizer(folder: Path, kind: str, extra: list[str], *, vocab_size: int = 340, **settings: Any) -> int:
-    """Writes a tokenizer of bytes, with the special tokens around a text that its kind of model expects."""
+    """Writes a byte-level tokenizer with the special tokens that this kind of model expects around a text."""
     backend = tokenizers.Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

@@ -1,6 +1,6 @@
-"""A Transformer in NumPy, from the weights alone, and the rows that a walkthrough must show of it.
+"""A Transformer in NumPy, from the weights alone, and the rows that its walkthrough must show.
 
-Nothing of the package runs here but its config: the formulas are those of the papers, in float64.
+Only the package's config is used: the formulas are those of the papers, in float64.
 """
 
 from math import erf, floor, log, log2, sqrt
@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.config import StackConfig, TransformerConfig
 
 Array = np.ndarray[Any, Any]
-Row = tuple[str, list[float], float | None]  # name, every number in it, and what a formula comes to
+Row = tuple[str, list[float], float | None]  # name, its numbers, and the result of its formula
 SHOWN, KEYS = 4, 5
 
 FUNCTIONS = {
@@ -24,7 +24,7 @@ FUNCTIONS = {
 
 
 class NumpyStack:
-    """One stack over one text: `made` holds every step of every layer, for all tokens."""
+    """Runs one stack on one text; `made` holds every step of every layer, for all tokens."""
 
     def __init__(
         self, weights: dict[str, Array], config: TransformerConfig, name: str, ids: list[int], memory: Array | None
@@ -220,7 +220,7 @@ class Expected:
         self.config, self.weights = stack.config, stack.weights
 
     def at(self, name: str) -> Array:
-        """This token's vector of a step."""
+        """The vector of this token at a step."""
         return self.stack.made[name][self.row]
 
     def unit(self, name: str, path: str, unit: int, x: Array, y: float) -> Row:
@@ -339,7 +339,7 @@ class Expected:
         ]  # fmt: skip
 
     def projection(self, part: str, place: int, last: list[Row]) -> list[tuple[str, list[Row]]]:
-        """The steps to q of this token, or to k or v of another: the product, then its norm and its rotation."""
+        """The computation of q of this token, or k or v of another: the product, then its norm and rotation."""
         key, path = f"{self.layer}.{self.site}", f"{self.stack.name}.blocks.{self.layer}.{self.site}"
         made, config = self.stack.made, self.config
         heads = config.num_heads if part == "q" else config.num_kv_heads
@@ -408,7 +408,7 @@ class Expected:
 
 
 def expected_answer(stack: NumpyStack, row: int, vocabulary: list[str]) -> list[tuple[str, list[Row]]]:
-    """The layers of the head itself, its logits and probabilities, of a token or of a text pooled by its first."""
+    """The head's own layers, logits and probabilities, for a token or for a text pooled by its first token."""
     weights, config = stack.weights, stack.whole
     x, found = stack.last[0 if config.head == "class" else row], []
     if config.head == "class":

@@ -1,4 +1,4 @@
-"""One update of a small model in float64, by the loop: its loss and its gradients, written to a file.
+"""Computes one update of a small model in float64 with the loop, and writes its loss and gradients to a file.
 
 python one_update.py OUT 1,0,8 2,0,8 match,2,8           or with torchrun, on several processes
 """
@@ -22,7 +22,7 @@ from helpers.tiny_runs import tiny
 
 
 class Told(Report):
-    """Keeps what it is told."""
+    """Stores what is reported."""
 
     loss = 0.0
 
@@ -39,7 +39,7 @@ def update(folder: Path, ranks: Ranks, accumulate: int, shard: bool, count: int)
 
 
 def update_match(folder: Path, ranks: Ranks, accumulate: int, count: int) -> dict[str, Any]:
-    """The same of a task whose loss compares all examples of the batch."""
+    """The same for a task whose loss compares all examples of the batch."""
     small = {"examples": 60, "d_model": 16, "num_layers": 1, "num_heads": 2, "patch": 8, "optimizer": "adam"}
     settings = MatchSettings.from_dict({"out": str(folder / "run"), **small, "accumulate": accumulate, "clip": 0})
     task = Match(settings)
@@ -68,7 +68,7 @@ def updated(task: Any, settings: Any, ranks: Ranks, count: int) -> dict[str, Any
 
 
 def main() -> None:
-    """Each way is accumulate,shard,examples, such as 2,0,8; or match,accumulate,examples."""
+    """Each argument is accumulate,shard,examples, such as 2,0,8; or match,accumulate,examples."""
     out, *ways = sys.argv[1:]
     ranks = Ranks()
     found = {}
@@ -82,7 +82,7 @@ def main() -> None:
         torch.save(found, out)
     ranks.close()
     sys.stdout.flush()
-    os._exit(0)  # as __main__.py does, and for its reason
+    os._exit(0)  # as in __main__.py, for the same reason
 
 
 main()

@@ -1,7 +1,7 @@
-"""Hugging Face's `generate`, run on our models' logits, and its models with their weights copied into ours.
+"""Hugging Face's `generate` on our models' logits, and its models with their weights copied into ours.
 
-The wrapper has no cache: every step is a whole pass, so what the cache does is compared with what it stands for.
-Below them, readers that note what is read, and drop rows that ended as the engine does.
+The wrapper has no cache: every step is a full pass, the reference for our cache. Below are readers that count rows, and
+drop rows that have ended as the engine does.
 """
 
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ STACK = gf.StackConfig(d_model=16, num_layers=2, num_heads=4, num_kv_heads=2, d_
 
 
 class Oracle(PreTrainedModel, GenerationMixin):
-    """Our model behind the interface that `GenerationMixin` drives."""
+    """Our model with the interface that `GenerationMixin` needs."""
 
     config_class = PretrainedConfig
     main_input_name = "input_ids"
@@ -105,7 +105,7 @@ def translator(seed: int = 1, **changes: Any) -> gf.Transformer:
 
 @torch.no_grad()
 def sharpened(model: gf.Transformer) -> gf.Transformer:
-    """Larger weights, so that the likeliest token differs from step to step; the head less, so that beams compete."""
+    """Larger weights, so that the most likely token changes at each step; less in the head, so that beams compete."""
     for name, parameter in model.named_parameters():
         factor = 12.0 if name.startswith("head") else 50.0 if "tokens" in name else 8.0
         parameter.mul_(factor if parameter.ndim > 1 else 1.0)
@@ -124,7 +124,7 @@ def ragged(lengths: tuple[int, ...] = (3, 7, 5, 1), *, left: bool = True, seed: 
 
 @torch.no_grad()
 def gpt2() -> tuple[gf.Transformer, GPT2LMHeadModel]:
-    """Hugging Face's GPT-2 with random weights, and ours with the same."""
+    """Our GPT-2 and Hugging Face's, with the same random weights."""
     torch.manual_seed(3)
     theirs = GPT2LMHeadModel(
         GPT2Config(vocab_size=VOCAB, n_positions=64, n_embd=16, n_layer=2, n_head=4, use_cache=True, **IDS)
@@ -159,7 +159,7 @@ def gpt2() -> tuple[gf.Transformer, GPT2LMHeadModel]:
 
 @torch.no_grad()
 def bart() -> tuple[gf.Transformer, BartForConditionalGeneration]:
-    """Hugging Face's BART with random weights, and ours with the same."""
+    """Our BART and Hugging Face's, with the same random weights."""
     torch.manual_seed(4)
     sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in
              {"layers": 2, "attention_heads": 4, "ffn_dim": 24}.items()}  # fmt: skip
@@ -200,7 +200,7 @@ def bart() -> tuple[gf.Transformer, BartForConditionalGeneration]:
 
 
 def scramble(model: nn.Module) -> None:
-    """Matrices so large, beside the embeddings, that a token is not its own likeliest successor."""
+    """Makes matrices so large, compared with the embeddings, that a token does not predict itself."""
     for name, parameter in model.named_parameters():
         table = any(part in name for part in ("wte", "wpe", "shared", "embed_positions"))
         deviation = (0.5 if table else 1.5) if parameter.ndim > 1 else 0.2
@@ -213,7 +213,7 @@ def same(mine: nn.Module, other: Any) -> None:
 
 
 class Counting(Reader):
-    """Notes how many rows each pass reads."""
+    """Records the number of rows that each pass reads."""
 
     def __init__(self, model: gf.Transformer) -> None:
         super().__init__(model)

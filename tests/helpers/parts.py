@@ -1,4 +1,4 @@
-"""One layer of the core, small, with weights that hide nothing."""
+"""Small single layers of the core, with random weights that hide no missing term."""
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ def stack_config(**choices) -> gf.StackConfig:
 
 
 def randomised(module: nn.Module):
-    """No bias at 0, no norm at 1: nothing that a missing term could hide behind."""
+    """Random biases and norms: a 0 or 1 could hide a missing term."""
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.5)
     return module
@@ -27,6 +27,6 @@ def assert_same(actual: Tensor, expected: Tensor) -> None:
 
 @torch.no_grad()
 def cut_out(attention: Attention, head: int) -> None:
-    """A head that adds nothing: its columns of the output matrix are 0."""
+    """Silences a head: sets its columns of the output matrix to 0."""
     columns = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
     attention.out.weight[:, columns] = 0.0

@@ -1,4 +1,4 @@
-"""Shapes, masks and position schemes among which hypothesis looks for one where a property does not hold."""
+"""Shapes, masks and position schemes for hypothesis to search for counterexamples."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ properties = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**16)
 sizes = st.integers(1, 6)
 head_counts = st.sampled_from([(1, 1), (2, 2), (4, 4), (4, 2), (3, 1)])  # heads, kv heads
-windows = st.sampled_from([(None,), (1,), (3,), (2, None)])  # of the layers in turn
+windows = st.sampled_from([(None,), (1,), (3,), (2, None)])  # of consecutive layers
 
 
 def stack_config(positions: str = "none", heads=(2, 2), windows=(None,), **choices) -> gf.StackConfig:
@@ -57,18 +57,18 @@ def assert_same(actual: Tensor, expected: Tensor) -> None:
 
 
 def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Of a loss that weighs every number of the output differently."""
+    """The gradients of a loss that weights every number of the output differently."""
     weights = torch.linspace(-1, 1, output.numel()).view(output.shape)
     return torch.autograd.grad((output * weights).sum(), inputs, retain_graph=True)
 
 
 def cuts(length: int) -> st.SearchStrategy[list[int]]:
-    """Where a sequence is cut into chunks: the end of each."""
+    """The ends of the chunks into which a sequence is split."""
     return st.sets(st.integers(1, length)).map(lambda ends: sorted({*ends, length}))
 
 
 def in_chunks(model: gf.Transformer, ids: Tensor, keep: Tensor | None, ends: list[int], cache: Cache) -> Tensor:
-    """The logits of a decoder-only model that reads `ids` chunk by chunk, after what the cache holds."""
+    """The logits of a decoder-only model that reads `ids` chunk by chunk, after the tokens in the cache."""
     logits, start = [], 0
     for end in ends:
         seen = None if keep is None else keep[:, : cache.length + end - start]

@@ -1,4 +1,4 @@
-"""The other side: samples made into checkpoints by `transformers`, the inputs they are tried with, what they answer."""
+"""The reference: checkpoints that `transformers` makes from samples, their test inputs, and their outputs."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -29,8 +29,8 @@ from helpers.samples import (
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
-FIRST, LAST = 10, 78  # ordinary tokens: inside every sample's vocabularies, and no special token
-ROWS = (1.0, 0.7, 0.45)  # the lengths of a batch's rows, as shares of the longest
+FIRST, LAST = 10, 78  # ordinary tokens: in every sample's vocabularies, and not special
+ROWS = (1.0, 0.7, 0.45)  # the lengths of a batch's rows, relative to the longest
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Checkpoint:
 
     @cached_property
     def model(self) -> Any:
-        """What transformers reads back from the file; written-out attention, the plainest reference."""
+        """The model that transformers loads from the file, with eager attention, the plainest reference."""
         model_class = getattr(transformers, self.architecture)
         model = model_class.from_pretrained(self.path, attn_implementation="eager").eval()
         for module in model.modules():
@@ -57,7 +57,7 @@ class Checkpoint:
 
     @property
     def call(self) -> dict[str, Tensor]:
-        """The inputs by the names of our call: beside a picture, a text is always the decoder's."""
+        """The inputs by our argument names; with an image, the text always goes to the decoder."""
         if self.sample.model_type not in CAPTIONERS:
             return self.inputs
         ours = {"input_ids": "decoder_input_ids", "attention_mask": "decoder_attention_mask"}
@@ -69,7 +69,7 @@ class Checkpoint:
             output = self.model(**self.inputs, output_hidden_states=True)
             if self.sample.model_type in ("blip", "git"):
                 return two_sided(self, output)
-        if self.sample.model_type in SERIES:  # (B, channels, ...): here a channel is a row of the batch
+        if self.sample.model_type in SERIES:  # (B, channels, ...): ours has a channel as a row of the batch
             output.hidden_states = [state.flatten(0, 1) for state in output.hidden_states]
             if "last_hidden_state" in output:
                 output.last_hidden_state = output.last_hidden_state.flatten(0, 1)
@@ -77,7 +77,7 @@ class Checkpoint:
 
 
 def two_sided(made: Checkpoint, output: Any) -> Any:
-    """What a captioner answers, by the names of a model of two stacks; of GIT's sequence, the tokens."""
+    """The output of a captioner, by the names of an encoder-decoder; for GIT, only the tokens of its sequence."""
     pixels, ids, keep = (made.inputs[name] for name in ("pixel_values", "input_ids", "attention_mask"))
     if made.sample.model_type == "blip":
         seen = made.model.vision_model(pixels, output_hidden_states=True)
@@ -101,7 +101,7 @@ def two_sided(made: Checkpoint, output: Any) -> Any:
 
 
 def save_sample(sample: Sample, architecture: str, path: Path) -> Checkpoint:
-    """Builds the model from the sample's config with weights of no special value, and saves it."""
+    """Builds the model from the sample's config with random weights, and saves it."""
     build(sample, architecture).save_pretrained(path)
     return Checkpoint(sample, architecture, path)
 
@@ -123,11 +123,11 @@ def build(sample: Sample, architecture: str) -> Any:
 
 @torch.no_grad()
 def randomise(model: nn.Module) -> None:
-    """Moves every parameter away from where it would be without effect, yet keeps the activations of order 1."""
+    """Moves every parameter away from values without effect, but keeps the activations of order 1."""
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for parameter in model.parameters():
         if not parameter.requires_grad:
-            continue  # Marian's sinusoids, which are no weights
+            continue  # Marian's sinusoids, which are not weights
         if parameter.dim() <= 1:
             parameter += 0.3 * torch.randn_like(parameter)
         else:
@@ -135,7 +135,7 @@ def randomise(model: nn.Module) -> None:
             nn.init.normal_(parameter, std=0.7 if id(parameter) in tables or fan_in < 8 else 1.0 / sqrt(fan_in))
     for module in model.modules():
         if "Norm" in type(module).__name__ and module.weight is not None:
-            # Half of the signs: else a tied head would see the last token again, and say it again and again.
+            # Flip half of the signs: otherwise a tied head would repeat the last token again and again.
             about = module.weight.mean().round()  # 1, or 0 where the norm multiplies by 1 + w
             turned = torch.rand_like(module.weight) < 0.5
             module.weight[turned] = 2 * (about - 1) - module.weight[turned]
@@ -167,19 +167,19 @@ def make_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
 
 
 def make_caption(checkpoint: Checkpoint, generator: torch.Generator) -> dict[str, Tensor]:
-    """Three pictures, and a text about each."""
+    """Three images, and a caption for each."""
     config, sample = checkpoint.model.config, checkpoint.sample
     image = config.encoder if sample.model_type == "vision-encoder-decoder" else config.vision_config
     channels = getattr(image, "num_channels", 3)
     pixels = torch.randn(len(ROWS), channels, image.image_size, image.image_size, generator=generator)
     ids, keep = ragged(sample.length, 0, generator)
-    ids[:, 0] = 1  # what each of them begins with
+    ids[:, 0] = 1  # the first token of each
     prefix = "decoder_" if sample.model_type == "vision-encoder-decoder" else ""
     return {"pixel_values": pixels, f"{prefix}input_ids": ids, f"{prefix}attention_mask": keep}
 
 
 def make_target(checkpoint: Checkpoint, source: Tensor, keep: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
-    """A target of its own; for heads that answer about the source, the source again, moved right by one."""
+    """A separate target; for heads that classify the source, the source again, shifted right by one."""
     config = checkpoint.model.config
     if checkpoint.architecture.endswith(("SequenceClassification", "QuestionAnswering")):
         target, target_keep = source.clone(), keep
@@ -212,7 +212,7 @@ def to_left(ids: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def family_configs(*, one_each: bool = False) -> dict[str, gf.TransformerConfig]:
-    """By sample and head. `one_each`: of each family one, with another head than the family before it."""
+    """Configs by sample and head. `one_each`: one per family, with another head than the previous family."""
     found = {}
     first = {sample.model_type: sample for sample in reversed(SAMPLES)}
     for i, sample in enumerate(first.values() if one_each else SAMPLES):

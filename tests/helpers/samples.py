@@ -1,13 +1,13 @@
-"""Tiny checkpoints of every family: what transformers calls its heads, and configs that really differ.
+"""Tiny checkpoints of every family: the heads' class names in transformers, and configs that really differ.
 
-A sample is a `transformers` config and the length of the longest row it is tried with. Sizes are small, and different
-wherever they can be, so that a swapped axis or a forgotten field shows. `reference.py` turns samples into checkpoints.
+A sample is a `transformers` config and the length of the longest test row. Sizes are small, and different wherever
+possible, so that a swapped axis or a forgotten field shows. `reference.py` turns samples into checkpoints.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
-# What transformers has for each family, by our kind of head. The registry must say the same.
+# The classes of transformers for each family, by our kind of head. The registry must agree.
 HEADS = {
     "language": "ForMaskedLM",
     "class": "ForSequenceClassification",
@@ -74,8 +74,8 @@ ARCHITECTURES: dict[str, dict[str, str]] = {
 
 ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "modernbert")
 VISION = ("vit", "deit", "clip_vision_model")
-POOLED_DECODERS = ("clip_text_model",)  # causal, and read for one vector
-CAPTIONERS = ("vision-encoder-decoder", "blip", "git")  # a picture, and a text about it
+POOLED_DECODERS = ("clip_text_model",)  # causal, used for one vector per text
+CAPTIONERS = ("vision-encoder-decoder", "blip", "git")  # image to caption
 SERIES = ("patchtst",)
 DECODERS = (
     "gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "falcon", "phi3",
@@ -87,7 +87,7 @@ ENCODER_ONLY = ("T5ForTokenClassification", "MT5ForTokenClassification", "T5Enco
 
 @dataclass(frozen=True)
 class Sample:
-    """One config of one family; `length` is the longest row it is tried with."""
+    """One config of one family; `length` is the longest test row."""
 
     model_type: str
     name: str
@@ -101,7 +101,7 @@ class Sample:
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0}
 YARN = {"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 8}
 
-# What every config of a family shares; a sample adds to it.
+# Settings shared by all configs of a family; a sample adds to them.
 COMMON: dict[str, dict[str, Any]] = {
     "bert": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     "roberta": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
@@ -182,7 +182,7 @@ def falcon(vocab: int, width: int, layers: int, heads: int, **other: Any) -> dic
 
 
 def longrope(half: int, original: int) -> dict[str, Any]:
-    """Factors for the `half` turning planes of a head; beyond `original` tokens the long ones apply."""
+    """Factors for the `half` rotary planes of a head; beyond `original` tokens the long ones apply."""
     return {
         "rope_type": "longrope",
         "rope_theta": 900.0,
@@ -543,11 +543,11 @@ SAMPLES = [
     for name, config in configs.items()
 ]
 
-# T5 1.1 and mT5 have a language head of their own, though transformers 5 always writes tie_word_embeddings: true.
-# Only the file tells: it holds lm_head.weight beside shared.weight.
+# T5 1.1 and mT5 have a separate language head, though transformers 5 always writes tie_word_embeddings: true. Only the
+# weights show it: they contain lm_head.weight besides shared.weight.
 OWN_HEAD = ("t5-gated", "mt5-gated")
 
-# Settings a checkpoint brings in generation_config.json, and generation must obey.
+# Settings from a checkpoint's generation_config.json, which generation must follow.
 GENERATION: dict[str, dict[str, Any]] = {
     "gpt2-inner": {"suppress_tokens": [20, 30, 40]},
     "bart-tanh": {"forced_bos_token_id": 7, "no_repeat_ngram_size": 2},
@@ -560,5 +560,5 @@ GENERATION: dict[str, dict[str, Any]] = {
     "m2m_100-pad5": {"bad_words_ids": [[5]]},
 }
 
-# With dynamic scaling the turns depend on how long the text has grown: keys in a cache have been turned for less.
+# With dynamic scaling the rotations depend on the current length: cached keys were rotated for a shorter text.
 NOT_GENERATED = ("llama-dynamic",)

@@ -1,16 +1,16 @@
-"""Holds shape comments, such as `x = self.embed(ids)  # (B, T, D)`, against the tensors of code that runs.
+"""Checks shape comments, such as `x = self.embed(ids)  # (B, T, D)`, against the tensors of running code.
 
-`read_claims` finds the comments and what each is about; a `Checker` then follows the code line by line. The rules:
+`read_claims` finds the comments and their subjects; a `Checker` then follows the code line by line. The rules:
 
-- A comment is about what its line makes: the target of an assignment, what is returned, an argument on a line of its
-  own, or a field of a class. A comment that starts like a shape and is about none of these is a fault.
-- Every letter stands in the legend. A scenario says what number it is, or which numbers it may be: a length may be
-  several, and so may the batch of a series, whose channels become rows. Such a letter settles on one of them where a
-  call first meets it, and keeps it until that call returns. What a letter was in `__init__`, it stays for that object.
-- B may be 1 where all rows are alike, as the positions of a batch without padding are. No other letter may.
-- None is right where the line, or the annotation, speaks of None, and where the comment itself says None.
-- That a comment was never wrong is not enough. Each shape it names must once be right to the letter, B in full, in a
-  call where all known letters are different numbers; else it could say S and mean T. What nothing reaches is a fault.
+- A comment describes the value of its line: the target of an assignment, a returned value, an argument on its own line,
+  or a field of a class. A comment that starts like a shape and describes none of these is an error.
+- Every letter is in the legend. A scenario gives its size, or several possible sizes: for a length, or for the batch of
+  a series, whose channels become rows. Such a letter is fixed at its first use in a call, until that call returns. Its
+  value in `__init__` stays fixed for that object.
+- B may be 1 if all rows are the same, such as the positions of a batch without padding. No other letter may be 1.
+- None is accepted if the line or the annotation mentions None, or if the comment itself does.
+- It is not enough that a comment was never wrong. Each of its shapes must match exactly, with B in full, in some call
+  where all known letters are different; otherwise it could say S and mean T. An unreached comment is an error.
 """
 
 import ast
@@ -27,39 +27,39 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-MAY_BE_OPEN = frozenset("TSEW")  # a scenario may leave these open: lengths, and widths that each part has its own of
+MAY_BE_OPEN = frozenset("TSEW")  # a scenario may leave these open: lengths, and widths that differ between parts
 
 SIZE = r"(?:[A-Z]|\d+)"
 AXIS = rf"\.\.\.|{SIZE}(?:[-+*/]{SIZE})*"
 SHAPE = r"(?:\([^()]*\)|None)"
 SHAPES = rf"{SHAPE}(?:, {SHAPE})*"
 
-MISSING = object()  # a field of an object that is still being made
+MISSING = object()  # a field of an unfinished object
 
 Axes = list[str] | None  # of one tensor; None where the comment says None
 
 
 @dataclass(eq=False)
 class Subject:
-    """What a comment is about."""
+    """The value that a comment describes."""
 
     kind: Literal["line", "return", "argument", "field"]
-    owner: str | int  # the name of a field's class; the first line of the function that has the rest
-    names: list[str]  # what to look up for its value; nothing for what is returned
+    owner: str | int  # the class of a field; otherwise the first line of the function
+    names: list[str]  # variables to look up; empty for a returned value
     may_be_none: bool
     lines: range = range(0)  # of the statement
 
 
 @dataclass(eq=False)
 class Claim:
-    """A comment, and how it fared."""
+    """A comment, and the result of its checks."""
 
     place: str
     text: str
-    shapes: list[list[Axes]]  # the alternatives, each of one value or of several
+    shapes: list[list[Axes]]  # the alternatives, each for one or several values
     about: Subject
     reached: bool = False
-    unseen: set[int] = field(default_factory=set)  # the alternatives that no tensor has shown yet
+    unseen: set[int] = field(default_factory=set)  # alternatives that no tensor has matched yet
     lie: str = ""
 
 
@@ -69,7 +69,7 @@ def read_legend(docstring: str) -> frozenset[str]:
 
 
 def read_claims(path: Path, legend: frozenset[str]) -> tuple[list[Claim], list[str]]:
-    """The shape comments of a file, and what is wrong with those that cannot be checked."""
+    """The shape comments of a file, and errors for those that cannot be checked."""
     claims: list[Claim] = []
     faults: list[str] = []
     subjects = find_subjects(path)
@@ -104,7 +104,7 @@ def letters_of(axes: list[str]) -> set[str]:
 
 
 def find_subjects(path: Path) -> dict[int, Subject]:
-    """By the line on which its comment stands, which is its last."""
+    """Subjects by the line of their comment, which is their last line."""
     subjects: dict[int, Subject] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ClassDef):
@@ -113,7 +113,7 @@ def find_subjects(path: Path) -> dict[int, Subject]:
                     names = [ast.unparse(entry.target)]
                     subjects[last_line(entry)] = Subject("field", node.name, names, says_none(entry.annotation))
         elif isinstance(node, ast.FunctionDef):
-            # A function inside this one comes later in the walk, and has the last word on its own lines.
+            # A nested function comes later in the walk and overrides its own lines.
             subjects |= {last_line(part): subject for part in ast.walk(node) if (subject := of_statement(part, node))}
             subjects |= of_arguments(node)
     return subjects
@@ -141,7 +141,7 @@ def of_arguments(function: ast.FunctionDef) -> dict[int, Subject]:
 
 
 def first_line(function: ast.FunctionDef) -> int:
-    """As the running code knows it: a decorator comes first."""
+    """The first line as in the code object: that of a decorator."""
     return min(node.lineno for node in (function, *function.decorator_list))
 
 
@@ -155,16 +155,16 @@ def says_none(*nodes: ast.AST | None) -> bool:
 
 
 class Checker:
-    """Follows the code of some files while a scenario runs, and holds their comments against what it sees."""
+    """Traces the code of some files while a scenario runs, and checks their comments."""
 
     def __init__(self, paths: list[Path], legend: frozenset[str]) -> None:
         self.claims: list[Claim] = []
         self.faults: list[str] = []
         self.files = {str(path) for path in paths}
         self.owned: dict[tuple[str, str | int], list[Claim]] = {}  # by file and owner
-        self.fields: dict[type, list[Claim]] = {}  # what `fields_of` has found
+        self.fields: dict[type, list[Claim]] = {}  # cache of `fields_of`
         self.sizes: dict[str, set[int]] = {}
-        self.settled: dict[int, tuple[object, dict[str, int]]] = {}  # by id, what the letters are for an object
+        self.settled: dict[int, tuple[object, dict[str, int]]] = {}  # by id, the letters of an object
         for path in paths:
             claims, faults = read_claims(path, legend)
             self.claims += claims
@@ -174,13 +174,13 @@ class Checker:
 
     @contextmanager
     def watching(self, **sizes: int | set[int]) -> Iterator[None]:
-        """One scenario, which knows its letters by these sizes."""
+        """Runs one scenario with these sizes of the letters."""
         self.sizes = {letter: size if isinstance(size, set) else {size} for letter, size in sizes.items()}
         for one, other in itertools.combinations(self.sizes, 2):
-            # A query is a key too, so these two may meet; `is_apart` sees to it that they do not always.
+            # In self-attention, T and S may be equal; `is_apart` makes sure that they are not always.
             both = set() if {one, other} == {"T", "S"} else self.sizes[one] & self.sizes[other]
             assert not both, f"{one} and {other} can both be {both}: sizes must tell all letters apart"
-        assert not any(1 in values for values in self.sizes.values()), "1 would pass for an axis that broadcasts"
+        assert not any(1 in values for values in self.sizes.values()), "1 could be an axis that broadcasts"
         before = sys.gettrace()
         sys.settrace(self.trace)
         try:
@@ -189,7 +189,7 @@ class Checker:
             sys.settrace(before)
 
     def verdict(self) -> list[str]:
-        """Everything that is wrong with the comments, after all scenarios."""
+        """All errors in the comments, after all scenarios."""
         missing = {False: "no scenario reaches it", True: "no scenario shows it with all letters apart, and B in full"}
         return self.faults + [
             f"{claim.place}: {claim.text}: {claim.lie or missing[claim.reached]}"
@@ -199,13 +199,13 @@ class Checker:
 
     def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
         name = frame.f_code.co_filename
-        # The __init__ of a dataclass is made from a string: it is where fields are first seen.
+        # The __init__ of a dataclass is compiled from a string; fields are first seen there.
         if name in self.files or (name == "<string>" and frame.f_code.co_name == "__init__"):
             return Call(self, frame).trace
         return None
 
     def check(self, claim: Claim, what: str, value: Any, letters: dict[str, int]) -> None:
-        """Holds a value against a claim; letters that were open settle on what fits."""
+        """Checks a value against a claim; open letters are fixed to what fits."""
         claim.reached = True
         if value is None and claim.about.may_be_none:
             return
@@ -220,7 +220,7 @@ class Checker:
         claim.lie = claim.lie or f"{what} was {describe(value)}, {self.describe_letters(claim, letters)}"
 
     def fit(self, shapes: list[Axes], values: Any, letters: dict[str, int], one_row: bool) -> dict[str, int] | None:
-        """What the letters are if these values have these shapes; None if they have not."""
+        """The letters if these values have these shapes, else None."""
         if not isinstance(values, tuple | list) or len(values) != len(shapes):
             return None
         found: dict[str, int] | None = letters
@@ -252,7 +252,7 @@ class Checker:
         return None
 
     def known(self, letters: Mapping[str, int]) -> dict[str, int]:
-        """What can be said of the letters in a call: those with one size in this scenario, and those it settled."""
+        """The known letters of a call: those with one size in this scenario, and those already fixed."""
         return {letter: next(iter(size)) for letter, size in self.sizes.items() if len(size) == 1} | dict(letters)
 
     def is_apart(self, letters: Mapping[str, int]) -> bool:
@@ -270,7 +270,7 @@ class Checker:
             for name in claim.about.names:
                 held = getattr(value, name, MISSING)
                 if held is not MISSING:
-                    # Each field by itself: one object may hold the lengths of source and target.
+                    # Each field separately: one object may hold the lengths of source and target.
                     self.check(claim, f"{claim.about.owner}.{name}", held, {})
 
     def fields_of(self, kind: type) -> list[Claim]:
@@ -281,12 +281,12 @@ class Checker:
 
 
 class Call:
-    """One call of a function: what its letters have settled on, and the statement it is at."""
+    """One call of a function: its fixed letters and its current statement."""
 
     def __init__(self, checker: Checker, frame: FrameType) -> None:
         self.checker, self.name = checker, frame.f_code.co_name
         self.letters = dict(checker.settled.get(id(frame.f_locals.get("self")), (None, {}))[1])
-        # A lambda or a comprehension has a first line of its own, so it does not pass for the statement it stands in.
+        # A lambda or a comprehension has its own first line, so it is not mistaken for the statement around it.
         claims = checker.owned.get((frame.f_code.co_filename, frame.f_code.co_firstlineno), [])
         self.lines = {line: claim for claim in claims for line in claim.about.lines}
         self.at: Claim | None = None
@@ -302,7 +302,7 @@ class Call:
                 self.leave(frame)
                 self.at = here
             if here is not None and here.about.kind == "return":
-                self.returning = here  # until the call returns: a `with` around it comes first
+                self.returning = here  # until the call returns: a `with` around it exits first
         elif event == "exception":
             self.at = self.returning = None
         elif event == "return":
@@ -313,11 +313,11 @@ class Call:
                 self.checker.check_fields(value)
             if self.name == "__init__" and self.letters:
                 me = frame.f_locals["self"]
-                self.checker.settled[id(me)] = (me, self.letters)  # holds on to it, so that the id stays its own
+                self.checker.settled[id(me)] = (me, self.letters)  # keeps it alive, so that its id is not reused
         return self.trace
 
     def leave(self, frame: FrameType) -> None:
-        """A statement has run when the next one begins: only then do its names hold what it made."""
+        """Checks a statement when the next one begins: only then are its variables set."""
         if self.at is not None and self.at.about.kind == "line":
             self.check_names(self.at, frame)
         self.at = None

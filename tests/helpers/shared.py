@@ -1,4 +1,4 @@
-"""Real public data and checkpoints, beside a checkout of the developers or where GLASSFORMER_SHARED points."""
+"""Real public data and checkpoints, next to a developer's checkout or in GLASSFORMER_SHARED."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 
 def shared(name: str) -> Path:
-    """A file or folder below `data/`, such as "ett/ETTh1.csv"; a test that asks for one that is absent is skipped."""
+    """A file or folder below `data/`, such as "ett/ETTh1.csv"; skips the test if it does not exist."""
     root = Path(os.environ.get("GLASSFORMER_SHARED") or Path(__file__).parents[3] / "shared")
     path = root / "data" / name
     if not path.exists():

@@ -1,4 +1,4 @@
-"""The checkpoints of these tests: small models that transformers makes and saves, and ways to spoil them."""
+"""Small models made and saved by transformers, and ways to damage them."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def build(architecture: str, **changes: Any) -> Any:
     torch.manual_seed(1)
     model = model_class(model_class.config_class(**{**sizes, **changes}))
     with torch.no_grad():
-        for parameter in model.parameters():  # zeros and ones would hide a swapped pair
+        for parameter in model.parameters():  # zeros and ones would hide swapped weights
             parameter += 0.3 * torch.randn_like(parameter)
     return model.eval()
 
@@ -59,7 +59,7 @@ def save_small(architecture: str, path: Path, **changes: Any) -> None:
 
 
 def opened_by_transformers(path: Path, architecture: str) -> Any:
-    """The model, after a load in which nothing was missing or left over."""
+    """The model, loaded without missing or unexpected weights."""
     model, report = getattr(transformers, architecture).from_pretrained(path, output_loading_info=True)
     assert not any(report[problem] for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     return model.eval()
@@ -70,7 +70,7 @@ def config_of(folder: Path) -> dict[str, Any]:
 
 
 def reconfigure(folder: Path, *without: str, **changes: Any) -> None:
-    """Changes keys of config.json, and takes some out."""
+    """Changes keys of config.json, and removes some."""
     values = {key: value for key, value in config_of(folder).items() if key not in without}
     (folder / "config.json").write_text(json.dumps({**values, **changes}), encoding="utf-8")
 
@@ -83,13 +83,13 @@ def store(folder: Path, tensors: dict[str, Tensor]) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-Made = Callable[[str], Path]  # an architecture -> a folder of it
+Made = Callable[[str], Path]  # an architecture -> its folder
 IDS = torch.tensor([[5, 9, 31, 2, 17], [8, 44, 3, 21, 6]])
 
 
 @torch.no_grad()
 def logits(model: Any) -> Tensor:
-    """Of one of ours, or of theirs: both are called alike."""
+    """The logits of our model or of theirs: both are called in the same way."""
     return model(input_ids=IDS).logits
 
 

@@ -1,4 +1,4 @@
-"""A tiny model of every kind, whose steps are watched."""
+"""A tiny model of every kind, to record its steps."""
 
 from typing import Any
 

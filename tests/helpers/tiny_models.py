@@ -1,5 +1,5 @@
-"""Tiny models with random weights of every kind that the explorer shows, each saved as a folder; and answers, to be
-compared."""
+"""Tiny models of every kind that the explorer shows, with random weights, each saved as a folder; and helpers to
+compare answers."""
 
 import json
 from dataclasses import asdict
@@ -115,7 +115,7 @@ def make(folder: Path, kind: str, **changes: Any) -> Path:
 
 
 def make_pair(folder: Path) -> Path:
-    """A pair of tiny models, one of texts and one of pictures, in one space."""
+    """A pair of tiny models, one for texts and one for images, with a shared embedding space."""
     torch.manual_seed(1)
     tokenizer = gf.train_tokenizer(CAPTIONS * 3, 120, "bpe", around="both")
     fields = {"positions": "learned", "norm_order": "pre", "activation": "quick_gelu"}
@@ -142,7 +142,7 @@ def shape_of(kind: str) -> str:
 
 
 def make_of_languages(folder: Path, codes: list[str]) -> Path:
-    """A translator into several languages, whose tokenizer writes them as NLLB's does."""
+    """A translation model with several languages, whose tokenizer marks them as NLLB's does."""
     torch.manual_seed(1)
     tokenizer = tokenizer_of("encoder-decoder")
     tokenizer.backend.add_special_tokens(codes)
@@ -166,5 +166,5 @@ def flat(answer: Any) -> list[Any]:
 
 
 def rounded(answer: Any) -> list[Any]:
-    """The same, equal to values that differ in the last digits."""
+    """The same values rounded, to compare them up to the last digits."""
     return [pytest.approx(value, rel=1e-4, abs=1e-5) if type(value) is float else value for value in flat(answer)]

@@ -1,4 +1,4 @@
-"""Small trainings for the tests, and a clock for those that are counted in minutes."""
+"""Small trainings for the tests, and a fake clock for --minutes."""
 
 import time
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from glassformer.training.task import Scores
 
 
 def tiny(out: Path, **changes: Any) -> TranslateSettings:
-    """A translation of dates that trains in a second or so, with its warm-up as it is given."""
+    """Settings of a date translation that trains in about a second, with a fixed warm-up."""
     small = {"steps": 3, "examples": 60, "d_model": 16, "num_layers": 1, "num_heads": 2, "batch_tokens": 128}
     settings = TranslateSettings.from_dict({"out": str(out), **small, "warmup": 10, "dropout": 0.0, **changes})
     return settings.as_given(["warmup"])
 
 
 def few(task: Translate) -> Translate:
-    """With few pairs to validate and to test, so that an evaluation costs little."""
+    """The task with few pairs for validation and testing, so that an evaluation is fast."""
     task.valid, task.test = task.valid[:8], task.test[:8]
     return task
 
@@ -40,14 +40,14 @@ def weights_of(task: Translate) -> torch.Tensor:
 
 
 class FakeClock:
-    """A clock that stands still but for what a training computes, so that a test of minutes takes none: seconds of a
-    step, of an example that is validated, and of one that is scored at the end."""
+    """A clock that only advances with the work of a training, so that a test of minutes takes no time: seconds per
+    step, per validated example and per example of the final score."""
 
     def __init__(
         self, patch: pytest.MonkeyPatch, *, step: float = 0.5, valid: float = 0.01, score: float = 0.02
     ) -> None:
         self.now, self.step, self.valid, self.score = 1000.0, step, valid, score
-        self.rehearsed = 0  # steps that were timed, and not taken
+        self.rehearsed = 0  # steps that were only timed
         patch.setattr(time, "perf_counter", lambda: self.now)
         patch.setattr(Trainer, "compute", self.slow(Trainer.compute, self.after_step))
         patch.setattr(Translate, "cross_entropy", self.slow(Translate.cross_entropy, self.after_loss))

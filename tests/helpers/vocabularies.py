@@ -1,5 +1,5 @@
-"""Tiny vocabularies of every kind, trained here and laid out as their families publish them; and a tokenizer of ours
-beside that of transformers."""
+"""Tiny vocabularies of every kind, trained here and stored as their families publish them; and our tokenizer next to
+that of transformers."""
 
 import json
 import warnings
@@ -162,7 +162,7 @@ def theirs_of(folder: Path, family: str) -> Any:
 
 
 def saved(tokenizer: Tokenizer, folder: Path) -> tuple[Tokenizer, Any]:
-    """Ours and that of transformers, from what was saved."""
+    """Our tokenizer and that of transformers, loaded from the saved files."""
     folder.mkdir()
     tokenizer.save(folder)
     return load_tokenizer(folder), transformers.AutoTokenizer.from_pretrained(folder)

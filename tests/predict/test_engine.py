@@ -113,7 +113,7 @@ def test_a_dtype_that_it_cannot_pack(folder_of: FolderOf, capsys: pytest.Capture
     assert fast.engine is None
     said = [line for line in capsys.readouterr().err.splitlines() if "unknown to the vocabulary" not in line]
     assert len(said) == 1
-    assert "it is for float32 on the CPU, and this model is torch.bfloat16 on cpu" in said[0]
+    assert "it supports float32 on the CPU, and this model is torch.bfloat16 on cpu" in said[0]
 
 
 def test_an_engine_that_does_not_exist(folder_of: FolderOf) -> None:

@@ -1,4 +1,4 @@
-"""CLIP's tokenizer: lower case, byte-level pieces with a mark where words end, a start and an end."""
+"""CLIP's tokenizer: lower case, byte-level subwords with a mark at the end of words, start and end tokens."""
 
 from pathlib import Path
 
@@ -55,5 +55,5 @@ def test_a_tokenizer_that_is_learned_marks_both_ends(kind: str) -> None:
     ids = tokenizer.ids("a red circle")
     assert (ids[0], ids[-1]) == (tokenizer.bos_token_id, tokenizer.eos_token_id)
     assert tokenizer.bos_token_id != tokenizer.eos_token_id
-    assert tokenizer.eos_token_id != 2, "CLIP's config.json takes this id for another way to find the end"
+    assert tokenizer.eos_token_id != 2, "in CLIP's config.json, this id selects another way to find the end"
     assert tokenizer.decode(ids) == "a red circle"

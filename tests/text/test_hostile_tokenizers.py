@@ -1,5 +1,5 @@
-"""Tokenizers and chat templates that were made to break whoever loads them: each is refused in one sentence, in little
-time and memory; and what is usual is read without a second process."""
+"""Malicious tokenizers and chat templates: each is refused with a one-line error, in little time and memory. Usual ones
+are loaded without a second process."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from glassformer.text.sandbox import MOST, ExhaustedError
 
 VOCABULARY = {sign: i for i, sign in enumerate("abcdefghijklmnopqrstuvwxyz ")}
 MODEL = {"type": "BPE", "vocab": VOCABULARY, "merges": []}
-BUSY = 40  # seconds: two of computing, beside other tests
+BUSY = 40  # seconds: two of computing, next to other tests
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
@@ -66,7 +66,7 @@ def test_rules_without_end(rules: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_a_rule_behind_the_vocabulary_is_found(tmp_path: Path) -> None:
-    """Where the vocabulary does not stand last, where a name is spelled with escapes, or where it is there twice."""
+    """If the vocabulary is not last, if a name is spelled with escapes, or if it occurs twice."""
     good, bad = json.dumps(split(" {2,}")), json.dumps(split("(a+)+$"))
     model = f'"model": {json.dumps(MODEL)}'
     for text in (
@@ -110,7 +110,7 @@ def test_a_tokenizer_that_is_none(content: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model", "vocab.json"])
 def test_files_of_a_hundred_gigabytes(name: str, tmp_path: Path) -> None:
-    """They are sparse, and take no room on the disk."""
+    """They are sparse and take no disk space."""
     with (tmp_path / name).open("wb") as stream:
         stream.truncate(10**11)
     (tmp_path / "merges.txt").write_text("", encoding="utf-8")
@@ -175,7 +175,7 @@ TEMPLATES = {
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
 def test_a_template_without_end(template: str, tmp_path: Path) -> None:
-    """Bounded where it runs; in another process, it is tried at load."""
+    """It is limited when it runs, and tried in another process at load."""
     with bounded(), pytest.raises(ExhaustedError, match="the chat template "):
         render(template, HELLO, add_generation_prompt=True, variables={})
 
@@ -219,7 +219,7 @@ def test_a_template_that_fails(template: str) -> None:
 
 
 def test_what_is_slow_with_long_conversations_only_is_stopped_then() -> None:
-    """The text doubles with every message: quick with a few, and without end with a hundred."""
+    """The text doubles with every message: quick with a few, endless with a hundred."""
     grows = "{% set ns = namespace(t='xx') %}{% for m in messages %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}{{ ns.t }}"
     assert render(grows, HELLO, add_generation_prompt=True, variables={}) == "xxxx"
     said = refused(lambda: render(grows, HELLO * 100, add_generation_prompt=True, variables={}))

@@ -54,12 +54,12 @@ def test_the_language_of_the_settings_stands_where_none_is_asked_for(make: Make,
 
 @pytest.mark.parametrize("legacy", [False, True])
 def test_nllb(legacy: bool, make: Make, tmp_path: Path) -> None:
-    """transformers needs the tokenizer.json that we write to know the languages at all."""
+    """transformers only knows the languages from the tokenizer.json that we write."""
     folder = make("NllbTokenizer", legacy_behaviour=legacy)
     ours = load_tokenizer(folder)
     again, theirs = saved(ours, tmp_path / "saved")
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.bpe.model"))
-    # as in the published vocabulary: the pieces, moved by one, the languages, the mask
+    # as in the published vocabulary: the pieces, shifted by one, then the languages and the mask
     assert ours.language_id("ace_Arab") == len(model) + 1
     assert ours.mask_token_id == len(ours) - 1 == len(model) + 1 + 202
     for name in NLLB:
@@ -143,6 +143,6 @@ def test_marian_into_one_of_many_languages(make: Make) -> None:
     ours, theirs = load_tokenizer(folder), theirs_of(folder, "MarianTokenizer")
     encoded = ours.encode(["Hello world"], target_language="kor")
     assert encoded.input_ids.tolist() == [theirs(">>kor<< Hello world")["input_ids"]]
-    with pytest.raises(InputError, match="--source-language kor: this model is not told it"):
+    with pytest.raises(InputError, match="--source-language kor: this model does not use it"):
         ours.encode(["Hello"], source_language="kor")
     assert ours.language_id("kor") == theirs.convert_tokens_to_ids(">>kor<<")

@@ -1,4 +1,4 @@
-"""Sub-word regularisation: the usual cut at rate 0, always the same text, and the right probabilities."""
+"""Subword regularisation: the usual tokens at rate 0, always the same text, and the right probabilities."""
 
 import gc
 import json

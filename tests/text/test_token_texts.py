@@ -20,7 +20,7 @@ def described(tokenizer: gf.Tokenizer, text: str) -> list[dict[str, object]]:
 
 
 def test_the_alphabet_of_bytes_is_that_of_the_library() -> None:
-    """Each single byte, written as the vocabulary writes it, decodes to itself there."""
+    """Each single byte, spelled as in the vocabulary, decodes to itself in the library."""
     assert sorted(BYTES.values()) == list(range(256))
     decoder = decoders.ByteLevel()
     for letter, byte in BYTES.items():

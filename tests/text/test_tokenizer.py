@@ -1,4 +1,4 @@
-"""Tokenizers: text to ids and back, files that others read, errors."""
+"""Tokenizers: text to ids and back, files for other tools, errors."""
 
 import copy
 import json
@@ -68,11 +68,11 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
         load_tokenizer(tmp_path)
     with pytest.raises(InputError, match="there is no such folder"):
         load_tokenizer(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="an empty batch"):
+    with pytest.raises(InputError, match="the batch is empty"):
         tokenizer.encode([])
     with pytest.raises(InputError, match="a single text 'May 1st' was given: expected a list"):
         tokenizer.encode("May 1st")
-    with pytest.raises(InputError, match="2 texts and 1 pairs: expected one pair to each text"):
+    with pytest.raises(InputError, match="2 texts and 1 pairs: expected one pair per text"):
         tokenizer.encode(["a", "b"], ["c"])
     with pytest.raises(InputError, match="None is not a text"):
         tokenizer.encode([None])  # type: ignore[list-item]
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_named(tokenizer: Tokenizer, tmp_path: Path) -> N
 
 
 def test_parts_of_a_character_are_written_as_their_bytes() -> None:
-    """All of them together are the text again; a token that stands for a character, or for �, is that."""
+    """Joined, they give the text again; a token of a whole character, or of �, is written as it is."""
     tokenizer = train_tokenizer(["hello world 안녕"] * 3, 300, "bytes")
     text = "안녕 🎉 hello � x"
     tokens = tokenizer.tokens(tokenizer.ids(text, add_special=False))
@@ -141,7 +141,7 @@ def test_what_is_too_long_is_cut(tokenizer: Tokenizer) -> None:
     text = "May 1st, 2031 and May 2nd, 2032"
     whole, cut = tokenizer.ids(text), tokenizer.encode([text], max_length=4)
     assert cut.input_ids.tolist() == [[*whole[:3], tokenizer.eos_token_id]]
-    assert tokenizer.ids(text) == whole  # one call's cut is not the next one's
+    assert tokenizer.ids(text) == whole  # truncation does not carry over to the next call
     assert tokenizer.encode([text], add_special=False).input_ids.tolist() == [whole[:-1]]
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers of every kind: learned, saved, and opened by transformers with the same ids."""
+"""Tokenizers of every kind: trained, saved, and opened by transformers with the same ids."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_characters_give_back_what_they_have_seen() -> None:
 
 
 def test_texts_come_back(trained: Tokenizer) -> None:
-    # WordPiece forgets where spaces stood beside punctuation marks.
+    # WordPiece loses the spaces around punctuation marks.
     texts = [
         text for text in LINES[:200] if "##" not in str(trained.backend.decoder) or text.replace(" ", "").isalnum()
     ]
@@ -120,7 +120,7 @@ def test_texts_come_back(trained: Tokenizer) -> None:
 
 
 def test_the_same_texts_give_the_same_tokenizer_in_every_process() -> None:
-    """The library's trainers alone would differ from one process to the next."""
+    """The library's own trainers differ from one process to the next."""
     kinds = get_args(Kind)
     first, second = (python("-c", DIGEST, *kinds) for _ in range(2))
     assert first == second
@@ -138,7 +138,7 @@ def test_wordpiece_learns_what_the_library_learns() -> None:
     )
     theirs.train_from_iterator(LINES, trainer)
     ours = set(train_tokenizer(LINES, 1000, "wordpiece").backend.get_vocab())
-    # Among pairs of equal count each takes its own first.
+    # Each breaks ties between equally frequent pairs in its own way.
     assert len(ours & set(theirs.get_vocab())) > 0.97 * len(ours)
 
 
@@ -160,23 +160,23 @@ def test_lines_are_read_once_and_one_by_one() -> None:
 def test_lower_case() -> None:
     tokenizer = train_tokenizer(LINES, 500, "unigram", lowercase=True)
     assert tokenizer.ids("NOON") == tokenizer.ids("noon")
-    with pytest.raises(InputError, match="lowercase: a tokenizer of bytes keeps every text"):
+    with pytest.raises(InputError, match="lowercase: a tokenizer of bytes never changes the text"):
         train_tokenizer(LINES, 500, "bytes", lowercase=True)
 
 
 def test_what_cannot_be_learned_is_named() -> None:
-    with pytest.raises(InputError, match="kind 'wordpeace' of tokenizer is not known: did you mean 'wordpiece'"):
+    with pytest.raises(InputError, match="unknown kind of tokenizer 'wordpeace': did you mean 'wordpiece'"):
         train_tokenizer(LINES, 500, "wordpeace")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="around 'endd' a text is not known: did you mean 'end'"):
+    with pytest.raises(InputError, match="unknown value 'endd' of around: did you mean 'end'"):
         train_tokenizer(LINES, 500, around="endd")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="vocab_size 200: expected 258 or more for a tokenizer of bytes"):
         train_tokenizer(LINES, 200, "bytes")
     characters = len(set("".join(LINES)))
     for size in (40, characters + 2):
-        with pytest.raises(InputError, match=f"vocab_size {size}: these texts have more characters than that"):
+        with pytest.raises(InputError, match=f"vocab_size {size}: these texts have more distinct characters"):
             train_tokenizer(LINES, size, "unigram")
     for kind in get_args(Kind):
-        with pytest.raises(InputError, match="no text to learn a tokenizer from"):
+        with pytest.raises(InputError, match="no text to train a tokenizer on"):
             train_tokenizer([" "], 500, kind)
     with pytest.raises(InputError, match="a single text"):
         train_tokenizer("May", 500)

@@ -1,4 +1,4 @@
-"""Other people's vocabulary files: the ids of transformers and of sentencepiece, and folders that both read."""
+"""Vocabulary files of other formats: the ids of transformers and sentencepiece, and folders that both can read."""
 
 import json
 import re
@@ -33,8 +33,8 @@ INSIDE = {
     "LlamaTokenizer": ["<s>hi</s> yo", "a</s>b"],
     "GemmaTokenizer": ["<bos>hi<eos> yo", "a    b  c", "x\n\n  y\n\n\n", "<start_of_turn>user"],
 }
-# transformers 5.22 gives LLaMA and Gemma no beginning unless asked, gives NLLB no languages without a tokenizer.json,
-# and takes mBART's normalisation away.
+# transformers 5.22 adds no bos token for LLaMA and Gemma unless asked, knows no NLLB languages without a
+# tokenizer.json, and drops mBART's normalisation.
 SETTINGS: dict[str, dict[str, Any]] = {name: {"add_bos_token": True} for name in ("LlamaTokenizer", "GemmaTokenizer")}
 UNLIKE = {"MBartTokenizer": ["ﬁ ligature and Ａ wide"]}
 
@@ -147,7 +147,7 @@ def test_pieces_are_those_of_sentencepiece(family: str, file: str, offset: int, 
     folder = make(family, legacy=True)  # legacy: a space before a text even if it begins with one
     ours = load_tokenizer(folder)
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / file))
-    for text in [*TEXTS[:-1], *vocabularies.corpus()]:  # the last is spaces alone, of which transformers keeps one
+    for text in [*TEXTS[:-1], *vocabularies.corpus()]:  # the last is only spaces, of which transformers keeps one
         expected = [ours.unk_token_id if i == model.unk_id() else i + offset for i in model.encode(text)]
         ids = ours.ids(text, add_special=False)
         assert ids == expected, text
@@ -229,7 +229,7 @@ def test_tokens_with_their_ids_in_the_settings(make: Make) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (None, "has no vocab.json: expected the table of its ids. Download it as well"),
+        (None, "has no vocab.json, the table of token ids. Download it as well"),
         (b"{", "is not JSON"),
         (b"[1, 2]", 'expected a table of tokens and their ids, as in {"the": 12}'),
         (b'{"the": "12"}', "expected a table of tokens and their ids"),
@@ -247,7 +247,7 @@ def test_a_broken_table_of_ids_is_named(content: bytes | None, expected: str, ma
 
 def test_broken_files_are_named(make: Make, tmp_path: Path) -> None:
     whole = (make("T5Tokenizer") / "spiece.model").read_bytes()
-    table = whole.index(b"nmt_nfkc") + 14  # behind the name: the table of characters, which is made senseless
+    table = whole.index(b"nmt_nfkc") + 14  # after the name: the table of characters, to be corrupted
     for name, content, expected in [
         ("spiece.model", whole[: len(whole) // 2], "is not a sentencepiece model"),
         ("spiece.model", whole[:table] + b"\xff\xff\xff" + whole[table + 3 :], "its tokenizer cannot be read"),
@@ -311,9 +311,9 @@ def test_stories_from_sentencepiece(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_of_chemistry_is_not_taken_for_words() -> None:
-    """A bare list of SMILES tokens: read as WordPiece, it would give confident nonsense."""
+    """A plain list of SMILES tokens: read as WordPiece, it would give confident nonsense."""
     folder = shared("checkpoints/rxnmapper-albert")
-    message = r"vocab\.txt does not say how texts are cut into its 591 tokens .* Add the model's tokenizer\.json"
+    message = r"vocab\.txt does not say how to split text into its 591 tokens .* Add the model's tokenizer\.json"
     with pytest.raises(NoTokenizerError, match=message):
         load_tokenizer(folder)
 
@@ -322,7 +322,7 @@ SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def bare(folder: Path, pieces: list[str], **settings: Any) -> Path:
-    """A folder with a vocab.txt and no more than these settings."""
+    """A folder with only a vocab.txt and these settings."""
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, *pieces]) + "\n", encoding="utf-8")
     vocabularies.write_json(folder, "config.json", {"model_type": "bert"})
     if settings:
@@ -333,9 +333,9 @@ def bare(folder: Path, pieces: list[str], **settings: Any) -> Path:
 @pytest.mark.parametrize(
     ("pieces", "settings", "ids", "said"),
     [
-        pytest.param(["the", "fox", "##es"], {}, [5, 6, 7], "they are, as its pieces have no capital", id="lower"),
-        pytest.param(["The", "fox", "##es"], {}, [5, 6, 7], "they are not, as its pieces have capital", id="cased"),
-        pytest.param(["Thé", "fox", "##es"], {}, [1, 6, 7], "they are not, as its pieces have capital", id="accents"),
+        pytest.param(["the", "fox", "##es"], {}, [5, 6, 7], "they are, because its pieces have no capital", id="lower"),
+        pytest.param(["The", "fox", "##es"], {}, [5, 6, 7], "they are not, because its pieces have", id="cased"),
+        pytest.param(["Thé", "fox", "##es"], {}, [1, 6, 7], "they are not, because its pieces have", id="accents"),
         pytest.param(["the", "fox", "##es"], {"do_lower_case": False}, [1, 6, 7], "", id="told"),
         pytest.param(["the", "fox", "es"], {"tokenizer_class": "BertTokenizer"}, [5, 1], "", id="class"),
         pytest.param(
@@ -358,7 +358,7 @@ def test_what_no_file_says_is_read_from_the_vocabulary_and_said(
 
 
 def test_hangul_is_not_taken_apart(tmp_path: Path) -> None:
-    """Lower-casing takes accents off, and a syllable apart with them: a vocabulary of syllables is not lower-cased."""
+    """Lower-casing strips accents and would decompose syllables: a vocabulary of syllables is not lower-cased."""
     tokenizer = load_tokenizer(bare(tmp_path, ["안녕", "##하세요"]))
     assert tokenizer.ids("안녕하세요", add_special=False) == [5, 6]
 

@@ -1,11 +1,11 @@
-"""Aimed kills: at every file that a run writes, and in the middle of it, nothing is lost and the bits are the same.
+"""Targeted kills, before and during every file write of a run: nothing is lost, and the result is the same bit for bit.
 
-An attack kills a training just before its N-th change of a file, or as a file grows past a size. What follows is what a
-person would do: the same command again, or --resume. The quick tests take some of the kills, the slow ones all.
+An attack kills a training just before its N-th file change, or when a file grows past a size. Then the test does what a
+user would do: run the same command again, or --resume. The quick tests use some of the kills, the slow ones all.
 
-A process that has imported everything waits for commands, and forks for each, so that an attack costs little more than
-what it attacks: this file, run as a program. It has one thread, because threads do not survive a fork. In the fork,
-Python's audit events tell every file that is about to be opened for writing, renamed, removed or made.
+A process that has imported everything waits for commands and forks for each, so that an attack costs little more than
+the training itself: this file, run as a program. It has one thread, because threads do not survive a fork. In the fork,
+Python's audit events report every file that is about to be opened for writing, renamed, removed or created.
 """
 
 import errno
@@ -28,13 +28,13 @@ from typing import Any
 import pytest
 
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
-GROWING = ("os.mkdir", "open", "os.link", "os.symlink")  # what a full disk refuses
+GROWING = ("os.mkdir", "open", "os.link", "os.symlink")  # refused on a full disk
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code, or minus the signal; how often it was about to change a file."""
+    """How a command ended: its exit code, or minus the signal, and the number of its file changes."""
 
     code: int
     changes: int
@@ -49,8 +49,8 @@ class Attacked:
         self.process = process
 
     def run(self, *arguments: object, **attack: Any) -> Ended:
-        """`glassformer ARGUMENTS`, and an attack: `kill_at` or `full_at` a change, counted from 1; `longest` bytes that
-        a file may have, past which the process is killed, or with `refused` told so."""
+        """Runs `glassformer ARGUMENTS` under an attack: `kill_at` or `full_at` a file change, counted from 1; `longest`
+        is the largest file in bytes, beyond which the process is killed or, with `refused`, gets an error."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"arguments": [str(word) for word in arguments], **attack}) + "\n")
@@ -157,14 +157,14 @@ def attack(
 
 
 def models(out: Path) -> dict[str, bytes]:
-    """Where there are weights, at the place of a run and where it waits to be replaced."""
+    """The weights that exist: those of the run, and those of the run it replaces."""
     places = {"place": out, "aside": out.with_name(f".{out.name}.replaced")}
     files = {name: folder / "model.safetensors" for name, folder in places.items()}
     return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
 
 
 def left_over(folder: Path) -> list[str]:
-    """What should be gone when a command has ended."""
+    """Files that should be gone when a command has ended."""
     names = [str(entry.relative_to(folder)) for entry in folder.rglob(".*") if entry.name != ".metadata"]
     return sorted(names)
 
@@ -177,12 +177,12 @@ TASKS = {
     "classify": ["--data=reviews.csv", "--batch-size=16", "--vocab-size=64"],
     "forecast": ["--data=series.csv", "--length=16", "--horizon=4", "--patch=4", "--stride=4", "--period=4"],
 }
-MOST = 130  # changes of files in a training, at most; kills past the last one find it finished
+MOST = 130  # most file changes in a training; later kills find it finished
 
 
 @dataclass
 class Bench:
-    """Where the attacks take place."""
+    """The folder of the attacks."""
 
     attacked: Attacked
     folder: Path
@@ -193,7 +193,7 @@ class Bench:
         return ["train", task, f"--out={out}", *SMALL, *data, *more]
 
     def whole(self, task: str, *more: str) -> Path:
-        """A run that nobody disturbed."""
+        """An undisturbed run."""
         if (task, more) not in self.kept:
             out = self.folder / f"whole-{len(self.kept)}"
             ended = self.attacked.run(*self.words(task, out, *more))
@@ -205,7 +205,7 @@ class Bench:
         return models(self.whole(task, *more))["place"]
 
     def check_same(self, out: Path, task: str, ended: Ended) -> None:
-        """It is the run that nobody disturbed, its curves and its report included, and nothing lies about."""
+        """The run equals the undisturbed one, including curves and report, and no files are left over."""
         assert ended.code == 0, ended.errors
         assert models(out) == {"place": self.weights(task)}
         assert left_over(out.parent) == []
@@ -247,12 +247,13 @@ def killed(ended: Ended) -> bool:
 
 
 def taken_up(bench: Bench, task: str, out: Path, number: int) -> Ended:
-    """Every second time by --resume, where there is a run; else by the same command, unless that names --resume."""
+    """Every second time with --resume, if there is a run; else with the same command, unless its error suggests
+    --resume."""
     resume = ["train", task, f"--out={out}", "--resume"]
     if number % 2 and is_run(out):
         return bench.attacked.run(*resume)
     ended = bench.attacked.run(*bench.words(task, out))
-    if ended.code == 2 and "go on with it (--resume)" in ended.errors:
+    if ended.code == 2 and "continue the run (--resume)" in ended.errors:
         return bench.attacked.run(*resume)
     return ended
 
@@ -264,7 +265,7 @@ def attack_fresh(bench: Bench, task: str, place: Path, number: int, **attack: An
 
 
 def attack_resumed(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
-    """A run of two steps that is made longer: its model is there at every moment."""
+    """A finished run of two steps is extended: its model exists at every moment."""
     out, short = place / "run", bench.whole(task, "--steps=2")
     shutil.copytree(short, out)
     longer = ["train", task, f"--out={out}", "--resume", "--steps=4"]
@@ -274,7 +275,7 @@ def attack_resumed(bench: Bench, task: str, place: Path, number: int, **attack: 
 
 
 def attack_replacing(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
-    """Until the new model is there, the old one is: in its place, or where the sentence says."""
+    """The old model exists until the new one does: in its place, or where the error message says."""
     out, old = place / "run", bench.whole(task, "--seed=7")
     shutil.copytree(old, out)
     command = bench.words(task, out, "--overwrite")
@@ -320,7 +321,7 @@ def test_a_kill_in_the_middle_of_a_file_leaves_no_half(size: int, bench: Bench, 
 
 
 def check_full(bench: Bench, task: str, place: Path, number: int, **attack: Any) -> None:
-    """A disk that is full ends a training with one sentence, and what it had is still there."""
+    """A full disk ends a training with a one-line error, and nothing is lost."""
     out = place / "run"
     ended = bench.attacked.run(*bench.words(task, out), **attack)
     if ended.code != 0:
@@ -365,7 +366,7 @@ def test_every_full_disk(task: str, bench: Bench, tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ATTACKS)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_kill(task: str, way: str, bench: Bench, tmp_path: Path) -> None:
-    """All changes of the files of a translation, and every fourth of the other tasks."""
+    """All file changes of a translation run, and every fourth of the other tasks."""
     for number in range(1, MOST, 1 if task == "translate" else 4):
         ATTACKS[way](bench, task, tmp_path / str(number), number, kill_at=number)
         shutil.rmtree(tmp_path / str(number))

@@ -1,5 +1,4 @@
-"""One owner for a run folder: two trainings never write the same one, and a lock of a process that is gone is no
-obstacle."""
+"""A run folder has one owner: two trainings never write to the same one, and the lock of a dead process is ignored."""
 
 import json
 import os
@@ -38,7 +37,7 @@ def test_a_lock_names_its_owner_and_goes_with_it(tmp_path: Path) -> None:
         assert (said["host"], said["process"]) == (socket.gethostname(), os.getpid())
         with pytest.raises(InputError, match=rf"another training is writing there \(process {os.getpid()} on"):
             Lock(out).__enter__()
-    assert list(tmp_path.iterdir()) == [], "nothing was written, so nothing is left, not even the folder above"
+    assert list(tmp_path.iterdir()) == [], "nothing was written, so nothing is left, not even the parent folder"
     with Lock(out):
         out.mkdir()
     assert list(out.parent.iterdir()) == [out]
@@ -60,7 +59,7 @@ def test_of_another_process_and_after_its_kill(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_holds_no_lock(tmp_path: Path) -> None:
-    """It may outlive the one that trains."""
+    """It may outlive the process that trains."""
     fork = """
 import os, sys, time
 from pathlib import Path
@@ -81,11 +80,11 @@ os._exit(0)
     ("changes", "is_gone"),
     [
         ({}, False),  # it is alive
-        ({"started": "1"}, True),  # its number was given to another one
-        ({"process": 2**22 + 5}, True),  # there is none of that number
-        ({"boot": "another", "process": 1}, True),  # the machine was started anew
-        ({"host": "container"}, False),  # a container on this machine: the process is seen from here
-        ({"host": "elsewhere", "boot": "another"}, False),  # nobody knows
+        ({"started": "1"}, True),  # its id was reused by another process
+        ({"process": 2**22 + 5}, True),  # there is no such process
+        ({"boot": "another", "process": 1}, True),  # the machine was rebooted
+        ({"host": "container"}, False),  # a container on this machine: the process is visible from here
+        ({"host": "elsewhere", "boot": "another"}, False),  # unknown
     ],
 )
 def test_when_an_owner_is_gone(changes: dict[str, Any], is_gone: bool) -> None:
@@ -172,7 +171,7 @@ def test_a_live_run_is_neither_resumed_nor_replaced_nor_started_again(
         assert reached.wait(60)
         before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
         for how in ({}, {"resume": True}, {"overwrite": True}, {"overwrite": True, "seed": 3}):
-            with pytest.raises(InputError, match=rf"process {os.getpid()}|holds a run that has not ended"):
+            with pytest.raises(InputError, match=rf"process {os.getpid()}|holds an unfinished run"):
                 train(tiny(out, steps=4, checkpoint_every=1, **how))
         assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
         train(tiny(tmp_path / "other", steps=1))

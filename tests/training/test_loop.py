@@ -1,4 +1,4 @@
-"""The loop against the same steps by hand, and what a run leaves behind."""
+"""The loop against the same steps by hand, and the files of a run."""
 
 import json
 from itertools import pairwise
@@ -120,7 +120,7 @@ def test_perplexity_is_of_all_held_out_tokens_without_smoothing(tmp_path: Path) 
 def test_a_finished_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
     settings = tiny(tmp_path / "run")
     train(settings)
-    with pytest.raises(InputError, match=r"holds a finished run: .* go on with it \(--resume\), or replace it"):
+    with pytest.raises(InputError, match=r"holds a finished run: .* continue the run \(--resume\) or replace it"):
         check_free(settings)
     check_free(settings.replace(overwrite=True))
     (tmp_path / "photos").mkdir()
@@ -199,7 +199,7 @@ def test_what_was_trained_is_kept_when_scoring_fails(tmp_path: Path, monkeypatch
 
 
 def test_translations_come_in_the_order_of_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a model that says what it hears: however the batches are made, each text has its own answer."""
+    """With a model that repeats its input: each text gets its own answer, whatever the batches."""
     task = Translate(tiny(tmp_path / "run"))
     monkeypatch.setattr("glassformer.predict.writing.generate", lambda model, ids, **_: ids)
     texts = [pair.source for pair in task.pairs[:9]]
@@ -225,7 +225,7 @@ def by_hand(settings: TranslateSettings, optimizer: type[torch.optim.Optimizer],
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=settings.label_smoothing)
         gradients = torch.autograd.grad(loss, parameters)
         norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
-        assert norm > settings.clip, "the clip must matter"
+        assert norm > settings.clip, "clipping must have an effect"
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient * (settings.clip / norm)
         for group in chosen.param_groups:
@@ -240,7 +240,7 @@ def test_the_loop_takes_the_steps_of_torch_with_clipped_gradients(name: str, dec
     expected = by_hand(settings, {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name], decay)
     task, _ = train(settings)
     for (path, ours), theirs in zip(task.model.named_parameters(), expected.model.parameters(), strict=True):
-        if not path.endswith("k.bias"):  # softmax does not depend on it: its gradient is rounding, which Adam blows up
+        if not path.endswith("k.bias"):  # softmax does not depend on it: its gradient is rounding, which Adam amplifies
             torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
@@ -303,7 +303,7 @@ def test_pairs_of_the_user_are_split_once_and_for_all(tmp_path: Path) -> None:
 
 def test_a_metric_that_the_task_does_not_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Translate, "validate", lambda *_: {"loss": 1.0})
-    with pytest.raises(InputError, match="--metric perplexity was not measured; known are loss"):
+    with pytest.raises(InputError, match=r"--metric perplexity was not measured\. Choose from loss"):
         train(tiny(tmp_path / "run", metric="perplexity"))
 
 
@@ -313,7 +313,7 @@ def test_half_precision_is_taken_only_where_it_is_faster(monkeypatch: pytest.Mon
         check_precision("float16", cpu)
     seconds = {torch.float32: 1.0, torch.bfloat16: 3.0}
     monkeypatch.setattr("glassformer.training.loop.time_product", lambda dtype, device: seconds[dtype])
-    with pytest.raises(InputError, match=r"a product of matrices takes 3\.0 times as long as in float32. Leave it out"):
+    with pytest.raises(InputError, match=r"a matrix product takes 3\.0 times as long as in float32. Leave it out"):
         check_precision("bfloat16", cpu)
     seconds[torch.bfloat16] = 0.5
     check_precision("bfloat16", cpu)

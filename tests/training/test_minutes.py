@@ -1,5 +1,5 @@
-"""`--minutes` is what a person waits: a run with a clock that the test moves ends in time, says what it left out, and
-when it is killed goes on to the same bits."""
+"""`--minutes` is the total time: with a fake clock, a run ends in time, reports what it skipped, and resumes after a
+kill to the same bits."""
 
 import json
 import shutil
@@ -49,12 +49,12 @@ def test_a_run_ends_in_time_and_keeps_its_plan(tmp_path: Path, monkeypatch: pyte
     assert record["seconds"]["whole"] == pytest.approx(clock.now - began, abs=0.1)
     assert f"plan    {record['steps']} steps, warm-up 10, 10 evaluations" in said
     assert "for training" in said
-    assert "sample" not in said, "eight pairs are soon scored"
+    assert "sample" not in said, "eight pairs are scored quickly"
     assert record["sample"] is None
 
 
 def test_nothing_is_learned_by_timing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run of a plan is that of as many steps, bit for bit."""
+    """A planned run equals a run with the same number of steps, bit for bit."""
     for optimizer in ("adam", "muon"):
         changes = {"optimizer": optimizer, "rate": 0.01, "schedule": "cosine", "ema": 0.9}
         with monkeypatch.context() as patch:
@@ -89,7 +89,7 @@ def test_a_run_that_was_killed_follows_its_plan_to_the_same_bits(
         train(timed(tmp_path / "cut", 0.3, checkpoint_every=5))
     plan = record_of(tmp_path / "cut")["plan"]
     with monkeypatch.context() as patch:
-        clock = FakeClock(patch, step=30.0, valid=9.0)  # on a machine that is much slower
+        clock = FakeClock(patch, step=30.0, valid=9.0)  # on a much slower machine
         cut, _ = train(timed(tmp_path / "cut", 0.3, checkpoint_every=5, resume=True))
         assert not clock.rehearsed
     assert record_of(tmp_path / "cut")["plan"] == plan == record_of(tmp_path / "whole")["plan"]
@@ -127,7 +127,7 @@ def test_slow_steps_shorten_the_plan_and_a_killed_run_repeats_that(
 
 
 def test_a_score_that_does_not_fit_is_of_a_sample_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = FakeClock(monkeypatch, valid=0.05, score=0.2)  # of 500 pairs, 25 and 100 seconds
+    clock = FakeClock(monkeypatch, valid=0.05, score=0.2)  # 25 and 100 seconds for 500 pairs
     task = Translate(timed(tmp_path / "run"))
     began = clock.now
     said = said_by(timed(tmp_path / "run"), task)
@@ -140,7 +140,7 @@ def test_a_score_that_does_not_fit_is_of_a_sample_and_says_so(tmp_path: Path, mo
     assert record["results"]["count"] == plan["test"] < 500
     assert any(sample in note and "glassformer eval" in note for note in record["notes"])
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert f"On {sample} that it was not trained on." in page
+    assert f"Scored on {sample} not used in training." in page
     assert f"Validation scores are on a sample of {plan['valid']} of 500 pairs." in page
 
 
@@ -158,13 +158,14 @@ def test_simple_methods_that_do_not_fit_are_left_out_and_named(tmp_path: Path, m
     began = clock.now
     _, scores = train(timed(tmp_path / "run"))
     assert not scores.baselines
-    (note,) = [note for note in scores.notes if note.startswith("left out")]
+    (note,) = [note for note in scores.notes if note.startswith("baseline skipped")]
     assert note == (
-        "left out, the target of the most alike source: it would take about 4 min, more than --minutes leaves"
+        "baseline skipped: the target of the most alike source (it would take about 4 min, more than is left of "
+        "--minutes)"
     )
-    assert clock.now - began < 60 + 31, "it was given up after the first"
+    assert clock.now - began < 60 + 31, "it gave up after the first"
     _, scores = train(tiny(tmp_path / "steps"))
-    assert scores.baselines, "without --minutes, all are waited for"
+    assert scores.baselines, "without --minutes, no baseline is skipped"
 
 
 def test_a_longer_budget_makes_a_run_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +177,7 @@ def test_a_longer_budget_makes_a_run_longer(tmp_path: Path, monkeypatch: pytest.
     began = clock.now
     train(timed(tmp_path / "run", 1, resume=True))
     longer = record_of(tmp_path / "run")
-    assert clock.now - began < 45, "what was trained before counts"
+    assert clock.now - began < 45, "earlier training counts"
     assert longer["steps"] > 1.5 * first["steps"]
     assert longer["plan"]["warmup"] == first["plan"]["warmup"]
     assert longer["settings"]["minutes"] == 1
@@ -185,7 +186,7 @@ def test_a_longer_budget_makes_a_run_longer(tmp_path: Path, monkeypatch: pytest.
 def test_a_run_that_becomes_longer_by_the_clock_forgets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It times steps, and its optimiser remembers those before all the same."""
+    """Timing its steps does not lose the optimiser state of the earlier ones."""
     same = {"schedule": "constant", "rate": 0.001, "warmup": 2, "eval_every": 1, "dropout": 0.1}
     train(tiny(tmp_path / "run", steps=5, **same))
     with monkeypatch.context() as patch:
@@ -201,7 +202,7 @@ def test_a_run_that_becomes_longer_by_the_clock_forgets_nothing(
 def test_a_run_of_an_earlier_version_that_was_counted_in_minutes_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its record has no plan, and its checkpoint has what is no longer kept."""
+    """Its record has no plan, and its checkpoint has fields that no longer exist."""
     FakeClock(monkeypatch)
     train(timed(tmp_path / "run", 0.5, checkpoint_every=5))
     file = tmp_path / "run" / "run.json"

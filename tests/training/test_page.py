@@ -1,4 +1,4 @@
-"""The report of a run: whole, self-contained, and escaped."""
+"""The report of a run: complete, self-contained and escaped."""
 
 import json
 import re
@@ -27,7 +27,7 @@ VOID = {"meta", "input"}
 
 
 class Pretended(Task):
-    """A task that says what a report shows, and trains nothing."""
+    """A task with the contents of a report, which trains nothing."""
 
     name: ClassVar[str] = "classify"
     unit: ClassVar[str] = "texts"
@@ -65,7 +65,7 @@ class Pretended(Task):
 
 
 class Reader(HTMLParser):
-    """The elements of a page, checked to be nested as they should, and its text in one language."""
+    """The elements of a page, checked for correct nesting, and its text in one language."""
 
     def __init__(self, page: str, language: str = "en") -> None:
         super().__init__(convert_charrefs=True)
@@ -175,7 +175,7 @@ def test_scores_stand_beside_their_baselines(tmp_path: Path) -> None:
     assert "this model 75.0% 0.5 the commonest class 50.0% a bag of words 80.0% 0.7" in text
     assert page.count('<td class="best">') == 2
     assert '<td class="best">80.0%' in page
-    assert '<td class="best">0.5<' in page  # of a loss, the smaller is the better
+    assert '<td class="best">0.5<' in page  # a smaller loss is better
 
 
 def test_curves_are_drawn_inside_their_frame(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_how_to_go_on(tmp_path: Path) -> None:
 
 def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     page, _ = write(tmp_path, full_scores(), [*entries(), 3, {"loss": 1.0}])
-    assert "2 lines of metrics.jsonl cannot be read" in page
+    assert "Skipped 2 unreadable lines of metrics.jsonl" in page
 
 
 def test_a_training_ends_with_its_report(tmp_path: Path) -> None:
@@ -243,18 +243,18 @@ def test_a_training_ends_with_its_report(tmp_path: Path) -> None:
     read = Reader((out / "report.html").read_text(encoding="utf-8"))
     text = " ".join(" ".join(read.text).split())
     assert "the built-in dates" in text
-    assert "On 500 pairs that it was not trained on." in text
+    assert "Scored on 500 pairs not used in training." in text
     assert f"glassformer eval {out}" in text
     assert read.count("svg") >= 4
 
 
 def test_a_report_of_a_run_that_wrote_nothing_down(tmp_path: Path) -> None:
-    """No curve was written, no time is known, and a forecast has nothing to be compared with."""
+    """There are no curves and no times, and a forecast without actual values."""
     curve = Curve(name="load", past=[1.0, 2.0], truth=[], forecast=[3.0])
     page, read = write(tmp_path, Scores(metrics={"mse": 0.5}, count=1, unit="windows", curves=[curve]), [])
     assert read.count("svg") == 1
     assert "the forecast" in page
-    assert "what came" not in page
+    assert "actual" not in page
 
 
 class Smoothed(Pretended):
@@ -270,7 +270,7 @@ def test_a_report_says_why_the_losses_differ_and_how_to_look_inside(tmp_path: Pa
     write_page(
         tmp_path / "report.html", record_of(tmp_path / "mine"), Smoothed(), full_scores(), tmp_path / "metrics.jsonl"
     )
-    assert "label smoothing 0.1" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "label smoothing (0.1)" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "fill"])
@@ -295,7 +295,7 @@ def test_a_report_shows_attention_as_record_sees_it(kind: str, folder_of: Callab
 
 
 class Pictured(Pretended):
-    """One with an example that is no text."""
+    """A task whose example is not a text."""
 
     def __init__(self, folder: Path, seen: Batch) -> None:
         super().__init__()
@@ -342,7 +342,7 @@ def test_a_report_speaks_both_languages(tmp_path: Path, monkeypatch: pytest.Monk
         "더 오래 학습합니다",
     ):
         assert sentence in korean
-    # What a task says of its data, and the data itself, may hold English words; the rest may not.
+    # The description of the data, and the data itself, may contain English words; the rest may not.
     bare = re.sub(r"<(pre|style|title|dl|ul)\b.*?</\1>", "", page, flags=re.DOTALL)
     bare = re.sub(r'<table class="(examples|settings|confusion).*?</table>', "", bare, flags=re.DOTALL)
     left = set(re.findall(r"[A-Za-z_]{4,}", " ".join(Reader(bare, "ko").text)))

@@ -1,4 +1,4 @@
-"""The plan of a training: what fits into the time, and how each step depends on it."""
+"""The plan of a training: it fits into the time, and every step follows from it."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_steps_are_planned_as_they_are_asked_for(tmp_path: Path) -> None:
     "costs",
     [
         FAST,
-        Costs(step=0.1, valid=0.05, test=0.05),  # of 1,000 examples, 50 seconds each time
+        Costs(step=0.1, valid=0.05, test=0.05),  # 50 seconds for 1,000 examples, each time
         Costs(step=3.0, valid=0.0001, test=2.0),
         Costs(step=0.001, valid=1e-6, test=1e-6),
     ],
@@ -115,7 +115,7 @@ def test_a_changed_plan_goes_on_where_it_was() -> None:
     assert course == sorted(course)
     assert course[-1] == pytest.approx(1.0)
     assert max(b - a for a, b in pairwise(course[:50])) < 0.05
-    assert len(evaluated(changed)) == 10, "the evaluations stay where they are in the course"
+    assert len(evaluated(changed)) == 10, "the evaluations stay evenly spread"
     assert changed.changed(50, 50, 10).steps == 50
     assert Plan.from_dict(changed.to_dict()) == changed
 
@@ -144,9 +144,7 @@ def test_samples_are_round_numbers(fitting: float, count: int, expected: int) ->
 def test_a_sample_is_always_the_same_and_part_of_a_larger_one() -> None:
     assert spread(1000, 50) == spread(1000, 50) == sorted(spread(1000, 50))
     assert set(spread(1000, 50)) < set(spread(1000, 400)) < set(spread(1000, None)) == set(range(1000))
-    labels = [
-        number % 2 for number in range(1000)
-    ]  # a file that alternates, of which every second row is half the truth
+    labels = [number % 2 for number in range(1000)]  # every second row would not be representative
     assert 0.35 < sum(labels[number] for number in spread(1000, 100)) / 100 < 0.65
 
 

@@ -1,4 +1,4 @@
-"""What training computes in another way for speed is what the core computes: to rounding, or in the mean."""
+"""The speed-ups of training compute what the core computes: up to rounding, or in expectation."""
 
 import copy
 
@@ -33,7 +33,7 @@ def test_joined_products_are_the_three() -> None:
 
 
 def test_an_evaluation_computes_them_one_by_one() -> None:
-    """So that every watcher sees q, k and v, and an answer has the bits of the loaded model."""
+    """So that hooks see q, k and v, and an answer equals that of the loaded model bit for bit."""
     torch.manual_seed(0)
     plain = Stack(GROUPED.replace(dropout=0.5), causal=True).eval()
     joined = copy.deepcopy(plain)
@@ -66,7 +66,7 @@ def test_quick_dropout_leaves_out_as_many_and_keeps_the_mean(p: float, dtype: to
 
 
 def test_quick_dropout_leaves_neighbours_to_themselves() -> None:
-    """Four masks come from one random word: none tells of another."""
+    """Four masks come from one 64-bit word; they must be independent."""
     torch.manual_seed(0)
     dropped = (QuickDropout(0.3)(torch.ones(4, 400_000)) == 0).double().view(-1, 4)
     correlations = torch.corrcoef(dropped.T) - torch.eye(4, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""However an update is computed, it is the same: in one go, in parts, on two processes, the model shared or not."""
+"""An update is the same however it is computed: at once, in parts, or on two processes, sharded or not."""
 
 import json
 import os
@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def run(arguments: list[str], processes: int) -> str:
-    """What several processes that train together print."""
+    """The output of several processes that train together."""
     together = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
     paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     return str(python(*together, *arguments, env={**os.environ, "PYTHONPATH": paths}))
@@ -24,7 +24,7 @@ def run(arguments: list[str], processes: int) -> str:
 
 @pytest.fixture(scope="module")
 def updates(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], dict[str, Any]]:
-    """Loss and gradients by the number of processes and the way: accumulate, shard, examples."""
+    """Loss and gradients by number of processes and variant: accumulate, shard, examples."""
     found = {}
     for processes, ways in (
         (1, ["1,0,8", "2,0,8", "3,0,8", "1,0,1", "match,1,8", "match,4,8", "match,3,8", "match,1,3"]),
@@ -60,7 +60,7 @@ def test_batch_parts_and_processes_give_one_update(
 def test_a_loss_over_the_whole_batch_gives_one_update_too(
     processes: int, way: str, updates: dict[tuple[int, str], dict[str, Any]]
 ) -> None:
-    """Each image is compared with the texts of all parts, and of all processes."""
+    """Each image is compared with the texts of all parts and all processes."""
     check_same(updates[processes, way], updates[1, "match,1,8"])
 
 
@@ -82,7 +82,7 @@ TINY += ["--dropout=0", "--warmup=3", "--rate=0.001", "--eval-every=3", "--ema=0
 @pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_run_goes_on_with_another_number_of_processes(first: int, shard: bool, tmp_path: Path) -> None:
-    """Saved on one and resumed on two, or the reverse: the weights are those of a run on one, to rounding."""
+    """Saved on one and resumed on two, or the reverse: the weights equal those of a run on one, up to rounding."""
 
     def train(out: Path, processes: int, *more: str) -> None:
         sharing = [] if not shard else ["--shard"] if processes > 1 else ["--no-shard"] if "--resume" in more else []
@@ -97,7 +97,7 @@ def test_a_run_goes_on_with_another_number_of_processes(first: int, shard: bool,
     whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     assert whole.keys() == cut.keys()
     for name, value in whole.items():
-        if not name.endswith("k_proj.bias"):  # its gradient is nothing but rounding
+        if not name.endswith("k_proj.bias"):  # its gradient is only rounding
             torch.testing.assert_close(cut[name], value, rtol=1e-3, atol=1e-5)
 
 
@@ -114,7 +114,7 @@ def launched(*arguments: object) -> list[str]:
 
 
 def test_of_two_processes_that_are_refused_the_first_says_why(tmp_path: Path) -> None:
-    """Torchrun adds a traceback of its own and a table, in which the sentence stands again."""
+    """Torchrun adds its own traceback and a table that repeats the message."""
     words = launched("train", "translate", "--data", tmp_path / "nothing.tsv", "--out", tmp_path / "run")
     with started(*words) as process:
         _, errors = process.communicate(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""What is written while a training runs: lines of JSON, lines for people, and curves for TensorBoard."""
+"""The output of a running training: JSON lines, lines for people, and curves for TensorBoard."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from glassformer.training.report import Report, as_bytes, as_number, as_time
 
 
 def follow(folder: Path, *, log: Path | None = None, terminal: bool = False) -> str:
-    """What is printed of a training of four steps with one evaluation."""
+    """The output of a training with four steps and one evaluation."""
     said = StringIO()
     console = Console(file=said, force_terminal=terminal, width=120)
     with Report(folder / "metrics.jsonl", console, unit="tokens", steps=4, log=log) as report:

@@ -1,4 +1,4 @@
-"""A run that is killed and goes on is the same run, bit for bit; what is half-written is never read."""
+"""A killed and resumed run gives the same result, bit for bit; half-written files are never read."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_a_killed_run_ends_with_the_same_weights(way: str, tmp_path: Path, monke
 
 
 def test_what_a_killed_life_did_beyond_its_checkpoint_is_forgotten(tmp_path: Path) -> None:
-    """With a time budget, a second life may evaluate elsewhere: the weights of the first must not win."""
+    """With a time limit, the resumed run may evaluate at other steps; weights saved before the kill must not win."""
     train(tiny(tmp_path / "run", steps=6, eval_every=2, checkpoint_every=2, keep=0))
     folder = tmp_path / "run" / "checkpoints"
     for later in ("step-00000004", "step-00000006"):
@@ -98,7 +98,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
 
 def test_resume_refuses_what_would_make_it_another_run(tmp_path: Path) -> None:
     train(tiny(tmp_path / "run"))
-    with pytest.raises(InputError, match=r"--resume: --seed is 3 and was 0 when the run began"):
+    with pytest.raises(InputError, match=r"--resume: --seed is 3, but the run was started with 0"):
         train(tiny(tmp_path / "run", seed=3, resume=True))
     with pytest.raises(InputError, match="there is no run to continue"):
         train(tiny(tmp_path / "other", resume=True))
@@ -140,7 +140,7 @@ def test_a_kill_during_the_write_leaves_the_checkpoint_before(tmp_path: Path, mo
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(checkpoint, "write_json", write)
         train(tiny(tmp_path / "run", **chosen))
-    assert (tmp_path / "run" / "checkpoints" / ".step-00000006.partial").is_dir(), "the kill left a half"
+    assert (tmp_path / "run" / "checkpoints" / ".step-00000006.partial").is_dir(), "the kill left a partial checkpoint"
     assert (tmp_path / "run" / "checkpoints" / "step-00000003").is_dir()
     cut, _ = train(tiny(tmp_path / "run", **chosen, resume=True))
     assert torch.equal(weights_of(cut), weights_of(whole))
@@ -148,7 +148,7 @@ def test_a_kill_during_the_write_leaves_the_checkpoint_before(tmp_path: Path, mo
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file may not grow past a limit, as on a disk without room."""
+    """Files may not grow past a limit, as on a full disk."""
     settings = tiny(tmp_path / "run", steps=9, checkpoint_every=3, eval_every=100)
     real = Trainer.update
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -206,7 +206,7 @@ def length_of(file: Path) -> int:
 
 @pytest.mark.slow
 def test_killed_ten_times_at_random_moments(tmp_path: Path) -> None:
-    """With SIGKILL, which nothing can catch: in a step, in an evaluation, or in the middle of a write."""
+    """With SIGKILL, which cannot be caught: in a step, in an evaluation, or in the middle of a write."""
     rng = random.Random(0)
     command = ["-m", "glassformer", "train", "translate"]
     python(*command, *TINY, "--out", tmp_path / "whole")
@@ -234,7 +234,7 @@ def test_a_checkpoint_of_another_model_is_named(tmp_path: Path) -> None:
     record = json.loads(file.read_text(encoding="utf-8"))
     record["settings"]["d_model"] = 32
     file.write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(InputError, match=r"does not fit this model \(.*\. Was the run started with other settings\?"):
+    with pytest.raises(InputError, match=r"does not fit this model \(.*\. Resume with the settings"):
         train(tiny(tmp_path / "run", d_model=32, steps=5, resume=True))
 
 
@@ -264,15 +264,15 @@ def test_a_run_goes_on_from_any_folder_and_refuses_data_that_has_changed(
     data.write_text(PAIRS.replace("단어 7", "단어 8"), encoding="utf-8")
     assert run(*resume, "--steps=7") == 2
     said = capsys.readouterr().err
-    assert f"--resume: the data has changed since the run began: {data}" in said
+    assert f"--resume: the data has changed since the run was started: {data}" in said
     assert "--accept-changed-data" in said
     assert run(*resume, "--steps=7", "--accept-changed-data") == 0
-    assert "the data changed before the run had ended" in capsys.readouterr().out
+    assert "the data changed during the run" in capsys.readouterr().out
     record = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert record["changed_data"] == [str(data)]
     assert record["settings"]["accept_changed_data"] is False
     assert run(*resume, "--steps=8") == 0, "it was accepted for good"
-    assert "the data changed before the run had ended" in capsys.readouterr().out
+    assert "the data changed during the run" in capsys.readouterr().out
     assert run("train", "translate", "--accept-changed-data") == 2
 
 
@@ -290,16 +290,16 @@ def test_images_that_a_table_names_are_part_of_the_data(tmp_path: Path, capsys: 
     assert run(*resume) == 0
     Image.new("L", (8, 8), 255).save(tmp_path / names[0])
     assert run(*resume) == 2
-    assert f"the data has changed since the run began: {data}" in capsys.readouterr().err
+    assert f"the data has changed since the run was started: {data}" in capsys.readouterr().err
     file = out / "run.json"
     record = json.loads(file.read_text(encoding="utf-8"))
-    del record["data"][str(data)]["names"]  # as an earlier version kept it
+    del record["data"][str(data)]["names"]  # as an earlier version stored it
     file.write_text(json.dumps(record), encoding="utf-8")
     assert run(*resume) == 0
 
 
 def test_a_run_of_an_earlier_version_goes_on_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its paths are those from the folder where it began."""
+    """Its paths are relative to the folder where it was started."""
     (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for out in ("whole", "cut"):
@@ -332,13 +332,13 @@ def test_another_length_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
 
 
 def test_a_beginning_is_taken_up_by_the_same_command_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed before its first checkpoint: nothing is lost if the same run begins anew. Another one is refused."""
+    """Killed before its first checkpoint, the same run may start again, as nothing is lost. Another run is refused."""
     whole, _ = train(tiny(tmp_path / "whole"))
     for how in ({}, {"resume": True}, {"overwrite": True}):
         with monkeypatch.context() as patch, pytest.raises(Killed):
             killed_at(2, patch)
             train(tiny(tmp_path / "cut"))
-        with pytest.raises(InputError, match="holds a run that has not ended"):
+        with pytest.raises(InputError, match="holds an unfinished run"):
             train(tiny(tmp_path / "cut", seed=3))
         cut, _ = train(tiny(tmp_path / "cut", **how))
         assert torch.equal(weights_of(cut), weights_of(whole))
@@ -346,11 +346,11 @@ def test_a_beginning_is_taken_up_by_the_same_command_alone(tmp_path: Path, monke
 
 
 def test_a_folder_that_was_there_is_left_as_it_was_found(tmp_path: Path) -> None:
-    """A run that is refused once it has said what it is takes that back."""
+    """A run that is refused after writing run.json deletes it again."""
     (tmp_path / "empty").mkdir()
 
     def refuse(_: object) -> Translate:
-        assert (tmp_path / "empty" / "run.json").is_file(), "what the run is comes first"
+        assert (tmp_path / "empty" / "run.json").is_file(), "run.json is written first"
         raise InputError("no such data")
 
     with pytest.raises(InputError, match="no such data"):

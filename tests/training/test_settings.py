@@ -1,4 +1,4 @@
-"""What a training cannot be told, whatever the task."""
+"""Settings that every task refuses."""
 
 from pathlib import Path
 from typing import Any

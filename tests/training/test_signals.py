@@ -1,4 +1,4 @@
-"""The first signal asks a training to end, a later one ends it; what was there before is put back."""
+"""The first signal asks a training to stop, a later one stops it at once; earlier handlers are restored."""
 
 import signal
 
@@ -18,7 +18,7 @@ def test_the_first_is_remembered_and_a_later_one_interrupts(
         assert asked.number == 0
         signal.raise_signal(number)
         assert asked.number == number
-        now += TOGETHER / 2  # as torchrun passes on what its supervisor has sent to all
+        now += TOGETHER / 2  # as when torchrun forwards a signal that its supervisor sent to all
         signal.raise_signal(signal.SIGTERM)
         assert asked.number == number
         now += 2 * TOGETHER
@@ -27,12 +27,12 @@ def test_the_first_is_remembered_and_a_later_one_interrupts(
 
 
 def ignored_by(number: signal.Signals, frame: object) -> None:
-    """A handler of somebody else."""
+    """The handler of another program."""
 
 
 @pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL, ignored_by], ids=["ignored", "default", "own"])
 def test_what_was_there_before_is_put_back(before: signal.Handlers) -> None:
-    """Also in a job in the background, whose shell has told it to ignore Ctrl-C."""
+    """Also in a background job, whose shell makes it ignore Ctrl-C."""
     found = signal.signal(signal.SIGINT, before)
     try:
         with Signals():

@@ -1,4 +1,4 @@
-"""Loops that a person waits for: a bar on a terminal, a line now and then elsewhere, and an end when time is up."""
+"""Progress of long loops: a bar on a terminal, a line now and then elsewhere, and a stop when time is up."""
 
 import time
 from io import StringIO

@@ -79,7 +79,7 @@ PAIRS = "".join(f"word {i}\t단어 {i}\n" for i in range(60))
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("train translate --accumulate 1000000", "a batch of 57 examples cannot be cut into 1000000 parts"),
+        ("train translate --accumulate 1000000", "a batch of 57 examples cannot be split into 1000000 parts"),
         ("train translate --accumulate 58", "Use at most 57"),
         ("train translate --seed 1e40", "--seed"),
         (f"train translate --seed {'9' * 5000}", "--seed"),

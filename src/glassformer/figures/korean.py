@@ -16,8 +16,8 @@ SENTENCES = {
     "Forecasts": "예측",
     "Examples": "예시",
     "Attention": "어텐션",
-    "Which class for which": "혼동 행렬",
-    "How to use it": "사용법",
+    "Confusion matrix": "혼동 행렬",
+    "Commands": "명령어",
     "Settings": "설정",
     # facts, metrics and columns
     "data": "데이터",
@@ -62,7 +62,7 @@ SENTENCES = {
     "step": "스텝",
     "time": "시간",
     "the past": "과거",
-    "what came": "실제 값",
+    "actual": "실제 값",
     "the forecast": "예측",
     "source": "원문",
     "expected": "정답",
@@ -90,17 +90,17 @@ SENTENCES = {
     "commonest answer of the topic": "질문 유형별 최빈 답",
     "always the commonest answer": "최빈 답",
     # sentences of the report
-    "A row is a true class, a column the answer; bold counts are right.": (
+    "Rows are true classes, columns are answers; bold counts are correct.": (
         "행은 실제 클래스, 열은 모델의 답입니다. 굵은 숫자는 맞힌 개수입니다."
     ),
-    "Most often:": "자주 혼동한 클래스:",
-    "Give it something new:": "새 입력에 답하게 합니다:",
+    "Most frequent confusions:": "자주 혼동한 클래스:",
+    "Try it on new inputs:": "새 입력을 넣어 봅니다:",
     "Look inside it in the browser:": "브라우저에서 모델 속을 들여다봅니다:",
-    "Score it again, or on files of yours with --data:": "다시 채점합니다. 내 파일로 채점하려면 --data를 씁니다:",
-    "Train it for longer:": "더 오래 학습합니다:",
-    "It was made by": "이 모델을 만든 명령:",
+    "Score it again, or on your own files with --data:": "다시 채점합니다. 내 파일로 하려면 --data를 씁니다:",
+    "Train it longer:": "더 오래 학습합니다:",
+    "Trained with:": "학습에 사용한 명령:",
     "All settings have their defaults.": "모든 설정이 기본값입니다.",
-    "scored on the validation set, by which the weights were chosen: take it with a grain of salt": (
+    "scored on the validation set, which also selected the weights: the score may be too optimistic": (
         "검증 데이터로 채점했습니다. 가중치도 이 데이터로 골랐으므로 실제보다 좋게 나왔을 수 있습니다"
     ),
     "simple methods are scored on all of the text": "기준 모델은 전체 텍스트로 채점했습니다",
@@ -200,20 +200,20 @@ PARTS = [
     (rf"^{N} steps in {N} h\b", "{0}스텝, {1}시간"),
     (rf"^{N} steps\b", "{0}스텝"),
     (
-        rf"kept are the weights of step {N}, the best on the validation set",
-        "검증 점수가 가장 좋은 {0}스텝의 가중치를 남김",
+        rf"saved: the weights of step {N}, the best on the validation set",
+        "검증 점수가 가장 좋은 {0}스텝의 가중치를 저장",
     ),
-    (rf"kept are the weights of step {N}", "{0}스텝의 가중치를 남김"),
-    (r"kept are the weights of the last step", "마지막 스텝의 가중치를 남김"),
+    (rf"saved: the weights of step {N}", "{0}스텝의 가중치를 저장"),
+    (r"saved: the weights of the last step", "마지막 스텝의 가중치를 저장"),
     # scores
     (
-        rf"^On a sample of {N} of {N} {UNIT} that it was not trained on\.$",
+        rf"^Scored on a sample of {N} of {N} {UNIT} not used in training\.$",
         "학습에 쓰지 않은 {2} {1}개 중 {0}개로 채점했습니다.",
     ),
-    (rf"^On {N} {UNIT} that it was not trained on\.$", "학습에 쓰지 않은 {1} {0}개로 채점했습니다."),
+    (rf"^Scored on {N} {UNIT} not used in training\.$", "학습에 쓰지 않은 {1} {0}개로 채점했습니다."),
     (rf"^Validation scores are on a sample of {N} of {N} {UNIT}\.$", "검증 점수는 {2} {1}개 중 {0}개로 매겼습니다."),
     (
-        rf"^scored on a sample of {N} of {N} {UNIT}: more do not fit into --minutes\. (`.*`) scores all$",
+        rf"^scored on a sample of {N} of {N} {UNIT}, to stay within --minutes\. (`.*`) scores all$",
         "{2} {1}개 중 {0}개로 채점: --minutes 안에 모두 채점할 수 없습니다. {3} 명령이 전부 채점합니다",
     ),
     (
@@ -250,7 +250,7 @@ PARTS = [
     ),
     (
         rf"^{N} of {N} tokens in {N} of {N} texts are unknown to the vocabulary: (.*?)(?:\. In {N} of them it is "
-        r"more than half, so the answer means little: is it a text as in the model's training\?)?$",
+        r"more than half, so the answer means little\. Is the text like those of the training\?)?$",
         "텍스트 {3}개 중 {2}개에서 토큰 {1}개 중 {0}개가 어휘에 없음: {4}",
     ),
     (rf"^{N} of {N} tokens are unknown to the vocabulary$", "토큰 {1}개 중 {0}개가 어휘에 없음"),
@@ -259,7 +259,7 @@ PARTS = [
     (r"^(.*), validation$", "{0}, 검증"),
     (rf"^{N} values are not finite and not drawn$", "유한하지 않은 값 {0}개는 그리지 않았습니다"),
     (rf"^all {N} classes$", "클래스 {0}개 모두"),
-    (rf"^the other {N}, left as they are$", "기본값 그대로인 나머지 {0}개"),
+    (rf"^{N} other settings, at their defaults$", "기본값 그대로인 나머지 {0}개"),
     (r"^Written by glassformer (\S+)\.$", "glassformer {0}에서 작성했습니다."),
 ]
 COMPILED = [(re.compile(pattern), korean) for pattern, korean in PARTS]

@@ -1,4 +1,4 @@
-"""Running a model forward in time: prefill once, then step."""
+"""Generation: prefill once, then one step per token. Start with `loop.py`."""
 
 from glassformer.generation.loop import generate
 

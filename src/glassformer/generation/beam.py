@@ -2,16 +2,16 @@
 
     score(y) = sum_t log p(y_t | y_<t) / |y|^length_penalty        |y| counts new tokens, the end token too
 
-Each step ranks the N V continuations of a source by their sum of log p and looks at the first K = N max(2, 1 + E) of
-them, E the number of end tokens, so that N are left to go on. Those that end, or are as long as allowed, join the best
-N ended texts if they are among the first N. A source is settled, and nothing joins any more, when all K end, or when
+Each step ranks the N V continuations of a source by their sum of log p and takes the first K = N max(2, 1 + E) of
+them, E the number of end tokens, so that N can continue. Those that end, or reach the maximum length, join the best N
+finished texts if they are among the first N. A source is done, and accepts no more texts, when all K end, or when
 
-    early_stopping=True      N texts have ended;
-    early_stopping=False     the best running sum, divided as if it ended now, is not above the worst ended score;
-    early_stopping="never"   as False, but divided as if it ended at max_length where length_penalty > 0: no running
+    early_stopping=True      N texts have finished;
+    early_stopping=False     the best running sum, divided as if it ended now, is not above the worst finished score;
+    early_stopping="never"   as False, but divided as if it ended at max_length if length_penalty > 0: no running
                              text can win.
 
-This is the search of Hugging Face's `generate`, and gives its texts. Functions on log-probabilities; `loop.py` runs
+This is the search of Hugging Face's `generate` and gives the same texts. It works on log-probabilities; `loop.py` runs
 the model.
 """
 
@@ -32,7 +32,7 @@ Draw = Callable[[Tensor, int], Tensor]  # from probabilities (B, C) and a count 
 
 @dataclass(frozen=True)
 class Texts:
-    """N texts for each source, and log p of the tokens that were written."""
+    """N texts for each source, and log p of their new tokens."""
 
     ids: Tensor  # (B, N, T), with the prompt
     log_probs: Tensor  # (B, N, L), of the new tokens; 0 for padding
@@ -61,8 +61,8 @@ class Beams:
     sums: Tensor  # (B, N), of log p
     ended: Texts
     ended_scores: Tensor  # (B, N)
-    ended_lengths: Tensor  # (B, N), new tokens; 0 while nothing stands in that place
-    is_open: Tensor  # (B, 1), whether the source is not settled
+    ended_lengths: Tensor  # (B, N), new tokens; 0 for an empty place
+    is_open: Tensor  # (B, 1), whether the source is not done
 
     def __getitem__(self, sources: Tensor) -> "Beams":
         return Beams(**{name: part[sources] for name, part in vars(self).items()})
@@ -88,7 +88,7 @@ def begin(prompt: Tensor, num_beams: int) -> Beams:
 
 
 def advance(beams: Beams, log_probs: Tensor, filtered: Tensor, plan: Plan, draw: Draw | None) -> tuple[Beams, Tensor]:
-    """One token more, from log p (B, N, V) of the model and what the filters made of it. `draw` is for sampling.
+    """Adds one token, from the model's log p (B, N, V) before and after the filters. `draw` is for sampling.
 
     Also returns which row each beam continues (B N).
     """
@@ -119,9 +119,9 @@ def candidates(log_probs: Tensor, sums: Tensor, count: int, draw: Draw | None) -
 
 
 def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As `x.topk(count)`, three times as fast on a CPU for long rows.
+    """The same as `x.topk(count)`, three times as fast on a CPU for long rows.
 
-    The largest of a row are among the groups with the largest maxima, of which there need be no more than `count`.
+    The largest values of a row are in the `count` groups with the largest maxima.
     """
     groups = x.shape[-1] // GROUP
     if groups <= count:

@@ -1,9 +1,9 @@
-"""One step of a model compiled ahead of time: traced from the core's own `decode`, kept on disk for the next process.
+"""One decoding step compiled ahead of time: traced from the core's own `decode`, cached on disk for later processes.
 
-`torch.export` writes down what the core computes for one token per row, with the batch, the room of the cache and the
-length of the source left open: one graph serves them all. In it, attention of one query becomes the kernel `attend`,
-and linear layers that read the same vector become one call of the kernel `linear`. AOTInductor compiles the rest. The
-package holds no weights: they are lent to it when it is loaded.
+`torch.export` traces what the core computes for one token per row. Batch size, cache size and source length are
+dynamic, so one graph serves them all. In it, attention of one query becomes the kernel `attend`, and linear layers that
+read the same vector become one call of the kernel `linear`. AOTInductor compiles the rest. The package holds no
+weights: it uses the model's own when it is loaded.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ from glassformer.generation.shelf import Shelf, fingerprint
 SOURCES = ("config.py", "core/*.py", "generation/compiled.py", "generation/fixed_cache.py", "generation/kernels.cpp")
 OPTIONS = {
     "aot_inductor.package_constants_in_so": False,
-    "joint_graph_constant_folding": False,  # norms of ones and biases of zeros would become part of the code
-    "cpp.dynamic_threads": True,  # as many as torch has when it runs, not when it was compiled
+    "joint_graph_constant_folding": False,  # else norms of ones and biases of zeros become part of the code
+    "cpp.dynamic_threads": True,  # torch's number of threads at run time, not at compile time
 }
-TOLERANCE = 1e-4  # of the largest logit; rounding is a hundredth of it
+TOLERANCE = 1e-4  # relative to the largest logit; rounding is a hundredth of it
 
 
 class OneStep(nn.Module):
-    """One token per row in, the logits that follow out. The tensors of the cache are written in place."""
+    """Maps one token per row to the next logits. Writes the tensors of the cache in place."""
 
     def __init__(self, model: Transformer, span: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class OneStep(nn.Module):
 
 
 class CompiledStep:
-    """What `OneStep` computes, from a package. It is loaded, or compiled first, when it is made."""
+    """`OneStep` as a compiled package, loaded or compiled at construction."""
 
     def __init__(self, model: Transformer, span: int) -> None:
         step = OneStep(model, span)
@@ -62,18 +62,18 @@ class CompiledStep:
             try:
                 self.load(step)
                 return
-            except Exception as error:  # a package of other code; PyTorch has no common error
+            except Exception as error:  # a package of other code; PyTorch has no common error class
                 reason = first_line(error)
         shutil.rmtree(self.folder, ignore_errors=True)
         raise NoKernels(f"the compiled step cannot be used: {reason}")
 
     def load(self, step: OneStep) -> None:
-        """Lends the weights to the package, and compares it with the model: one that disagrees is not used."""
+        """Points the package to the model's weights and compares their outputs; a package that differs is not used."""
         self.loader = torch._C._aoti.AOTIModelPackageLoader(str(self.folder / "step.pt2"), "model", False, 1, -1)
         known = {**load_file(self.folder / "constants.safetensors")}
         known |= dict(step.named_parameters(remove_duplicate=False))
         known |= dict(step.named_buffers(remove_duplicate=False))
-        self.lent = {name: known[name].detach() for name in self.loader.get_constant_fqns()}  # alive as long as we are
+        self.lent = {name: known[name].detach() for name in self.loader.get_constant_fqns()}  # keeps them alive
         self.loader.load_constants(self.lent, False, True, True)  # for the active buffer; all of them; not copied
         difference = self.difference(step)
         if not difference < TOLERANCE:
@@ -84,7 +84,7 @@ class CompiledStep:
 
     @torch.no_grad()
     def difference(self, step: OneStep) -> float:
-        """Of one step on random tensors, compiled and not."""
+        """The difference between the compiled and the plain step on random tensors."""
         draw = torch.Generator().manual_seed(0)
         (token, *tensors), _ = example_of(step)
         tensors = [x.normal_(generator=draw) if x.is_floating_point() else x for x in tensors]
@@ -93,7 +93,7 @@ class CompiledStep:
 
 
 def name_of(step: OneStep) -> str:
-    """What the graph of a step follows from."""
+    """A name from everything the graph of a step depends on."""
     modules = [(name, type(module).__qualname__) for name, module in step.named_modules()]
     shapes = [(name, tuple(x.shape), str(x.dtype)) for name, x in step.state_dict(keep_vars=True).items()]
     config = json.dumps(step.model.config.to_dict(), sort_keys=True, default=str)
@@ -101,7 +101,7 @@ def name_of(step: OneStep) -> str:
 
 
 def sources() -> str:
-    """The code that a graph is traced from."""
+    """The code from which a graph is traced."""
     home = Path(__file__).parents[1]
     files = sorted(file for pattern in SOURCES for file in home.glob(pattern))
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
@@ -116,7 +116,7 @@ def is_compiled(model: Transformer, span: int) -> bool:
 
 
 def compile_step(step: OneStep, folder: Path) -> None:
-    """Traces, replaces, compiles; leaves a package in the folder."""
+    """Traces the step, inserts the kernels, compiles, and writes a package into the folder."""
     with torch.no_grad(), quiet():
         example, open_sizes = example_of(step)
         try:
@@ -124,12 +124,12 @@ def compile_step(step: OneStep, folder: Path) -> None:
             use_attend(program.graph)
             join_linears(program.graph)
             program.graph_module.recompile()
-            package = io.BytesIO()  # PyTorch's own writer ends the process where the disk is full
+            package = io.BytesIO()  # PyTorch's own writer kills the process if the disk is full
             torch._inductor.aoti_compile_and_package(program, package_path=package, inductor_configs=dict(OPTIONS))
             (folder / "step.pt2").write_bytes(package.getvalue())
         except (OSError, KeyboardInterrupt):
             raise
-        except Exception as error:  # PyTorch's compiler has no common one
+        except Exception as error:  # PyTorch's compiler has no common error class
             raise NoKernels(f"the step cannot be compiled: {first_line(error)}") from error
         constants = {name: x.detach().contiguous() for name, x in program.constants.items() if isinstance(x, Tensor)}
         own = {name: x for name, x in constants.items() if name not in program.state_dict}
@@ -137,7 +137,7 @@ def compile_step(step: OneStep, folder: Path) -> None:
 
 
 def example_of(step: OneStep) -> tuple[tuple[Tensor, ...], Any]:
-    """Arguments to trace with, every size another; and which of their sizes are open."""
+    """Arguments for tracing, with pairwise different sizes, and which sizes are dynamic."""
     stack, number = step.stack, torch.long
     Dim = torch.export.Dim  # noqa: N806
     batch, room = Dim("batch", min=2, max=2**20), Dim("room", min=8, max=2**24)
@@ -169,7 +169,7 @@ def example_of(step: OneStep) -> tuple[tuple[Tensor, ...], Any]:
 
 
 def use_attend(graph: torch.fx.Graph) -> None:
-    """softmax(q k^T) v of one query becomes the kernel; keys picked by row are not copied, but read where they are."""
+    """Replaces softmax(q k^T) v of one query by the kernel, which reads keys of other rows in place."""
     aten = torch.ops.aten
     for node in graph.find_nodes(op="call_function", target=aten.scaled_dot_product_attention.default):
         q, k, v, mask = (*node.args, None)[:4]
@@ -190,7 +190,7 @@ def use_attend(graph: torch.fx.Graph) -> None:
 
 
 def unsliced(node: torch.fx.Node) -> torch.fx.Node:
-    """What a node is made of, where it is a slice of all of it."""
+    """The source of a node, through views and slices that keep its shape."""
     views = (torch.ops.aten.slice.Tensor, torch.ops.aten.alias.default)
     while node.target in views and node.meta["val"].shape == node.args[0].meta["val"].shape:  # type: ignore[union-attr]
         node = node.args[0]  # type: ignore[assignment]  # of a view, a node
@@ -198,7 +198,7 @@ def unsliced(node: torch.fx.Node) -> torch.fx.Node:
 
 
 def join_linears(graph: torch.fx.Graph) -> None:
-    """Calls of `linear` on one vector, as those for q, k and v, become one call that returns several."""
+    """Joins calls of `linear` on the same vector, such as q, k and v, into one call with several results."""
     linear = torch.ops.glassformer.linear.default
     calls = dict[torch.fx.Node, list[torch.fx.Node]]()
     for node in graph.find_nodes(op="call_function", target=linear):
@@ -226,7 +226,7 @@ def join_linears(graph: torch.fx.Graph) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """PyTorch's compiler warns of its own insides."""
+    """Silences the warnings of PyTorch's compiler about its internals."""
     with warnings.catch_warnings(action="ignore"):
         yield
 

@@ -1,8 +1,8 @@
 """Runs many texts through a model in batches of similar length, and returns the results in the caller's order.
 
 A batch is padded to its longest text, and padding costs as much as tokens. In random order most of a batch may be
-padding; sorted by length, little is. `group` decides which texts go together. `map_batches` and
-`map_texts` call a function on each batch, and put its results back in order. `encode` and `answer` use them.
+padding; sorted by length, little is. `group` decides which texts go together. `map_batches` and `map_texts` call a
+function on each batch and return its results in order. `encode` and `answer` use them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,8 +33,8 @@ def group(
 ) -> list[list[int]]:
     """Batches of texts, by number. The longest come first, so that the first batch shows whether memory is enough.
 
-    A batch has at least one text, and at most `batch_tokens` with its padding, `padding`, and `batch_size` texts. Texts
-    of the same length keep their order.
+    A batch has at least one text, and at most `batch_tokens` tokens with padding, `padding` tokens of padding and
+    `batch_size` texts. Texts of the same length keep their order.
     """
     check_size("batch_tokens", batch_tokens)
     check_size("batch_size", batch_size)
@@ -59,9 +59,9 @@ def map_batches(
     batch_size: int | None = None,
     padding: int | None = PADDING,
 ) -> list[Result]:
-    """Calls `run` with the numbers of each batch; returns its results, one for each number, in the order of `lengths`.
+    """Calls `run` with the numbers of each batch. Returns one result per number, in the order of `lengths`.
 
-    Only the results are kept, so memory is bounded if `run` reduces what is large, such as logits over a vocabulary.
+    Only the results are kept, so memory is bounded if `run` reduces large tensors, such as logits over a vocabulary.
     """
     results: dict[int, Result] = {}
     for numbers in group(lengths, batch_tokens, batch_size=batch_size, padding=padding):
@@ -91,9 +91,9 @@ def map_texts(
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Result]:
-    """Calls `run` with batches of texts, each a tensor of ids (T), and returns its results in the order of the texts.
+    """Calls `run` with batches of texts, each a tensor of ids (T). Returns the results in the order of the texts.
 
-    There are no gradients and no dropout. All texts are checked before the first call.
+    Gradients and dropout are off. All texts are checked before the first call.
     """
     check_texts(model, texts)
     if token_type_ids is not None:
@@ -108,8 +108,8 @@ def map_texts(
 
 @contextmanager
 def any_shape(model: Transformer) -> Iterator[None]:
-    """Keeps oneDNN out of float32 calls on a CPU. It compiles code for every new shape and holds on to 1,024 pieces of
-    it, which leaves holes in the heap: a million texts took three times the memory, and a fifth more time."""
+    """Disables oneDNN for float32 calls on a CPU. It compiles code for every new shape and caches 1,024 of them, which
+    fragments the heap: a million texts took three times the memory and a fifth more time."""
     before = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
     if model.device.type != "cpu" or model.dtype != torch.float32 or not before:
         yield
@@ -128,7 +128,7 @@ def encode(
     token_type_ids: Sequence[Tensor] | None = None,
     batch_tokens: int = BATCH_TOKENS,
 ) -> list[Tensor]:
-    """The last hidden state (T, D) of each text, in the order of the texts: the encoder's, or of a decoder alone.
+    """The last hidden states (T, D) of each text, in the order of the texts; from the encoder if there is one.
 
     A text is a tensor of ids: `torch.tensor(tokenizer.ids("Nov 15 2026"))`.
     """
@@ -145,7 +145,7 @@ def answer(
     token_type_ids: Sequence[Tensor] | None = None,
     batch_tokens: int = BATCH_TOKENS,
 ) -> list[Output]:
-    """What the head answers for each text, in the order of the texts: an `Output` without the batch axis.
+    """The output of the head for each text, in the order of the texts: an `Output` without the batch axis.
 
     Logits are (C) for a whole text, and (T, C) or (T, V) for its tokens.
     """
@@ -165,7 +165,7 @@ def answer(
 
 
 def hidden_state(model: Transformer, batch: Batch) -> Tensor:
-    """The vectors (B, T, D) of the stack that reads the texts."""
+    """The hidden states (B, T, D) of the stack that reads the texts."""
     read = model.decode if model.encoder is None else model.encode
     ids, mask, types = (batch.arguments.get(name) for name in ("input_ids", "attention_mask", "token_type_ids"))
     return read(ids, mask, token_type_ids=types)
@@ -187,7 +187,7 @@ def make_batch(model: Transformer, numbers: Sequence[int], given: dict[str, Sequ
 
 def check_texts(model: Transformer, texts: Sequence[Tensor]) -> None:
     room = (model.config.encoder or model.config.last_stack).room
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts, start=1):
         check_ids(f"text {number}", text)
         if not len(text):
             raise InputError(f"text {number} is empty: expected at least one token. Leave it out")
@@ -198,7 +198,7 @@ def check_texts(model: Transformer, texts: Sequence[Tensor]) -> None:
 def check_types(texts: Sequence[Tensor], token_type_ids: Sequence[Tensor]) -> None:
     if len(token_type_ids) != len(texts):
         raise InputError(f"{len(token_type_ids)} token_type_ids for {len(texts)} texts: give one tensor for each text")
-    for number, (text, types) in enumerate(zip(texts, token_type_ids, strict=True)):
+    for number, (text, types) in enumerate(zip(texts, token_type_ids, strict=True), start=1):
         check_ids(f"token_type_ids {number}", types)
         if len(types) != len(text):
             raise InputError(

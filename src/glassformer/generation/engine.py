@@ -1,4 +1,4 @@
-"""A model made fast: the core's own pass over packed weights, and its step compiled, with the tokens of the plain path.
+"""The engine: the core's own forward pass over packed weights, with a compiled step. Same tokens as the plain path.
 
     engine = gf.engine(model)                       # or weights="int8"
     engine.generate(input_ids, max_new_tokens=64)
@@ -6,8 +6,8 @@
     vectors = engine.encode([ids, ids, ...])
 
 There is no second forward pass. `packing.py` makes a twin of the model whose linear layers call a kernel; the twin
-reads prompts and encodes texts. `compiled.py` traces the twin's `decode` for one token per row, once for every batch
-and length, and keeps what it compiled on disk. Where nothing can be compiled, the plain path runs, and that is said
+reads prompts and encodes texts. `compiled.py` traces the twin's `decode` for one token per row, once for all batch
+sizes and lengths, and caches the compiled code on disk. If compiling fails, the plain path runs and a message says so
 once. Read next: `loop.py`, which chooses the tokens.
 """
 
@@ -40,24 +40,25 @@ from glassformer.generation.shelf import say_once
 from glassformer.terminal import make_console
 
 Backend = Literal["inductor", "eager"]
-PLACES = 4096  # of a sinusoidal table, at least
+PLACES = 4096  # least length of a sinusoidal table
 NO_END = 2**30
-CHUNK = 1024  # tokens of a prompt that are read at a time
-KNOWN = ("torch", "glassformer")  # whose modules the compiled code follows from
+CHUNK = 1024  # tokens of a prompt read at a time
+KNOWN = ("torch", "glassformer")  # packages whose modules can be compiled
 
 
 def engine(model: Transformer, *, weights: Weights = "float32", backend: Backend = "inductor") -> "Engine":
-    """The model made fast: `engine(model).generate(...)` has the keywords and the tokens of `gf.generate`.
+    """A fast version of the model: `engine(model).generate(...)` takes the keywords of `gf.generate` and gives the same
+    tokens.
 
     `weights="int8"` rounds the weights of linear layers to 8 bits, with a scale per output channel: a quarter of the
-    memory to read, and nearly the same answers. Compiling takes about 20 seconds for a model's shape, once on a
-    machine; `backend="eager"` compiles nothing and is there for comparison.
+    memory traffic, and nearly the same answers. Compiling takes about 20 seconds per model config, once on a machine;
+    `backend="eager"` does not compile and serves for comparison.
     """
     return Engine(model, weights=weights, backend=backend)
 
 
 class Engine:
-    """One model, ready to generate and to encode. Two threads may call it: a call's state is its own."""
+    """One model, ready to generate and encode. It is thread-safe: each call has its own state."""
 
     def __init__(self, model: Transformer, *, weights: Weights = "float32", backend: Backend = "inductor") -> None:
         if weights not in get_args(Weights):
@@ -74,21 +75,21 @@ class Engine:
         self._lock = threading.RLock()
 
     def generate(self, input_ids: Tensor | None = None, **keywords: Any) -> Tensor:
-        """As `gf.generate`, with its keywords: the same tokens."""
+        """The same as `gf.generate`, with the same keywords and tokens."""
         return run(self.reader(), input_ids, **keywords)
 
     def stream(self, input_ids: Tensor | None = None, **keywords: Any) -> Iterator[Tensor]:
-        """The new tokens as they are chosen, one (B) tensor of ids a step. The iterator may be left at any time."""
+        """Yields the new tokens as they are chosen, one (B) tensor of ids per step. You may stop at any time."""
         return stream(self.reader(), input_ids, **keywords)
 
     def encode(self, texts: Sequence[Tensor], **keywords: Any) -> list[Tensor]:
-        """The vectors (length, D) of each text of ids, in the order of the texts; keywords as in `encode.py`."""
+        """The last hidden states (T, D) of each text of ids, in the order of the texts; keywords as in `encode.py`."""
         model = self.twin() or self.model
         with paced(model, sum(len(text) for text in texts if isinstance(text, Tensor) and text.dim())):
             return encode(model, texts, **keywords)
 
     def reader(self) -> Reader:
-        """Who reads for one call: the engine's own, or the plain one where someone watches or nothing compiles."""
+        """The reader for one call: the engine's, or the plain one if the model is observed or cannot be compiled."""
         if self.model.decoder is None:
             raise InputError("only a model with a decoder generates; this one is an encoder alone")
         if self.backend == "eager":
@@ -99,7 +100,7 @@ class Engine:
         return EngineReader(self, twin)
 
     def twin(self) -> Transformer | None:
-        """The model over packed weights; None where it must run as it is. Packed again when a weight has changed."""
+        """The model with packed weights; None if it must run unpacked. Packed again when a weight has changed."""
         if is_observed(self.model) or torch.is_autocast_enabled("cpu"):
             return None
         with self._lock:
@@ -114,20 +115,20 @@ class Engine:
                     except NoKernels as error:
                         reason = str(error)
                 if reason is not None:
-                    say_once(f"the engine cannot compile here, so the model runs as it is: {reason}")
+                    say_once(f"the engine cannot run here, so the plain model is used: {reason}")
                     return None
             if self._twin is not None:
-                self._twin.config = self.model.config  # which may have been given other defaults
+                self._twin.config = self.model.config  # its defaults may have changed
             return self._twin
 
     def reason_against(self) -> str | None:
         model = self.model
         if model.device.type != "cpu" or model.dtype != torch.float32:
-            return f"it is for float32 on the CPU, and this model is {model.dtype} on {model.device}"
+            return f"it supports float32 on the CPU, and this model is {model.dtype} on {model.device}"
         if any(is_parametrized(x) for x in model.modules()):
-            return "weights of the model are computed by a parametrization"
+            return "some weights of the model are computed by a parametrization"
         foreign = {type(x).__name__ for x in model.modules() if type(x).__module__.split(".")[0] not in KNOWN}
-        return f"the model has modules of its own ({', '.join(sorted(foreign))})" if foreign else None
+        return f"the model has custom modules ({', '.join(sorted(foreign))})" if foreign else None
 
     def packed_twin(self) -> Transformer:
         twin = packed(self.model, self.weights)
@@ -138,7 +139,7 @@ class Engine:
         return twin
 
     def can_step(self) -> bool:
-        """Whether steps can be compiled; the first one is, here. What failed is not tried again."""
+        """Whether steps can be compiled. Compiles the first one to find out; a failure is not tried again."""
         if self._steps_fail:
             return False
         try:
@@ -149,7 +150,7 @@ class Engine:
         return not self._steps_fail
 
     def step_for(self, span: int) -> CompiledStep | OneStep:
-        """The step of positions below `span`: as it was compiled once on this machine, or compiled now."""
+        """The step for positions below `span`: loaded if this machine has compiled it before, else compiled now."""
         with self._lock:
             if span not in self._steps:
                 if self.backend == "eager":
@@ -164,10 +165,10 @@ class Engine:
             return self._steps[span]
 
     def span_at(self, length: int) -> int | None:
-        """What positions are below in a step that comes after `length` tokens; None where no compiled step is right.
+        """The upper bound of positions for a step after `length` tokens; None if a compiled step would be wrong.
 
-        A table of positions ends, and some angles change with the length: dynamic ones with every token, those of
-        longrope once.
+        A table of positions ends, and some rotary angles change with the length: with every token in dynamic scaling,
+        once in longrope.
         """
         decoder = self.model.decoder
         assert decoder is not None
@@ -184,7 +185,7 @@ class Engine:
 
 
 class EngineReader(Reader):
-    """Reads the prompt over packed weights, in chunks, and each further token by the compiled step."""
+    """Reads the prompt with packed weights, in chunks, and each further token with the compiled step."""
 
     drops_rows = True
     fixed: FixedCache | None = None
@@ -197,7 +198,7 @@ class EngineReader(Reader):
 
     def prefill(self, call: Call) -> Tensor:
         self.max_length = call.plan.max_length
-        if call.keep is not None:  # padding to the left: none stands between the prompt and what follows
+        if call.keep is not None:  # padding to the left: none may lie between the prompt and the new tokens
             order = call.keep.int().argsort(dim=1, stable=True)  # (B, T)
             call = replace(call, prompt=call.prompt.gather(1, order), keep=call.keep.gather(1, order))
         if self.model.encoder is not None:
@@ -208,10 +209,10 @@ class EngineReader(Reader):
         return self.read(call.prompt, call.keep)
 
     def read(self, ids: Tensor, keep: Tensor | None) -> Tensor:
-        """A prompt from its beginning: the same numbers as at once, with the activations of a chunk in memory."""
+        """Reads a prompt in chunks: the same numbers as in one pass, with only a chunk's activations in memory."""
         self.cache, length = WindowCache(self.stack), ids.shape[1]
         whole = self.engine.span_at(0) or length
-        chunk = CHUNK if length <= whole else length  # angles that change with the length are those of the whole text
+        chunk = CHUNK if length <= whole else length  # angles that change with the length depend on the whole text
         for start in range(0, length, chunk):
             stop = min(length, start + chunk)
             hidden = self.model.decode(
@@ -222,7 +223,7 @@ class EngineReader(Reader):
         return logits
 
     def take_over(self) -> None:
-        """From the growing cache to one that the compiled step writes to."""
+        """Moves the growing cache into one that the compiled step writes to."""
         span = self.engine.span_at(self.cache.tokens)
         self.fixed = None if span is None else FixedCache.taken_over(self.cache, self.stack, span, self.max_length)
 
@@ -253,14 +254,14 @@ class EngineReader(Reader):
 
 
 class States(NamedTuple):
-    """The parameters of a model at a moment. They are held, so that no other gets the identity of one."""
+    """The parameters of a model at one moment. References are kept, so that no new tensor reuses an id."""
 
     parameters: list[Tensor]
     keys: Sequence[tuple[object, ...]]
 
 
 def states_of(model: nn.Module) -> States:
-    """Another key for each parameter that is replaced, moved or written to; writing to `x.data` leaves no trace."""
+    """A snapshot that differs once a parameter is replaced, moved or written to; writes to `x.data` go unnoticed."""
     parameters: list[Tensor] = list(model.parameters())
     versions = [0 if x.is_inference() else x._version for x in parameters]
     keys = [(id(x), x.data_ptr(), x.dtype, x.device, v) for x, v in zip(parameters, versions, strict=True)]
@@ -268,13 +269,13 @@ def states_of(model: nn.Module) -> States:
 
 
 def is_observed(model: nn.Module) -> bool:
-    """Whether someone watches or changes this model's calls: then they must be the calls of its own modules."""
+    """Whether hooks watch or change this model's calls: then its own modules must run."""
     return watch_for(model) is not None or any(x._forward_hooks or x._forward_pre_hooks for x in model.modules())
 
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Says what takes a while, if it does: a spinner on a terminal, a line elsewhere."""
+    """Announces something slow: a spinner on a terminal, a line elsewhere."""
     if not what:
         yield
     elif sys.stderr is not None and sys.stderr.isatty():

@@ -34,7 +34,7 @@ def penalised(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
 def narrowed(logits: Tensor, plan: Plan) -> Tensor:
     """Keeps the tokens that may be sampled; the others get a logit of -inf."""
     settings = plan.settings
-    # A beam must be able to continue even if every end token is among the likeliest.
+    # A beam must be able to continue even if all end tokens are among the most likely tokens.
     at_least = 1 if settings.num_beams == 1 else max(2, 1 + len(plan.eos))
     if settings.temperature != 1:
         logits = logits / settings.temperature
@@ -81,13 +81,13 @@ def only(logits: Tensor, ids: tuple[int, ...]) -> Tensor:
 
 
 def top_k(logits: Tensor, k: int) -> Tensor:
-    """Keeps the k likeliest tokens, and those as likely as the last of them (Fan et al., 2018)."""
+    """Keeps the k most likely tokens, and any tied with the last of them (Fan et al., 2018)."""
     least = logits.topk(min(k, logits.shape[1])).values[:, -1:]  # (B, 1)
     return logits.masked_fill(logits < least, -torch.inf)
 
 
 def top_p(logits: Tensor, p: float, at_least: int = 1) -> Tensor:
-    """Keeps the fewest likeliest tokens whose probability together reaches p (nucleus: Holtzman et al., 2020)."""
+    """Keeps the smallest set of most likely tokens with a total probability of p (nucleus: Holtzman et al., 2020)."""
     rising, order = logits.sort(dim=1)  # (B, V)
     dropped = rising.softmax(dim=1).cumsum(dim=1) <= 1 - p
     dropped[:, -at_least:] = False
@@ -95,7 +95,7 @@ def top_p(logits: Tensor, p: float, at_least: int = 1) -> Tensor:
 
 
 def min_p(logits: Tensor, p: float, at_least: int = 1) -> Tensor:
-    """Keeps the tokens with at least p times the probability of the likeliest one (Nguyen et al., 2024)."""
+    """Keeps the tokens with at least p times the probability of the most likely one (Nguyen et al., 2024)."""
     probabilities = logits.softmax(dim=1)  # (B, V)
     dropped = probabilities < p * probabilities.amax(dim=1, keepdim=True)
     likeliest = probabilities.topk(min(at_least, logits.shape[1])).indices  # (B, at_least)
@@ -103,6 +103,6 @@ def min_p(logits: Tensor, p: float, at_least: int = 1) -> Tensor:
 
 
 def among(ids: Tensor, logits: Tensor) -> Tensor:
-    """Which tokens of the vocabulary are among these ids of each row."""
+    """Which tokens of the vocabulary are among the ids of each row."""
     found = torch.zeros(len(logits), logits.shape[1] + 1, dtype=torch.bool, device=logits.device)  # (B, V + 1)
     return found.scatter_(1, ids, True)[:, :-1]  # (B, V)

@@ -1,10 +1,10 @@
-"""Two caches of the engine: one that a prompt is read into, and one that a compiled step writes to in place.
+"""The engine's two caches: `WindowCache` for reading a prompt, and `FixedCache`, which a compiled step writes in place.
 
-Layers with a window keep only their window in both. `FixedCache` consists of tensors that stay the same from token to
-token. Its room is larger than what was written; the other places are not kept, so the mask hides them, and `attend` of
-`kernels.cpp` does not read them. Which place is next, and how many tokens each row has, are tensors: a compiled step
-reads them as data. The keys and values of a source are held once, however many rows read it; and where rows change
-their places, as beams do, nothing is copied: a table says which row of the buffers each token of a row stands in.
+In both, layers with a window keep only their window. `FixedCache` consists of tensors that stay the same from token to
+token. They have room for more tokens; the mask hides the free places, and `attend` of `kernels.cpp` does not read them.
+The next place and the number of tokens of each row are tensors, which a compiled step reads as data. The keys and
+values of a source are stored once, however many rows read it. When rows are reordered, as in beam search, nothing is
+copied: a table says in which row of the buffers each token is stored.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ SMALLEST_ROOM = 64
 
 
 class WindowCache(Cache):
-    """A growing cache for prompts without padding between tokens, which may come in chunks."""
+    """A growing cache for prompts without padding between tokens. A prompt may come in chunks."""
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class WindowCache(Cache):
 
 @torch.library.custom_op("glassformer::arranged", mutates_args=())
 def arranged(x: Tensor, rows: Tensor) -> Tensor:
-    """(B, G, S, K), (B, S) -> (B, G, S, K): each token from the row of `x` that the table says.
+    """(B, G, S, K), (B, S) -> (B, G, S, K): gathers each token from the row of `x` that the table gives.
 
-    A compiled step does not call it: there `attend` reads the tokens where they are.
+    A compiled step does not call it, because `attend` reads the tokens in place.
     """
     places = torch.arange(rows.shape[1], device=rows.device)
     return x.transpose(1, 2)[rows, places].transpose(1, 2).contiguous()
@@ -63,11 +63,11 @@ def _(x: Tensor, rows: Tensor) -> Tensor:
 
 
 class Marks(NamedTuple):
-    """What is known of the places that the layers of one kind have."""
+    """Describes the places in the cache, for all layers of one kind."""
 
     keep: Tensor  # (B, S)
     positions: Tensor  # (B, S)
-    rows: Tensor  # (B, S): the row of the buffers that a token stands in
+    rows: Tensor  # (B, S): the row of the buffers in which a token is stored
 
 
 class FixedCache(Cache):
@@ -76,13 +76,13 @@ class FixedCache(Cache):
     tensors:  at (1), the place of the next token;  counted (B, 1), its position in each row;
               `Marks` of layers without a window, and of each kind of layer that has one;
               keys and values of each layer (B, G, S, K), with a window (B, G, W, K);
-              with a source: the row of it that each row reads (B), memory_keep (sources, S), keys and values by layer
+              with a source: which source each row reads (B), memory_keep (sources, S), keys and values by layer
 
-    With a window, the token at place i stands at i mod W: it takes the place of the one that leaves the window.
+    With a window, token i is stored at i mod W: it overwrites the token that leaves the window.
     """
 
     def __init__(self, tensors: Sequence[Tensor], config: StackConfig, span: int) -> None:
-        """`span` is what positions are below, for angles that depend on it."""
+        """All positions are below `span`, on which some rotary angles depend."""
         self.tensors, self.config, self.span = list(tensors), config, span
         self.at, self.counted = tensors[:2]
         kinds = [None, *windows_of(config)]
@@ -102,9 +102,9 @@ class FixedCache(Cache):
 
     @classmethod
     def taken_over(cls, cache: Cache, config: StackConfig, span: int, max_length: int) -> Self:
-        """What a growing cache holds after the prompt, with room for more, up to `max_length`.
+        """Copies a growing cache after the prompt, with room for up to `max_length` tokens.
 
-        No padding may stand between tokens, where there are windows.
+        With windows, there must be no padding between tokens.
         """
         length, k = cache.length, cache._self[0][0]
         batch, device = k.shape[0], k.device
@@ -139,7 +139,7 @@ class FixedCache(Cache):
         return self.marks[None].keep.shape[1]
 
     def give_back(self, prefix: int = 0) -> Cache:
-        """A growing cache that holds the same; what has left a window is not there, and nobody looks at it."""
+        """A growing cache with the same content. Tokens that have left a window are missing, and nothing reads them."""
         written, (keep, positions, _) = int(self.at), self.marks[None]
         cache = Cache(length=written, prefix=prefix, keep=keep[:, :written], positions=positions[:, :written])
         for layer, pair in self._self.items():
@@ -168,7 +168,7 @@ class FixedCache(Cache):
             marks.rows.index_copy_(1, place, own)
 
     def visible(self, kind: LayerKind) -> tuple[Tensor | None, Tensor, int | None]:
-        """Of a window nothing is left to apply: what has left it is overwritten."""
+        """No window is applied: tokens that left it are already overwritten."""
         marks = self.marks[None if kind.window is None else kind]
         return marks.keep, marks.positions, None
 
@@ -181,19 +181,19 @@ class FixedCache(Cache):
         return arranged(keys, rows), arranged(values, rows)  # (B, G, S, K), (B, G, S, K)
 
     def cross(self, layer: int) -> tuple[Tensor, Tensor] | None:
-        """Row by row, of keys and values that each source has once."""
+        """The keys and values for each row, from those stored once per source."""
         if layer not in self._cross:
             return None
         k, v = self._cross[layer]
         return k.index_select(0, self.row_of), v.index_select(0, self.row_of)  # (B, G, S, K), (B, G, S, K)
 
     def advance(self) -> None:
-        """After a step: the next token has the next place."""
+        """Moves to the next place, after a step."""
         self.at += 1
         self.counted += 1
 
     def grown(self, max_length: int) -> "FixedCache":
-        """The same with twice the room, or room for `max_length`. A window needs no more."""
+        """A copy with twice the room, at most `max_length`. Windows do not grow."""
         old, room = self.room, min(2 * self.room, max(max_length, self.room + 1))
         tensors = list(self.tensors)
         tensors[2:5] = [placed(x, 1, old, room) for x in self.marks[None]]
@@ -204,7 +204,7 @@ class FixedCache(Cache):
         return FixedCache(tensors, self.config, self.span)
 
     def reordered(self, rows: Tensor) -> "FixedCache":
-        """Row i becomes what row rows[i] was. Keys and values are copied only where the number of rows changes."""
+        """Row i becomes a copy of row rows[i]. Keys and values are copied only if the number of rows changes."""
         tensors = list(self.tensors)
         tensors[1 : self.first] = [x.index_select(0, rows) for x in tensors[1 : self.first]]
         if len(rows) != self.marks[None].keep.shape[0]:
@@ -224,7 +224,7 @@ def kind_of(config: StackConfig, layer: int) -> LayerKind:
 
 
 def own_rows(rows: Tensor, size: int) -> Tensor:
-    """(B) -> (B, size): every token stands in the row that it is of."""
+    """(B) -> (B, size): every token is stored in its own row."""
     return rows[:, None].expand(-1, size).contiguous()
 
 
@@ -234,7 +234,7 @@ def windows_of(config: StackConfig) -> list[LayerKind]:
 
 
 def placed(x: Tensor, axis: int, length: int, size: int) -> Tensor:
-    """The last of `length` places, which `x` ends with, in a buffer of this size: place i stands at i mod size."""
+    """Stores the last of `length` places, at the end of `x`, in a buffer of this size: place i at i mod size."""
     shape = list(x.shape)
     shape[axis] = size
     held = min(x.shape[axis], size)
@@ -243,7 +243,7 @@ def placed(x: Tensor, axis: int, length: int, size: int) -> Tensor:
 
 
 def unplaced(x: Tensor, length: int) -> Tensor:
-    """(B, G, size, K) -> (B, G, length, K): the places of `placed` in their order, and zeros for what is gone."""
+    """(B, G, size, K) -> (B, G, length, K): inverse of `placed`, with zeros for overwritten places."""
     size = x.shape[2]
     places = torch.arange(max(0, length - size), length, device=x.device)
     whole = x.new_zeros(*x.shape[:2], length, x.shape[3])

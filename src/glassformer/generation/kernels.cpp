@@ -1,11 +1,11 @@
-// Two kernels that the engine runs the core's pass with: products with packed weights, and attention of one query a row.
+// The engine's two kernels: products with packed weights, and attention of one query per row.
 //
 //   linear(x, weights, scales, biases)    y = x W^T + b for several W at once, each packed in panels by `packing.py`
 //   attend(q, k, v, mask, rows, scale)    softmax(scale q k^T) v, reading only the keys that the mask keeps
 //
-// A panel holds PANEL output columns for all inputs, so that a product reads its weights once, in order, whatever the
-// number of rows: with few rows it runs at the speed of the memory, with many at that of the arithmetic. Vectors are
-// GCC's and clang's own (`vector_size`), so the same source serves AVX-512, AVX2 and NEON.
+// A panel holds PANEL output columns for all inputs, so a product reads its weights once, in order, for any number of
+// rows. With few rows it is bound by memory, with many by arithmetic. Vectors are the extensions of GCC and clang
+// (`vector_size`), so the same source serves AVX-512, AVX2 and NEON.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -32,9 +32,9 @@ constexpr int64_t LANES = 8, TILE_ROWS = 6;  // 16 registers
 constexpr int64_t LANES = 4, TILE_ROWS = 8;
 #endif
 constexpr int64_t VECTORS = 2, PANEL = LANES * VECTORS;
-constexpr int64_t ROW_BLOCK = 4 * TILE_ROWS;    // rows whose inputs stay in the cache of a core while panels pass by
-constexpr int64_t AHEAD = 12 * 1024;             // bytes of weights fetched before they are needed
-constexpr int64_t WORTH_A_THREAD = 1 << 15;      // multiplications below which a second thread costs more than it gives
+constexpr int64_t ROW_BLOCK = 4 * TILE_ROWS;    // rows whose inputs stay in a core's cache across panels
+constexpr int64_t AHEAD = 12 * 1024;             // bytes of weights to prefetch
+constexpr int64_t WORTH_A_THREAD = 1 << 15;      // multiplications below which a second thread does not pay off
 
 using Floats = float __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
 using Ints = int32_t __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4)));
@@ -76,9 +76,9 @@ struct Product {
   int64_t outputs;
 };
 
-// ROWS rows of x with one panel: the sums stay in registers from the first input to the last. In float32 every row is
-// summed in the same order, so it gets the same bits alone and in any batch. One row of bytes would wait for its own
-// additions: it is summed in four chains.
+// ROWS rows of x times one panel; the sums stay in registers throughout. In float32 every row is summed in the same
+// order, so it gets the same bits alone and in any batch. With int8 weights a single row would stall on its own
+// additions, so it is summed in four chains.
 template <int64_t ROWS, class Weight>
 void multiply_tile(const float* x, int64_t inputs, const Weight* panel, float* y, int64_t y_stride, const float* scale,
                    const float* bias, int64_t columns) {
@@ -214,12 +214,12 @@ inline Floats exponential(Floats x) {
   return x > -87.0f ? power * scale : Floats{};
 }
 
-// The keys that a query may see: where they are in the buffer, and what is added to their scores.
+// The keys that a query may see: their places in the buffer, and what the mask adds to their scores.
 struct Seen {
   std::vector<int64_t> offsets;
   std::vector<float> bias;
 
-  // Key s stands in row rows[s], or in the row itself.
+  // Key s is stored in row rows[s], or in the query's own row.
   template <class Allowed>
   void find(int64_t keys, Allowed allowed, int64_t row, const int64_t* rows, int64_t row_stride, int64_t key_stride) {
     offsets.clear();
@@ -254,7 +254,7 @@ void mix(const float* values, const std::vector<int64_t>& offsets, const float* 
   for (int64_t v = 0; v < COUNT; v++) store(out + v * LANES, sums[v]);
 }
 
-// One query: scores of the keys it sees, their softmax, the weighted sum of the values. Nothing to see is exactly 0.
+// One query: scores of the keys it sees, their softmax, the weighted sum of the values. Without keys the result is 0.
 void attend_one(const float* query, const float* keys, const float* values, const Seen& seen, float scale,
                 int64_t width, std::vector<float>& scores, float* out) {
   const int64_t count = seen.offsets.size();
@@ -314,7 +314,7 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     Seen seen;
     for (int64_t task = begin; task < end; task++) {
       const int64_t b = task / heads, h = task % heads, head = h / group * k.stride(1);
-      if (task == begin || h == 0 || (mask && wide.stride(1))) find(seen, b, h);  // most masks are alike for all heads
+      if (task == begin || h == 0 || (mask && wide.stride(1))) find(seen, b, h);  // most masks are the same for all heads
       attend_one(q.const_data_ptr<float>() + b * q.stride(0) + h * q.stride(1), k.const_data_ptr<float>() + head,
                  v.const_data_ptr<float>() + head, seen, static_cast<float>(scale), width, scores,
                  mixed.mutable_data_ptr<float>() + task * width);

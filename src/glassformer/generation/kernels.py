@@ -20,14 +20,14 @@ from glassformer.generation.shelf import Shelf, fingerprint
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fno-math-errno", "-w")
-TIME_LIMIT = 300  # seconds; it takes about six
+TIME_LIMIT = 300  # seconds; compiling takes about six
 FULL = os.strerror(errno.ENOSPC)  # as the linker says it
 
 _lock = threading.Lock()
 _failed = dict[str, str]()  # why this process could not build a library; it is not tried again
 
 
-class NoKernels(Exception):  # noqa: N818 - a reason, which the engine says once
+class NoKernels(Exception):  # noqa: N818 - a reason, which the engine prints once
     """The kernels are not available on this machine; the message says why."""
 
 

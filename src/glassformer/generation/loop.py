@@ -1,6 +1,6 @@
-"""Generation: read the input once (`prefill`), then choose a token and read it (`step`), again and again.
+"""Generation: reads the input once (`prefill`), then repeatedly chooses a token and reads it (`step`).
 
-`plan.py` settles what a call asks for, `filters.py` changes the logits, `beam.py` searches; this page runs the model.
+`plan.py` checks the arguments, `filters.py` changes the logits, `beam.py` searches; this file runs the model.
 """
 
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ from glassformer.generation.plan import Call, Plan, make_call
 
 @dataclass(frozen=True)
 class Generated:
-    """What `generate` returns with `return_log_probs=True`."""
+    """The result of `generate` with `return_log_probs=True`."""
 
-    ids: Tensor  # (B, T), as without
-    log_probs: Tensor  # (B, L), of the L new tokens; 0 where a row has ended, so that a row's sum is that of its text
+    ids: Tensor  # (B, T), the usual result
+    log_probs: Tensor  # (B, L), of the L new tokens; 0 after a row has ended, so that a row sums to log p of its text
 
 
 @overload
@@ -42,36 +42,36 @@ def generate(
 def generate(
     model: Transformer, input_ids: Tensor | None = None, *, return_log_probs: bool = False, **keywords: Any
 ) -> Tensor | Generated:
-    """Writes token by token until every row has ended or is as long as allowed. Keywords and result as in Hugging Face.
+    """Generates tokens until every row has ended or reached the maximum length. Keywords and result are those of
+    Hugging Face.
 
-    Takes the likeliest token each time; with `do_sample=True` draws one; with `num_beams` searches for the best text.
-    The keywords are
+    Decodes greedily; `do_sample=True` samples, `num_beams` sets the beams of a beam search. The keywords are
 
-        attention_mask          (B, S), 0 or False for padding, on either side; padding is never guessed from ids
-        pixel_values            (B, C, height, width), pictures to write about; `input_ids` is then the prompt, and
-                                without it the decoder begins with its start token
+        attention_mask          (B, S), 0 or False for padding, on either side; padding is never inferred from ids
+        pixel_values            (B, C, height, width), the images; `input_ids` is then the prompt, and without it the
+                                decoder begins with its start token
         decoder_input_ids       (B, T), with an encoder: the beginning of the target
-        decoder_start_token_id  with an encoder: what a target begins with
+        decoder_start_token_id  with an encoder: the first token of the target
         eos_token_id            one or several ids that end a text
-        pad_token_id            what fills rows that ended
+        pad_token_id            pads rows that have ended
         tokenizer               finds the `stop_strings`
-        generator               draws, instead of torch's own
-        return_log_probs        return `Generated`: also log p of each new token under the model, before any filter
+        generator               random generator for sampling (default: torch's own)
+        return_log_probs        return `Generated`: also the model's log p of each new token, before any filter
 
     and the fields of `GenerationConfig`, such as `max_new_tokens=64`. Defaults come from `model.config.generation`.
 
-    Returns the prompt and its continuation; with an encoder, the target from its start token. With
-    `num_return_sequences`, those of one input stand below each other, the best first. A row is continued as it would
-    be alone.
+    Returns the prompt and its continuation; with an encoder, the target including its start token. With
+    `num_return_sequences`, the results of one input are consecutive rows, best first. A row does not depend on the
+    other rows of its batch.
     """
     if isinstance(model, Pair):
-        raise InputError("a pair of models compares images with texts, and writes none: gf.generate needs one model")
+        raise InputError("a pair compares images with texts and cannot generate. Give gf.generate a single model")
     return run(Reader(model), input_ids, return_log_probs=return_log_probs, **keywords)
 
 
 @torch.no_grad()
 def run(reader: "Reader", input_ids: Tensor | None = None, *, return_log_probs: bool = False, **keywords: Any) -> Any:
-    """`generate`, whoever reads."""
+    """`generate` with any reader."""
     call = make_call(reader.model, input_ids, **keywords)
     settings = call.plan.settings
     with evaluating(reader.model), reader.pace:
@@ -82,14 +82,14 @@ def run(reader: "Reader", input_ids: Tensor | None = None, *, return_log_probs: 
 
 
 def stream(reader: "Reader", input_ids: Tensor | None = None, **keywords: Any) -> Iterator[Tensor]:
-    """The new tokens of `generate` as they are chosen: one (B) tensor of ids a step, the pad id for rows that ended.
+    """Yields the new tokens of `generate` as they are chosen: (B) ids per step, the pad id for ended rows.
 
-    The iterator may be left at any time. Between two steps, gradients and dropout are as the caller has them.
+    You may stop at any time. Between two steps, gradients and dropout are as the caller has set them.
     """
     call = make_call(reader.model, input_ids, **keywords)
     if call.plan.settings.num_beams > 1:
         raise InputError(
-            f"num_beams is {call.plan.settings.num_beams}: a beam search knows no token before its end. Set "
+            f"num_beams is {call.plan.settings.num_beams}: a beam search has no final tokens before it ends. Set "
             f"num_beams=1 to stream, or call generate"
         )
     return one_at_a_time(reader, steps(reader, call))
@@ -105,18 +105,18 @@ def one_at_a_time(reader: "Reader", columns: Iterator[tuple[Tensor, Tensor]]) ->
 
 
 class Reader:
-    """A model, and what it has read of one generation: the plain way, which every other is held against.
+    """A model and the state of one generation. This is the plain path, the reference for all others.
 
-    `prefill` is called once, then `read_on` for every token; between them, `reorder`.
+    Call `prefill` once, then `read_on` for every token, with `reorder` in between.
     """
 
-    drops_rows = False  # whether rows that ended are taken out by `reorder`, where that leaves noticeably less to read
+    drops_rows = False  # whether `reorder` removes ended rows if that saves noticeable work
 
     def __init__(self, model: Transformer) -> None:
         self.model, self.cache, self.pace = model, Cache(), Pace(model)
 
     def prefill(self, call: Call) -> Tensor:
-        """Reads the source, if there is one, and the prompt; returns the logits of the token that follows."""
+        """Reads the source, if there is one, and the prompt. Returns the logits of the next token."""
         model, prompt, keep = self.model, call.prompt, call.keep
         memory = model.encode(**call.source) if call.source else None  # (B, S, D)
         hidden = model.decode(
@@ -126,9 +126,9 @@ class Reader:
         return next_logits(model, hidden[torch.arange(len(last), device=last.device), last])
 
     def read_on(self, history: Tensor) -> Tensor:
-        """The logits that follow these texts, of which only the last token is new.
+        """The logits that follow these texts. Reads only the last token, which is new.
 
-        Unless from here on the angles of all positions are others (longrope): then everything is read again.
+        If the rotary angles of all positions change here (longrope), everything is read again.
         """
         assert self.model.decoder is not None  # `make_call` refuses a model without one
         self.pace.set(len(history))
@@ -151,23 +151,23 @@ class Reader:
         return next_logits(self.model, hidden[:, -1])
 
     def reorder(self, rows: Tensor, *, same_source: bool = False) -> None:
-        """Row i becomes what row rows[i] was; there may be more rows than before, or fewer.
+        """Row i becomes a copy of row rows[i]; the number of rows may change.
 
-        `same_source` promises that all rows stay, each with the source that it has.
+        `same_source` promises that the number of rows stays the same and each row keeps its source.
         """
         self.cache.reorder(rows, same_source=same_source)
 
 
 def continued(reader: Reader, call: Call, with_log_probs: bool) -> Generated:
-    """The new tokens, where each row goes on by itself."""
+    """The new tokens, with each row continued independently."""
     columns = zip(*steps(reader, call, with_log_probs), strict=True)
     return Generated(*(torch.stack(parts, dim=1) for parts in columns))  # (B, L), (B, L)
 
 
 def steps(reader: Reader, call: Call, with_log_probs: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-    """Chooses a token for each row, the likeliest or one that is drawn, and again: yields (B) ids and (B) log p.
+    """Chooses a token for each row, greedily or by sampling, step by step: yields (B) ids and (B) log p.
 
-    The reader's row i is row `rows[i]` of the batch. Log p is 0 unless it is asked for.
+    The reader's row i is row `rows[i]` of the batch. Log p is 0 unless `with_log_probs`.
     """
     plan, copies = call.plan, call.plan.settings.num_return_sequences
     logits = prefilled(reader, call, copies).float()  # (B, V)
@@ -197,12 +197,12 @@ def steps(reader: Reader, call: Call, with_log_probs: bool = False) -> Iterator[
 
 
 def search(reader: Reader, call: Call) -> Generated:
-    """Each input is continued by the best texts that `beam.py` finds. Its beams stand below each other in the cache."""
+    """Continues each input with the best texts that `beam.py` finds. Its beams are consecutive rows of the cache."""
     settings, batch = call.plan.settings, len(call.history)
     logits = prefilled(reader, call, settings.num_beams)  # (B N, V)
     beams, sources = begin(call.history, settings.num_beams), torch.arange(batch, device=logits.device)
-    found = []  # sources that are settled, with their texts
-    space = torch.empty_like(logits, dtype=torch.float)  # (B N, V), for each step again: it is large
+    found = []  # sources that are done, with their texts
+    space = torch.empty_like(logits, dtype=torch.float)  # (B N, V), reused at each step: it is large
     while True:
         log_probs = torch.log_softmax(logits.float(), dim=1, out=space[: len(logits)])  # (B N, V)
         scores = filtered(log_probs, beams.running.ids.flatten(0, 1), call.plan)  # (B N, V)
@@ -224,7 +224,7 @@ def search(reader: Reader, call: Call) -> Generated:
 
 
 def prefilled(reader: Reader, call: Call, copies: int) -> Tensor:
-    """Reads each input once, for all of its copies, which stand below each other; returns the logits that follow."""
+    """Reads each input once for all of its copies, which are consecutive rows. Returns the next logits."""
     reader.pace.set(call.reads(reader.model.config))
     logits = reader.prefill(call)  # (B, V)
     if copies == 1:
@@ -235,12 +235,12 @@ def prefilled(reader: Reader, call: Call, copies: int) -> Tensor:
 
 
 def drops(reader: Reader, going: int, held: int) -> bool:
-    """Whether it is worth it to copy the rows that go on: they are three quarters of what is held, or less."""
+    """Whether dropping ended rows is worth the copy: at most three quarters of the rows are still running."""
     return reader.drops_rows and 4 * going <= 3 * held
 
 
 def drawn(probabilities: Tensor, count: int, rows: Tensor, batch: int, generator: torch.Generator | None) -> Tensor:
-    """Draws for the rows that are left what they would draw in the whole batch, without putting back."""
+    """Samples without replacement. The remaining rows draw what they would draw in the whole batch."""
     return torch.multinomial(whole(probabilities, rows, batch, 1.0), count, generator=generator)[rows]  # (B, K)
 
 
@@ -265,7 +265,7 @@ def next_logits(model: Transformer, hidden: Tensor) -> Tensor:
 
 
 def last_kept(mask: Tensor | None, input_ids: Tensor) -> Tensor:
-    """Where each row's last token stands, with padding on either side."""
+    """The index of each row's last token, with padding on either side."""
     if mask is None:
         return torch.full((len(input_ids),), input_ids.shape[1] - 1, device=input_ids.device)
     index = torch.arange(input_ids.shape[1], device=input_ids.device)
@@ -274,7 +274,7 @@ def last_kept(mask: Tensor | None, input_ids: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switches dropout off, and back to what it was."""
+    """Inside, the model is in evaluation mode; afterwards its mode is restored."""
     training = [module for module in model.modules() if module.training]
     for module in training:
         module.training = False

@@ -1,6 +1,6 @@
-"""One call of `generate`, settled: what the call says, else what the model likes, else what Hugging Face assumes.
+"""Resolves the arguments of `generate`: those of the call, else the model's defaults, else Hugging Face's.
 
-Everything that can be refused before the model runs is refused here. Read next: `loop.py`.
+All checks that are possible before the model runs are here. Read next: `loop.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,18 @@ from glassformer.errors import InputError
 from glassformer.generation.stop_strings import Decoder, StopStrings
 from glassformer.threads import memory_of_machine
 
-DEFAULT_NEW_TOKENS = 20  # as in Hugging Face, where neither the call nor the model says how many
-MOST_BEAMS = 1024  # or the size of the vocabulary, if that is more
+DEFAULT_NEW_TOKENS = 20  # as in Hugging Face, if neither the call nor the model sets a length
+MOST_BEAMS = 1024  # or the size of the vocabulary, if larger
 SAMPLING_ONLY = ("temperature", "top_k", "top_p", "min_p")
 BEAMS_ONLY = ("length_penalty", "early_stopping")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The settings of a call, and the lengths and ids that follow from them."""
+    """The settings of a call, with the lengths and ids derived from them."""
 
     settings: GenerationConfig
-    eos: Tensor  # (E); none: nothing ends before max_length
+    eos: Tensor  # (E); if empty, nothing ends before max_length
     pad: int
     prompt_length: int  # of the decoder
     max_length: int
@@ -52,12 +52,12 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """What one call of `generate` gives the model to read, checked, and its plan."""
+    """The checked model inputs of one call of `generate`, and its plan."""
 
-    source: Mapping[str, Tensor]  # what the encoder reads, by the names of `encode`; nothing where there is none
+    source: Mapping[str, Tensor]  # the arguments of `encode`; empty without an encoder
     prompt: Tensor  # (B, T), what the decoder reads first
-    keep: Tensor | None  # (B, T), which tokens of the prompt are no padding
-    history: Tensor  # (B, T), the prompt as the filters count it: padding stands before it, as an id that no token has
+    keep: Tensor | None  # (B, T), False for padding in the prompt
+    history: Tensor  # (B, T), the prompt for the filters: padding comes first, as an id outside the vocabulary
     plan: Plan
     generator: torch.Generator | None
 
@@ -66,7 +66,7 @@ class Call:
         return self.source.get("attention_mask")
 
     def reads(self, config: TransformerConfig) -> int:
-        """How many tokens and patches are read before the first token is written."""
+        """The number of tokens and patches read before the first token is generated."""
         if config.image is not None:
             return len(self.prompt) * (config.image.num_tokens + self.prompt.shape[1])
         return self.source.get("input_ids", self.prompt).numel()
@@ -86,7 +86,7 @@ def make_call(
     generator: torch.Generator | None = None,
     **choices: Any,
 ) -> Call:
-    """The keywords of `generate`, which says what they mean."""
+    """Checks the keywords of `generate` (see there)."""
     config = model.config
     settings = settled(config, choices)
     if model.decoder is None:
@@ -94,18 +94,18 @@ def make_call(
     if config.image is None and pixel_values is not None:
         raise InputError("pixel_values were given to a model that reads text: give input_ids")
     if config.image is not None and pixel_values is None:
-        raise InputError("this model writes about a picture: give it as pixel_values")
+        raise InputError("this model writes about an image: give it as pixel_values")
     if pixel_values is not None and pixel_values.ndim != 4:
         raise InputError(
             f"pixel_values have shape {tuple(pixel_values.shape)}: expected (batch, channels, height, width)"
         )
     if input_ids is None and pixel_values is None:
-        raise InputError("there is nothing to go on from: give input_ids")
+        raise InputError("there is no prompt: give input_ids")
     if input_ids is not None and (input_ids.ndim != 2 or not input_ids.numel()):
         raise InputError(f"input_ids have shape {tuple(input_ids.shape)}: expected (batch, length)")
     if settings.stop_strings and tokenizer is None:
         raise InputError(
-            f"stop_strings is {settings.stop_strings!r}, and finding them needs the model's tokenizer. Give it with "
+            f"stop_strings is {settings.stop_strings!r}: finding them needs the model's tokenizer. Give it with "
             f"tokenizer=gf.load_tokenizer(...), or set stop_strings=()"
         )
     source: dict[str, Tensor] = {}
@@ -138,7 +138,7 @@ def make_call(
 
 
 def check_room(room: int | None, tokens: int, new_tokens: int) -> None:
-    """Refuses what a learned table has no positions for. The last token is written and not read: it needs none."""
+    """Refuses texts longer than the learned positions. The last token needs none, because it is not read."""
     if room is None or tokens + new_tokens - 1 <= room:
         return
     if tokens > room:
@@ -152,7 +152,7 @@ def check_room(room: int | None, tokens: int, new_tokens: int) -> None:
 
 
 def check_memory(config: TransformerConfig, plan: Plan, rows: int, itemsize: int) -> None:
-    """Refuses more texts at a time, or longer ones, than this machine can hold: their logits, keys and values."""
+    """Refuses texts whose logits, keys and values would not fit into this machine's memory."""
     there, stack, settings = memory_of_machine(), config.last_stack, plan.settings
     name = "num_beams" if settings.num_beams > 1 else "num_return_sequences"
     copies = getattr(settings, name)
@@ -166,41 +166,40 @@ def check_memory(config: TransformerConfig, plan: Plan, rows: int, itemsize: int
     said = f"for {rows:,} input{'s' if rows > 1 else ''}, and this machine has {(there or 0) / 1e9:,.0f} GB"
     if there is not None and copies > 1 and needed(plan.prompt_length) > there:
         raise InputError(
-            f"{name} is {copies:,}: so many texts at a time take {needed(plan.prompt_length) / 1e9:,.0f} GB {said}. "
-            f"Set {name} lower"
+            f"{name} is {copies:,}: this needs {needed(plan.prompt_length) / 1e9:,.0f} GB {said}. Set {name} lower"
         )
-    room = stack.room or plan.max_length  # beyond its positions it cannot write
+    room = stack.room or plan.max_length  # it cannot generate beyond its positions
     if there is not None and needed(min(plan.max_length, room)) > there:
         raise InputError(
-            f"max_length is {plan.max_length:,}: the keys and values of so many tokens take "
-            f"{needed(min(plan.max_length, room)) / 1e9:,.0f} GB {said}. Set max_new_tokens, with --max-new-tokens"
+            f"max_length is {plan.max_length:,}: its keys and values need "
+            f"{needed(min(plan.max_length, room)) / 1e9:,.0f} GB {said}. Set max_new_tokens (--max-new-tokens)"
         )
 
 
 def without_padding(prompt: Tensor, keep: Tensor, vocab_size: int) -> Tensor:
-    """The tokens of each row moved to the right end, and before them an id that no token has."""
+    """Moves the tokens of each row to the right end; padding before them becomes an id outside the vocabulary."""
     if not keep.any(dim=1).all():
-        raise InputError("a row of attention_mask keeps no token: expected at least one to go on from")
+        raise InputError("a row of attention_mask masks every token: expected at least one token to continue from")
     order = keep.int().argsort(dim=1, stable=True)  # (B, T)
     return prompt.masked_fill(~keep, vocab_size).gather(1, order)
 
 
 def settled(config: TransformerConfig, choices: dict[str, Any]) -> GenerationConfig:
-    """The model's own settings, with those that the call names in their place; None names nothing."""
+    """The model's settings, overridden by those of the call that are not None."""
     said = {name: value for name, value in choices.items() if value is not None}
     preferred = config.generation.to_dict()
     for end in ("max", "min"):
         length, new_tokens = f"{end}_length", f"{end}_new_tokens"
         if length in said and new_tokens in said:
             raise InputError(
-                f"{length} is {said[length]!r} and {new_tokens} is {said[new_tokens]!r}: both say how many tokens to "
-                f"make, with the prompt and without. Give one of them"
+                f"{length} is {said[length]!r} and {new_tokens} is {said[new_tokens]!r}: both limit the length, with "
+                f"the prompt and without. Give one of them"
             )
         if length in said:
             preferred[new_tokens] = None
     for least, most in (("min_length", "max_length"), ("min_new_tokens", "max_new_tokens")):
         if least in said and most in said and said[least] > said[most]:
-            raise InputError(f"{least} is {said[least]!r} and {most} is {said[most]!r}: expected no more than that")
+            raise InputError(f"{least} is {said[least]!r} and {most} is {said[most]!r}: expected {least} <= {most}")
     settings = GenerationConfig.from_dict({**preferred, **said})
     neutral = GenerationConfig()
     for names, works, remedy in (
@@ -209,9 +208,7 @@ def settled(config: TransformerConfig, choices: dict[str, Any]) -> GenerationCon
     ):
         for name in names:
             if name in said and not works and said[name] != getattr(neutral, name):
-                raise InputError(
-                    f"{name} is {said[name]!r}: it works together with {remedy} only. Set that, or leave it"
-                )
+                raise InputError(f"{name} is {said[name]!r}: it only works with {remedy}. Set that, or leave it out")
     return settings
 
 
@@ -223,11 +220,11 @@ def make_plan(
     pad_token_id: int | None,
     tokenizer: Decoder | None = None,
 ) -> Plan:
-    """Lengths that can be, ids that exist."""
+    """Checks lengths and ids, and makes the plan."""
     prompt_length = prompt.shape[1]
     given = tuple(eos_token_id) if isinstance(eos_token_id, Sequence) else as_ids(eos_token_id)
     eos = given or config.eos_token_ids
-    pad = next(iter((*as_ids(pad_token_id), *as_ids(config.pad_token_id), *eos)), 0)  # without an end none is needed
+    pad = next(iter((*as_ids(pad_token_id), *as_ids(config.pad_token_id), *eos)), 0)  # 0: never used without eos
     named = {
         "eos_token_id": eos,
         "pad_token_id": (pad,),
@@ -241,17 +238,17 @@ def make_plan(
     most = max(MOST_BEAMS, config.output_vocab_size)
     if settings.num_beams > most:
         raise InputError(
-            f"num_beams is {settings.num_beams}: expected at most {most}. More than a few dozen only take time"
+            f"num_beams is {settings.num_beams}: expected at most {most}. More than a few dozen only cost time"
         )
     if settings.num_beams > 1 and config.output_vocab_size < max(2, 1 + len(eos)):
         raise InputError(
             f"num_beams is {settings.num_beams}, and {len(eos)} of the {config.output_vocab_size} tokens end a text: a "
-            f"beam search needs at least one that does not, and 2 tokens in all. Set num_beams=1, or fewer end tokens"
+            f"beam search needs 2 tokens or more, and at least one that does not. Set num_beams=1, or fewer end tokens"
         )
     max_length = longest(config, settings, prompt_length)
     if max_length <= prompt_length:
         raise InputError(
-            f"max_length is {max_length} and the prompt has {prompt_length} tokens already: raise it, or say "
+            f"max_length is {max_length}, and the prompt already has {prompt_length} tokens. Raise it, or set "
             f"max_new_tokens, which does not count the prompt"
         )
     min_length = settings.min_length
@@ -260,7 +257,7 @@ def make_plan(
     words = tuple(torch.tensor(word, device=prompt.device) for word in settings.bad_words_ids or ())
     strings = settings.stop_strings or ()
     strings = (strings,) if isinstance(strings, str) else strings
-    # To end is always allowed.
+    # End tokens are never banned as bad words.
     bad_tokens = [word[0] for word in settings.bad_words_ids or () if len(word) == 1 and word[0] not in eos]
     return Plan(
         settings=settings,
@@ -301,13 +298,13 @@ def prompt_of_picture(
     decoder_input_ids: Tensor | None,
     start: int | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """What the decoder reads first beside a picture, and which of it is no padding.
+    """The prompt for an image, and its mask, False for padding.
 
-    A prompt is given the start token, if the model has one of its own for its target and the prompt does not begin
-    with it. Padding may then stand behind the start token: it is not read.
+    If the model has a start token for targets, it is added to a prompt that does not begin with it. Padding may then
+    follow the start token: it is masked.
     """
     if input_ids is not None and decoder_input_ids is not None:
-        raise InputError("input_ids and decoder_input_ids were given: beside a picture both are the prompt. Give one")
+        raise InputError("input_ids and decoder_input_ids were given: with an image, both are the prompt. Give one")
     given = decoder_input_ids if input_ids is None else input_ids
     if given is None and attention_mask is not None:
         raise InputError("attention_mask was given without input_ids: it says which tokens of a prompt are padding")
@@ -326,18 +323,18 @@ def start_of_target(
     start: int | None,
     keep: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """What the decoder of two stacks reads first: its start token, then the beginning that was given, if one was."""
+    """The beginning of a target: the start token, then the given tokens, if any."""
     for known in (config.decoder_start_token_id, config.bos_token_id):
         start = known if start is None else start
     if start is None:
-        raise InputError("the config has no decoder_start_token_id: set the id that a translation begins with")
+        raise InputError("the config has no decoder_start_token_id: set the id of the first token of a target")
     check_ids("decoder_start_token_id", (start,), config.output_vocab_size)
     first = torch.full((batch, 1), start, device=device)  # (B, 1)
     if given is None:
         return first, None
     name = "input_ids" if config.image else "decoder_input_ids"
     check_beginnings(name, given, batch)
-    begins = given[:, :1] == first  # (B, 1); of no columns where the beginning is empty
+    begins = given[:, :1] == first  # (B, 1); (B, 0) if the beginning is empty
     if keep is not None and keep.shape[1]:
         begins = given.gather(1, keep.int().argmax(dim=1, keepdim=True)) == first  # (B, 1)
     if begins.numel() and begins.all():
@@ -350,6 +347,4 @@ def start_of_target(
 
 def check_beginnings(name: str, given: Tensor, batch: int) -> None:
     if given.ndim != 2 or len(given) != batch:
-        raise InputError(
-            f"{name} have shape {tuple(given.shape)}: expected ({batch}, length), a beginning for each source"
-        )
+        raise InputError(f"{name} have shape {tuple(given.shape)}: expected ({batch}, length), one row for each source")

@@ -59,9 +59,7 @@ class Shelf:
         return place
 
     def not_kept(self, make: Callable[[Path], None], error: Exception) -> Path:
-        say_once(
-            f"cannot write to the cache folder {self.home} ({error}): what is compiled lasts for this process only"
-        )
+        say_once(f"cannot write to the cache folder {self.home} ({error}): compiled code is kept for this process only")
         folder = Path(tempfile.mkdtemp(prefix="glassformer-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         make(folder)
@@ -86,7 +84,8 @@ def cache_home() -> Path:
 
 
 def make_room(home: Path) -> None:
-    """Deletes what killed processes left, and the least recently used folders until the rest is within the limit."""
+    """Deletes leftovers of killed processes, then the least recently used folders until the cache is within its
+    limit."""
     for kind in home.iterdir() if home.is_dir() else ():
         if kind.is_dir():
             remove_partial(kind, before=time.time() - ABANDONED)
@@ -116,5 +115,5 @@ def machine() -> str:
 
 @cache
 def say_once(message: str) -> None:
-    """Prints a line to standard error once, however often it is called."""
+    """Prints a message to standard error, only the first time."""
     print(message, file=sys.stderr)

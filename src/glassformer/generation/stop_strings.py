@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 class Decoder(Protocol):
-    """The tokenizer methods that are needed here."""
+    """The tokenizer method that is needed here."""
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str: ...
 
@@ -26,14 +26,14 @@ class StopStrings:
     tokenizer: Decoder
 
     def met(self, texts: Tensor, prompt_length: int) -> Tensor:
-        """Which of these texts (B, T) contain a string behind the prompt, ending in their last token."""
+        """Which of these texts (B, T) contain a stop string after the prompt that ends in their last token."""
         most = max(len(string.encode()) for string in self.strings)  # tokens: each has at least one byte
         start = max(prompt_length, texts.shape[1] - most)
         found = [self.are_in(row) for row in texts[:, start - 1 :].tolist()]
         return torch.tensor(found, device=texts.device)  # (B)
 
     def are_in(self, ids: list[int]) -> bool:
-        """Whether one of the strings is in the text behind the first token.
+        """Whether one of the strings is in the text after the first token.
 
         That token is decoded with the others because many tokenizers drop a space at the beginning of a text. If it
         ends in part of a character, that part is written as U+FFFD.

@@ -142,8 +142,7 @@ def segments(backend: tokenizers.Tokenizer, special: JsonObject) -> processors.P
 def begin_and_end(
     backend: tokenizers.Tokenizer, special: JsonObject, settings: JsonObject, *, begin: bool
 ) -> processors.PostProcessor:
-    """What `add_bos_token` and `add_eos_token` say; `begin` is the default: whether a text begins with a special
-    token."""
+    """The template for `add_bos_token` and `add_eos_token`; `begin` is the default of the first."""
     bos = "{bos}" if settings.get("add_bos_token", begin) and special.get("bos_token") else ""
     end = "{end}" if settings.get("add_eos_token", False) and special.get("eos_token") else ""
     first, second = (

@@ -119,7 +119,7 @@ def check_wordpiece(vocabulary: Iterable[str], file: Path) -> None:
     if not any(token.startswith(CONTINUED) and token != CONTINUED for token in tokens):
         some = ", ".join([repr(token) for token in tokens if not IN_BRACKETS.fullmatch(token)][:LISTED_TOKENS])
         raise NoTokenizerError(
-            f"{file} does not say how texts are cut into its {len(tokens):,} tokens ({some}, ...), and no token begins "
+            f"{file} does not say how to split text into its {len(tokens):,} tokens ({some}, ...), and no token begins "
             "with ## as in WordPiece. Add the model's tokenizer.json; or if it is WordPiece, write "
             '{"tokenizer_class": "BertTokenizer"} to tokenizer_config.json; or call the model with token ids, as in '
             f"gf.load({str(file.parent)!r})(input_ids)"
@@ -137,12 +137,12 @@ def settle_case(vocabulary: Iterable[str], settings: dict[str, Any], file: Path,
     if settings["do_lower_case"] and declared is not None:
         return ""
     reason = (
-        "they are, as its pieces have no capital letters"
+        "they are, because its pieces have no capital letters"
         if settings["do_lower_case"]
-        else "they are not, as its pieces have capital letters or accents"
+        else "they are not, because its pieces have capital letters or accents"
     )
     return (
-        f"{file}: no file says whether texts are lower-cased; {reason}. To settle it, write do_lower_case to "
+        f"{file}: no file says whether texts are lower-cased; {reason}. To change that, write do_lower_case to "
         "tokenizer_config.json"
     )
 
@@ -152,7 +152,7 @@ def byte_level_family(family: str | None, file: Path) -> str:
         tokens = read_vocabulary(file).keys()
         if not tokens >= set(pre_tokenizers.ByteLevel.alphabet()):
             raise NoTokenizerError(
-                f"{file} is not a byte-level vocabulary, as it lacks letters for some bytes, and no file names the "
+                f"{file} is not a byte-level vocabulary: it has no token for some bytes, and no file names the "
                 "tokenizer's class. Add the model's tokenizer.json, or write tokenizer_class to tokenizer_config.json"
             )
         return "RobertaTokenizer" if {"<s>", "</s>"} <= tokens else "GPT2Tokenizer"

@@ -68,7 +68,7 @@ def from_sentencepiece(file: Path, family: str, settings: dict[str, Any]) -> tok
         require(vocabulary, special, file.parent / "vocab.json", ("unk_token", "eos_token"))
         pieces, unk_id = reordered(pieces, vocabulary, file), vocabulary[special["unk_token"]]
     elif DEFAULT_SPECIAL[family].get("cls_token") == "<s>":
-        # fairseq's four come first, in its own order; those of the file are left out
+        # fairseq's four special tokens come first, in its own order; those of the file are dropped
         first = [special.get(name, "<s>") for name in ("bos_token", "pad_token", "eos_token", "unk_token")]
         pieces, unk_id = [*(Piece(token, 0.0, CONTROL) for token in first), *pieces[3:]], 3
     elif family == "AlbertTokenizer":
@@ -158,7 +158,7 @@ def reordered(pieces: list[Piece], vocabulary: dict[str, int], file: Path) -> li
     """The pieces in the order of `vocab.json`; its additional tokens never come from text."""
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise InputError(
-            f"{file.parent / 'vocab.json'}: its ids are not 0 to {len(vocabulary) - 1}. Is the file whole?"
+            f"{file.parent / 'vocab.json'}: expected the ids 0 to {len(vocabulary) - 1}. Is the file complete?"
         )
     known = {piece.text: piece for piece in pieces}
     return [known.get(token, Piece(token, 0.0, UNUSED)) for token in sorted(vocabulary, key=vocabulary.__getitem__)]

@@ -21,7 +21,7 @@ from glassformer.errors import InputError
 from glassformer.text.tokenizer import Tokenizer
 
 ALPHA = 0.2  # exponent of the unigram probabilities: 0 samples uniformly, 1 by probability
-CACHE = 1 << 18  # texts, and as many words, whose usual tokens are cached
+CACHE = 1 << 18  # number of texts, and of words, whose usual tokens are cached
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 Word = tuple[str, tuple[int, ...]]  # as the tokenizer spells it, and its usual ids

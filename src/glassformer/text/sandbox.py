@@ -27,8 +27,8 @@ from jinja2.visitor import NodeTransformer
 
 from glassformer.errors import InputError
 
-SECONDS = 5.0  # that one conversation may take; usual templates take milliseconds
-MOST = 1 << 27  # characters and items that a template may produce in all
+SECONDS = 5.0  # time limit for one conversation; usual templates take milliseconds
+MOST = 1 << 27  # characters and items that a template may produce in total
 MOST_ITEMS = 1 << 20  # of nested lists that are written as text
 MOST_BITS = 1 << 14  # of a whole number
 WIDTH = re.compile(r"\d{6}")  # width of a field in a format
@@ -208,7 +208,7 @@ def times(left: Any, right: Any) -> int:
 
 
 def check_nested(value: Any) -> Any:
-    """Checks a value that will be written as text: a list that occurs many times is written as many times."""
+    """Checks a value that will be written as text; a list counts every time it occurs."""
     waiting, seen = [value], 0
     while waiting:
         some = waiting.pop()

@@ -59,9 +59,11 @@ def read_sentencepiece(path: Path) -> SentencePiece:
     except InputError:
         raise
     except (ValueError, KeyError, IndexError, OverflowError, struct.error) as error:
-        raise InputError(f"{path} is not a sentencepiece model ({error}). Is the file whole? Fetch it again") from None
+        raise InputError(
+            f"{path} is not a sentencepiece model ({error}). Is the file complete? Fetch it again"
+        ) from None
     if not pieces:
-        raise InputError(f"{path} is not a sentencepiece model: it has no pieces. Is the file whole? Fetch it again")
+        raise InputError(f"{path} is not a sentencepiece model: it has no pieces. Is the file complete? Fetch it again")
 
     def number(message: dict[int, list[Field]], key: int, default: int) -> int:
         return int(message.get(key, [default])[0])
@@ -70,7 +72,7 @@ def read_sentencepiece(path: Path) -> SentencePiece:
     if kind not in (UNIGRAM, BPE):
         raise InputError(f"{path}: model_type {kind} (words or characters): expected unigram (1) or bpe (2)")
     if number(trainer, 24, 0):
-        raise InputError(f"{path}: treat_whitespace_as_suffix is not known here: expected a space before its word")
+        raise InputError(f"{path}: treat_whitespace_as_suffix is not supported: expected spaces before words")
     return SentencePiece(
         pieces=pieces,
         model_type=kind,

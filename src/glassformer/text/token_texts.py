@@ -1,8 +1,8 @@
 """Tokens as readable text, without byte alphabets and markers of spaces or continued words.
 
 A token may be part of a character, such as a Hangul syllable or an emoji. If the next tokens hold the rest, the first
-one gets the whole character, so that the texts of all tokens together are the text. Bytes that form no character are
-written as <EC>.
+one gets the whole character, so that the texts of all tokens join to the original text. Bytes that form no character
+are written as <EC>.
 
 `label` names a token whose text is invisible: an ellipsis for the rest of a character, ZWJ for a joiner. `bytes` are
 the bytes of a token that is part of a character.
@@ -96,7 +96,7 @@ class TokenTexts:
 
 
 def name_of(token: Mapping[str, Any]) -> str:
-    """A short name of a described token, for a table or a picture."""
+    """A short name of a described token, for a table or a figure."""
     continues = "##" if token.get("joined") else ""
     return str(token.get("label") or continues + token["text"].strip() or SPACE)
 
@@ -146,7 +146,7 @@ def is_unseen(letter: str) -> bool:
 
 
 def labelled(token: dict[str, Any]) -> dict[str, Any]:
-    """Adds a name for characters without width, and a ring under a combining mark that stands alone."""
+    """Adds a name for characters without width, and a dotted circle to a combining mark that stands alone."""
     text = token["text"]
     if text and all(is_unseen(letter) for letter in text):
         token["label"] = " ".join(UNSEEN.get(letter, f"U+{ord(letter):04X}") for letter in text)

@@ -158,7 +158,7 @@ class Tokenizer:
             return list(self.backend.encode(text, add_special_tokens=add_special).ids)
 
     def ids_batch(self, texts: Sequence[str], *, add_special: bool = True) -> list[list[int]]:
-        """As `ids`, for many texts at once: the fastest way to encode texts once."""
+        """The same as `ids` for many texts: the fastest way to encode texts once."""
         with self.lock:
             return [row.ids for row in self.backend.encode_batch_fast(list(texts), add_special_tokens=add_special)]
 
@@ -178,8 +178,8 @@ class Tokenizer:
         """A batch of texts, or of pairs of texts, padded to the longest.
 
         `max_length` truncates longer texts, special tokens included; `target` encodes targets of the decoder. A
-        language token is added as the model expects: the source language, or the target language for a target. Without
-        `places` it is faster, and there are no `offsets`.
+        language token is added as the model expects: the source language, or the target language for a target.
+        `places=False` is faster, but gives no `offsets`.
         """
         check_texts(texts, pairs)
         languages = {True: target_language or self.settings.get("tgt_lang"), False: source_language}
@@ -187,7 +187,7 @@ class Tokenizer:
             self.language_token(name)
         if self.settings.get("language_position") is None:
             if source_language:
-                raise InputError(f"--source-language {source_language}: this model is not told it. Leave it out")
+                raise InputError(f"--source-language {source_language}: this model does not use it. Leave it out")
             if target_language and not target:
                 texts = [f"{self.language_token(target_language)} {text}" for text in texts]  # Marian: `>>fra<< text`
         backend = self.target if target and self.target is not None else self.backend
@@ -207,7 +207,7 @@ class Tokenizer:
         max_length: int | None = None,
         target: bool = False,
     ) -> list[list[int]]:
-        """The ids of many texts, or pairs of texts, as `encode` has them, each as long as it is."""
+        """The ids of many texts or text pairs, as in `encode` but without padding."""
         backend = self.target if target and self.target is not None else self.backend
         inputs = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
         language = self.settings.get("tgt_lang") if target else None
@@ -252,7 +252,7 @@ class Tokenizer:
         return [self.decode(row, skip_special=skip_special) for row in rows]
 
     def tokens(self, ids: Sequence[int] | Tensor, *, source: bool = False) -> list[str]:
-        """Each token as readable text; with two vocabularies, of the target unless `source` is set.
+        """Each token as readable text. With two vocabularies, that of the target is used unless `source` is set.
 
         A token that is part of a character is written as its bytes, such as <EC>.
         """
@@ -317,9 +317,9 @@ def check_texts(texts: Sequence[str], pairs: Sequence[str] | None) -> None:
             if not isinstance(text, str):
                 raise InputError(f"{text!r} is not a text: expected a list of strings")
     if not texts:
-        raise InputError("an empty batch: there is no text to encode")
+        raise InputError("the batch is empty: expected at least one text to encode")
     if pairs is not None and len(pairs) != len(texts):
-        raise InputError(f"{len(texts)} texts and {len(pairs)} pairs: expected one pair to each text")
+        raise InputError(f"{len(texts)} texts and {len(pairs)} pairs: expected one pair per text")
 
 
 def check_vocabulary(tokenizer: Tokenizer, vocab_size: int, key: str = "vocab_size") -> None:

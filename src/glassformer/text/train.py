@@ -1,13 +1,13 @@
-"""A new tokenizer, learned from texts.
+"""Trains a new tokenizer on texts.
 
-    bpe           starts from characters and merges what is frequent (Sennrich et al., 2016)
+    bpe           starts from characters and merges frequent pairs (Sennrich et al., 2016)
     bytes         the same, starting from bytes, so that no text is ever unknown or changed (Radford et al., 2019)
-    unigram       keeps the pieces that make the text likely (Kudo, 2018)
-    wordpiece     pieces of words, with ## before those that do not begin one (Schuster and Nakajima, 2012)
+    unigram       keeps the subwords that make the text most likely (Kudo, 2018)
+    wordpiece     subwords, with ## before those that do not begin a word (Schuster and Nakajima, 2012)
     characters    each character that occurs
 
-`bytes` and `characters` give back a text to the letter, as a language model needs it. The same texts in the same order
-give the same tokenizer.
+`bytes` and `characters` are lossless, as a language model needs. The same texts in the same order give the same
+tokenizer.
 """
 
 import json
@@ -25,21 +25,21 @@ from glassformer.text.conventions import END_OF_TEXT, segments, template
 from glassformer.text.tokenizer import SPACE, Tokenizer
 
 Kind = Literal["bpe", "bytes", "unigram", "wordpiece", "characters"]
-# What stands beside a text: its end, its start and its end, nothing (a language model's text goes on), or the marks of
-# BERT's segments.
+# The special tokens around a text: an end token, start and end tokens, nothing (a language model continues the text),
+# or BERT's segments.
 Around = Literal["end", "both", "nothing", "segments"]
 TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-# A text may well hold "<s>" or "<unk>"; those that lose nothing have special tokens that hardly occur in one.
+# A text may contain "<s>" or "<unk>"; lossless tokenizers use special tokens that hardly occur in texts.
 LOSSLESS = {"pad_token": "<|padding|>", "bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT}
 START_OF_TEXT = "<|startoftext|>"
 UNKNOWN = {"unk_token": "<|unknown|>"}
 SEGMENTS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-# A word, a number or a punctuation mark is a piece of its own; a space belongs to the word that follows it.
+# Splits words, numbers and punctuation marks; a space belongs to the word that follows it.
 PIECE = r" ?[^\s\d\p{P}]+| ?\d+|\p{P}|\s+"
 CONTINUED = "##"
-PRIVATE = 0xF0000  # where Unicode has 131,072 signs without a meaning
-MOST_TOKENS = 10_000_000  # of a vocabulary: the library reserves memory for all that it is asked for
-STEP = 0.0001  # between the scores that the library gives to characters it had pruned
+PRIVATE = 0xF0000  # start of Unicode's private-use planes, 131,072 characters
+MOST_TOKENS = 10_000_000  # of a vocabulary: the library reserves memory for the requested size
+STEP = 0.0001  # between the scores that the library gives to pruned characters
 
 
 def train_tokenizer(
@@ -50,25 +50,25 @@ def train_tokenizer(
     around: Around | None = None,
     lowercase: bool = False,
 ) -> Tokenizer:
-    """Learned from these lines, read once: at most `vocab_size` tokens, fewer if the text has fewer.
+    """Trains a tokenizer on these lines, which are read once: at most `vocab_size` tokens, fewer for little text.
 
-    `around` is what stands beside a text: "end" by default, and "nothing" for the kinds that lose nothing. "both" is
-    its start and its end, as in CLIP. "segments" adds the tokens of BERT (`[CLS] text [SEP] pair [SEP]`, and `[MASK]`).
+    `around` sets the special tokens around a text: "end" by default, "nothing" for the lossless kinds. "both" adds
+    start and end tokens, as in CLIP. "segments" adds BERT's tokens (`[CLS] text [SEP] pair [SEP]`, and `[MASK]`).
     """
     if kind not in TRAIN:
-        raise InputError(f"kind {kind!r} of tokenizer is not known{nearest(str(kind), TRAIN)}")
+        raise InputError(f"unknown kind of tokenizer {kind!r}{nearest(str(kind), TRAIN)}")
     lossless = kind in ("bytes", "characters")
     around = around or ("nothing" if lossless else "end")
     if around not in get_args(Around):
-        raise InputError(f"around {around!r} a text is not known{nearest(str(around), get_args(Around))}")
+        raise InputError(f"unknown value {around!r} of around{nearest(str(around), get_args(Around))}")
     if lowercase and lossless:
-        raise InputError(f"lowercase: a tokenizer of {kind} keeps every text as it is. Leave lowercase out")
+        raise InputError(f"lowercase: a tokenizer of {kind} never changes the text. Leave lowercase out")
     special = {
         **(LOSSLESS if lossless else TOKENS),
         **(UNKNOWN if kind == "characters" else {}),
         **(SEGMENTS if around == "segments" else {}),
     }
-    if around == "both":  # the end before the start: it must not have the id 2, which CLIP's config.json says otherwise
+    if around == "both":  # end before start: the end must not get id 2, which has another meaning in CLIP's config.json
         start = START_OF_TEXT if lossless else special["bos_token"]
         first = {"pad_token": special["pad_token"], "eos_token": special["eos_token"], "bos_token": start}
         special = {**first, **{name: token for name, token in special.items() if name not in first}}
@@ -92,13 +92,13 @@ def train_tokenizer(
 
 def checked(lines: Iterable[str]) -> Iterator[str]:
     if isinstance(lines, str):
-        raise InputError(f"a single text {lines[:40]!r} was given: expected many lines")
+        raise InputError(f"a single text {lines[:40]!r} was given: expected a list of lines")
     empty = True
     for line in lines:
         empty = empty and not line.strip()
         yield line
     if empty:
-        raise InputError("no text to learn a tokenizer from: expected lines with words")
+        raise InputError("no text to train a tokenizer on: expected lines with words")
 
 
 def train_bpe(
@@ -118,9 +118,9 @@ def learn_merges(
     tokens: list[str],
     characters: Callable[[str], str],
 ) -> None:
-    """Trains a model of BPE; `characters` are those of a line as the model sees them.
+    """Trains a BPE model; `characters` gives the characters of a line as the model sees them.
 
-    If there is no room for all of them, the library leaves some of the rarest out by chance. Here the order decides.
+    If they do not all fit, the library drops some of the rarest at random. Here code points break the tie.
     """
     seen: Counter[str] = Counter()
 
@@ -135,7 +135,7 @@ def learn_merges(
 
 
 def most_frequent(seen: Counter[str], vocab_size: int, tokens: list[str]) -> dict[str, int]:
-    """A vocabulary of characters, in the order of their code points."""
+    """A vocabulary of the most frequent characters, in the order of their code points."""
     frequent = sorted(seen, key=lambda character: (-seen[character], character))[: vocab_size - len(tokens)]
     return {token: i for i, token in enumerate([*tokens, *sorted(frequent)])}
 
@@ -172,12 +172,12 @@ def train_unigram(
         vocab_size=vocab_size, special_tokens=tokens, unk_token=special["unk_token"], show_progress=False
     )
     too_small = InputError(
-        f"vocab_size {vocab_size}: these texts have more characters than that, and unigram keeps each of them. "
-        "Choose a larger one, or another kind"
+        f"vocab_size {vocab_size}: these texts have more distinct characters, and unigram keeps all of them. "
+        "Choose a larger vocab_size, or another kind"
     )
     try:
         backend.train_from_iterator(lines, trainer)
-    except Exception as error:  # the library has no class of its own for it
+    except Exception as error:  # the library has no error class for it
         raise too_small if "not large enough" in str(error) else error from None
     vocabulary = [(piece, score) for piece, score in json.loads(backend.to_str())["model"]["vocab"]]
     if len(vocabulary) > vocab_size:
@@ -188,10 +188,10 @@ def train_unigram(
 
 
 def settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The same pieces, freed of chance.
+    """The same pieces with deterministic scores.
 
-    The trainer sums up in any order, which shows in the last digits, and it goes through the characters that it had
-    pruned in any order, giving each a score that is a step from the one before. Here the steps follow the alphabet.
+    The trainer's order of summation is random, which shows in the last digits. It also visits the pruned characters in
+    random order and gives each a score one step from the previous one. Here the steps follow the alphabet.
     """
     lowest = min((score for _, score in pieces), default=0.0)
     steps = {piece: (score - lowest) / STEP for piece, score in pieces if len(piece) == 1}
@@ -206,8 +206,9 @@ def settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
 def train_wordpiece(
     lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
 ) -> tokenizers.Tokenizer:
-    """The library's own trainer numbers the continued characters by chance. So BPE learns from words in which every
-    character is a sign of its own for the beginning of a word and for elsewhere, and its tokens are spelled back."""
+    """The library's own trainer orders the continuing characters at random. So BPE is trained on words in which each
+    character is replaced by one private character at the start of a word and another elsewhere; its tokens are then
+    translated back."""
     normalizer, pre_tokenizer = composed(lowercase), pre_tokenizers.BertPreTokenizer()
     signs: dict[tuple[str, bool], str] = {}
 
@@ -240,7 +241,7 @@ def train_wordpiece(
 def train_characters(
     lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
 ) -> tokenizers.Tokenizer:
-    """BPE without merges leaves every character as it is."""
+    """BPE without merges: every character is a token."""
     seen: Counter[str] = Counter()
     for line in lines:
         seen.update(line)
@@ -262,7 +263,7 @@ def cut_into_words(backend: tokenizers.Tokenizer, lowercase: bool) -> None:
 
 
 def composed(lowercase: bool) -> normalizers.Normalizer:
-    """One way to write an accent or a Hangul syllable; on request one case."""
+    """Composes accents and Hangul syllables (NFC), and optionally lower-cases."""
     return normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()]) if lowercase else normalizers.NFC()
 
 

@@ -25,7 +25,7 @@ from glassformer.errors import InputError
 from glassformer.schema import shown
 
 CPU_SECONDS, PATIENCE = 2, 20  # seconds of computing; seconds of waiting on a busy machine
-STARVED = 1.0  # seconds of computing: with less, the process was not scheduled, and the trial says nothing
+STARVED = 1.0  # seconds of computing: with less, the process was not scheduled, and the trial is inconclusive
 MEMORY = 1 << 30  # bytes, including Python and its libraries
 LONGEST_TEMPLATE = 1 << 18  # characters
 MOST_STEPS, MOST_PIECES = 64, 64  # of the rules; tokens and texts added to a text
@@ -65,7 +65,7 @@ KNOWN = {
     r" ?[^(\s|[.,!?…。，、।۔،])]+",
     rf"<\|startoftext\|>|<\|endoftext\|>|{CONTRACTIONS}|[\p{{L}}]+|[\p{{N}}]|[^\s\p{{L}}\p{{N}}]+",
 }
-# What makes a template slow with a short conversation; most templates have none of it.
+# Constructs that can make a template slow with a short conversation; most templates have none.
 RISKY = re.compile(r"\*|range|recursive|macro|lipsum|center|format|indent|batch|just|zfill|wrap|expandtabs|\d{5}")
 MOST_LOOPS = 8
 
@@ -129,7 +129,7 @@ def outcome(request: str) -> str:
         return ""
     if tried.startswith(("grows", "exhausts")):
         how = tried.partition(" ")[2]
-        return f"{rest[0]} makes {how} characters out of 1,000" if tried.startswith("grows") else how
+        return f"{rest[0]} turns 1,000 characters into {how}" if tried.startswith("grows") else how
     short = "with a text of 1,000 characters" if "rules" in request[:10] else "with a short conversation"
     if code is None or -(code or 0) in (9, 24):  # killed, or out of time
         return f"{tried} takes more than {CPU_SECONDS} seconds {short}"
@@ -140,7 +140,7 @@ def outcome(request: str) -> str:
 
 
 def computed() -> float:
-    """CPU seconds of finished child processes; infinite if the system does not tell."""
+    """CPU seconds of finished child processes; infinite if unknown."""
     try:
         import resource
     except ImportError:
@@ -166,9 +166,9 @@ def sections_of(file: Path, content: bytes) -> dict[str, list[Any]]:
         if end is not None and hides_more(text, end):
             found = decoder.decode(text)
     except RecursionError:
-        raise InputError(f"{file} is nested too deeply to be read: expected a tokenizer") from None
+        raise InputError(f"{file} is nested too deeply to be a tokenizer. Fetch it again") from None
     except (ValueError, IndexError, StopIteration) as error:
-        raise InputError(f"{file}: its tokenizer cannot be read ({shown(str(error))}). Is the file whole?") from None
+        raise InputError(f"{file}: its tokenizer cannot be read ({shown(str(error))}). Is the file complete?") from None
     sections: dict[str, list[Any]] = {}
     for name, value in found if isinstance(found, list) else ():
         sections.setdefault(name, []).append(value)

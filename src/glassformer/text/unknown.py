@@ -1,7 +1,7 @@
-"""Finds, counts and reports unknown tokens, which stand for what a vocabulary lacks.
+"""Finds, counts and reports unknown tokens, which replace text that a vocabulary lacks.
 
-A model answers a text of unknown tokens like any other, but the answer means little. So every answer comes with how
-much of the text was unknown.
+A model answers a text of unknown tokens like any other, but the answer means little. So every answer reports how much
+of the text was unknown.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ class Unknown:
 
 
 def find_unknown(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[Unknown]:
-    """What the vocabulary lacks, for each text or text pair."""
+    """The unknown tokens of each text or text pair."""
     if tokenizer.unknown_id is None:
         return [Unknown(0)] * len(texts)
     found = []
@@ -115,16 +115,16 @@ class Tally:
         if not self.mostly:
             return said
         where = "That is" if self.texts == 1 else f"In {self.mostly:,} of them it is"
-        return f"{said}. {where} more than half, so the answer means little: is it a text as in the model's training?"
+        return f"{said}. {where} more than half, so the answer means little. Is the text like those of the training?"
 
 
 def check_mostly_known(tokenizer: Tokenizer, found: Sequence[Unknown], names: Sequence[str]) -> None:
-    """If something was assumed about a tokenizer, texts that are mostly unknown show that the assumption was wrong."""
+    """Refuses texts that are mostly unknown if the tokenizer was partly guessed: the guess was probably wrong."""
     if not tokenizer.assumed:
         return
     for one, name in zip(found, names, strict=True):
         if one.is_mostly:
             raise InputError(
-                f"{name}: {Tally([one]).sentence().partition('. ')[0]}. So what was assumed of the tokenizer is "
+                f"{name}: {Tally([one]).sentence().partition('. ')[0]}. So the assumption about the tokenizer is "
                 f"probably wrong ({tokenizer.assumed}). Add the model's tokenizer.json"
             )

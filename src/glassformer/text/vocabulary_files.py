@@ -17,12 +17,12 @@ class NoTokenizerError(InputError):
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Wraps the library's reading, which raises bare Exceptions, and panics that are not even that."""
+    """Turns the library's errors into InputError: it raises bare Exceptions, and panics that are not Exceptions."""
     try:
         yield
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise InputError(f"{file}: its tokenizer cannot be read ({error}). Is the file whole?") from None
+            raise InputError(f"{file}: its tokenizer cannot be read ({error}). Is the file complete?") from None
         raise
 
 
@@ -30,12 +30,12 @@ def read_text(file: Path) -> str:
     try:
         return read_small(file, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8 text ({error}). Is the file whole? Fetch it again") from None
+        raise InputError(f"{file} is not UTF-8 text ({error}). Is the file complete? Fetch it again") from None
 
 
 def read_vocabulary(file: Path) -> dict[str, int]:
     if not file.is_file():
-        raise InputError(f"{file.parent} has no {file.name}: expected the table of its ids. Download it as well")
+        raise InputError(f"{file.parent} has no {file.name}, the table of token ids. Download it as well")
     values = parse_json(file)
     if not isinstance(values, dict) or not all(isinstance(i, int) for i in values.values()):
         raise InputError(f"{file}: expected a table of tokens and their ids, as in " + '{"the": 12}')
@@ -54,7 +54,7 @@ def require(vocabulary: Mapping[str, int], special: Mapping[str, str], file: Pat
     for name in names:
         if special.get(name) not in vocabulary:
             raise InputError(
-                f"{file} has no token {special.get(name)!r}, the {name}. Is the file whole? Or name the {name} in "
+                f"{file} has no token {special.get(name)!r}, the {name}. Is the file complete? Or name the {name} in "
                 "tokenizer_config.json"
             )
 

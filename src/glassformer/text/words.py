@@ -33,7 +33,7 @@ class Words:
         self.goes_on = np.array([bool(self.prefix) and text.startswith(str(self.prefix)) for text in texts])
 
     def begins(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """For rows of ids (..., T), which of them begin a word; the first of a row does."""
+        """Which ids of the rows (..., T) begin a word; the first of a row always does."""
         if self.prefix is not None:
             going_on = self.goes_on[ids]
         else:

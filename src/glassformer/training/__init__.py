@@ -1,1 +1,1 @@
-"""One loop for all tasks."""
+"""Training: one loop for all tasks. Start with `run.py`, then `loop.py`."""

@@ -1,7 +1,7 @@
 """The attention in the report of a run: where the sharpest head of the last layer looks, in one scored example.
 
-A text is a table of tokens, an image and a series are drawn with what each of their patches gets. The colours are those
-of the explorer's maps, on the square-root scale.
+A text becomes a table of tokens; an image or a series is drawn with the weight of each patch. The colours and their
+square-root scale are those of the explorer's maps.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ WIDE, HIGH, LANE = 640, 150, 14  # of a drawn series, and of the lane below it
 
 
 def attention_of_example(task: Task, examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """The first example that can be shown; nothing where there is none."""
+    """HTML for the first example that can be shown; nothing if there is none."""
     seen = task.seen_example()
     if seen is not None and "decoder_input_ids" in seen and task.tokenizer is not None:
         yield from of_words(task.model, task.tokenizer, seen)
@@ -38,7 +38,7 @@ def attention_of_example(task: Task, examples: Sequence[Mapping[str, str]]) -> I
 
 
 def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """A table in which a row sums to 1. A translator's rows are the words it wrote."""
+    """A table whose rows sum to 1. For a translation model, the rows are the tokens it wrote."""
     maps = (weights_of_text(model, tokenizer, *row.values()) for row in examples if len(row) > 1)
     found = next((one for one in maps if one is not None), None)
     if found is None:
@@ -48,7 +48,7 @@ def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping
     yield caption(
         model,
         head,
-        "a row shows where one token looks; hover a cell for its weight.",
+        "each row shows where one token looks. Hover a cell for its weight.",
         "각 행은 토큰 하나가 어디를 보는지 나타냅니다. 칸에 마우스를 올리면 가중치가 보입니다.",
     )
     titles = "".join(f'<th scope="col"><span>{escape(column)}</span></th>' for column in columns)
@@ -65,18 +65,19 @@ def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping
 
 
 def of_patches(model: Transformer, seen: Batch) -> Iterator[str]:
-    """What each patch gets: from the class token where the model has one, else from all patches together."""
+    """The weight of each patch: from the class token if the model has one, else the mean over all patches."""
     weights = recorded(model, {name: seen[name] for name in seen if name != "labels"})  # (H, N, N)
     head, config = sharpest(weights), model.config
     first = config.image is not None and config.image.prefix_tokens > 0
     shares = weights[head][0] if first else weights[head].mean(dim=0)  # (N)
-    who = ("the class token", "클래스 토큰이") if first else ("all patches together", "모든 패치가 평균적으로")
+    who = ("the class token", "클래스 토큰이") if first else ("all patches on average", "모든 패치가 평균적으로")
     yield caption(
         model,
         head,
-        f"what each patch gets from {who[0]}, up to {float(shares.max()):.3f}; hover a patch for its weight.",
-        f"{who[1]} 각 패치에 주는 가중치이며, 가장 큰 값은 {float(shares.max()):.3f}입니다. 패치에 마우스를 올리면 "
-        "가중치가 보입니다.",
+        f"the weight that {who[0]} gives to each patch, at most {float(shares.max()):.3f}. Hover a patch for its "
+        "weight.",
+        f"{who[1]} 각 패치에 주는 가중치이며, 최댓값은 {float(shares.max()):.3f}입니다. 패치에 마우스를 올리면 값이 "
+        "보입니다.",
     )
     if config.image is not None:
         yield over_image(seen["pixel_values"][0], shares[config.image.prefix_tokens :].tolist(), config.image)
@@ -86,7 +87,7 @@ def of_patches(model: Transformer, seen: Batch) -> Iterator[str]:
 
 
 def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[str]:
-    """Where the decoder looks in the picture when it has read each token."""
+    """Where the decoder looks in the image after each token."""
     image = model.config.image
     if image is None:
         return
@@ -98,9 +99,9 @@ def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[
     yield caption(
         model,
         head,
-        f"behind each token, where the model looks to write the next, up to {most:.3f}; hover a patch for its weight.",
-        f"각 토큰 다음에 올 토큰을 예측하려고 보는 곳이며, 가장 큰 값은 {most:.3f}입니다. 패치에 마우스를 올리면 "
-        "가중치가 보입니다.",
+        f"where the model looks after each token to write the next, at most {most:.3f}. Hover a patch for its weight.",
+        f"각 토큰 다음에 올 토큰을 예측할 때 보는 곳이며, 최댓값은 {most:.3f}입니다. 패치에 마우스를 올리면 가중치가 "
+        "보입니다.",
     )
     frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
     parts = [f'<figure><svg {frame} aria-label="image">{picture_of(seen["pixel_values"][0], image)}</svg></figure>']
@@ -113,7 +114,7 @@ def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[
 
 
 def over_image(pixels: Tensor, shares: Sequence[float], image: ImageConfig) -> str:
-    """The image, and beside it its patches in the colours of their weights."""
+    """The image beside its patches, which are coloured by weight."""
     frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
     patches = patches_of(shares, image, max(shares, default=0.0) or 1.0)
     return (
@@ -123,7 +124,7 @@ def over_image(pixels: Tensor, shares: Sequence[float], image: ImageConfig) -> s
 
 
 def picture_of(pixels: Tensor, image: ImageConfig) -> str:
-    """Pixels (C, Y, X) of any range, as a picture."""
+    """An SVG image of pixels (C, Y, X), scaled from their own range."""
     low, high = float(pixels.min()), float(pixels.max())
     scaled = (255 * (pixels - low) / max(1e-6, high - low)).round().byte().permute(1, 2, 0).numpy()  # (Y, X, C)
     grey_or_colour = np.ascontiguousarray(scaled[:, :, 0] if scaled.shape[2] != 3 else scaled)
@@ -131,7 +132,7 @@ def picture_of(pixels: Tensor, image: ImageConfig) -> str:
 
 
 def patches_of(shares: Sequence[float], image: ImageConfig, most: float) -> str:
-    """The patches in the colours of their weights, of which `most` is the largest."""
+    """The patches coloured by weight; `most` is the largest weight."""
     side, patch = image.patches_per_side, image.patch
     return "".join(
         f'<rect class="w{level_of(x / most)}" x="{i % side * patch}" y="{i // side * patch}" width="{patch}" '
@@ -141,7 +142,7 @@ def patches_of(shares: Sequence[float], image: ImageConfig, most: float) -> str:
 
 
 def over_series(values: Tensor, shares: Sequence[float], series: SeriesConfig) -> str:
-    """The first channel as a curve, and below it each stride in the colour of the patch that begins there."""
+    """The first channel as a curve. Below it, each stride has the colour of the patch that begins there."""
     low, high = float(values.min()), float(values.max())
     across = WIDE / len(values)
     points = " ".join(
@@ -187,7 +188,7 @@ def is_translator(model: Transformer) -> bool:
 
 @torch.no_grad()
 def recorded(model: Transformer, arguments: Mapping[str, Tensor]) -> Tensor:
-    """The weights (H, T, S) of the last layer for the first example: of the cross-attention where there is one."""
+    """The last layer's attention weights (H, T, S) for the first example: cross-attention if the model has it."""
     stack = "decoder" if model.decoder is not None else "encoder"
     path = f"{stack}.blocks.{model.config.last_stack.num_layers - 1}.{'cross' if is_translator(model) else 'attn'}"
     was_training = model.training
@@ -201,7 +202,7 @@ def recorded(model: Transformer, arguments: Mapping[str, Tensor]) -> Tensor:
 def weights_of_text(
     model: Transformer, tokenizer: Tokenizer, text: str, *answers: str
 ) -> tuple[Tensor, list[str], list[str]] | None:
-    """The weights (H, T, S), and the names of rows and columns; None of a long text."""
+    """The weights (H, T, S) and the names of rows and columns; None if the text is too long."""
     ids = tokenizer.encode([text]).input_ids
     written = tokenizer.encode([answers[-1]], target=True).input_ids if is_translator(model) else None
     sizes = [part.shape[1] for part in (ids, written) if part is not None]

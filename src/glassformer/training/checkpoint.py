@@ -4,7 +4,7 @@
     checkpoints/best-00000300/    the weights that were best on the validation set
     checkpoints/weights-00000400/ weights at an evaluation, for --average
 
-The files do not depend on the number of processes, so a run may continue with another number.
+The files do not depend on the number of processes, so a run may continue with more or fewer.
 """
 
 import re
@@ -147,7 +147,7 @@ class Checkpoints:
         except CheckpointException as error:
             reason = next(iter(error.failures.values()))
             raise InputError(
-                f"{folder} does not fit this model ({reason}). Was the run started with other settings?"
+                f"{folder} does not fit this model ({reason}). Resume with the settings the run was started with"
             ) from None
 
     def clean(self) -> None:

@@ -34,7 +34,7 @@ def check_free(settings: TrainSettings) -> None:
         raise InputError(f"--out {out} is the current folder. Name one inside it, such as runs/mine")
     if not is_run(out) and replaced_place(out).is_dir() and not settings.overwrite:
         raise InputError(
-            f"--out {out}: a training was stopped while it replaced the run there, which is whole, in "
+            f"--out {out}: an earlier --overwrite was interrupted. The old run is complete, in "
             f"{replaced_place(out)}. Move it back, or replace it with --overwrite"
         )
     if settings.resume:
@@ -47,9 +47,9 @@ def check_free(settings: TrainSettings) -> None:
     if not is_run(out):
         raise InputError(f"--out {out} is a folder with other files in it. Choose another")
     if not settings.overwrite and not is_beginning_of(settings):
-        state = "a finished run" if (out / WEIGHTS).is_file() else "a run that has not ended"
+        state = "a finished run" if (out / WEIGHTS).is_file() else "an unfinished run"
         raise InputError(
-            f"--out {out} holds {state}: choose another folder, go on with it (--resume), or replace it (--overwrite)"
+            f"--out {out} holds {state}: choose another folder, continue the run (--resume) or replace it (--overwrite)"
         )
 
 
@@ -85,8 +85,8 @@ def check_same(settings: TrainSettings) -> None:
     for name, value in now.items():
         if name not in FREE and name in before and before[name] != value:
             raise InputError(
-                f"--resume: --{name.replace('_', '-')} is {value!r} and was {before[name]!r} when the run began. Leave "
-                "it out, or start another run"
+                f"--resume: --{name.replace('_', '-')} is {value!r}, but the run was started with {before[name]!r}. "
+                "Leave it out, or start a new run"
             )
 
 

@@ -2,8 +2,8 @@
 
 The lock is a file beside the folder, `.mine.lock`, because the folder itself moves when a run is replaced; if the
 parent folder is not writable, it is `.lock` inside. The owner holds it by flock, which ends with the process however it
-ends, and writes who it is, for people and for file systems without flock. Of several processes of one training, the
-first holds it. Readers need no lock, because every file is written atomically.
+ends, and writes its id into it, for people and for file systems without flock. In a distributed training, the first
+process holds it. Readers need no lock, because every file is written atomically.
 """
 
 import errno
@@ -162,7 +162,7 @@ def boot_of_machine() -> str | None:
 
 
 def start_of(process: int) -> str | None:
-    """When a process started, by the kernel's clock; None if the kernel does not tell."""
+    """When a process started, by the kernel's clock; None if it is unknown."""
     try:
         about = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

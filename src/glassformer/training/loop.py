@@ -1,7 +1,7 @@
-"""The training loop: one for all tasks. A task says what a batch is and what its loss; the loop does the rest.
+"""The training loop, the same for all tasks. A task defines its batches and its loss; the loop does the rest.
 
-A batch is what one update sees. Accumulation and further processes cut it into parts, whose losses are divided by the
-weight of the whole batch: so the update does not depend on how it was computed.
+One batch makes one update. Gradient accumulation and multiple processes split it into parts. The loss of each part is
+divided by the weight of the whole batch, so the update does not depend on the split.
 """
 
 import math
@@ -34,19 +34,19 @@ from glassformer.training.task import Batch, Task
 from glassformer.training.whole_batch import whole_batch_backward
 
 CHECKPOINT_SECONDS = 120.0
-ESTIMATE = 5  # steps after which it is told how long it will take; the first ones are slower
-REHEARSED = 20  # steps at most that are timed for a plan
-CHECKS = 10  # times in a training that the plan is compared with the clock
-RECENT = 0.75  # how much the steps before such a time still count after it
-SHOWN_EXAMPLES = 8  # of a batch that went wrong
+ESTIMATE = 5  # print the time estimate after this many steps; the first ones are slower
+REHEARSED = 20  # at most this many steps are timed for a plan
+CHECKS = 10  # how often a training compares the plan with the clock
+RECENT = 0.75  # weight of earlier steps in the mean time of a step, after each check
+SHOWN_EXAMPLES = 8  # of a batch whose loss is not finite
 
 
 class DivergedError(InputError):
-    """A loss, a gradient or a score that is not a finite number: the training has come apart."""
+    """A loss, gradient or score is not finite: the training has diverged."""
 
 
 class Trainer:
-    """A training under way: the model as it is spread over the processes, its optimisers, and where it stands."""
+    """A training in progress: the model, replicated or sharded across the processes, its optimisers and its state."""
 
     def __init__(
         self, task: Task, settings: TrainSettings, ranks: Ranks, checkpoints: Checkpoints, report: Report
@@ -65,15 +65,15 @@ class Trainer:
             self.average = {name: value.detach().clone() for name, value in self.own.named_parameters()}
         self.scaler = make_scaler(settings, ranks)
         self.state = State()
-        self.updates = 0  # in this life of the run
+        self.updates = 0  # since this process started
         self.plan = plan_steps(settings, task.budget(settings) or 1, task.validated, settings.warmup)
-        self.until: float | None = None  # when the training must have ended, as `time.perf_counter` counts
+        self.until: float | None = None  # when the training must end, by `time.perf_counter`
         self.tell_plan: Callable[[Plan], None] = lambda plan: None  # called before a changed plan takes effect
         self.pace, self.evaluation_seconds = Pace(), 0.0
         self.metric = settings.metric or task.metric
 
     def run(self, signals: Signals) -> int:
-        """Trains to the end of the plan, or until a signal, whose number is returned."""
+        """Trains to the end of the plan or until a signal arrives. Returns the signal's number, else 0."""
         self.started, self.saved = time.perf_counter() - self.state.seconds, time.perf_counter()
         stop = 0
         for batch in self.remaining():
@@ -102,7 +102,7 @@ class Trainer:
         return stop
 
     def memory(self) -> dict[str, int]:
-        """The bytes that training takes in this process, and what is known of them."""
+        """Bytes used by training in this process: the total and its known parts."""
         weights = sum(bytes_of(parameter) for parameter in self.own.parameters())
         moments = sum(
             bytes_of(value)
@@ -113,13 +113,13 @@ class Trainer:
         )
         averages = sum(map(bytes_of, self.average.values()))
         return {
-            "in all": peak_memory(self.ranks.device),
+            "total": peak_memory(self.ranks.device),
             "weights and gradients": 2 * weights,
             "optimiser": moments + averages,
         }
 
     def remaining(self) -> Iterator[Sequence[int]]:
-        """The batches from here on: of this epoch, and of those that follow."""
+        """The remaining batches of this epoch, then those of the following epochs."""
         while True:
             batches = self.task.batches(self.state.epoch)
             while self.state.batch < len(batches):
@@ -129,11 +129,11 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """The part of the plan that is done."""
+        """The fraction of the plan that is done."""
         return self.plan.progress(self.state.step)
 
     def keep_time(self, until: float) -> None:
-        """Changes the rest of the plan where steps are slower or faster than planned."""
+        """Changes the rest of the plan if steps are slower or faster than planned."""
         plan = self.plan.refit(
             self.state.step,
             left=until - time.perf_counter(),
@@ -147,8 +147,8 @@ class Trainer:
             self.plan = plan
 
     def costs(self, limit: float) -> Costs:
-        """What a step and a score take, each timed for about so many seconds. Nothing is learned by it, but what the
-        optimiser remembers is lost: time first, then `restore`."""
+        """Times steps and scoring, each for about `limit` seconds. The weights stay the same, but the optimiser state
+        is lost: call this before `restore`."""
         step = self.time_steps(limit)
         valid = test = 1.0
         with self.whole_model():
@@ -158,7 +158,7 @@ class Trainer:
         return Costs(step=step, **self.ranks.from_first({"valid": valid, "test": test}))
 
     def time_steps(self, limit: float) -> float:
-        """The mean of some steps at a rate of 0, without the first. The optimiser forgets them."""
+        """The mean time of a few steps at learning rate 0, without the first. Resets the optimiser."""
         batches, taken = self.task.batches(self.state.epoch), list[float]()
         while len(taken) <= REHEARSED and sum(taken) <= limit:
             began = time.perf_counter()
@@ -179,7 +179,7 @@ class Trainer:
         return time.perf_counter() - self.saved > CHECKPOINT_SECONDS
 
     def update(self, examples: Sequence[int]) -> None:
-        """One step: the gradient of the batch, clipped, and what the optimiser makes of it."""
+        """One step: computes the gradient of the batch, clips it and updates the weights."""
         step = self.state.step + 1
         warmed = self.plan.progress(min(step, self.plan.warmup) - 1)
         left = max(0.0, 1 - self.progress) / max(1e-9, 1 - warmed)
@@ -191,11 +191,11 @@ class Trainer:
         self.report.step(step, rate=rate, progress=self.progress, **told)
 
     def compute(self, examples: Sequence[int], *, step: int, rate: float) -> Any:
-        """The weights after a step at this rate; what there is to report of it."""
+        """Updates the weights at this learning rate. Returns the values to report."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        torch.manual_seed(hash((self.settings.seed, step, self.ranks.rank)))  # dropout, the same after a kill
+        torch.manual_seed(hash((self.settings.seed, step, self.ranks.rank)))  # same dropout after a resume
         parts = self.parts(examples)
         computed = time.perf_counter()
         loss = self.compared(parts, examples, step) if self.task.compares else self.summed(parts)
@@ -211,7 +211,7 @@ class Trainer:
         return {"loss": loss, "norm": norm, "size": size, "busy": busy}
 
     def summed(self, parts: Sequence[tuple[Batch, bool]]) -> float:
-        """Adds the gradient of a loss that is the sum over the examples, and returns it."""
+        """Adds the gradient of a loss that sums over the examples. Returns the loss."""
         weight = self.ranks.total(sum(self.task.weight(batch["labels"]) for batch, counts in parts if counts))
         loss = 0.0
         for number, (batch, counts) in enumerate(parts, start=1):
@@ -220,10 +220,10 @@ class Trainer:
         return self.ranks.total(loss)
 
     def compared(self, parts: Sequence[tuple[Batch, bool]], examples: Sequence[int], step: int) -> float:
-        """Adds the gradient of a loss that compares all examples of the batch (`whole_batch.py`), and returns it."""
+        """Adds the gradient of a loss that compares all examples of the batch (`whole_batch.py`). Returns the loss."""
 
         def vectors(number: int) -> dict[str, Tensor]:
-            torch.manual_seed(hash((self.settings.seed, step, self.ranks.rank, number)))  # dropout, twice the same
+            torch.manual_seed(hash((self.settings.seed, step, self.ranks.rank, number)))  # same dropout twice
             inputs = {name: value for name, value in parts[number][0].items() if name != "labels"}
             with self.precision():
                 found = self.task.vectors(self.model(**inputs))
@@ -244,7 +244,7 @@ class Trainer:
         )
 
     def places(self, total: int) -> list[slice]:
-        """Where this process's parts of a batch of so many examples are in it."""
+        """The slices of a batch of `total` examples that this process computes."""
         count = self.settings.accumulate * self.ranks.size
         size, more = divmod(total, count)
         first = self.ranks.rank * self.settings.accumulate
@@ -252,8 +252,8 @@ class Trainer:
         return [slice(start, stop) for start, stop in pairwise(starts)]
 
     def parts(self, examples: Sequence[int]) -> list[tuple[Batch, bool]]:
-        """This process's parts of a batch, and whether they count: where there are fewer examples than parts, a part
-        repeats the first one, for all processes to compute the same number of times, and has no weight."""
+        """This process's parts of a batch, and whether they count. If there are fewer examples than parts, an empty
+        part repeats the first example with no weight, because all processes must compute equally often."""
         parts = []
         for place in self.places(len(examples)):
             chosen = examples[place]
@@ -262,7 +262,7 @@ class Trainer:
         return parts
 
     def backward(self, batch: Batch, weight: float) -> float:
-        """Adds the gradient of a part, whose share of the loss is returned."""
+        """Adds the gradient of a part. Returns its share of the loss."""
         labels = batch["labels"]
         inputs = {name: value for name, value in batch.items() if name != "labels"}
         twice = self.settings.r_drop > 0
@@ -272,7 +272,7 @@ class Trainer:
             logits = self.model(**inputs).logits
             loss = self.two_losses(logits, labels) if twice else self.task.loss(logits, labels)
         loss = loss / weight
-        # Gradients are averaged over the processes, and their losses are meant to be summed.
+        # DDP and FSDP average gradients over the processes; here they must be summed.
         self.scaler.scale(loss * self.ranks.size).backward()
         return float(loss.detach())
 
@@ -282,7 +282,7 @@ class Trainer:
         return torch.autocast(self.ranks.device.type, dtype) if narrow else nullcontext()
 
     def two_losses(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The mean loss of two passes, and how far they are apart: (KL(p, q) + KL(q, p)) / 2, times the weight / 2."""
+        """R-Drop: the mean loss of two passes plus weight / 2 times their divergence, (KL(p, q) + KL(q, p)) / 2."""
         first, second = logits.chunk(2)
         mean = (self.task.loss(first, labels) + self.task.loss(second, labels)) / 2
         return mean + self.settings.r_drop / 2 * self.task.divergence(first, second, labels)
@@ -296,7 +296,7 @@ class Trainer:
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The moving average of the weights; a young one has a shorter memory."""
+        """Updates the moving average of the weights. Early in training it has a shorter memory."""
         memory = min(self.settings.ema or 0.0, (1 + self.state.step) / (10 + self.state.step))
         current = [value.detach() for value in self.own.parameters()]
         torch._foreach_lerp_(list(self.average.values()), current, 1 - memory)
@@ -306,7 +306,7 @@ class Trainer:
         some = ", ".join(map(str, examples[:SHOWN_EXAMPLES])) + (", ..." if len(examples) > SHOWN_EXAMPLES else "")
         return DivergedError(
             f"{what} at step {self.state.step + 1}, on examples {some} of the training set (counted from 0); "
-            f"{self.advice()}, or look at these examples"
+            f"{self.advice()}, or check these examples"
         )
 
     def advice(self) -> str:
@@ -315,7 +315,7 @@ class Trainer:
         return f"{good}. Lower --rate ({self.highest:.3g}), raise --warmup ({self.settings.warmup})"
 
     def evaluate(self) -> None:
-        """Scores the weights as they would be kept, and keeps them if they are the best so far."""
+        """Scores the current weights or their moving average, and saves them if they are the best so far."""
         began = time.perf_counter()
         with self.kept_weights():
             weights = dict(self.own.named_parameters()) if not self.average else self.average
@@ -323,7 +323,7 @@ class Trainer:
                 metrics = self.task.validate(self.plan.valid) if self.ranks.is_first else {}
             metrics = self.ranks.from_first(metrics)
             if self.metric not in metrics:
-                raise InputError(f"--metric {self.metric} was not measured; known are {', '.join(metrics)}")
+                raise InputError(f"--metric {self.metric} was not measured. Choose from {', '.join(metrics)}")
             value = metrics[self.metric]
             for name, number in metrics.items():
                 if not math.isfinite(number):
@@ -344,15 +344,15 @@ class Trainer:
         self.report.evaluation(self.state.step, metrics, best=best)
 
     def is_best(self, value: float, loss: float | None) -> bool:
-        """Whether weights of this score are the best so far. Of two equal scores, that with the lower loss is better:
-        an accuracy of 0.5 may be a model that has learned nothing, or one that has begun to."""
+        """Whether this score is the best so far. The lower loss breaks a tie: of two models with an accuracy of 0.5,
+        one may have learned nothing and the other a little."""
         if value == self.state.best and loss is not None and self.state.best_loss is not None:
             return loss < self.state.best_loss
         return self.task.is_better(value, self.state.best, self.metric)
 
     @contextmanager
     def kept_weights(self) -> Iterator[None]:
-        """The moving average in the place of the weights, if there is one."""
+        """Inside, the model has the moving average as its weights, if there is one."""
         if not self.average:
             yield
             return
@@ -368,7 +368,7 @@ class Trainer:
 
     @contextmanager
     def whole_model(self) -> Iterator[None]:
-        """The task's model ready to answer: of one that is shared among processes, a whole copy in the first."""
+        """Inside, the task's model is in evaluation mode; if sharded, the first process has an unsharded copy."""
         if self.settings.shard:
             weights = whole_weights(self.own)
             if self.ranks.is_first:
@@ -384,7 +384,7 @@ class Trainer:
         self.saved = time.perf_counter()
 
     def restore(self) -> bool:
-        """Goes back to the last whole checkpoint, if there is one."""
+        """Loads the last complete checkpoint. Returns whether there is one."""
         self.checkpoints.clean()
         self.ranks.wait()
         last = self.checkpoints.last()
@@ -396,7 +396,7 @@ class Trainer:
 
     @torch.no_grad()
     def finish(self) -> str:
-        """Puts the weights to be kept into the model, whole in the first process, and says which they are."""
+        """Puts the weights to save into the model, unsharded in the first process. Returns their description."""
         said = f"the weights of step {self.state.step}"
         if self.average:
             self.put(self.average)
@@ -424,7 +424,7 @@ class Trainer:
 
 
 class Pace:
-    """How long steps take: the mean, in which those since it was last asked for count most."""
+    """The mean time of a step. Steps since the last call of `mean` count most."""
 
     def __init__(self) -> None:
         self.count = self.seconds = 0.0
@@ -442,7 +442,7 @@ class Pace:
 
 
 def check_accumulation(task: Task, settings: TrainSettings, ranks: Ranks) -> None:
-    """Refuses to cut batches into more parts than they have examples: most parts would compute nothing."""
+    """Refuses to split batches into more parts than they have examples: most parts would compute nothing."""
     parts = settings.accumulate * ranks.size
     if settings.accumulate == 1:
         return
@@ -450,7 +450,7 @@ def check_accumulation(task: Task, settings: TrainSettings, ranks: Ranks) -> Non
     if parts > largest:
         among = f" in each of {ranks.size} processes" if ranks.size > 1 else ""
         raise InputError(
-            f"--accumulate {shown(settings.accumulate)}: a batch of {largest:,} examples cannot be cut into "
+            f"--accumulate {shown(settings.accumulate)}: a batch of {largest:,} examples cannot be split into "
             f"{shown(settings.accumulate)} parts{among}. Use at most {max(1, largest // ranks.size):,}"
         )
 
@@ -460,7 +460,7 @@ def make_scaler(settings: TrainSettings, ranks: Ranks) -> torch.amp.GradScaler:
 
 
 def copy_of(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
-    """A model like this one that is not shared among processes."""
+    """An unsharded model with the same config and these weights."""
     with torch.device("meta"):
         copy = Transformer(model.config)
     copy.to_empty(device=model.device)
@@ -476,24 +476,24 @@ def bytes_of(tensor: Tensor) -> int:
 
 
 def peak_memory(device: torch.device) -> int:
-    """The most bytes that were in use so far: on a GPU by tensors, else by the whole process."""
+    """Peak memory in bytes: of tensors on a GPU, else of the whole process."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Refuses half precision where it is slower: measured, since a name says little about what a machine is good at."""
+    """Refuses half precision if it is slower here. This is measured, because a device's name does not tell."""
     if precision == "float32":
         return
     dtype = getattr(torch, precision)
     seconds = {kind: time_product(kind, device) for kind in (torch.float32, dtype)}
     if device.type == "cpu" and precision == "float16":
-        raise InputError("--precision float16 needs a GPU: leave it out, or use bfloat16 on a CPU that has it")
+        raise InputError("--precision float16 needs a GPU. Leave it out, or use bfloat16 on a CPU that supports it")
     if seconds[dtype] > seconds[torch.float32]:
         times = seconds[dtype] / seconds[torch.float32]
         raise InputError(
-            f"--precision {precision} would be slower on this {device.type}: a product of matrices takes {times:.1f} "
+            f"--precision {precision} would be slower on this {device.type}: a matrix product takes {times:.1f} "
             "times as long as in float32. Leave it out"
         )
 

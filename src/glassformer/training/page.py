@@ -1,7 +1,7 @@
 """The report of a run, for people: one HTML file in English and Korean that needs neither a network nor a script.
 
-`run.py` writes it last. Charts and style sheet are in `figures/`. Whatever comes from data, settings or the command
-line is escaped: a text such as `<img onerror=...>` stays a text.
+`run.py` writes it last. Charts and style sheet are in `figures/`. Everything from data, settings or the command line is
+escaped: a text such as `<img onerror=...>` stays text.
 """
 
 import json
@@ -27,7 +27,7 @@ from glassformer.training.report import as_number, as_time
 from glassformer.training.settings import OF_THE_CALL
 from glassformer.training.task import Curve, Scores, Task
 
-MOST_CLASSES = 30  # of a confusion matrix that is open at once
+MOST_CLASSES = 30  # a larger confusion matrix is folded
 MOST_CONFUSIONS = 10
 TITLES = {"rate": "learning rate", "gradient_norm": "norm of the gradient"}
 
@@ -53,13 +53,13 @@ def sections(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Pat
     yield from section("Forecasts", map(forecast_chart, scores.curves), kind="charts")
     yield from section("Examples", example_table(scores.examples, scores.pictures))
     yield from section("Attention", attention_of_example(task, scores.examples))
-    yield from section("Which class for which", confusion_table(scores.classes, scores.confusion))
-    yield from section("How to use it", commands(record, task, Path(record["settings"]["out"])))
+    yield from section("Confusion matrix", confusion_table(scores.classes, scores.confusion))
+    yield from section("Commands", commands(record, task, Path(record["settings"]["out"])))
     yield from section("Settings", setting_tables(record["settings"], task))
 
 
 def section(title: str, parts: Iterable[str], kind: str = "") -> Iterator[str]:
-    """What there is to say under a title; without anything to say, no title either."""
+    """A titled section; nothing if it would be empty."""
     found = list(parts)
     if found:
         body = "\n".join(found)
@@ -71,12 +71,12 @@ def trained_for(record: Mapping[str, Any]) -> str:
     parts = [f"{record['steps']:,} steps"] if "steps" in record else []
     if "train_seconds" in record.get("results", {}):
         parts.append(f"in {as_time(record['results']['train_seconds'])}")
-    kept = f"; kept are {record['kept']}" if "kept" in record else ""
+    kept = f"; saved: {record['kept']}" if "kept" in record else ""
     return " ".join(parts) + kept
 
 
 def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
-    """The model in the first row, simple methods below it; the best of each column is bold."""
+    """The model in the first row, baselines below it; the best value of each column is bold."""
     rows = {"this model": scores.metrics, **scores.baselines}
     names = list(dict.fromkeys(name for metrics in rows.values() for name in metrics))
     best = {
@@ -92,7 +92,7 @@ def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
             cells.append(f"<td{kind}>{as_number(name, metrics[name]) if name in metrics else ''}</td>")
         ours = ' class="ours"' if i == 0 else ""
         body.append(f'<tr{ours}><th scope="row">{both(row)}</th>{"".join(cells)}</tr>')
-    yield f"<p>{both(f'On {scores.scored_on} that it was not trained on.')}</p>"
+    yield f"<p>{both(f'Scored on {scores.scored_on} not used in training.')}</p>"
     yield (
         f'<div class="wide" tabindex="0"><table class="scores"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
@@ -102,7 +102,7 @@ def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
 
 
 def training_charts(metrics: Path) -> Iterator[str]:
-    """The loss of training and validation together, every other metric of validation, the rate and the gradient."""
+    """Charts of the training and validation loss, the other validation metrics, the learning rate and the gradient."""
     curves, unread = read_metrics(metrics)
     if not curves:
         return
@@ -123,14 +123,14 @@ def training_charts(metrics: Path) -> Iterator[str]:
     yield "\n".join(['<div class="charts">', *charts, "</div>"])
     if unread:
         said = both(
-            f"{unread} lines of {metrics.name} cannot be read and are not drawn.",
+            f"Skipped {unread} unreadable line{'s' if unread != 1 else ''} of {metrics.name}.",
             f"{metrics.name}에서 읽을 수 없는 {unread}줄은 그리지 않았습니다.",
         )
         yield f'<p class="aside">{said}</p>'
 
 
 def validation_note(record: Mapping[str, Any], task: Task) -> Iterator[str]:
-    """Says if the evaluations during the training were of a sample."""
+    """A note if evaluations during training scored only a sample."""
     some, whole = record.get("plan", {}).get("valid"), task.count("valid")
     if some is not None and some < whole:
         sample = as_sample(some, whole, task.counts or task.unit)
@@ -138,20 +138,20 @@ def validation_note(record: Mapping[str, Any], task: Task) -> Iterator[str]:
 
 
 def loss_note(task: Task, metrics: Path) -> Iterator[str]:
-    """Why the two losses of the chart differ, where that is not the model's doing."""
+    """A note if label smoothing makes the training loss differ from the validation loss."""
     if task.label_smoothing and "valid_loss" in read_metrics(metrics)[0]:
         smoothing = f"{task.label_smoothing:g}"
         said = both(
-            f"The training loss is measured with dropout and against smoothed labels (label smoothing {smoothing}), "
-            "the validation loss without dropout and against the labels themselves: the first can stay higher.",
-            f"학습 손실은 드롭아웃을 켜고 레이블 스무딩({smoothing})을 적용해, 검증 손실은 드롭아웃 없이 원래 레이블로 "
-            "계산합니다. 그래서 학습 손실이 검증 손실보다 높을 수 있습니다.",
+            f"The training loss is measured with dropout and label smoothing ({smoothing}), the validation loss "
+            "without either. So the training loss can stay higher.",
+            f"학습 손실은 드롭아웃과 레이블 스무딩({smoothing})을 적용해 계산하고, 검증 손실은 둘 다 없이 계산합니다. "
+            "그래서 학습 손실이 검증 손실보다 높을 수 있습니다.",
         )
         yield f'<p class="aside">{said}</p>'
 
 
 def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:
-    """Every quantity by name as points (step, value), and how many lines are not of this form."""
+    """Each quantity by name as points (step, value), and the number of unreadable lines."""
     curves: dict[str, list[Point]] = defaultdict(list)
     unread = 0
     for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
@@ -168,9 +168,9 @@ def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:
 
 
 def forecast_chart(curve: Curve) -> str:
-    """What was known, then what came and what was said to come; both begin where the known ends."""
+    """The past, then the actual values and the forecast; both start at the last known point."""
     past = list(enumerate(map(float, curve.past), start=1 - len(curve.past)))
-    future = {"what came": ("third", curve.truth), "the forecast": ("forecast", curve.forecast)}
+    future = {"actual": ("third", curve.truth), "the forecast": ("forecast", curve.forecast)}
     lines = [Line(name="the past", paint="first", points=past)]
     for name, (paint, values) in future.items():
         if len(values):
@@ -180,8 +180,8 @@ def forecast_chart(curve: Curve) -> str:
 
 
 def example_table(examples: Sequence[Mapping[str, str]], pictures: Sequence[NDArray[np.uint8]] = ()) -> Iterator[str]:
-    """Rows as they are, each behind its picture if it has one. Where one says what was expected and the answer is
-    another, that is marked."""
+    """A row per example, with its image first if it has one. An answer that differs from the expected one is
+    marked."""
     if not examples:
         return
     names = list(examples[0])
@@ -204,7 +204,7 @@ def example_table(examples: Sequence[Mapping[str, str]], pictures: Sequence[NDAr
 
 
 def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[str]:
-    """Counts, darker for a larger share of the true class. Of many classes, the commonest confusions first."""
+    """Counts, darker for a larger share of the true class. With many classes, the most frequent confusions first."""
     if not confusion:
         return
     head = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in classes)
@@ -220,7 +220,7 @@ def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) 
         f'<div class="wide" tabindex="0"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    said = both("A row is a true class, a column the answer; bold counts are right.")
+    said = both("Rows are true classes, columns are answers; bold counts are correct.")
     yield f'<p class="aside">{said}</p>'
     if len(classes) <= MOST_CLASSES:
         yield table
@@ -229,31 +229,31 @@ def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) 
     often = sorted(errors, key=lambda error: -error[0])[:MOST_CONFUSIONS]
     lines = [escape(f"{classes[i]} → {classes[j]}: {n:,}") for n, i, j in often]
     if lines:
-        yield f"<p>{both('Most often:')}</p><ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
+        yield f"<p>{both('Most frequent confusions:')}</p><ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
     yield f"<details><summary>{both(f'all {len(classes)} classes')}</summary>{table}</details>"
 
 
 def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
-    """What can be run on the finished run, and what made it."""
+    """Commands for the finished run, and the one that made it."""
     settings = record["settings"]
     longer = ["--minutes", f"{2 * settings['minutes']:g}"] if settings.get("minutes") else []
     if not longer and "steps" in record:
         longer = ["--steps", str(2 * record["steps"])]
     resume = ["glassformer", *record["verb"].split(), "--out", str(out), "--resume", *longer]
     for said, lines in (
-        ("Give it something new:", task.try_next(out)),
+        ("Try it on new inputs:", task.try_next(out)),
         ("Look inside it in the browser:", [["glassformer", "explore", str(out), "--open"]]),
-        ("Score it again, or on files of yours with --data:", [["glassformer", "eval", str(out)]]),
-        ("Train it for longer:", [resume]),
+        ("Score it again, or on your own files with --data:", [["glassformer", "eval", str(out)]]),
+        ("Train it longer:", [resume]),
     ):
         if lines:
             shown = escape("\n".join(map(shlex.join, lines)))
             yield f'<p>{both(said)}</p>\n<pre tabindex="0">{shown}</pre>'
-    yield f'<p>{both("It was made by")}</p>\n<pre tabindex="0">{escape(record["command"])}</pre>'
+    yield f'<p>{both("Trained with:")}</p>\n<pre tabindex="0">{escape(record["command"])}</pre>'
 
 
 def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
-    """What differs from the defaults, and the others folded."""
+    """The settings that differ from the defaults; the others are folded."""
     defaults = type(task.settings)().to_dict()  # type: ignore[call-arg]  # a task's settings all have defaults
     known = {name: value for name, value in settings.items() if name not in OF_THE_CALL}
     chosen = {name: value for name, value in known.items() if name not in defaults or value != defaults[name]}
@@ -261,7 +261,7 @@ def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
     nothing = f'<p class="aside">{both("All settings have their defaults.")}</p>'
     yield setting_table(chosen) if chosen else nothing
     if others:
-        said = both(f"the other {len(others)}, left as they are")
+        said = both(f"{len(others)} other settings, at their defaults")
         yield f"<details><summary>{said}</summary>{setting_table(others)}</details>"
 
 

@@ -57,7 +57,7 @@ class Shares(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Config):
-    """What a training does at each step, as a function of the step alone."""
+    """The plan of a training; a function of the step alone."""
 
     legs: tuple[Leg, ...]
     warmup: int

@@ -1,8 +1,8 @@
-"""What training computes in another way than the core, for speed: the same function, or the same random choice.
+"""Speed-ups for training. They compute the same functions as the core, or dropout with the same distribution.
 
 q, k and v      one product instead of three: a tenth less time for a small model
-dropout         masks from 16 random bits each, on a CPU: a quarter of the time of PyTorch's
-memory          what is freed is not given back to the system before the training ends
+dropout         masks of 16 random bits per value, on a CPU: a quarter of the time of PyTorch's dropout
+memory          freed memory stays with the process until the training ends
 """
 
 import ctypes
@@ -19,9 +19,9 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of glibc's `mallopt`
 
 
 def make_quicker(model: nn.Module, *, compiled: bool = False) -> None:
-    """Changes the attentions and dropouts of a model, in place: its parameters stay the ones that they are.
+    """Replaces the attention and dropout of a model in place; the parameters stay the same objects.
 
-    A compiler draws its own masks.
+    A compiled model keeps its dropout, because the compiler draws its own masks.
     """
     for module in model.modules():
         if isinstance(module, Attention):
@@ -31,7 +31,7 @@ def make_quicker(model: nn.Module, *, compiled: bool = False) -> None:
 
 
 class JoinedAttention(Attention):
-    """The same function of the same parameters; what watches q, k and v one by one sees them in evaluation only."""
+    """Attention with one product for q, k and v. Hooks on the single projections run in evaluation only."""
 
     def products(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if not self.training:
@@ -44,7 +44,7 @@ class JoinedAttention(Attention):
 
 
 class QuickDropout(nn.Dropout):
-    """x * mask / (1 - p). A number is left out if its 16 random bits are below p, so p is exact to 1 / 65,536."""
+    """x * mask / (1 - p). A value is dropped if its 16 random bits are below p, so p is exact to 1 / 65,536."""
 
     def forward(self, x: Tensor) -> Tensor:
         dropped = round(self.p * 2**16)
@@ -58,10 +58,10 @@ class QuickDropout(nn.Dropout):
 
 @contextmanager
 def keeping_memory() -> Iterator[None]:
-    """Inside it, memory that tensors free stays with the process for the next ones. By itself glibc gives large blocks
-    back to the system at once, and to be given them again costs a translation model a third of each step.
+    """Inside, memory freed by tensors stays with the process for reuse. By default glibc returns large blocks to the
+    system at once, and allocating them again costs a translation model a third of each step.
 
-    Another C library may have no such call, and no such need.
+    Does nothing if the C library is not glibc.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 2**31 - 1)
@@ -70,6 +70,6 @@ def keeping_memory() -> Iterator[None]:
         yield
     finally:
         with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 2**25)  # what glibc arrives at for blocks of this size
+            ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 2**25)  # the value glibc itself adapts to for such blocks
             ctypes.CDLL(None).mallopt(TRIM_THRESHOLD, 2**26)
             ctypes.CDLL(None).malloc_trim(0)

@@ -1,6 +1,6 @@
-"""One process or many: what `torchrun` started, and how the model is spread over it.
+"""The processes of a training, one or those that `torchrun` started, and how the model is distributed over them.
 
-DDP gives every process the whole model; FSDP2 (`--shard`) a part of it. Both average gradients over the processes.
+With DDP every process has the whole model, with FSDP2 (`--shard`) a shard. Both average gradients over the processes.
 """
 
 import os
@@ -24,11 +24,11 @@ from glassformer.core.pair import Pair
 from glassformer.errors import FailedElsewhere, InputError
 
 PATIENCE = timedelta(hours=12)
-register_dataclass(Output)  # FSDP looks for the tensors in what a module returns
+register_dataclass(Output)  # so that FSDP finds the tensors in a module's output
 
 
 class Ranks:
-    """The processes of a training. With one, nothing is sent anywhere."""
+    """The processes of a training. A single process communicates with nobody."""
 
     def __init__(self, device: str | None = None) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -42,7 +42,7 @@ class Ranks:
             on_gpu = self.device.type == "cuda"
             if on_gpu:
                 torch.cuda.set_device(self.device)
-            # The others wait while the first one reads the data, or scores: that may take long.
+            # The others wait while the first process reads the data or scores, which may take long.
             dist.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class Ranks:
         return self._reduced(list(values), dist.ReduceOp.MAX)
 
     def add_up(self, tensor: Tensor) -> None:
-        """The sum of this tensor over all processes, in its place."""
+        """Sums this tensor over all processes, in place."""
         if self.size > 1:
             dist.all_reduce(tensor)
 
@@ -73,7 +73,7 @@ class Ranks:
         return [float(value) for value in tensor]
 
     def from_first(self, value: Any) -> Any:
-        """What the first process has, in all of them."""
+        """Broadcasts the value of the first process."""
         if self.size == 1:
             return value
         box = [value]
@@ -82,7 +82,7 @@ class Ranks:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What fails in one process fails in all of them: the first that failed says why."""
+        """Inside, an error in one process stops all of them. The first to fail reports why."""
         failed: Exception | None = None
         try:
             yield
@@ -95,12 +95,12 @@ class Ranks:
             raise FailedElsewhere
 
     def spread(self, model: Transformer | Pair, *, shard: bool) -> nn.Module:
-        """The model as this process trains it. Weights start out as those of the first process."""
+        """Wraps the model in DDP or FSDP2. The weights start as those of the first process."""
         if shard and isinstance(model, Pair):
-            raise InputError("--shard shares one model among processes, and this is a pair of two: say --no-shard")
+            raise InputError("--shard works for a single model, and this is a pair of two. Use --no-shard")
         if shard and self.size == 1:
             raise InputError(
-                "--shard shares a model among processes, and there is one: start it with torchrun, or say --no-shard"
+                "--shard needs several processes, and there is one. Start the training with torchrun, or use --no-shard"
             )
         if self.size == 1:
             return model
@@ -118,7 +118,7 @@ class Ranks:
 
     @contextmanager
     def sending(self, model: nn.Module, yes: bool) -> Iterator[None]:
-        """Gradients are averaged over the processes in the last part of a batch only."""
+        """Averages gradients over the processes only in the last part of a batch."""
         if isinstance(model, FSDPModule):
             model.set_requires_gradient_sync(yes)
         waits = isinstance(model, DistributedDataParallel) and not yes
@@ -127,6 +127,6 @@ class Ranks:
 
 
 def whole_weights(model: nn.Module) -> dict[str, Tensor]:
-    """All weights by name, on the CPU; of a model that is shared among processes, in the first one only."""
+    """All weights by name, on the CPU. Those of a sharded model are gathered in the first process only."""
     values: Any = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     return dict(values)

@@ -1,5 +1,5 @@
-"""What a training tells: a live bar on a terminal, plain lines elsewhere, `metrics.jsonl` always, and on request the
-files that TensorBoard reads."""
+"""Reports the progress of a training: a live bar on a terminal, else plain lines; `metrics.jsonl`; and, on request,
+TensorBoard files."""
 
 import json
 import time
@@ -13,12 +13,12 @@ from glassformer.io import write_whole
 from glassformer.training.waiting import QUIET, Bars
 from glassformer.training.waiting import as_time as as_time
 
-LINES = 10  # plain lines in a whole training, where there is no terminal, and more if it is long
-ENTRIES = 200  # about so many in metrics.jsonl
+LINES = 10  # plain lines per training without a terminal; a long training has more
+ENTRIES = 200  # approximate number of entries in metrics.jsonl
 
 
 class Report:
-    """Follows a training step by step. Loss and speed are means since they were last written."""
+    """Reports a training step by step. Loss and speed are means since the last report."""
 
     def __init__(
         self, metrics: Path, console: Console, *, unit: str, steps: int | None, log: Path | None = None
@@ -37,7 +37,7 @@ class Report:
         self.line = self.bars.progress.add_task("training", total=1.0, said=" ")
 
     def plan_for(self, steps: int) -> None:
-        """How many steps there will be."""
+        """Sets the number of steps."""
         self.steps, self.every = steps, max(1, min(100, steps // ENTRIES))
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class Report:
     def step(
         self, step: int, *, loss: float, rate: float, norm: float, size: int, busy: float, progress: float
     ) -> None:
-        """`busy` are the seconds of forward, backward and optimiser; the rest is ours."""
+        """`busy` is the time of forward, backward and optimiser; the rest is the loop's overhead."""
         self.losses.append(loss)
         self.size += size
         self.busy += busy
@@ -84,21 +84,21 @@ class Report:
         self.size, self.busy, self.since = 0, 0.0, now
 
     def left(self, progress: float, now: float) -> str:
-        """How long it will take at the speed so far."""
+        """The remaining time at the speed so far."""
         done = progress - (self.first_progress or 0.0)
         return "?" if done <= 0 else as_time(max(0.0, 1 - progress) * (now - self.began) / done)
 
     def estimate(self, progress: float, memory: dict[str, int]) -> None:
-        """What the first steps tell of the whole: how long it will take, and how much memory."""
+        """Prints the time and memory of the whole training, estimated from the first steps."""
         parts = ", ".join(f"{name} {as_bytes(size)}" for name, size in memory.items())
         left = self.left(progress, time.perf_counter())
-        self.console.print(f"{'takes':8}about {left}, evaluations not counted; memory {parts}")
+        self.console.print(f"{'takes':8}about {left} without evaluations; memory: {parts}")
 
     def evaluation(self, step: int, metrics: dict[str, float], *, best: bool) -> None:
         shown = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         self.console.print(f"step {step}  validation: {shown}{'  (best so far)' if best else ''}")
         self.write({"step": step, **{f"valid_{name}": round(value, 6) for name, value in metrics.items()}})
-        self.since = time.perf_counter()  # what was spent on it is not the steps'
+        self.since = time.perf_counter()  # exclude the evaluation from the speed of steps
         self.losses.clear()
         self.size, self.busy = 0, 0.0
 
@@ -111,7 +111,7 @@ class Report:
                     self.writer.add_scalar(name, value, entry["step"])
 
     def restart(self, step: int) -> None:
-        """Leaves out what a killed run wrote behind the checkpoint that it goes on from."""
+        """Deletes entries written after the checkpoint from which the run resumes."""
         self.file.close()
         kept = [line for line in self.path.read_text(encoding="utf-8").splitlines() if is_before(line, step)]
         write_whole(self.path, "".join(f"{line}\n" for line in kept))
@@ -121,7 +121,7 @@ class Report:
 def is_before(line: str, step: int) -> bool:
     try:
         return bool(json.loads(line)["step"] <= step)
-    except (ValueError, KeyError, TypeError):  # half a line, of a process that was killed while it wrote
+    except (ValueError, KeyError, TypeError):  # half a line, written by a killed process
         return False
 
 
@@ -129,11 +129,11 @@ def as_bytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
-SHARES = ("accuracy", "macro_f1", "micro_f1", "exact_match", "facts")  # how metrics begin that are shares
+SHARES = ("accuracy", "macro_f1", "micro_f1", "exact_match", "facts")  # prefixes of metrics that are fractions
 
 
 def as_number(metric: str, value: float) -> str:
-    """Shares as percentages, others with the digits that mean something."""
+    """Fractions as percentages, other values with their significant digits."""
     if metric.startswith(SHARES):
         return f"{value:.1%}"
     return f"{value:.1f}" if metric in ("bleu", "chrf") else f"{value:.4g}"
@@ -143,5 +143,5 @@ def make_writer(folder: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise InputError("--tensorboard needs its package: pip install 'glassformer[log]'") from None
+        raise InputError("--tensorboard needs the tensorboard package: pip install 'glassformer[log]'") from None
     return SummaryWriter(str(folder))

@@ -1,11 +1,11 @@
-"""A training as a run folder: the model as any tool reads it, `run.json`, `metrics.jsonl`, the report.
+"""A training and its run folder: the model in the Hugging Face format, `run.json`, `metrics.jsonl` and the report.
 
-runs/mine/run.json        what was asked for, and in the end the results
+runs/mine/run.json        the settings and, at the end, the results
 runs/mine/metrics.jsonl   the curves
-runs/mine/checkpoints/    to go on from
-runs/mine/tokens/         text of your own, ready for a language model
-runs/mine/config.json, model.safetensors, tokenizer.json, ...   once it has ended
-runs/mine/report.html     the same for people
+runs/mine/checkpoints/    to resume from
+runs/mine/tokens/         your own text, tokenised for a language model
+runs/mine/config.json, model.safetensors, tokenizer.json, ...   written at the end
+runs/mine/report.html     settings, curves and results for people
 """
 
 import errno
@@ -56,14 +56,14 @@ from glassformer.training.task import Scores, Task
 from glassformer.training.waiting import Bars
 from glassformer.version import __version__
 
-LENGTH = ("steps", "minutes")  # the settings that say how long a training is
-CHANGED = 0.1  # of the steps that were told, by which a plan must differ to be told again
+LENGTH = ("steps", "minutes")  # the settings that decide how long a training is
+CHANGED = 0.1  # a new plan is printed if its steps differ from those last printed by more than this fraction
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
-SHOWN = 5  # files of which an error says that they have changed
+SHOWN = 5  # changed files named in an error
 
 
 def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: bool) -> list[str]:
-    """Refuses to go on with data that has changed, unless that is accepted; which it is."""
+    """Refuses to resume with changed data unless it is `accepted`. Returns the changed files."""
     changed = [
         path
         for path, told in now.items()
@@ -72,8 +72,8 @@ def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: b
     if changed and not accepted:
         some = ", ".join(changed[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
         raise InputError(
-            f"--resume: the data has changed since the run began: {some}. Put it back as it was, start another run, or "
-            "go on all the same with --accept-changed-data"
+            f"--resume: the data has changed since the run was started: {some}. Restore it, start a new run, or "
+            "continue anyway with --accept-changed-data"
         )
     return changed
 
@@ -93,10 +93,10 @@ def run(
     began: float | None = None,
     command: str | None = None,
 ) -> tuple[Task, Scores]:
-    """Trains, writes the model, and scores: in that order, so that what was trained is kept in any case.
+    """Trains, writes the model, then scores it: the model is kept even if scoring fails.
 
-    `began` is when a person began to wait, as `time.perf_counter` counts; now, if it is not given. `command` is what
-    they wrote for it; what was typed, if not given.
+    `began` is when the user started to wait, by `time.perf_counter` (default: now). `command` is recorded as the
+    command of the run (default: the command line).
     """
     began = time.perf_counter() if began is None else began
     ranks = Ranks(settings.device)
@@ -113,7 +113,7 @@ def run(
             except BaseException as error:
                 last = Checkpoints(settings.out, ranks, 1).last()
                 if ranks.is_first:
-                    with suppress(OSError):  # what cannot be written cannot be moved either
+                    with suppress(OSError):  # on a full disk the old run cannot be moved either
                         current.folder.put_back()
                 if isinstance(error, OSError) and error.errno in NOT_WRITTEN:
                     raise not_written(error, settings.out, last) from error
@@ -123,18 +123,20 @@ def run(
 
 
 def not_written(error: OSError, out: Path, last: Path | None) -> InputError:
-    """A disk that is full or may not be written to, in words."""
-    go_on = f"the last checkpoint, {last}, is whole. Make room, then go on with --resume" if last else "make room first"
-    return InputError(f"{error.filename or out} could not be written ({error.strerror}); {go_on}")
+    """The error for a disk that is full or not writable."""
+    advice = "Check disk space and permissions"
+    if last:
+        advice = f"The last checkpoint, {last}, is complete. {advice}, then continue with --resume"
+    return InputError(f"{error.filename or out} could not be written ({error.strerror}). {advice}")
 
 
 class Run:
-    """One training in its folder."""
+    """One training and its folder."""
 
     task: Task
     plan: Plan
-    told = 0  # steps that a person was told of
-    deadline: float | None = None  # when all must have ended, in the life of a run that planned by the clock
+    told = 0  # number of steps last printed
+    deadline: float | None = None  # when everything must end, if this process made the plan for --minutes
 
     def __init__(
         self,
@@ -156,19 +158,19 @@ class Run:
             "glassformer_version": __version__,
             "settings": with_whole_paths({**settings.to_dict(), **dict.fromkeys(OF_THE_CALL, False)}),
         }
-        self.before: dict[str, Any] = {}  # the record of the run that goes on
-        self.threads: int | None = None  # that the run began with
+        self.before: dict[str, Any] = {}  # the record of the resumed run
+        self.threads: int | None = None  # that the run was started with
         if settings.resume:
             self.before = read_record(self.out)
-            self.record["command"] = self.before["command"]  # the one that began it
+            self.record["command"] = self.before["command"]  # the one that started it
             self.threads = self.before.get("threads")
-            if "plan" in self.before:  # holds until there is another: `keep_plan`
+            if "plan" in self.before:  # valid until `keep_plan` replaces it
                 self.record["plan"] = self.before["plan"]
                 self.record["settings"] |= {name: self.before["settings"].get(name) for name in LENGTH}
 
     def go(self, make_task: Callable[[TrainSettings], Task]) -> tuple[Task, Scores]:
         with Bars(self.console) as bars, bars.waiting("reading data"):
-            with self.ranks.together():  # the others find what the first makes
+            with self.ranks.together():  # the others use the files that the first process writes
                 if self.ranks.is_first:
                     self.know_data()
                     self.folder.begin(self.record)
@@ -220,7 +222,7 @@ class Run:
 
     @contextmanager
     def following(self, bars: Bars) -> Iterator[None]:
-        """The task shows its loops on these bars."""
+        """Inside, the task shows its loops on these bars."""
         before, self.task.follow = self.task.follow, bars
         try:
             yield
@@ -228,14 +230,14 @@ class Run:
             self.task.follow = before
 
     def know_data(self) -> None:
-        """Keeps what the data is, and refuses to go on with other data."""
+        """Records the fingerprints of the data, and refuses to resume with changed data."""
         paths = [path.absolute() for files in self.settings.files.values() for path in files]
         told = {str(path): fingerprint(path) for path in paths}
         self.record["data"] = {path: about for path, about in told.items() if about is not None}
         self.check_known()
 
     def know_named(self) -> None:
-        """The same of the files that its files name."""
+        """The same for files named in the data files, such as images in a table."""
         if not self.ranks.is_first:
             return
         for table, files in self.task.named_files().items():
@@ -251,18 +253,18 @@ class Run:
 
     @property
     def has_plan(self) -> bool:
-        """Whether the run goes on, and is to be as long as when it began."""
+        """Whether the run is resumed with the length it was started with."""
         before = self.before.get("settings", {})
         return "plan" in self.before and all(before.get(name) == getattr(self.settings, name) for name in LENGTH)
 
     def time_costs(self, trainer: Trainer) -> Costs | None:
-        """What a step and a score take, if the plan is to be made by the clock."""
+        """Times steps and scoring, if a plan for `--minutes` is needed."""
         if self.settings.minutes is None or self.has_plan:
             return None
         return trainer.costs(TIMED * 60 * self.settings.minutes)
 
     def make_plan(self, trainer: Trainer, costs: Costs | None) -> Plan:
-        """The plan that the run began with, or a new one where it has none or is told to be longer or shorter."""
+        """The plan the run was started with, or a new one if it has none or its length has changed."""
         settings, task, step = self.settings, self.task, trainer.state.step
         before = Plan.from_dict(self.before["plan"]) if "plan" in self.before else None
         if before is not None and self.has_plan:
@@ -305,19 +307,19 @@ class Run:
         if shares.reading > (1 - LEAST) * 60 * minutes:
             whole = as_time(self.deadline - self.began)
             self.console.print(
-                f"{'plan':8}that leaves little of --minutes {minutes:g}: it will be about {whole} in all"
+                f"{'plan':8}reading took most of --minutes {minutes:g}: the run will take about {whole} in total"
             )
 
     def change_plan(self, plan: Plan, report: Report) -> None:
-        """Keeps a changed plan, and says so if it has become another."""
+        """Stores a changed plan, and prints it if the number of steps has changed much."""
         if abs(plan.steps - self.told) > CHANGED * self.told:
             how = "slower" if plan.steps < self.told else "faster"
-            self.console.print(f"{'plan':8}now {plan.steps:,} steps, because they are {how} than planned")
+            self.console.print(f"{'plan':8}now {plan.steps:,} steps, because steps are {how} than planned")
             self.told = plan.steps
         self.keep_plan(plan, report)
 
     def keep_plan(self, plan: Plan, report: Report) -> None:
-        """Writes a plan down before it takes effect."""
+        """Writes a plan to run.json before it takes effect."""
         self.plan = plan
         self.record["plan"] = plan.to_dict()
         self.record["settings"] |= {name: getattr(self.settings, name) for name in LENGTH}
@@ -326,7 +328,7 @@ class Run:
             self.folder.write(self.record)
 
     def prepare(self) -> None:
-        """Makes the folder ready: a run that is to be replaced moves aside."""
+        """Prepares the folder; a run to be replaced is moved aside."""
         self.check_tokenizer()
         self.folder.replace(self.record)
         self.folder.write(self.record)
@@ -335,35 +337,35 @@ class Run:
             self.task.tokenizer.save(self.out)
 
     def tell_threads(self) -> None:
-        """Says when a run uses fewer threads than it could, or not as many as it began with."""
+        """Prints if a run uses fewer threads than it could, or not the number it was started with."""
         threads = self.record["threads"]
         if self.threads not in (None, threads):
             self.console.print(
-                f"threads {threads}, as OMP_NUM_THREADS says; the run began with {self.threads}, so its last bits "
-                "will differ"
+                f"threads {threads}, from OMP_NUM_THREADS; the run was started with {self.threads}, so results will "
+                "differ in the last bits"
             )
         elif threads < self.most_threads:
             self.console.print(
-                f"threads {threads} of {self.most_threads}: other programs are busy. To take all of them, set "
+                f"threads {threads} of {self.most_threads}: other programs are running. To use all, set "
                 f"OMP_NUM_THREADS={self.most_threads}"
             )
 
     def check_tokenizer(self) -> None:
-        """Refuses to go on with another tokenizer than the run began with: the weights would mean other words."""
+        """Refuses to resume with a different tokenizer: the token ids would mean other words."""
         file = self.out / TOKENIZER
         if self.task.tokenizer is None or not self.settings.resume or not file.is_file():
             return
         if json.loads(file.read_text(encoding="utf-8")) != json.loads(self.task.tokenizer.backend.to_str()):
             raise InputError(
-                f"--resume: the tokenizer that is learned from the data now is not that of {file}. Has the data changed"
-                " since the run began? Start another run, with another --out"
+                f"--resume: the tokenizer learned from the data differs from {file}, so the data must have changed. "
+                "Restore the data, or start a new run with another --out"
             )
 
     def go_back(self, trainer: Trainer, report: Report) -> None:
         found = trainer.restore()
         if self.ranks.is_first:
             report.restart(trainer.state.step)
-        where = f"from step {trainer.state.step}" if found else "from the beginning: it has no checkpoint yet"
+        where = f"from step {trainer.state.step}" if found else "from the start: there is no checkpoint yet"
         self.console.print(f"{'resume':8}{where}")
 
     def how_to_go_on(self, number: int, trainer: Trainer) -> str:
@@ -372,17 +374,17 @@ class Run:
             start = ["torchrun", "--nproc-per-node", str(self.ranks.size), "-m", "glassformer"]
         words = shlex.join([*start, "train", self.settings.task, "--out", str(self.out), "--resume"])
         name = signal.Signals(number).name
-        return f"stopped by {name} at step {trainer.state.step}, and saved. Go on with\n  {words}"
+        return f"stopped by {name} at step {trainer.state.step} and saved. To continue:\n  {words}"
 
     def write(self, trainer: Trainer, kept: str) -> Scores:
-        """The model first, then its scores, then the report: what was trained is kept if scoring it fails."""
+        """Writes the model, then its scores, then the report: the model is kept even if scoring fails."""
         from glassformer.training.page import write_page
 
         partial = partial_name(self.out / "model")
         partial.mkdir()
         write_model(self.task.model, partial, self.task.tokenizer)
         self.task.write_beside(partial)
-        # The weights come last: a folder that has them is whole.
+        # The weights come last: a folder that has them is complete.
         for file in sorted(partial.iterdir(), key=lambda file: file.name.startswith(Path(WEIGHTS).stem)):
             file.replace(self.out / file.name)
         partial.rmdir()
@@ -403,14 +405,14 @@ class Run:
         }
         self.folder.write(self.record)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
-        whole = "" if self.settings.resume else f", {as_time(now - self.began)} in all"
-        self.console.print(f"\nkept    {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
+        whole = "" if self.settings.resume else f", {as_time(now - self.began)} in total"
+        self.console.print(f"\nsaved   {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
         return scores
 
     def sample(self) -> int | None:
-        """How many examples the final score is of: as many as fit into the time that is left, where there is a limit.
+        """The number of examples for the final score: those that fit into the remaining time, if there is a limit.
 
-        A run that goes on scores as many as its plan says.
+        A resumed run takes the number from its plan.
         """
         now, shares = time.perf_counter(), self.plan.seconds
         if self.deadline is None or shares is None:
@@ -425,12 +427,12 @@ class Run:
         return test
 
     def notes(self, scores: Scores) -> Iterator[str]:
-        """What must be said beside the scores."""
+        """Notes that belong to the scores."""
         if scores.sample:
             everything = shlex.join(["glassformer", "eval", str(self.out)])
-            yield f"scored on {scores.sample}: more do not fit into --minutes. `{everything}` scores all"
+            yield f"scored on {scores.sample}, to stay within --minutes. `{everything}` scores all"
         if "changed_data" in self.record:
             changed = ", ".join(self.record["changed_data"])
-            yield f"the data changed before the run had ended (--accept-changed-data): {changed}"
+            yield f"the data changed during the run (--accept-changed-data): {changed}"
         if self.task.test is None:
-            yield "scored on the validation set, by which the weights were chosen: take it with a grain of salt"
+            yield "scored on the validation set, which also selected the weights: the score may be too optimistic"

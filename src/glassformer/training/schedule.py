@@ -1,14 +1,14 @@
-"""How the learning rate moves over a training: up in a line, then as the schedule says."""
+"""The learning rate over a training: a linear warm-up, then the schedule."""
 
 from math import cos, pi
 
 from glassformer.training.settings import TrainSettings
 
-DECAY = 0.2  # the part of a training in which stable-decay falls
+DECAY = 0.2  # the last fraction of a training, in which stable-decay falls
 
 
 def rate_factor(settings: TrainSettings, step: int, left: float, warmup: int) -> float:
-    """The part of the highest rate at this step, which counts from 1; `left` falls from 1 to 0 after the warm-up."""
+    """The learning rate at `step` (from 1) as a fraction of its peak. `left` falls from 1 to 0 after the warm-up."""
     if step < warmup:
         return step / warmup
     low = settings.final_rate
@@ -18,14 +18,14 @@ def rate_factor(settings: TrainSettings, step: int, left: float, warmup: int) ->
         return low + (1 - low) * left
     if settings.schedule == "cosine":
         return low + (1 - low) * (1 - cos(pi * left)) / 2
-    if settings.schedule == "stable-decay":  # warm up, stay, fall (Zhai et al., 2022; Hu et al., 2024)
+    if settings.schedule == "stable-decay":  # warm up, stay constant, decay (Zhai et al., 2022; Hu et al., 2024)
         return low + (1 - low) * min(1.0, left / DECAY)
     return 1.0
 
 
 def highest_rate(settings: TrainSettings, d_model: int) -> float:
-    """The rate that was asked for, or that of the paper (section 5.3): d_model^-0.5 min(step^-0.5, step warmup^-1.5).
+    """The peak learning rate: `--rate`, or the paper's (section 5.3), d_model^-0.5 min(step^-0.5, step warmup^-1.5).
 
-    It is highest at the end of the warm-up. A warm-up that the plan scales down to a short training leaves it as it is.
+    The peak is at the end of the warm-up. It stays the same if the plan shortens the warm-up for a short training.
     """
     return float((d_model * settings.warmup) ** -0.5) if settings.rate is None else settings.rate

@@ -74,7 +74,7 @@ class TrainSettings(Settings):
     ema: float | None = None
     """Evaluate and save an exponential moving average of the weights with this decay, such as 0.999."""
     average: int = 1
-    """Save the average of the weights at the last this many evaluations."""
+    """Save the mean of the weights from this many recent evaluations."""
     r_drop: float = 0.0
     """Weight of the R-Drop loss, the divergence between two passes with different dropout (Liang et al., 2021)."""
     seed: int = 0

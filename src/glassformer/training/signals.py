@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a training between two steps, so that it can be saved; a second one ends it at once."""
+"""Ctrl-C and SIGTERM stop a training between two steps, so that it can be saved; a second one stops it at once."""
 
 import signal
 import threading
@@ -6,18 +6,18 @@ import time
 from types import FrameType
 from typing import Self
 
-TOGETHER = 2.0  # seconds within which several are one: a supervisor and torchrun may both send it
+TOGETHER = 2.0  # signals within this many seconds count as one: a supervisor and torchrun may both send it
 WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """The number of the signal that came, 0 before."""
+    """Holds the number of the signal received, 0 if none."""
 
     number = 0
     came = 0.0
 
     def __enter__(self) -> Self:
-        watches = threading.current_thread() is threading.main_thread()  # Python lets no other thread do so
+        watches = threading.current_thread() is threading.main_thread()  # Python allows handlers only there
         self.old = {number: signal.signal(number, self.take) for number in WATCHED if watches}
         return self
 

@@ -21,7 +21,7 @@ JUDGED = 0.1  # share of a loop's time limit after which its total time is estim
 Item = TypeVar("Item")
 
 
-class OutOfTime(Exception):  # noqa: N818 - no error: what was to be computed is left out
+class OutOfTime(Exception):  # noqa: N818 - not an error: the computation is skipped
     """A loop would exceed its time limit."""
 
     def __init__(self, seconds: float) -> None:

@@ -1,9 +1,9 @@
-"""A loss that compares all examples of a batch, however the batch is cut into parts: cached gradients.
+"""The gradient of a loss that compares all examples of a batch, when the batch is split into parts.
 
-GradCache (Gao et al., 2021). Accumulation and further processes cut a batch into parts, and a contrastive loss is not a
-sum over parts. So (1) the vectors of every part are computed without a gradient, (2) the loss of all vectors together
+GradCache (Gao et al., 2021). Accumulation and multiple processes split a batch, but a contrastive loss is not a sum
+over parts. So (1) the vectors of every part are computed without a gradient, (2) the loss of all vectors together
 gives a gradient for each, and (3) every part is computed again and passes its share of that gradient on to the weights.
-The update is that of the whole batch at once; it costs a second forward pass, and only where there are parts.
+The update is that of the whole batch at once. It costs a second forward pass, but only if there are several parts.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.training.ranks import Ranks
 
-Vectors = dict[str, Tensor]  # by name: one row for each example, or a number that is the same for all; and labels
+Vectors = dict[str, Tensor]  # by name: one row per example, or a scalar for all; and labels
 
 
 def whole_batch_backward(
@@ -24,10 +24,10 @@ def whole_batch_backward(
     pass_on: Callable[[int, Tensor], None],
     ranks: Ranks,
 ) -> float:
-    """Adds the gradient of a batch of `total` examples, of which the parts of this process are at `places`.
+    """Adds the gradient of a batch of `total` examples; this process computes those at `places`.
 
-    `parts` compute vectors, the same ones when they are called again; `pass_on` takes the number of a part and what is
-    to be differentiated.
+    Each of `parts` computes vectors, the same ones at every call. `pass_on` takes the number of a part and the scalar
+    to differentiate.
     """
     if len(parts) == ranks.size == 1:
         loss = loss_of(parts[0]())
@@ -58,6 +58,6 @@ def whole_batch_backward(
                 passed = passed + (value[:count] * gradient[place]).sum() + 0.0 * value[count:].sum()
             else:
                 passed = passed + value * gradient / shares
-        # Gradients are averaged over the processes, and their shares are meant to be summed.
+        # DDP and FSDP average gradients over the processes; here they must be summed.
         pass_on(number, passed * ranks.size)
     return float(loss.detach())
