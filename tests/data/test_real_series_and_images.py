@@ -682,12 +682,12 @@ PICTURES = {
     "TIFF of 32 bits": Picture(
         lambda: saved(Image.fromarray(np.full((4, 4), 1 << 20, np.int32)), "TIFF"),
         name="depth.tiff",
-        refused="{path} has pixels of 32 bits (I), whose range is not known: convert it to 8 or 16 bits first",
+        refused="{path} has 32 bits per pixel (I), with unknown range: convert it to 8 or 16 bits first",
     ),
     "TIFF of fractions": Picture(
         lambda: saved(Image.new("F", (4, 4)), "TIFF"),
         name="depth.tiff",
-        refused="{path} has pixels of 32 bits (F), whose range is not known: convert it to 8 or 16 bits first",
+        refused="{path} has 32 bits per pixel (F), with unknown range: convert it to 8 or 16 bits first",
     ),
     "PNG of one bit": Picture(lambda: saved(Image.new("1", (16, 16), 1), "PNG"), (16, 16), "grey", (), (255,), (255,)),
     "PNG with a palette and a clear colour": Picture(
@@ -706,18 +706,18 @@ PICTURES = {
     "HEIC": Picture(
         lambda: b"\0\0\0\x18ftypheic" + bytes(60),
         name="IMG_0002.HEIC",
-        refused="{path} is a picture in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
+        refused="{path} is an image in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
     ),
     "HEIC that is called .jpg": Picture(
         lambda: b"\0\0\0\x18ftypmif1" + bytes(60),
         name="IMG_0003.jpg",
-        refused="{path} is a picture in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
+        refused="{path} is an image in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
     ),
-    "an empty file": Picture(lambda: b"", refused="{path} is empty: expected a picture"),
+    "an empty file": Picture(lambda: b"", refused="{path} is empty: expected an image"),
     "a page that says not found": Picture(
         lambda: b"<html>404</html>",
         name="photo.jpg",
-        refused="{path} cannot be read as a picture: expected a file such as .png or .jpg",
+        refused="{path} cannot be read as an image: expected a file such as .png or .jpg",
     ),
 }
 
@@ -765,7 +765,7 @@ def test_system_files_are_skipped_and_counted(tmp_path: Path) -> None:
     assert (len(images), images.names, images.size, images.mode) == (12, ("cat", "dog"), 16, "rgb")
     assert images.found is not None
     assert images.found.notes("rgb", upright=True, background="white") == [
-        "12 system files are skipped (.DS_Store, ._1.jpg, 1-checkpoint.jpg)"
+        "12 system files skipped (.DS_Store, ._1.jpg, 1-checkpoint.jpg)"
     ]
 
 
@@ -780,11 +780,11 @@ def test_all_that_is_wrong_with_a_folder_is_said_at_once(tmp_path: Path) -> None
         read_images(tmp_path)
     said = str(error.value)
     assert said.startswith(
-        f"{tmp_path}: 12 of 24 files cannot be used: {tmp_path / 'dog' / 'notes.txt'} is no picture; "
+        f"{tmp_path}: 12 of 24 files cannot be used: {tmp_path / 'dog' / 'notes.txt'} is not an image; "
     )
-    assert f"{tmp_path / 'labels.txt'} is a file: expected one folder for each class" in said
+    assert f"{tmp_path / 'labels.txt'} is not in a class folder: expected" in said
     assert said.count("broken") == 8, "ten are named"
-    assert said.endswith("; and 2 more. Replace or move them, or use --skip-corrupt to leave out what cannot be read")
+    assert said.endswith("; and 2 more. Replace or move them, or use --skip-corrupt to skip unreadable files")
     images = read_images(tmp_path, skip=True)["all"]
     assert (len(images), len(images.skipped)) == (12, 12)
 
@@ -793,7 +793,7 @@ def test_a_class_that_is_lost_with_its_pictures_is_named(tmp_path: Path) -> None
     folder_of_a_person(tmp_path)
     (tmp_path / "cow").mkdir()
     (tmp_path / "cow" / "1.jpg").write_bytes(b"")
-    with pytest.raises(InputError, match="none of the pictures of the class 'cow' of all can be read"):
+    with pytest.raises(InputError, match="none of the images in class 'cow' can be read"):
         read_images(tmp_path, skip=True)
 
 
@@ -806,6 +806,6 @@ def test_a_table_with_paths_of_windows_and_lines_that_are_wrong(tmp_path: Path) 
     with pytest.raises(InputError) as error:
         read_images(path)
     assert str(error.value) == (
-        f"{path}, line 2: 'cat/1.jpg' has no label; line 3: there is no file {tmp_path / 'cat' / '99.jpg'}. Correct "
+        f"{path}, line 2: 'cat/1.jpg' has no label; line 3: {tmp_path / 'cat' / '99.jpg'} does not exist. Correct "
         "the table"
     )

@@ -403,9 +403,9 @@ def test_images_of_all_kinds_are_prepared_as_in_training(flags: tuple[str, ...],
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (saved(Image.new("I", (8, 8), 1 << 20), "TIFF"), "has pixels of 32 bits"),
-        (saved(Image.new("L", (8, 8)), "PNG")[:45], "cannot be read as a picture"),
-        (b"", "is empty: expected a picture"),
+        (saved(Image.new("I", (8, 8), 1 << 20), "TIFF"), "has 32 bits per pixel"),
+        (saved(Image.new("L", (8, 8)), "PNG")[:45], "cannot be read as an image"),
+        (b"", "is empty: expected an image"),
     ],
     ids=["32 bits", "half", "empty"],
 )
@@ -557,7 +557,7 @@ def test_a_long_text_is_refused_as_in_training(tmp_path: Path, capsys: pytest.Ca
     ):
         with pytest.raises(InputError, match=r"has \d+ tokens: expected at most 12. Shorten it"):
             ask()
-    with pytest.raises(InputError, match=r"has \d+ tokens, and the model takes 12"):
+    with pytest.raises(InputError, match=r"has \d+ tokens, but the model takes at most 12"):
         gf.evaluate(folder, [row])
     assert run("predict", folder, LONG) == 2
     assert "Shorten it, or cut it with --truncate" in capsys.readouterr().err

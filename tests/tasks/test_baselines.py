@@ -91,7 +91,7 @@ def test_a_bag_of_words_knows_words_but_not_their_order() -> None:
     doubled = order * 3
     assert bag_of_words(doubled, order) < 0.75
     assert bag_of_words(doubled, order, longest=2) == 1.0
-    with pytest.raises(InputError, match="a label has 1 training examples"):
+    with pytest.raises(InputError, match="a label has only 1 training example"):
         bag_of_words([("x", "a"), ("y", "b"), ("z", "b")], [("x", "a")])
 
 
@@ -100,7 +100,7 @@ def test_masked_tokens_by_their_share() -> None:
     assert score.accuracy == pytest.approx(1 / 3)
     expected = -(math.log(4 / 12) + math.log(2 / 12) + math.log(1 / 12)) / 3
     assert score.perplexity == pytest.approx(math.exp(expected))
-    with pytest.raises(InputError, match="nothing to count"):
+    with pytest.raises(InputError, match="expected at least one of each"):
         most_frequent_token([], [1], 8)
 
 

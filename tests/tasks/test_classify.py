@@ -166,7 +166,7 @@ def test_a_new_head_by_name_on_a_bert_that_reads_pairs(tmp_path: Path, pairs: Pa
     run(Classify, settings, Console(quiet=True), verb="train classify")
     config = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").config
     assert (config.model_type, config.id2label) == ("bert", {0: "0", 1: "1"})
-    with pytest.raises(InputError, match="A new head is made only by name: --head class"):
+    with pytest.raises(InputError, match="Use --head class to replace it with a new, untrained one"):
         Classify(settings.replace(head=None))
 
 
@@ -221,7 +221,7 @@ def test_series_of_the_archive_are_learned(tmp_path: Path, capsys: pytest.Captur
     words = ["train", "classify", "--reads", "series", "--data", str(files["TRAIN"]), "--test", str(files["TEST"])]
     main([*words, "--steps", "60", "--d-model", "16", "--num-layers", "1", "--out", str(out)])
     said = capsys.readouterr().out
-    assert "40 values, in 39 patches of 2, one every 1" in said
+    assert "40 values, in 39 patches of 2, stride 1" in said
     record = json.loads((out / "run.json").read_text())
     assert record["results"]["accuracy"] > 0.9
     assert record["results"]["count"] == 40
@@ -263,7 +263,7 @@ def test_series_of_a_csv_with_a_header(tmp_path: Path) -> None:
         (
             [f"{name},{i},4" for i in range(9) for name in "xy"],
             {"reads": "series", "patch": 3},
-            "--patch 3 is longer than the series, .* 2 values",
+            "--patch 3 is longer than the series: expected at most 2 values",
         ),
     ],
 )
@@ -287,11 +287,11 @@ def test_several_labels_where_one_is_expected(tmp_path: Path, texts: Path) -> No
 
 
 def test_longer_texts_are_cut_only_when_told_to(tmp_path: Path, texts: Path) -> None:
-    with pytest.raises(InputError, match=r"order.csv, line \d+ has \d+ tokens, and the model takes 5 .*--truncate"):
+    with pytest.raises(InputError, match=r"line \d+ has \d+ tokens, but the model takes at most 5 .*--truncate"):
         made(tmp_path / "run", texts, max_len=5)
     task = made(tmp_path / "run", texts, max_len=5, truncate=True)
     assert max(task.lengths) == 5
-    assert "texts cut to 5 tokens" in task.describe()["tokens"]
+    assert "texts truncated to 5 tokens" in task.describe()["tokens"]
 
 
 def test_empty_texts_are_left_out_when_told_to(tmp_path: Path) -> None:
@@ -305,12 +305,12 @@ def test_words_are_cut_differently_in_each_epoch(tmp_path: Path, texts: Path, pa
     ids = [task.collate([3], epoch)["input_ids"][0].tolist() for epoch in range(9)]
     assert len({tuple(row) for row in ids}) > 1
     assert ids[2] == task.collate([3], 2)["input_ids"][0].tolist()
-    with pytest.raises(InputError, match="--subword-dropout cuts single texts anew, and these are pairs"):
+    with pytest.raises(InputError, match="--subword-dropout works on single texts, but these are pairs"):
         made(tmp_path / "run", pairs, subword_dropout=0.5)
 
 
 def test_a_loaded_model_keeps_its_pooling(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--pooling is 'max': a model that is loaded"):
+    with pytest.raises(InputError, match="--pooling is 'max': the loaded model"):
         tiny(tmp_path, init="somewhere", pooling="max", **OWN)
 
 
@@ -326,9 +326,9 @@ def test_a_loaded_model_that_reads_something_else(tmp_path: Path, texts: Path) -
     for name, config in (("reader", reader), ("looker", looker)):
         gf.save(gf.Transformer(config), tmp_path / name, tokenizer=tokenizer if name == "reader" else None)
     loaded = {**OWN, "rate": None, "head": "class"}
-    with pytest.raises(InputError, match="reader reads no series: expected a model that was trained on some"):
+    with pytest.raises(InputError, match="reader does not read series: expected a model trained on series"):
         made(tmp_path / "run", series, reads="series", init=str(tmp_path / "reader"), **loaded)
-    with pytest.raises(InputError, match=r"rows\.csv, line \d+: 40 values, and the model reads 12"):
+    with pytest.raises(InputError, match=r"rows\.csv, line \d+: 40 values, but the model reads 12"):
         made(tmp_path / "run", series, reads="series", init=str(tmp_path / "looker"), **loaded)
     with pytest.raises(InputError, match="--reads series needs --data: there are no built-in series with classes"):
         Classify(tiny(tmp_path / "run", reads="series"))

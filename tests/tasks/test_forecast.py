@@ -200,10 +200,10 @@ def test_a_run_is_scored_on_another_file_at_its_own_scale(trained: Path, table: 
         gf.evaluate(trained, data=[table, table])
     lines[0] = "date,sun,wind,rain"
     (tmp_path / "other.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"the channels are sun, wind, rain, and .* was trained on sun, wind, load"):
+    with pytest.raises(InputError, match=r"the channels are sun, wind, rain, but .* was trained on sun, wind, load"):
         gf.evaluate(trained, data=[tmp_path / "other.csv"])
     (trained / "series.json").rename(tmp_path / "series.json")
-    with pytest.raises(InputError, match=r"has no series\.json, which says how its series were scaled"):
+    with pytest.raises(InputError, match=r"has no series\.json, which holds the scale of its series"):
         gf.evaluate(trained, data=[table])
     (tmp_path / "series.json").rename(trained / "series.json")
 
@@ -304,8 +304,6 @@ def test_a_run_that_began_before_trading_days_were_known_goes_on_by_the_day(tmp_
     (out / "run.json").write_text(json.dumps({"task": "forecast", "settings": {}}), encoding="utf-8")
     file = write_days(tmp_path / "days.csv")
     began = {"out": out, "columns": ("Kurs",), "fill": "previous", "resume": True}
-    with pytest.raises(
-        InputError, match=r"begun by a version that did not know trading days. Use --calendar every-day"
-    ):
+    with pytest.raises(InputError, match=r"started by a version without trading days. Use --calendar every-day"):
         made(file, **began)
     assert len(made(file, **began, calendar="every-day").series) == 130

@@ -92,7 +92,7 @@ def test_a_batch_predicts_each_next_token(tmp_path: Path, text: Path) -> None:
 
 
 def test_nothing_is_seen_of_another_document(tmp_path: Path, text: Path) -> None:
-    """A row that is packed with several documents gives what each of them gives alone, from its start token on."""
+    """A row that is packed from several documents gives what each of them gives alone, from its start token on."""
     task = made(tmp_path, text, documents="blank-line", context=64)
     corpus = task.corpora.trained
     batch = task.as_batch(corpus, np.array([3]), 64)
@@ -162,7 +162,7 @@ def test_from_the_command_line_to_transformers(tmp_path: Path, text: Path, capsy
     small = ["--context", "16", "--vocab-size", "300", "--d-model", "16", "--num-layers", "1", "--batch-tokens", "64"]
     main([*words, *small])
     said = capsys.readouterr().out
-    assert "packed with" in said
+    assert "packed from" in said
     assert "bits_per_byte" in said
     theirs, report = transformers.AutoModelForCausalLM.from_pretrained(out, output_loading_info=True)
     assert not any(report[problem] for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"))
@@ -207,7 +207,7 @@ def test_goes_on_from_a_checkpoint_of_another_family(tmp_path: Path, text: Path)
     settings = tiny(tmp_path / "run", data=[str(text)], init=str(folder), **whole)
     run(LanguageModel, settings, Console(quiet=True), verb="train lm")
     assert transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "run").config.model_type == "gpt2"
-    with pytest.raises(InputError, match=r"--context 32: --init .* has a table of 24 positions"):
+    with pytest.raises(InputError, match=r"--context 32: --init .* has only 24 positions"):
         LanguageModel(settings.replace(context=32))
 
     config.vocab_size = 200
@@ -226,7 +226,9 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("A cat sat on a mat.")
     task = made(tmp_path / "run", short)
-    with pytest.raises(InputError, match=r"the text to train on has \d+ tokens, and a window 16: lower --context"):
+    with pytest.raises(
+        InputError, match=r"the training text has \d+ tokens, fewer than a window of 16\. Lower --context"
+    ):
         task.batches(0)
     with pytest.raises(InputError, match="there is no such file"):
         made(tmp_path / "run", tmp_path / "nowhere.txt")

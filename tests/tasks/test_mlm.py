@@ -218,7 +218,7 @@ def test_goes_on_from_a_bert(tmp_path: Path, text: Path) -> None:
     assert settings.rate == 1e-4, "what has learned already is not torn apart"
     run(MaskedLanguageModel, settings, Console(quiet=True), verb="train mlm")
     assert transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "run").config.model_type == "bert"
-    with pytest.raises(InputError, match=r"--context 32: --init .* has a table of 24 positions"):
+    with pytest.raises(InputError, match=r"--context 32: --init .* has only 24 positions"):
         MaskedLanguageModel(settings.replace(context=32))
     bert(tmp_path / "bert", vocab_size=20)
     with pytest.raises(InputError, match="vocab_size is 20, and the tokenizer has ids up to"):
@@ -227,5 +227,5 @@ def test_goes_on_from_a_bert(tmp_path: Path, text: Path) -> None:
 
 def test_a_tokenizer_without_a_mask_is_refused(tmp_path: Path, text: Path) -> None:
     train_tokenizer([" ".join(WORDS)], 300, "bytes").save(tmp_path)
-    with pytest.raises(InputError, match="has no mask token: expected that of a model that fills in words"):
+    with pytest.raises(InputError, match="has no mask token: expected one of a masked language model"):
         made(tmp_path / "run", text, tokenizer_from=str(tmp_path))

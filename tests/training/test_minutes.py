@@ -160,7 +160,8 @@ def test_simple_methods_that_do_not_fit_are_left_out_and_named(tmp_path: Path, m
     assert not scores.baselines
     (note,) = [note for note in scores.notes if note.startswith("left out")]
     assert note == (
-        "left out, the target of the most alike source: it would take about 4 min, more than --minutes leaves"
+        "left out, translation of the most similar training sentence: it would take about 4 min, more than --minutes "
+        "leaves"
     )
     assert clock.now - began < 60 + 31, "it was given up after the first"
     _, scores = train(tiny(tmp_path / "steps"))

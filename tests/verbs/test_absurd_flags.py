@@ -97,7 +97,7 @@ PAIRS = "".join(f"word {i}\t단어 {i}\n" for i in range(60))
         ("train translate --max-len 1000000000000", "--max-len is 1000000000000: expected at most"),
         ("train classify --batch-size 1000000000000", "--batch-size is 1000000000000: expected at most"),
         ("train forecast --length 2000000000", "2000000000 to look back on"),
-        ("train forecast --stride 2000000000", "--stride is 2000000000: is longer than --length"),
+        ("train forecast --stride 2000000000", "--stride is 2000000000: expected at most --length"),
         ("train forecast --horizon 1000000000000", "--horizon is 1000000000000: expected at most"),
         ("train forecast --splits 1 2 1000000000000", "needs 1000000000003 rows"),
         ("train lm --context 2000000000", "lower --context"),

@@ -245,7 +245,7 @@ def test_a_picture_that_is_no_file_is_read_too(trained: dict[str, Path], own: Pa
         (["{own}/0.png"], ["a red circle"], "1 label was given: expected at least 2"),
         (["{own}/0.png"], ["a red circle", "a red circle"], "label 2 is given twice"),
         (["{own}/0.png"], ["a red circle", " "], "label 2 is empty"),
-        (["{own}/cut.png"], LABELS, "cannot be read as a picture"),
+        (["{own}/cut.png"], LABELS, "cannot be read as an image"),
         (["{own}/huge.png"], LABELS, "pixels: expected at most 89,478,485. Make it smaller"),
         (["{own}/0.png", ""], None, "text 0 is empty"),
         (["a red circle " * 40], None, "text 0 has .* tokens: expected at most 64. Shorten it, or cut it"),
@@ -265,7 +265,7 @@ def test_captions_that_are_all_the_same(own: Path, tmp_path: Path, capsys: pytes
     rows = "".join(f"{own}/{number}.png,a shape\n" for number in range(12))
     (tmp_path / "same.csv").write_text("image,caption\n" + rows, encoding="utf-8")
     assert run("train", "match", "--data", tmp_path / "same.csv", "--out", tmp_path / "run", *FLAGS, "--steps", 2) == 2
-    assert "all captions to train on are 'a shape'" in capsys.readouterr().err
+    assert "all training captions are 'a shape'" in capsys.readouterr().err
 
 
 def test_labels_are_for_a_pair(trained: dict[str, Path], tmp_path: Path) -> None:
@@ -280,12 +280,12 @@ def test_labels_are_for_a_pair(trained: dict[str, Path], tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"label_smoothing": 0.1}, "match compares"),
-        ({"r_drop": 1.0}, "match compares"),
+        ({"label_smoothing": 0.1}, "match.s is contrastive"),
+        ({"r_drop": 1.0}, "match.s is contrastive"),
         ({"batch_size": 1}, "expected at least 2"),
-        ({"patch": 5}, "--patch 5 must divide the size of the images, 32"),
-        ({"mode": "grey"}, "told apart by colour"),
-        ({"max_len": 5}, "Cut texts with --truncate, or raise --max-len"),
+        ({"patch": 5}, "--patch 5 must divide the image size 32"),
+        ({"mode": "grey"}, "scenes differ in colour"),
+        ({"max_len": 5}, "Use --truncate, or raise --max-len"),
         ({"init": "{text}", "d_model": None, "num_layers": None, "num_heads": None, "patch": None},
          "needs a text and an image model together"),
     ],

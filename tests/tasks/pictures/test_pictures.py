@@ -361,7 +361,7 @@ def write(path: Path, *rows: str) -> Path:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["image,caption", "pictures/0.png,a circle", "pictures/99.png,none"], r"line 3: there is no file .*99\.png"),
+        (["image,caption", "pictures/0.png,a circle", "pictures/99.png,none"], r"line 3: .*99\.png does not exist"),
         (["image,caption", "pictures/0.png,"], r"line 2.*caption of 'pictures/0.png' is empty.*--skip-empty"),
         (["image,text", "pictures/0.png,a circle"], r"caption.*--caption-column"),
         (["path,caption", "pictures/0.png,a circle"], r"image.*--image-column"),
@@ -381,8 +381,8 @@ def test_corrupt_files_and_empty_captions_are_left_out_and_told(own: Path) -> No
     good = [f"pictures/{number}.png,a shape" for number in range(6)]
     table = write(own / "some.csv", "image,caption", *good, "broken.png,a shape", "pictures/7.png,")
     told = caption(data=table, skip_corrupt=True, skip_empty=True).describe()["images"]
-    assert "1 of 7 files cannot be read and are left out (--skip-corrupt)" in told
-    assert "1 rows with an empty text are left out (--skip-empty)" in told
+    assert "1 of 7 files cannot be read, skipped (--skip-corrupt)" in told
+    assert "1 row with an empty text left out (--skip-empty)" in told
 
 
 def test_pictures_of_other_sizes_and_modes_are_brought_to_one(own: Path) -> None:
@@ -392,16 +392,16 @@ def test_pictures_of_other_sizes_and_modes_are_brought_to_one(own: Path) -> None
     table = write(own / "odd.csv", "image,caption", *(f"odd{number}.png,shape {number}" for number in range(3)))
     task = caption(data=table, size=24, patch=8, valid_fraction=0.34)
     assert task.collate([0], 0)["pixel_values"].shape == (1, 3, 24, 24)
-    assert "are brought to 24x24" in task.describe()["images"]
+    assert "are resized to 24x24" in task.describe()["images"]
 
 
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (caption, {"size": 64}, "--size 64: the built-in scenes have 32 pixels"),
-        (caption, {"mode": "grey"}, "told apart by colour"),
+        (caption, {"size": 64}, "--size 64: the built-in scenes are 32x32 pixels"),
+        (caption, {"mode": "grey"}, "scenes differ in colour"),
         (caption, {"patch": 5}, "--patch 5 must divide"),
-        (caption, {"max_len": 8}, "the decoder takes 8.*--max-len"),
+        (caption, {"max_len": 8}, "the decoder takes at most 8.*--max-len"),
         (ask, {"questions": 0}, "--questions"),
         (ask, {"language": "ko", "data": Path("x.csv")}, "--language"),
         (caption, {"data": Path("missing.csv")}, "missing.csv: there is no such file"),
