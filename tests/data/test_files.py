@@ -68,7 +68,7 @@ def test_a_cell_may_be_long(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.csv", "", r"a\.csv is empty"),
-        ("a.csv", "text,label\n", r"a\.csv has a header and no rows"),
+        ("a.csv", "text,label\n", r"a\.csv has a header but no rows"),
         ("a.csv", "text,label\none,1\ntwo\n", r"a\.csv, line 3: 1 cells, expected 2 \(text, label\): 'two'"),
         ("a.csv", 'text,label\n"one,1\n', r"a\.csv, line 2 is not CSV"),
         ("a.csv", 'text,label\none,1\n"two"x,1\n', r"a\.csv, line 3 is not CSV"),
@@ -79,16 +79,16 @@ def test_a_cell_may_be_long(tmp_path: Path) -> None:
         ("a.json", '[\n{"text": "a"},\n{"text" "b"}]', r"a\.json, line 3 is not JSON \(Expecting ':' delimiter\)"),
         ("a.json", '[{"text": "a"}', r"a\.json ends inside its list: expected a \] at the end"),
         ("a.json", '["a", "b"]', r"""a\.json, line 1: '"a"' is not an object"""),
-        ("a.json", '[{"text": "a"}]\n[]', r"a\.json, line 2: something follows the list"),
-        ("a.json", "[" * 100_000, r"a\.json, line 1: brackets inside brackets, too deep"),
-        ("a.jsonl", "[" * 100_000, r"a\.jsonl, line 1: brackets inside brackets, too deep"),
-        ("a.jsonl", "3\n", r"a\.jsonl, line 1: '3' is no JSON object"),
-        ("a.jsonl", '{"text": "\\ud83d"}\n', r"a\.jsonl, line 1: \\ud83d is half of a character"),
-        ("a.jsonl", '{"text": "a"}\n{"txt": "a"}\n', r"a\.jsonl, line 2 has no 'text'; it has txt"),
+        ("a.json", '[{"text": "a"}]\n[]', r"a\.json, line 2: unexpected text after the list"),
+        ("a.json", "[" * 100_000, r"a\.json, line 1: brackets are nested too deeply"),
+        ("a.jsonl", "[" * 100_000, r"a\.jsonl, line 1: brackets are nested too deeply"),
+        ("a.jsonl", "3\n", r"a\.jsonl, line 1: '3' is not a JSON object"),
+        ("a.jsonl", '{"text": "\\ud83d"}\n', r"a\.jsonl, line 1: \\ud83d is half a surrogate pair"),
+        ("a.jsonl", '{"text": "a"}\n{"txt": "a"}\n', r"a\.jsonl, line 2 has no 'text', only txt"),
         ("a.jsonl", '{"text": "a"}\n{"text": 3}\n', r"a\.jsonl, line 2: text is 3, expected a text"),
-        ("a.jsonl", '{"txt": "a"}\n', r"a\.jsonl has the columns txt, and none called 'text': did you mean 'txt'\?"),
+        ("a.jsonl", '{"txt": "a"}\n', r"a\.jsonl has the columns txt, but none called 'text': did you mean 'txt'\?"),
         ("a.parquet", "text", r"a\.parquet cannot be read as Parquet"),
-        ("a.table", "text", r"a\.table is no table: expected \.csv, \.tsv"),
+        ("a.table", "text", r"a\.table is not a table: expected \.csv, \.tsv"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -149,8 +149,8 @@ def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("beginning", "late", "found"),
     [
-        ("so\t1\n", '"""wow"" he said"\t1\n', "are not there at all"),
-        ('"a ""b"""\t1\n', 'say "bad\t0\n', "stand around"),
+        ("so\t1\n", '"""wow"" he said"\t1\n', "which has none"),
+        ('"a ""b"""\t1\n', 'say "bad\t0\n', "enclose cells"),
     ],
     ids=["none before", "all around cells before"],
 )

@@ -125,11 +125,11 @@ def test_a_table_of_files(tmp_path: Path, name: str, comma: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("image,class\n1.png,a\n", "has the columns image, class, and none called 'label'"),
+        ("image,class\n1.png,a\n", "has the columns image, class, but none called 'label'"),
         ("image,label\nnone.png,a\n", "line 2: .*none.png does not exist"),
         ("image,label\n1.png,\n", "line 2: '1.png' has no label"),
         ("image,label\n1.png,a,b\n", "line 2: 3 cells, expected 2"),
-        ("image,label\n", "has a header and no rows"),
+        ("image,label\n", "has a header but no rows"),
     ],
 )
 def test_a_faulty_table(tmp_path: Path, text: str, message: str) -> None:

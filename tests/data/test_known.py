@@ -106,7 +106,7 @@ def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, server: Path) -> None:
 
 def test_a_file_that_breaks_off(tmp_path: Path, server: Path) -> None:
     (server / "data" / "packed.gz").write_bytes(gzip.compress(PACKED)[:-4])
-    with pytest.raises(InputError, match=r"packed\.gz broke off"):
+    with pytest.raises(InputError, match=r"packed\.gz was interrupted"):
         fetch("tiny", tmp_path / "out")
     assert not (tmp_path / "out" / "tok" / "packed.txt").exists()
 
@@ -124,13 +124,13 @@ def test_without_a_network(tmp_path: Path, tiny: None, monkeypatch: pytest.Monke
 
 
 def test_bad_requests(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no data set is known as 'multi30': did you mean 'multi30k'"):
+    with pytest.raises(InputError, match="there is no known data set 'multi30': did you mean 'multi30k'"):
         fetch("multi30", tmp_path)
-    with pytest.raises(InputError, match="no folder"):
+    with pytest.raises(InputError, match="not a folder"):
         fetch("ett", tmp_path, tmp_path / "none")
     with pytest.raises(InputError, match=r"has no ETTh1\.csv: looked for .*ett.*ETTh1\.csv"):
         fetch("ett", tmp_path / "out", tmp_path)
-    with pytest.raises(InputError, match=r"ko-en/.* cannot be fetched: it was put together .* --from DIR"):
+    with pytest.raises(InputError, match=r"ko-en/.* cannot be downloaded: it was compiled .* --from DIR"):
         fetch("ko-en", tmp_path)
 
 

@@ -20,8 +20,8 @@ from glassformer.data.pixels import look_at, read_image
 from glassformer.data.series import Series, SeriesFormat, read_series
 from glassformer.errors import InputError
 
-TRADING = "the rows are trading days, without weekends: {}forecasts skip weekends; coming holidays are not known"
-THOUSANDS, DECIMAL = "commas stand between thousands, as in 1,234.5", "commas are decimal marks, as in 1.234,5"
+TRADING = "the rows are trading days, without weekends: {}forecasts skip weekends; future holidays are not known"
+THOUSANDS, DECIMAL = "commas separate thousands, as in 1,234.5", "commas are decimal marks, as in 1.234,5"
 REVERSED = "the newest row comes first in the file: the order was reversed"
 
 
@@ -73,7 +73,7 @@ DAYS = trading_days()
 NEWEST_FIRST = list(enumerate(DAYS))[::-1]
 ISO = times(20, "%Y-%m-%d")
 ASK_FOR_FILL = "Use --fill interpolate or --fill previous, or complete the file"
-HOLIDAY = TRADING.format("1 weekdays without a row are taken as holidays, and ")
+HOLIDAY = TRADING.format("1 weekdays without a row count as holidays, and ")
 DAILY = Read("2024-01-01", "2024-01-20", "1 day", [0], rows=20)
 MONTHLY = Read("2024-01-01", "2025-02-01", "1 month", [0], rows=14)
 MONTHS = [datetime(2024 + i // 12, i % 12 + 1, 1) for i in range(14)]
@@ -251,7 +251,7 @@ SERIES = {
     "an exchange that was closed for a month": Case(
         numbered([str(day) for day in (*DAYS[:15], *trading_days(80)[40:])]),
         "{path}, between lines 16 and 17: a gap from 2024-01-23 00:00:00 to 2024-02-28 00:00:00, 25 steps of 1 weekday "
-        "missing. More than 10 are not taken as holidays. {fill}",
+        "missing. More than 10 do not count as holidays. {fill}",
     ),
     "days of work, half of them": Case(
         numbered([str(day) for i, day in enumerate(DAYS) if i % 4]),
@@ -266,7 +266,7 @@ SERIES = {
     ),
     "a calendar of weekdays for days with weekends": Case(
         numbered(ISO),
-        "--calendar weekdays is for daily rows without weekends, and {path} has Saturday, 2024-01-06, on line 7. "
+        "--calendar weekdays is for daily rows without weekends, but {path} has Saturday, 2024-01-06, on line 7. "
         "Leave it out",
         {"calendar": "weekdays"},
     ),
@@ -293,7 +293,7 @@ SERIES = {
     ),
     "a zone in some rows only": Case(
         numbered([*hours("%Y-%m-%d %H:%M")[:20], *hours("%Y-%m-%d %H:%M:00+09:00")[20:]]),
-        "{path}, line 22: of this row and the first, one has a time zone and one has none. Give both one",
+        "{path}, line 22: this row or the first row has a time zone, but not both. Give all rows one, or none",
     ),
     "a zone by its name": Case(
         numbered(hours("%Y-%m-%d %H:%M KST")),
@@ -395,7 +395,7 @@ SERIES = {
     ),
     "day numbers of Excel": Case(
         numbered([str(45_292 + i) for i in range(20)]),
-        "{path}, line 2: '45292' is a day number of Excel. Choose a date format for the column there, such as "
+        "{path}, line 2: '45292' is an Excel day number. Choose a date format for the column there, such as "
         "yyyy-mm-dd, and save the table again",
     ),
     "a sum at the end": Case(
@@ -427,7 +427,7 @@ SERIES = {
         "{path}, line 2, column 'cost': '$1,234.50' is not a number (a currency sign), nor is most of the column. "
         "Use the others only: --columns x",
     ),
-    "one cell that is no number": Case(
+    "one cell that is not a number": Case(
         table("date,x", [f"{day},{'closed' if i == 3 else i}" for i, day in enumerate(ISO)]),
         "{path}, line 5, column 'x': 'closed' is not a number. Correct it, or empty the cell and use --fill",
     ),
@@ -447,8 +447,8 @@ SERIES = {
     ),
     "decimal points and decimal commas": Case(
         table("date,x,y", [f'{day},"{i},5",{i}.25' for i, day in enumerate(ISO, start=1)]),
-        "{path} has numbers written in two ways, such as '1.25' and '1,5'. Write all with one decimal mark, or use "
-        "--columns for those that have it",
+        "{path} has numbers written in two ways, such as '1.25' and '1,5'. Write all with one decimal mark, or "
+        "select columns that have it with --columns",
     ),
     "FRED": Case(
         table("observation_date,DGS10", [f"{day},{'.' if i == 5 else i}" for i, day in enumerate(ISO)]),
@@ -465,12 +465,12 @@ SERIES = {
     ),
     "several series below each other": Case(
         table("date,x", [f"{day},1" for day in ("2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02")]),
-        "{path}, line 3: 2024-01-01 00:00:00 is there twice, first on line 2. If the file has several series below "
+        "{path}, line 3: 2024-01-01 00:00:00 occurs twice, first on line 2. If the file has several series below "
         "each other, call its columns unique_id, ds, y",
     ),
     "a year that means for ever": Case(
         numbered(["2024-01-01", "2024-01-02", "9999-12-31"]),
-        "{path}, line 4: the year 9999 is out of reach. Correct it, or leave the row out",
+        "{path}, line 4: the year 9999 is not supported. Correct it, or leave the row out",
     ),
     "a wrong year among seconds that are to be filled": Case(
         numbered(["2024-01-01 00:00:00", "2024-01-01 00:00:01", "2924-01-01 00:00:02"]),

@@ -308,7 +308,7 @@ def test_a_series_is_prepared_as_in_training(name: str, tmp_path: Path, capsys: 
         (lambda lines: lines[:30] + lines[33:], "3 steps of 1 hour missing"),
         (lambda lines: [*lines[:30], lines[30].split(",")[0] + ",", *lines[31:]], "no value"),
         (lambda lines: [*lines[:30], lines[30].split(",")[0] + ",much", *lines[31:]], "'much' is not a number"),
-        (lambda lines: [*lines[:30], lines[29], *lines[31:]], "is there twice"),
+        (lambda lines: [*lines[:30], lines[29], *lines[31:]], "occurs twice"),
         (lambda lines: [line.replace("2024-01-0", "1/") for line in lines], "is not a date in a known format"),
     ],
     ids=["gap", "empty", "text", "twice", "dates"],

@@ -245,21 +245,21 @@ def test_series_of_a_csv_with_a_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "changes", "message"),
     [
-        (["text,label", "a,x", "b,y"], {"text_columns": ["txt"]}, "columns text, label, and none called 'txt'"),
-        (["text,label", "a,x", "b,y"], {"label_column": "class"}, "and none called 'class'"),
+        (["text,label", "a,x", "b,y"], {"text_columns": ["txt"]}, "columns text, label, but none called 'txt'"),
+        (["text,label", "a,x", "b,y"], {"label_column": "class"}, "but none called 'class'"),
         (["text,label", "a,x", "b,x", "c,x"], {}, "the label is 'x' in all examples, expected two or more"),
         (["text,label", "a,x", ",y"], {}, "line 3: text is empty"),
-        (["label,t0,t1", "x,1,2", "y,1,two"], {"reads": "series"}, "line 3, column 't1': 'two' is no number"),
+        (["label,t0,t1", "x,1,2", "y,1,two"], {"reads": "series"}, "line 3, column 't1': 'two' is not a number"),
         (
             ["class,t0,t1", "x,1,2"],
             {"reads": "series"},
-            "has a header, and none of its columns is called 'label'.*Name the column of the label with --label-column",
+            "has a header, but no column called 'label'.*Give the label column with --label-column",
         ),
-        (["x,one,2"], {"reads": "series"}, r"line 1, column 2: 'one' is no number \(there is no header"),
-        (["x,1,2", "y,1,NaN"], {"reads": "series"}, "line 2, column 3: 'NaN' is no number"),
+        (["x,one,2"], {"reads": "series"}, r"line 1, column 2: 'one' is not a number \(there is no header"),
+        (["x,1,2", "y,1,NaN"], {"reads": "series"}, "line 2, column 3: 'NaN' is not a number"),
         (["x,1,2", "y,1,2,3"], {"reads": "series"}, "line 2: 3 values, and line 1 has 2"),
         (["x,1,2", ",1,2"], {"reads": "series"}, "line 2: the label is empty"),
-        (["x,1,2", "y"], {"reads": "series"}, "line 2: 'y' has a label and no values"),
+        (["x,1,2", "y"], {"reads": "series"}, "line 2: 'y' has a label but no values"),
         (
             [f"{name},{i},4" for i in range(9) for name in "xy"],
             {"reads": "series", "patch": 3},
@@ -276,7 +276,7 @@ def test_bad_files_are_named(tmp_path: Path, rows: list[str], changes: dict[str,
 
 def test_a_label_seen_only_in_the_test_set_is_named(tmp_path: Path, texts: Path) -> None:
     test = write(tmp_path / "test.csv", ["text,label", "so cat 3 red,animal", "so dog 2 blue,color"])
-    with pytest.raises(InputError, match=r"test.csv, line 3: no example of training has the label 'color'.*colour"):
+    with pytest.raises(InputError, match=r"test.csv, line 3: no training example has the label 'color'.*colour"):
         made(tmp_path / "run", texts, test=str(test))
 
 

@@ -245,7 +245,7 @@ def test_baselines_stand_beside_the_scores_on_its_own_data_only(
     assert "always the most frequent class" in capsys.readouterr().out
     (tmp_path / "other.csv").write_text("text,label\nhello,up\nbye,sideways\n", encoding="utf-8")
     assert run("eval", out, "--data", tmp_path / "other.csv") == 2
-    assert "other.csv, line 3: no example of training has the label 'sideways'" in capsys.readouterr().err
+    assert "other.csv, line 3: no training example has the label 'sideways'" in capsys.readouterr().err
 
 
 @torch.no_grad()

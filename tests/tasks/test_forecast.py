@@ -232,7 +232,7 @@ def test_what_was_decided_is_said_and_kept(tmp_path: Path) -> None:
         made(file)
     task = made(file, columns=("Kurs",), fill="previous")
     said = task.describe()
-    assert said["data"].endswith("94 rows of 1 channels, every 1 weekday; 5 missing values filled (--fill previous)")
+    assert said["data"].endswith("94 rows of 1 channel, every 1 weekday; 5 missing values filled (--fill previous)")
     assert said["reading"].startswith(
         "dates are read as day first (01.01.2024 to 09.05.2024); the rows are trading days"
     )
@@ -269,7 +269,7 @@ def test_other_channels_are_told_without_flags_that_predict_lacks(tmp_path: Path
     flags += ["--steps=1", "--warmup=1", "--columns=Kurs", "--fill=previous"]
     assert run("train", "forecast", "--data", file, "--out", out, *flags) == 0
     file.write_text(file.read_text(encoding="utf-8").replace("Kurs", "Preis"), encoding="utf-8")
-    with pytest.raises(InputError, match=r"'A' is not a number .* Give the file the columns of the training: Kurs$"):
+    with pytest.raises(InputError, match=r"'A' is not a number .* Give .* the columns of the training data: Kurs$"):
         gf.pipeline(out)(file)
 
 

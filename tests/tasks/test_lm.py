@@ -219,9 +219,9 @@ def test_goes_on_from_a_checkpoint_of_another_family(tmp_path: Path, text: Path)
 def test_bad_input_is_named(tmp_path: Path) -> None:
     table = tmp_path / "rows.jsonl"
     table.write_text('{"text": "a cat"}\n{"txt": "a dog"}\n')
-    with pytest.raises(InputError, match=r"rows.jsonl, line 2 has the columns txt, and none called 'text'"):
+    with pytest.raises(InputError, match=r"rows.jsonl, line 2 has the columns txt, but none called 'text'"):
         made(tmp_path / "run", table)
-    with pytest.raises(InputError, match=r"rows.jsonl, line 1 has the columns text, and none called 'body'"):
+    with pytest.raises(InputError, match=r"rows.jsonl, line 1 has the columns text, but none called 'body'"):
         made(tmp_path / "run", table, text_column="body")
     short = tmp_path / "short.txt"
     short.write_text("A cat sat on a mat.")

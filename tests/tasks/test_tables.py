@@ -151,7 +151,7 @@ def test_a_folder_of_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run("train", "lm", *words, "--steps=2", "--d-model=16", "--num-layers=1", "--batch-tokens=64") == 0
     said = capsys.readouterr().out
     assert "; 1 other file in the folder not read; 1 of the 1 test documents are in the training text, too" in said
-    assert "format  0.txt, 1.txt, 2.txt, 2 more: UTF-8 text; korean.md: CP949 (by which it has '안녕하세요'" in said
+    assert "format  0.txt, 1.txt, 2.txt, 2 more: UTF-8 text; korean.md: CP949 (guessed from '안녕하세요'" in said
     assert "packed from 5 documents" in said
     assert run("eval", out, "--data", folder, "--json") == 0
     scored = json.loads(capsys.readouterr().out)

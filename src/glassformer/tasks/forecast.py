@@ -258,10 +258,10 @@ class Forecast(Task):
         used = sum(settings.splits) or len(series)
         unused = f", of which the last {len(series) - used:,} are not used (--splits)" if used < len(series) else ""
         repaired = "".join(f"; {note}" for note in self.repairs())
+        channels = f"{len(series.names)} channel{'s' * (len(series.names) > 1)}"
         reading = {"reading": "; ".join(series.notes)} if series.notes else {}
         return {
-            "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
-            f"{series.frequency}{unused}{repaired}",
+            "data": f"{origin}: {len(series):,} rows of {channels}, every {series.frequency}{unused}{repaired}",
             **({"format": str(table_format(settings.data, settings.tables))} if settings.data else {}),
             **reading,
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "

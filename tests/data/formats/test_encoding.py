@@ -34,7 +34,7 @@ JAPANESE = "すべての人間は、生まれながらにして自由であり�
 def test_western_europe(text: str) -> None:
     found = find_encoding(text.encode("cp1252"), "a.txt", whole=True)
     assert (found.codec, text.encode("cp1252").decode(found.codec)) == ("cp1252", text)
-    assert f"by which it has {found.word!r}" in str(found)
+    assert f"guessed from {found.word!r}" in str(found)
     assert found.word in text
     assert find_encoding(text.encode(), "a.txt", whole=True).name == "UTF-8"
 
@@ -97,7 +97,7 @@ def test_a_line_in_utf8_behind_another_encoding_is_told(
     file.write_bytes((text + "\n" + "more\n" * 9).encode(codec) + other.encode() + b"\n")
     with pytest.raises(InputError) as error:
         list(read(file))
-    assert str(error.value).startswith(f"{file}, line 11 is UTF-8, and the file begins as {codec.upper()} (")
+    assert str(error.value).startswith(f"{file}, line 11 is UTF-8, but the file begins as {codec.upper()} (")
     assert "--encoding" in str(error.value)
     file.write_bytes((text + "\n" + "more\n" * 9 + text).encode(codec))
     assert list(read(file)), "one encoding alone is read"
