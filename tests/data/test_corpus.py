@@ -138,7 +138,7 @@ def test_what_is_no_corpus_is_named(tmp_path: Path, tokenizer: Tokenizer) -> Non
     ):
         open_corpus(tmp_path / "corpus")
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"empty\.txt: no text in it"):
+    with pytest.raises(InputError, match=r"empty\.txt: no text found"):
         write_corpus([tmp_path / "empty.txt"], tokenizer, tmp_path / "other")
     with pytest.raises(InputError, match=r"nowhere\.txt: there is no such file"):
         write_corpus([tmp_path / "nowhere.txt"], tokenizer, tmp_path / "other")

@@ -52,7 +52,7 @@ def test_columns_by_name(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=r"b\.csv has the columns id, en, de: expected source and target, or document and summary. Choose two "
-        "are meant, with --source-column and --target-column",
+        "with --source-column and --target-column",
     ):
         read_pairs(tmp_path / "b.csv")
 

@@ -728,6 +728,6 @@ def test_labels_that_may_be_meant_as_one() -> None:
     assert len(label_hints(["Positive", "positive", "neg ative", "negative"])) == 2
     assert label_hints(["a", "b"] * 5) == []
     (missing,) = label_hints(["a", "b", "nan"])
-    assert missing.startswith("1 examples have the label 'nan'")
+    assert missing.startswith("1 example has the label 'nan'")
     (imbalance,) = label_hints(["ham"] * 50 + ["spam"] * 5)
     assert imbalance.startswith("strong imbalance: 50 of 'ham' and 5 of 'spam'. Judge by macro F1")

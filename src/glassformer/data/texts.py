@@ -150,8 +150,8 @@ def label_hints(labels: Iterable[str]) -> list[str]:
         if len(names) > 1
     ]
     hints += [
-        f"{counts[name]:,} with the label {name!r}, which counts as a class. If it means a missing label, leave these "
-        "examples out"
+        f"{counts[name]:,} example{'s have' if counts[name] > 1 else ' has'} the label {name!r}, which counts as a "
+        "class. If it means a missing label, leave these rows out"
         for name in counts
         if name.casefold() in NO_VALUES
     ]
