@@ -1,4 +1,4 @@
-"""A corpus on disk and in memory: what is in it, splits, and what happens when it is made again."""
+"""A corpus on disk and in memory: its content, splits, and rewriting."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def tokenizer() -> Tokenizer:
 
 
 def documents(corpus: Corpus, tokenizer: Tokenizer) -> list[str]:
-    """The texts of a corpus: its tokens from where one document starts to where the next does."""
+    """The texts of a corpus: its tokens from the start of each document to the next."""
     borders = [int(start) - corpus.first for start in corpus.starts if corpus.first < start < corpus.last]
     return [tokenizer.decode(ids.tolist()) for ids in np.split(corpus.tokens, borders) if len(ids)]
 
@@ -81,7 +81,7 @@ def test_blocks_and_pieces_of_any_size_give_the_same_documents(
     if separator is None:
         assert "".join(found) == (text if text.strip() else "")
     else:
-        # A part that is long and blank is a document in pieces; only short ones can be seen to be empty.
+        # A long blank text is a document in several parts; only short ones are recognised as empty.
         assert [part for part in found if part.strip()] == [part for part in parts if part.strip()]
 
 
@@ -177,7 +177,7 @@ def test_a_split_where_bytes_cannot_be_counted_is_between_pieces(tokenizer: Toke
     training, held_out = corpus_from_texts([text], lossy).split(0.2, lossy)
     assert training.num_bytes + held_out.num_bytes == len(text.encode())
     assert abs(held_out.num_bytes / len(text.encode()) - 0.2) < 0.06
-    assert training.num_unknown == 3 * training.num_bytes // 17  # the ü and the line end
+    assert training.num_unknown == 3 * training.num_bytes // 17  # the ü and the newline
     for fraction in (0, 1, 2):
         with pytest.raises(InputError, match="expected a fraction between 0 and 1"):
             training.split(fraction, lossy)

@@ -1,4 +1,4 @@
-"""Tables and lines: what is read, and what the errors say."""
+"""Tables and lines: what is read, and the errors."""
 
 import csv
 import gzip
@@ -101,7 +101,7 @@ def test_escaped_pairs_of_halves_are_whole_characters(tmp_path: Path) -> None:
 
 
 def test_a_gzip_bomb_in_a_large_file_is_refused_at_its_beginning(tmp_path: Path) -> None:
-    """Over the whole file it unpacks to less than a hundred times as much."""
+    """The whole file unpacks to less than a hundred times its size."""
     noise = np.random.default_rng(0).bytes(1 << 20).hex().encode()
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress((b"x" * 999 + b"\n") * 64_000) + gzip.compress(noise))
     with pytest.raises(InputError, match=r"a\.txt\.gz: its first [\d,]+ bytes unpack to more than \d+ MB"):
@@ -141,7 +141,7 @@ def test_nsmc() -> None:
 
 
 def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
-    """str.splitlines would cut at U+2028 and U+0085 as well, and put aligned files out of step."""
+    """str.splitlines would also split at U+2028 and U+0085, and misalign aligned files."""
     (tmp_path / "a.en").write_text("one\u2028still one\ntwo\x85still two\r\n", encoding="utf-8", newline="")
     assert read_lines(tmp_path / "a.en") == ["one\u2028still one", "two\x85still two"]
 
@@ -157,7 +157,7 @@ def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
 def test_late_quotes_that_contradict_the_beginning_are_told(
     beginning: str, late: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the beginning of a file decides what quotes are: behind it, none is taken off or kept by a guess."""
+    """Only the beginning of a file decides how quotes are read; later quotes that contradict it are an error."""
     monkeypatch.setattr("glassformer.data.files.BLOCK", 40)
     file = write(tmp_path / "a.tsv", "text\tlabel\n" + beginning * 9 + late)
     with pytest.raises(InputError) as error:
@@ -178,7 +178,7 @@ def test_a_place_is_a_line_or_a_row(name: str, unit: str, tmp_path: Path) -> Non
 
 
 def test_flags_of_the_training_hold_where_they_fit(tmp_path: Path) -> None:
-    """A delimiter that a file does not have, or quotes of another kind of file, would do harm."""
+    """The delimiter and quotes of training apply only to files that fit."""
     trained = {"data": ["/old/a.tsv"], "delimiter": "pipe", "quotes": False, "encoding": "cp949", "header": None}
     options = as_trained(AS_FOUND, trained)
     pipes = write(tmp_path / "a.tsv", 'text|label\n"a"|b\t1\n')

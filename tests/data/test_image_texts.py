@@ -1,4 +1,4 @@
-"""Tables of pictures with texts: what is read of a row, which side it is on, and what is refused."""
+"""Tables of images with texts: rows, splits and errors."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ CAPTION = {"caption": "--caption-column"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Four grey pictures of 8 pixels a side, each of one level."""
+    """Four uniform grey images of 8x8 pixels."""
     (tmp_path / "in").mkdir()
     for number in range(4):
         Image.fromarray(np.full((8, 8), 60 * number, np.uint8)).save(tmp_path / "in" / f"{number}.png")

@@ -1,4 +1,4 @@
-"""Pictures from folders, tables and idx files, and what is said about broken ones."""
+"""Images from folders, tables and idx files, and errors about broken ones."""
 
 import gzip
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_a_split_without_training(tmp_path: Path) -> None:
 def test_size_and_mode_on_request(tmp_path: Path) -> None:
     wide = draw(tmp_path / "a" / "1.png", (0, 0, 0), size=(12, 6))
     with Image.open(wide) as image:
-        image.paste((200, 100, 0), (2, 0, 10, 6))  # the middle
+        image.paste((200, 100, 0), (2, 0, 10, 6))  # the centre
         image.save(wide)
     small = read_images(tmp_path, size=3)["all"].take([0])
     assert small.shape == (1, 3, 3, 3)

@@ -1,5 +1,5 @@
-"""Files as people have them: made here as Excel, LibreOffice, pandas, R, databases, Notepad and Korean portals make
-them. Each is read right, or refused with one sentence that says what to do."""
+"""Real-world files, as written by Excel, LibreOffice, pandas, R, databases, Notepad and Korean portals. Each is read
+correctly, or refused with an error that says what to do."""
 
 import gzip
 import io
@@ -28,15 +28,15 @@ REVIEWS = [("good film", "pos"), ("bad, really", "neg"), ('he said "wow"', "pos"
 
 @dataclass(frozen=True)
 class Case:
-    """A file, how it is read, and what comes of it: rows, words about how it is written, or a sentence."""
+    """A file, the flags to read it with, and the expected rows, format description or error."""
 
     file: str
     content: str | bytes
     rows: Any = None
-    error: str = ""  # the sentence, where {file} is the path
-    says: str = ""  # how it is written
+    error: str = ""  # the expected error, with {file} for the path
+    says: str = ""  # part of the format description
     encoding: str = "utf-8"
-    options: dict[str, Any] = field(default_factory=dict)  # flags about how it is written
+    options: dict[str, Any] = field(default_factory=dict)  # flags for the format
     flags: dict[str, Any] = field(default_factory=dict)  # other flags
 
     @property
@@ -77,7 +77,7 @@ def check(case: Case, tmp_path: Path, read: Callable[..., Any], packed: bool) ->
 
 
 def each(cases: dict[str, Case]) -> Any:
-    """Every case, and once more packed: what is a file of text reads the same."""
+    """Every case, and text files also gzipped: they read the same."""
     plain = [pytest.param(case, False, id=name) for name, case in cases.items()]
     no_text = (".xlsx", ".parquet", ".xls", ".ods", ".numbers", ".docx", ".pdf", ".zip")
     packed = [

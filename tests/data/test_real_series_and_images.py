@@ -1,5 +1,5 @@
-"""Series and pictures as exchanges, spreadsheets, libraries, cameras and scanners write them: each is read right, or
-refused with one sentence that says what to do."""
+"""Series and images as written by exchanges, spreadsheets, libraries, cameras and scanners: each is read correctly, or
+refused with an error that says what to do."""
 
 import io
 import json
@@ -27,7 +27,7 @@ REVERSED = "the newest row comes first in the file: the order was reversed"
 
 @dataclass(frozen=True)
 class Read:
-    """What a file of series must become."""
+    """The expected result of reading a file of series."""
 
     first: str  # time
     last: str
@@ -40,7 +40,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Case:
-    """A file and what becomes of it; a text is the sentence that refuses it."""
+    """A file and its expected result; a text is the expected error."""
 
     text: str
     expected: Read | str
@@ -59,12 +59,12 @@ def times(
 
 
 def numbered(cells: Sequence[str], header: str = "date,x") -> str:
-    """Dates, and behind them 0, 1, 2, ..."""
+    """Dates, followed by 0, 1, 2, ..."""
     return table(header, [f"{cell},{i}" for i, cell in enumerate(cells)])
 
 
 def trading_days(count: int = 30, holidays: Sequence[date] = (date(2024, 1, 15),)) -> list[date]:
-    """From Tuesday, 2024-01-02, on."""
+    """From Tuesday, 2024-01-02."""
     days = [date(2024, 1, 2) + timedelta(days=i) for i in range(2 * count)]
     return [day for day in days if day.weekday() < 5 and day not in holidays][:count]
 
@@ -521,7 +521,7 @@ def check(series: Series, expected: Read) -> None:
 
 
 def test_what_one_file_decided_settles_another(tmp_path: Path) -> None:
-    """Dates and numbers that are ambiguous by themselves are read as in training; what does not fit is decided anew."""
+    """Ambiguous dates and numbers are read as in training; otherwise the format is detected again."""
     path = tmp_path / "series.csv"
     path.write_text(table("date,x", [f'{day:%d/%m/%Y},"{i},5"' for i, day in enumerate(DAYS)]), encoding="utf-8")
     kept = read_series(path).format
@@ -556,7 +556,7 @@ def test_dates_go_on_over_weekends_and_at_the_ends_of_months(tmp_path: Path) -> 
     assert following_times(read_series(path), 3) == ["2024-02-29", "2024-03-31", "2024-04-30"]
 
 
-# --- pictures ---------------------------------------------------------------------------------------------------------
+# --- images -----------------------------------------------------------------------------------------------------------
 
 RED, GREEN, BLUE = (200, 0, 0), (0, 200, 0), (0, 0, 200)
 
@@ -581,7 +581,7 @@ def turned(orientation: int, form: str = "JPEG") -> bytes:
 
 
 def png_of_16_bits(pixels: np.ndarray) -> bytes:
-    """Colours of 16 bits, which Pillow does not write."""
+    """A 16-bit colour image, which Pillow cannot write."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
@@ -613,7 +613,7 @@ def frames() -> bytes:
 
 @dataclass(frozen=True)
 class Picture:
-    """A file, what it is like, and its colours at the left and the right; or the sentence that refuses it."""
+    """A file, its properties, and its colours on the left and the right; or the expected error."""
 
     content: Callable[[], bytes]
     size: tuple[int, int] = (24, 16)
@@ -748,7 +748,7 @@ def test_avif(tmp_path: Path) -> None:
 
 
 def folder_of_a_person(root: Path) -> None:
-    """What is in a folder that was on a phone, a Mac, Windows and a network disk."""
+    """The contents of a folder that was on a phone, a Mac, Windows and a network disk."""
     for name, colour in (("cat", RED), ("dog", BLUE)):
         (root / name / ".ipynb_checkpoints").mkdir(parents=True)
         for number in range(6):

@@ -1,4 +1,4 @@
-"""Files of time series, their faults, splits, scaling and windows."""
+"""Time series files, errors in them, splits, scaling and windows."""
 
 import gzip
 from dataclasses import replace
@@ -164,7 +164,7 @@ def test_a_split_by_fractions_or_rows() -> None:
 
 
 def test_the_windows_of_a_part_forecast_every_row_of_it() -> None:
-    """The usual count of test windows: rows - horizon + 1, as each may look back on rows before the part."""
+    """The usual number of test windows: rows - horizon + 1, since a window may read rows before the part."""
     rows = np.arange(200, dtype=np.float32).reshape(100, 2)
     split = split_rows(100)
     test = windows(split.part(rows, "test", 12), 12, 4)
@@ -236,7 +236,7 @@ class CountedName(str):
 
 
 def test_columns_are_not_compared_with_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of 10,000 columns: fifty million comparisons would take longer than all the rest."""
+    """A table of 10,000 columns: fifty million comparisons would take longer than everything else."""
     names = ["date", *(f"c{i}" for i in range(10_000))]
     rows = "".join(f"2024-01-0{day}{',1.5' * 10_000}\n" for day in (1, 2, 3))
     file = tmp_path / "wide.csv"

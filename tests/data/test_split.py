@@ -1,4 +1,4 @@
-"""What is held out: how many, which, and by class."""
+"""Held-out examples: how many, which, and by class."""
 
 from collections import Counter
 
@@ -40,7 +40,7 @@ def test_every_class_gives_its_share(strata: list[int], fraction: float, seed: i
         assert outside[name] >= min(1, size - 1)
     if all(1 <= size * fraction <= size - 1 for size in sizes.values()):
         assert len(held_out) == round(fraction * len(strata))
-        # Largest remainder keeps every class within one of its part of the total.
+        # Largest remainder keeps every class within one of its exact share.
         for name, size in sizes.items():
             assert abs(outside[name] - len(held_out) * size / len(strata)) < 1
 

@@ -1,4 +1,4 @@
-"""The simple guesses: right by hand or by somebody else's code."""
+"""Baselines agree with results computed by hand or by other libraries."""
 
 import math
 import random
@@ -62,7 +62,7 @@ def test_the_town_is_hard_for_a_season_and_easier_for_a_line() -> None:
     day, week, line = seasonal_naive(test, 24), seasonal_naive(test, 168), linear_forecast(train, test)
     assert len(test) == line.windows == 1897
     assert line.mse < week.mse < day.mse
-    assert line.mse > 0.25  # what is left for a model that is not linear
+    assert line.mse > 0.25  # the rest is left for a nonlinear model
 
 
 def test_ett_scores_as_published() -> None:

@@ -1,4 +1,4 @@
-"""Classification of texts, pairs and series: weights, labels, scores, and a run that others open."""
+"""Classification of texts, pairs and series: weights, labels, scores, and a run that other libraries load."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def write(file: Path, rows: list[str]) -> Path:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Which of two comes first, the animal or the colour: a matter of order, not of words. Some are about neither."""
+    """Texts labelled by what comes first, the animal or the colour, so word order matters. Some have neither."""
     rows = ["text,label"]
     for i in range(160):
         words = ANIMALS[i % 4], COLOURS[i // 4 % 4]
@@ -73,7 +73,7 @@ def test_classes_are_in_their_proportion_on_both_sides(tmp_path: Path, texts: Pa
 def test_balanced_weights_are_those_of_torch_and_scikit_learn(
     tmp_path: Path, texts: Path, smoothing: float, accumulate: int
 ) -> None:
-    """However a batch is cut into parts, their sum is torch's weighted mean."""
+    """However a batch is split into parts, their sum is torch's weighted mean."""
     task = made(tmp_path, texts, class_weights="balanced", label_smoothing=smoothing)
     labels = task.targets
     expected = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())

@@ -1,4 +1,4 @@
-"""`eval` and `gf.evaluate`: a run scored again, on what it held out and on other files."""
+"""`eval` and `gf.evaluate`: scores a run again, on its held-out data and on other files."""
 
 import json
 import shutil
@@ -93,7 +93,7 @@ def test_the_engine_gives_the_same_scores(
     shown = capsys.readouterr()
     assert shown.err == "engine: compiled (float32)\n"
     assert "scored on 10 pairs" in shown.out
-    monkeypatch.setattr(choose_engine, "READS", 1.0)  # of a machine that is very slow
+    monkeypatch.setattr(choose_engine, "READS", 1.0)  # a very slow machine
     assert scores_of(capsys, trained)["engine"] == "compiled (float32)"
     assert scores_of(capsys, trained, "--engine", "off")["engine"] is None
     assert run("eval", trained, "--engine", "fast") == 2
@@ -266,7 +266,7 @@ def test_a_classifier_of_another_library(tmp_path: Path) -> None:
 
 
 def test_a_split_is_the_one_that_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also on built-in data, which has a test set of its own."""
+    """Also on built-in data, which has its own test set."""
     out = tmp_path / "digits"
     small = ["--steps=3", "--d-model=16", "--num-layers=1", "--num-heads=2"]
     assert run("train", "images", "--out", out, *small) == 0

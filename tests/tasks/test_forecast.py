@@ -1,4 +1,4 @@
-"""Forecasts: windows and their scale, losses and scores by somebody else's code, and a run that is scored elsewhere."""
+"""Forecasting: windows and their scale, losses and scores of other libraries, and a run scored elsewhere."""
 
 import json
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ def values() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three waves of different heights and levels, hour by hour."""
+    """Three hourly waves of different amplitudes and levels."""
     file = tmp_path_factory.mktemp("series") / "waves.csv"
     hours = [datetime(2031, 5, 1) + timedelta(hours=i) for i in range(ROWS)]
     rows = [",".join([str(hour), *map(repr, map(float, row))]) for hour, row in zip(hours, values(), strict=True)]
@@ -55,7 +55,7 @@ def test_dropout_is_on_the_branches_only(table: Path) -> None:
 
 
 def test_a_run_of_an_earlier_version_goes_on_with_its_own_dropout(table: Path, tmp_path: Path) -> None:
-    """Its presets had dropout before the first block, too. It is resumed more than once."""
+    """Its presets also had dropout before the first block. It is resumed more than once."""
     assert (
         run("train", "forecast", "--data", table, "--out", tmp_path / "run", "--steps=1", *flags(SIZES | WINDOWS)) == 0
     )
@@ -113,7 +113,7 @@ def test_channels_are_chosen_by_name(table: Path) -> None:
     ("loss", "theirs"), [("mse", nn.MSELoss()), ("mae", nn.L1Loss()), ("huber", nn.HuberLoss(delta=1.0))]
 )
 def test_losses_are_pytorchs(loss: str, theirs: nn.Module, table: Path) -> None:
-    """For a batch and for the sum of its parts; far from the truth too, where Huber's loss is a line."""
+    """For a batch and for the sum of its parts; also far from the truth, where the Huber loss is linear."""
     task = made(table, loss=loss)
     forecast, truth = 3 * torch.randn(2, 6, HORIZON, 3, generator=torch.Generator().manual_seed(0))
     parts = zip(forecast.chunk(2), truth.chunk(2), strict=True)
@@ -152,7 +152,7 @@ def test_curves_are_at_the_scale_of_the_file(table: Path) -> None:
     task = made(table)
     curves = task.curves()
     assert [curve.name for curve in curves] == ["sun", "wind", "load"] * 2
-    tested = values()[160 - LENGTH :]  # the first window looks back on rows before the test
+    tested = values()[160 - LENGTH :]  # the first window reads rows before the test
     for number, curve in enumerate(curves):
         now = (2 * number + 1) * len(task.test) // 12 + LENGTH
         np.testing.assert_allclose(curve.truth, tested[now : now + HORIZON, number % 3], rtol=1e-3, atol=1e-3)

@@ -1,4 +1,4 @@
-"""Classes of images: how a training image is changed, how pixels become input, parts of the data, and a run."""
+"""Image classification: augmentation, normalisation, the parts of the data, and a run."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ from glassformer.tasks.images import ImageClasses, choose_patch, moved_by
 from glassformer.tasks.settings import ImagesSettings
 
 SMALL = {"d_model": 16, "num_layers": 1, "num_heads": 2, "out": Path("unused")}
-MOST = 2  # of 16 pixels, an eighth
+MOST = 2  # an eighth of 16 pixels
 
 
 def made(**changes: Any) -> ImageClasses:
@@ -32,7 +32,7 @@ def made(**changes: Any) -> ImageClasses:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bright reds and dark blues of 16 pixels a side, three reds to a blue; four of each to test."""
+    """Bright red and dark blue images of 16x16 pixels, three reds per blue; four of each for the test."""
     root = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for part, counts in {"train": {"red": 30, "blue": 10}, "test": {"red": 4, "blue": 4}}.items():
@@ -50,12 +50,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def picture() -> np.ndarray:
-    """No two of its pixels are alike, so that a shift cannot hide."""
+    """An image whose pixels all differ, so that any shift shows."""
     return np.random.default_rng(1).permutation(256).astype(np.uint8).reshape(1, 16, 16)
 
 
 def shifts(picture: np.ndarray) -> dict[bytes, tuple[int, int]]:
-    """Each picture that SciPy makes of this one by a shift, its edge drawn out."""
+    """All images that SciPy makes from this one by a shift with its edges extended."""
     span = range(-MOST, MOST + 1)
     moved = {(y, x): ndimage.shift(picture, (0, y, x), order=0, mode="nearest") for y in span for x in span}
     return {pixels.tobytes(): shift for shift, pixels in moved.items()}
@@ -211,7 +211,7 @@ def test_balanced_weights_are_scikit_learns(photos: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:self.within_class_std_dev_")  # some pixels are never used
 def test_baselines_are_scikit_learns() -> None:
-    """On the built-in digits, of which more than a few are wrong."""
+    """On the built-in digits, where it makes many errors."""
     task = made()
     assert task.test is not None
     known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float64) for x in (task.train, task.test))
@@ -269,7 +269,7 @@ def test_a_run_learns_and_transformers_answers_the_same(trained: Path, photos: P
 
 
 def test_a_run_is_scored_on_other_images(trained: Path, photos: Path, tmp_path: Path) -> None:
-    """With the classes that it knows, in its own order, where a folder lacks one."""
+    """With the model's classes in their order, even if the folder lacks one."""
     (tmp_path / "red").symlink_to(photos / "test" / "red")
     scores = gf.evaluate(trained, data=[tmp_path])
     assert scores.metrics["accuracy"] == 1.0
@@ -315,7 +315,7 @@ def test_what_is_left_out_is_said_in_training_and_eval(tmp_path: Path, capsys: p
 
 
 def test_transparent_and_turned_images_are_seen_as_a_person_sees_them(photos: Path, tmp_path: Path) -> None:
-    """In a new training; a model that is loaded to be trained further reads so, too."""
+    """In new training, and in fine-tuning of a loaded model."""
     task = made(data=photos)
     assert (task.preparation.upright, task.preparation.background) == (True, "white")
     task.write_beside(tmp_path)

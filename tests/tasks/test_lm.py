@@ -1,4 +1,4 @@
-"""Causal language models: windows, documents, bits per byte, and a run from text to a folder that others open."""
+"""Causal language models: windows, documents, bits per byte, and a run from text to a folder for other libraries."""
 
 import json
 from itertools import pairwise
@@ -29,7 +29,7 @@ STORIES = ["A cat sat on a mat. ", "Der Hund läuft. ", "고양이가 잔다. ",
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty documents, a blank line between them."""
+    """Forty documents with blank lines between them."""
     file = tmp_path_factory.mktemp("text") / "stories.txt"
     file.write_text("\n\n".join(STORIES[i % 4] * (1 + i % 3) for i in range(40)) + "\n", encoding="utf-8")
     return file
@@ -92,7 +92,7 @@ def test_a_batch_predicts_each_next_token(tmp_path: Path, text: Path) -> None:
 
 
 def test_nothing_is_seen_of_another_document(tmp_path: Path, text: Path) -> None:
-    """A row that is packed from several documents gives what each of them gives alone, from its start token on."""
+    """A row packed from several documents gives the same logits as each document alone."""
     task = made(tmp_path, text, documents="blank-line", context=64)
     corpus = task.corpora.trained
     batch = task.as_batch(corpus, np.array([3]), 64)
@@ -114,7 +114,7 @@ def test_without_a_start_token_a_first_token_is_not_predicted(tmp_path: Path, te
 
 
 def by_hand(folder: Path, tokens: list[int], start: int, context: int, stride: int) -> float:
-    """The sum of -log2 p over all tokens by transformers, each in the window of the strided scheme."""
+    """The sum of -log2 p over all tokens with transformers, each in its window of the strided scheme."""
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     bits, done = 0.0, 0
     for begin in [*range(0, max(0, len(tokens) - context), stride), max(0, len(tokens) - context)]:
@@ -183,7 +183,7 @@ def test_from_the_command_line_to_transformers(tmp_path: Path, text: Path, capsy
 
 
 def test_tokens_that_were_prepared_are_no_obstacle(tmp_path: Path, text: Path) -> None:
-    """A run that was refused after its text was read may be started again in the same folder."""
+    """A run refused after reading its text can be started again in the same folder."""
     made(tmp_path / "run", text)
     assert [entry.name for entry in (tmp_path / "run").iterdir()] == ["tokens"]
     check_free(tiny(tmp_path / "run"))

@@ -1,4 +1,4 @@
-"""Masked language models: what is hidden and how, whole words, and a run from text to a folder that others open."""
+"""Masked language models: masking, whole words, and a run from text to a folder that other libraries load."""
 
 from math import log
 from pathlib import Path
@@ -26,7 +26,7 @@ WORDS = SENTENCE.split()
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty documents of words in a fixed order, a blank line between them."""
+    """Sixty documents of words in a fixed order, with blank lines between them."""
     file = tmp_path_factory.mktemp("text") / "words.txt"
     lines = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(10 + i % 9)) + "." for i in range(60)]
     file.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
@@ -104,7 +104,7 @@ def test_words_begin_where_the_tokenizer_cuts_them(kind: Any) -> None:
     expected = [i == 0 or encoded.word_ids[i] != encoded.word_ids[i - 1] for i in range(len(encoded.ids))]
     begins = Words(tokenizer).begins(np.array(encoded.ids)).tolist()
     assert sum(expected) < len(expected), "some words have several tokens"
-    if kind == "bytes":  # its pattern takes several signs in a row for one word
+    if kind == "bytes":  # its pattern treats several symbols in a row as one word
         expected = [yes or mark in "?:(),." for yes, mark in zip(expected, tokenizer.tokens(encoded.ids), strict=True)]
     assert begins == expected
 
@@ -150,7 +150,7 @@ def test_the_scores_are_those_of_transformers(tmp_path: Path, text: Path) -> Non
     for batch in task.fixed_batches(task.corpora.scored("test")):
         documents = batch.get("documents", torch.zeros_like(batch["labels"]))
         for row in range(len(batch["labels"])):
-            for document in documents[row].unique():  # each by itself: it sees no other
+            for document in documents[row].unique():  # each alone: documents do not attend to each other
                 own = documents[row] == document
                 ids, labels = batch["input_ids"][row, own], batch["labels"][row, own]
                 if (labels == IGNORE).all():

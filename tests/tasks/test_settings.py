@@ -1,4 +1,4 @@
-"""What a task cannot be told: the flag is named, with its value and what was expected."""
+"""Invalid settings: the error names the flag, its value and what was expected."""
 
 from typing import Any
 

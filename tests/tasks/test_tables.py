@@ -1,4 +1,4 @@
-"""Tables of the user from training to eval and predict: the header, what is told of the data, what is left out."""
+"""User tables from training to eval and predict: the header, the description of the data, skipped rows."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Parquet and Excel: read piece by piece, and refused in words where the package, the file or the memory is wanting."""
+"""Parquet and Excel: read in parts, with a clear error if a package is missing, a file is broken or memory is short."""
 
 import io
 import sys

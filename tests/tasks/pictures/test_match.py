@@ -1,4 +1,4 @@
-"""Match: a pair of models on scenes and on the user's own files; scores, baselines, export, and labels of one's own."""
+"""Match: a pair of encoders on scenes and on user files; scores, baselines, export, and the user's labels."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ LABELS = ["a red circle", "a blue square", "a green triangle"]
 
 @pytest.fixture(autouse=True, scope="module")
 def few() -> Any:
-    """Fewer scenes to score than a real run has."""
+    """Fewer scenes to score than in a real run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pictures, "HELD_OUT", {"valid": 66, "test": 70, "pairs": 10})
         yield
@@ -43,7 +43,7 @@ def task_of(**changes: Any) -> Match:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's table of sixteen pictures and their captions."""
+    """A user's table of sixteen images and their captions."""
     root = tmp_path_factory.mktemp("own")
     made, lines = make_scenes(range(16), seed=3), []
     for number, (pixels, scene) in enumerate(zip(made.pixels, made.scenes, strict=True)):
@@ -122,7 +122,7 @@ def test_the_histogram_baseline_knows_colours_and_nothing_of_places() -> None:
 
 
 def test_a_pair_learns_scenes() -> None:
-    """Far from done in so few steps, and well above a guess."""
+    """After so few steps, far from perfect but well above chance."""
     settings = MatchSettings.from_dict({**SMALL, "out": "unused", "d_model": 32, "batch_size": 32, "examples": 6400})
     task = Match(settings)
     optimizer = torch.optim.AdamW(task.model.parameters(), lr=1e-3)
@@ -201,12 +201,12 @@ def test_accumulation_changes_nothing(trained: dict[str, Path], tmp_path: Path) 
         torch.testing.assert_close(dict(parts.named_parameters())[name], weights, rtol=0, atol=2e-4)
 
 
-# --- labels of one's own ----------------------------------------------------------------------------------------------
+# --- the user's labels ------------------------------------------------------------------------------------------------
 
 
 def test_predict_names_the_best_label_and_gives_vectors(trained: dict[str, Path], own: Path, capsys: Any) -> None:
     folder, file = trained["scenes"], own / "0.png"
-    capsys.readouterr()  # of the training
+    capsys.readouterr()  # discards the output of training
     shown = printed(capsys, "predict", folder, file, "--labels", *LABELS).splitlines()
     assert sorted(line[:-5].strip() for line in shown) == sorted(LABELS)
     both = printed(capsys, "predict", folder, file, own / "1.png", "--labels", *LABELS, "--json").splitlines()

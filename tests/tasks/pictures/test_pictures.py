@@ -1,4 +1,4 @@
-"""Captions and questions about pictures: batches, scores, baselines, and runs on scenes and on the user's own files."""
+"""Captions and questions about images: batches, scores, baselines, and runs on scenes and on user files."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ FLAGS = [f for name, value in SMALL.items() for f in (f"--{name.replace('_', '-'
 
 @pytest.fixture(autouse=True, scope="module")
 def few() -> Any:
-    """Fewer scenes to score than a real run has."""
+    """Fewer scenes to score than in a real run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pictures, "HELD_OUT", {"valid": 10, "test": 12, "pairs": 10})
         yield
@@ -51,7 +51,7 @@ def ask(**changes: Any) -> Ask:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve scenes as files of a user, with a table of captions and one of questions."""
+    """Twelve scenes as user files, with a table of captions and a table of questions."""
     root = tmp_path_factory.mktemp("own")
     made = make_scenes(range(12), seed=3)
     captions, questions = ["image,caption"], []
@@ -119,7 +119,7 @@ def test_questions_are_read_and_answers_written() -> None:
 
 
 def test_questions_in_one_row_do_not_see_each_other() -> None:
-    """The logits of packed questions are those of each question by itself, about the same picture."""
+    """The logits of packed questions equal those of each question alone, about the same image."""
     task = ask(questions=4)
     task.model.eval()
     examples = task.scenes("train", range(3))
@@ -165,7 +165,7 @@ def test_korean_scenes(make: Callable[..., Caption | Ask]) -> None:
 
 @pytest.mark.parametrize("make", [caption, ask])
 def test_what_is_validated_is_what_greedy_search_writes(make: Callable[..., Caption | Ask]) -> None:
-    """A model that has learned its few pictures by heart: both ways count the same texts as right."""
+    """A model that has memorised its few images: validation and generation count the same texts as right."""
     task = make(examples=12, batch_size=12, d_model=32)
     task.valid = task.scenes("train", range(12))
     task.test = task.valid
@@ -454,7 +454,7 @@ def test_pixels_are_floats(runs: dict[str, Path]) -> None:
 
 
 def test_loss_falls_on_scenes() -> None:
-    """The first steps of a training of the default kind."""
+    """The first steps of training with default settings."""
     task = caption(d_model=32)
     optimizer = torch.optim.AdamW(task.model.parameters(), lr=3e-3)
     losses = []
