@@ -171,7 +171,7 @@ class ExampleSettings(TextSettings):
     max_len: int = 512
     """Maximum length of a text in tokens."""
     truncate: bool = False
-    """Truncate longer texts; without this flag they are an error."""
+    """Truncate texts longer than --max-len; without this flag they are an error."""
     skip_empty: bool = False
     """Skip examples with an empty text and report their number; without this flag they are an error."""
 
@@ -380,9 +380,9 @@ class ImagesSettings(TableSettings):
     skip_corrupt: bool = False
     """Skip files that cannot be read as images and list them; without this flag they are an error."""
     size: int | None = None
-    """Image size in pixels per side (default: unchanged if all have one size, otherwise chosen, at most 64)."""
+    """Image size in pixels per side (default: unchanged if all are equal squares, otherwise chosen, at most 64)."""
     patch: int | None = None
-    """Patch size in pixels per side (default: a quarter of the image)."""
+    """Patch size in pixels per side (default: a quarter of a small image, about an eighth of a larger one)."""
     mode: Literal["grey", "rgb"] | None = None
     """Read all images in grey or in colour (default: colour, unless all are grey)."""
     grey: bool = False
@@ -421,8 +421,8 @@ class PictureSettings(TokenSettings):
     """Settings of tasks with images and texts: captions, questions and matching."""
 
     data: Path | None = None
-    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with the path of an image and its text in each row; paths
-    are relative to the table's folder."""
+    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with an image path and its caption, or its question and
+    answer, in each row; paths are relative to the table's folder."""
     valid: Path | None = None
     """Validation rows, which select the best weights (default: the rows of a fraction of the images)."""
     test: Path | None = None
@@ -436,7 +436,7 @@ class PictureSettings(TokenSettings):
     skip_empty: bool = False
     """Skip rows with an empty text and report their number; without this flag they are an error."""
     size: int | None = None
-    """Image size in pixels per side (default: unchanged if all have one size, otherwise chosen, at most 64)."""
+    """Image size in pixels per side (default: unchanged if all are equal squares, otherwise chosen, at most 64)."""
     patch: int | None = None
     """Patch size in pixels per side (default: about an eighth of the image)."""
     mode: Literal["grey", "rgb"] | None = None
@@ -448,7 +448,7 @@ class PictureSettings(TokenSettings):
     max_len: int = 64
     """Maximum length of a text in tokens."""
     truncate: bool = False
-    """Truncate longer texts; without this flag they are an error."""
+    """Truncate texts longer than --max-len; without this flag they are an error."""
     batch_size: int = 64
     """Images per batch."""
     rate: float | None = OPEN
