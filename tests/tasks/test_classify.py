@@ -255,9 +255,9 @@ def test_series_of_a_csv_with_a_header(tmp_path: Path) -> None:
             {"reads": "series"},
             "has a header, but no column called 'label'.*Give the label column with --label-column",
         ),
-        (["x,one,2"], {"reads": "series"}, r"line 1, column 2: 'one' is not a number \(there is no header"),
+        (["x,one,2"], {"reads": "series"}, r"line 1, column 2: 'one' is not a number \(without a header"),
         (["x,1,2", "y,1,NaN"], {"reads": "series"}, "line 2, column 3: 'NaN' is not a number"),
-        (["x,1,2", "y,1,2,3"], {"reads": "series"}, "line 2: 3 values, and line 1 has 2"),
+        (["x,1,2", "y,1,2,3"], {"reads": "series"}, "line 2: 3 values, but line 1 has 2"),
         (["x,1,2", ",1,2"], {"reads": "series"}, "line 2: the label is empty"),
         (["x,1,2", "y"], {"reads": "series"}, "line 2: 'y' has a label but no values"),
         (

@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.tasks.metrics import classification_metrics, confusion, multi_label_metrics
 from glassformer.training.task import Scores, Task
 
-REPORT_EXAMPLES = 10  # wrong answers in the report, and as many right ones
+REPORT_EXAMPLES = 10  # wrong answers in the report, and the same number of right ones
 
 
 class ClassTask(Task):
