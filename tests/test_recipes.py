@@ -90,7 +90,7 @@ def test_without_its_data_a_recipe_says_how_to_get_it(
     assert end.value.code == 2
     shown = capsys.readouterr().err
     assert shown.startswith(f"error: data/{name}")
-    assert shown.endswith(f"there is no such file. Bring it with: glassformer data {name}\n")
-    with pytest.raises(InputError, match=rf"Bring it with: glassformer data {name} --out /mine$"):
+    assert shown.endswith(f"there is no such file. Download it with: glassformer data {name}\n")
+    with pytest.raises(InputError, match=rf"Download it with: glassformer data {name} --out /mine$"):
         check_brought([Path("/mine") / name / KNOWN[name].files[0].name])
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Batches: every example once, within the budget, in an order that seed and epoch decide."""
+"""Batches: every example once, within the budget, in an order set by seed and epoch."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
 
 
 def test_the_order_of_batches_stays_what_it_was() -> None:
-    """A run that is resumed, or repeated with a later version, sees the same batches."""
+    """A resumed run, or one repeated with a later version, sees the same batches."""
     assert bucketed([3, 1, 4, 1, 5, 9, 2, 6], 10, seed=0, epoch=0) == [[5], [7], [1, 3, 6], [0, 2], [4]]
 
 

@@ -1,4 +1,4 @@
-"""The built-in digits and the simulated town: what they hold, and that they never change."""
+"""The built-in digits and the simulated town: their content, and that it never changes."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ def test_every_digit_is_split_four_to_one() -> None:
     for digit in range(10):
         assert held_counts[digit] / (counts[digit] + held_counts[digit]) == pytest.approx(0.2, abs=0.01)
     whole = load_digits().images
-    np.testing.assert_array_equal(held_pixels[0, 0] * 16, whole[0])  # the first image of all is held out
+    np.testing.assert_array_equal(held_pixels[0, 0] * 16, whole[0])  # the very first image is held out
     everything = {image.tobytes() for image in np.concatenate([pixels, held_pixels])}
     assert everything == {(image / 16).astype(np.float32).tobytes() for image in whole}
 
@@ -58,6 +58,6 @@ def test_what_has_thresholds_stays_between_them() -> None:
 def test_the_seed_alone_decides_the_town() -> None:
     np.testing.assert_array_equal(seasons(1).values, seasons(1).values)
     assert (seasons(1).values != seasons(2).values).mean() > 0.9
-    # The first hour of the default town: nobody's score is comparable if this changes.
+    # The first hour of the default town: scores are not comparable if this changes.
     first = np.array([43.863, 23.504, 59.508, 4.768, 2.052, -19.73, 1.968], dtype=np.float32)
     np.testing.assert_array_equal(seasons().values[0], first)

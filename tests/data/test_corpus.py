@@ -1,4 +1,4 @@
-"""A corpus on disk and in memory: what is in it, splits, and what happens when it is made again."""
+"""A corpus on disk and in memory: its content, splits, and rewriting."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def tokenizer() -> Tokenizer:
 
 
 def documents(corpus: Corpus, tokenizer: Tokenizer) -> list[str]:
-    """The texts of a corpus: its tokens from where one document starts to where the next does."""
+    """The texts of a corpus: its tokens from the start of each document to the next."""
     borders = [int(start) - corpus.first for start in corpus.starts if corpus.first < start < corpus.last]
     return [tokenizer.decode(ids.tolist()) for ids in np.split(corpus.tokens, borders) if len(ids)]
 
@@ -81,7 +81,7 @@ def test_blocks_and_pieces_of_any_size_give_the_same_documents(
     if separator is None:
         assert "".join(found) == (text if text.strip() else "")
     else:
-        # A part that is long and blank is a document in pieces; only short ones can be seen to be empty.
+        # A long blank text is a document in several parts; only short ones are recognised as empty.
         assert [part for part in found if part.strip()] == [part for part in parts if part.strip()]
 
 
@@ -121,7 +121,7 @@ def test_a_call_that_fails_leaves_the_corpus_as_it_was(tmp_path: Path, tokenizer
     good.write_text('{"text": "one"}\n', encoding="utf-8")
     bad.write_text('{"text": "one"}\n{"txt": "two"}\n', encoding="utf-8")
     write_corpus([good], tokenizer, out)
-    with pytest.raises(InputError, match=r"b\.jsonl, line 2 has the columns txt, and none called 'text'"):
+    with pytest.raises(InputError, match=r"b\.jsonl, line 2 has the columns txt, but none called 'text'"):
         write_corpus([bad], tokenizer, out)
     assert documents(open_corpus(out), tokenizer) == ["one"]
 
@@ -134,11 +134,11 @@ def test_what_is_no_corpus_is_named(tmp_path: Path, tokenizer: Tokenizer) -> Non
     content = (tmp_path / "corpus" / "tokens.bin").read_bytes()
     (tmp_path / "corpus" / "tokens.bin").write_bytes(content[:-2])
     with pytest.raises(
-        InputError, match=r"has \d+ tokens of 1 documents, and its index\.json says \d+ of 1\. Delete it"
+        InputError, match=r"has \d+ tokens of 1 documents, but its index\.json says \d+ of 1\. Delete it"
     ):
         open_corpus(tmp_path / "corpus")
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"empty\.txt: no text in it"):
+    with pytest.raises(InputError, match=r"empty\.txt: no text found"):
         write_corpus([tmp_path / "empty.txt"], tokenizer, tmp_path / "other")
     with pytest.raises(InputError, match=r"nowhere\.txt: there is no such file"):
         write_corpus([tmp_path / "nowhere.txt"], tokenizer, tmp_path / "other")
@@ -171,15 +171,15 @@ def test_a_split_of_one_document_is_between_two_tokens_and_knows_the_bytes(token
 
 def test_a_split_where_bytes_cannot_be_counted_is_between_pieces(tokenizer: Tokenizer) -> None:
     lossy = train_tokenizer(["word and word"] * 3, 30)
-    with pytest.raises(InputError, match="no part can be held out whose bytes are known"):
+    with pytest.raises(InputError, match="no part of 602 tokens can be held out"):
         corpus_from_texts(["word and  ü word " * 100], lossy).split(0.1, lossy)
     text = "word and ü word\n" * 20_000
     training, held_out = corpus_from_texts([text], lossy).split(0.2, lossy)
     assert training.num_bytes + held_out.num_bytes == len(text.encode())
     assert abs(held_out.num_bytes / len(text.encode()) - 0.2) < 0.06
-    assert training.num_unknown == 3 * training.num_bytes // 17  # the ü and the line end
+    assert training.num_unknown == 3 * training.num_bytes // 17  # the ü and the newline
     for fraction in (0, 1, 2):
-        with pytest.raises(InputError, match="expected a share between 0 and 1"):
+        with pytest.raises(InputError, match="expected a fraction between 0 and 1"):
             training.split(fraction, lossy)
 
 
@@ -200,10 +200,10 @@ def test_a_large_vocabulary_takes_four_bytes(tmp_path: Path) -> None:
 
 
 def test_too_little_for_a_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    with pytest.raises(InputError, match="no text was given: expected documents"):
+    with pytest.raises(InputError, match="no text given: expected at least one document"):
         corpus_from_texts([" "], tokenizer)
     one = corpus_from_texts(["word"], train_tokenizer(["word"] * 3, 100, "bpe"))
-    with pytest.raises(InputError, match=r"a corpus of \d tokens is too short to train on some and hold out others"):
+    with pytest.raises(InputError, match=r"a corpus of \d tokens is too short to hold some out"):
         one.part(0, 1, (0, 0), (4, 0)).split(0.5, tokenizer)
     (tmp_path / "index.json").write_text("{}", encoding="utf-8")
     with pytest.raises(InputError, match=r"is not a complete corpus \('tokens'\). Delete it and make it again"):

@@ -1,4 +1,4 @@
-"""The built-in dates: what a phrase says, how many ways there are to say it, and what is held out."""
+"""The built-in dates: the meaning of a phrase, the variety of styles, and the held-out dates."""
 
 import re
 from datetime import date

@@ -1,4 +1,4 @@
-"""The documentation that Python carries: its split and the sentences with gaps."""
+"""Python's built-in documentation: its split and the sentences with gaps."""
 
 from collections import Counter
 
@@ -37,7 +37,7 @@ def test_about_a_tenth_is_held_out_and_none_of_it_is_seen() -> None:
     assert "A function definition is an executable statement" in held_out
     assert (
         "A function definition is an executable statement" not in training
-    )  # though the topic "compound" has them, too
+    )  # although the topic "compound" has them as well
 
 
 def test_nothing_but_doubles_is_lost() -> None:

@@ -1,4 +1,4 @@
-"""Tables and lines: what is read, and what the errors say."""
+"""Tables and lines: what is read, and the errors."""
 
 import csv
 import gzip
@@ -68,7 +68,7 @@ def test_a_cell_may_be_long(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.csv", "", r"a\.csv is empty"),
-        ("a.csv", "text,label\n", r"a\.csv has a header and no rows"),
+        ("a.csv", "text,label\n", r"a\.csv has a header but no rows"),
         ("a.csv", "text,label\none,1\ntwo\n", r"a\.csv, line 3: 1 cells, expected 2 \(text, label\): 'two'"),
         ("a.csv", 'text,label\n"one,1\n', r"a\.csv, line 2 is not CSV"),
         ("a.csv", 'text,label\none,1\n"two"x,1\n', r"a\.csv, line 3 is not CSV"),
@@ -79,16 +79,16 @@ def test_a_cell_may_be_long(tmp_path: Path) -> None:
         ("a.json", '[\n{"text": "a"},\n{"text" "b"}]', r"a\.json, line 3 is not JSON \(Expecting ':' delimiter\)"),
         ("a.json", '[{"text": "a"}', r"a\.json ends inside its list: expected a \] at the end"),
         ("a.json", '["a", "b"]', r"""a\.json, line 1: '"a"' is not an object"""),
-        ("a.json", '[{"text": "a"}]\n[]', r"a\.json, line 2: something follows the list"),
-        ("a.json", "[" * 100_000, r"a\.json, line 1: brackets inside brackets, too deep"),
-        ("a.jsonl", "[" * 100_000, r"a\.jsonl, line 1: brackets inside brackets, too deep"),
-        ("a.jsonl", "3\n", r"a\.jsonl, line 1: '3' is no JSON object"),
-        ("a.jsonl", '{"text": "\\ud83d"}\n', r"a\.jsonl, line 1: \\ud83d is half of a character"),
-        ("a.jsonl", '{"text": "a"}\n{"txt": "a"}\n', r"a\.jsonl, line 2 has no 'text'; it has txt"),
+        ("a.json", '[{"text": "a"}]\n[]', r"a\.json, line 2: unexpected text after the list"),
+        ("a.json", "[" * 100_000, r"a\.json, line 1: brackets are nested too deeply"),
+        ("a.jsonl", "[" * 100_000, r"a\.jsonl, line 1: brackets are nested too deeply"),
+        ("a.jsonl", "3\n", r"a\.jsonl, line 1: '3' is not a JSON object"),
+        ("a.jsonl", '{"text": "\\ud83d"}\n', r"a\.jsonl, line 1: \\ud83d is half a surrogate pair"),
+        ("a.jsonl", '{"text": "a"}\n{"txt": "a"}\n', r"a\.jsonl, line 2 has no 'text', only txt"),
         ("a.jsonl", '{"text": "a"}\n{"text": 3}\n', r"a\.jsonl, line 2: text is 3, expected a text"),
-        ("a.jsonl", '{"txt": "a"}\n', r"a\.jsonl has the columns txt, and none called 'text': did you mean 'txt'\?"),
+        ("a.jsonl", '{"txt": "a"}\n', r"a\.jsonl has the columns txt, but none called 'text': did you mean 'txt'\?"),
         ("a.parquet", "text", r"a\.parquet cannot be read as Parquet"),
-        ("a.table", "text", r"a\.table is no table: expected \.csv, \.tsv"),
+        ("a.table", "text", r"a\.table is not a table: expected \.csv, \.tsv"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -101,7 +101,7 @@ def test_escaped_pairs_of_halves_are_whole_characters(tmp_path: Path) -> None:
 
 
 def test_a_gzip_bomb_in_a_large_file_is_refused_at_its_beginning(tmp_path: Path) -> None:
-    """Over the whole file it unpacks to less than a hundred times as much."""
+    """The whole file unpacks to less than a hundred times its size."""
     noise = np.random.default_rng(0).bytes(1 << 20).hex().encode()
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress((b"x" * 999 + b"\n") * 64_000) + gzip.compress(noise))
     with pytest.raises(InputError, match=r"a\.txt\.gz: its first [\d,]+ bytes unpack to more than \d+ MB"):
@@ -141,7 +141,7 @@ def test_nsmc() -> None:
 
 
 def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
-    """str.splitlines would cut at U+2028 and U+0085 as well, and put aligned files out of step."""
+    """str.splitlines would also split at U+2028 and U+0085, and misalign aligned files."""
     (tmp_path / "a.en").write_text("one\u2028still one\ntwo\x85still two\r\n", encoding="utf-8", newline="")
     assert read_lines(tmp_path / "a.en") == ["one\u2028still one", "two\x85still two"]
 
@@ -149,15 +149,15 @@ def test_a_line_ends_at_a_newline_and_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("beginning", "late", "found"),
     [
-        ("so\t1\n", '"""wow"" he said"\t1\n', "are not there at all"),
-        ('"a ""b"""\t1\n', 'say "bad\t0\n', "stand around"),
+        ("so\t1\n", '"""wow"" he said"\t1\n', "which has none"),
+        ('"a ""b"""\t1\n', 'say "bad\t0\n', "enclose cells"),
     ],
     ids=["none before", "all around cells before"],
 )
 def test_late_quotes_that_contradict_the_beginning_are_told(
     beginning: str, late: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the beginning of a file decides what quotes are: behind it, none is taken off or kept by a guess."""
+    """Only the beginning of a file decides how quotes are read; later quotes that contradict it are an error."""
     monkeypatch.setattr("glassformer.data.files.BLOCK", 40)
     file = write(tmp_path / "a.tsv", "text\tlabel\n" + beginning * 9 + late)
     with pytest.raises(InputError) as error:
@@ -178,7 +178,7 @@ def test_a_place_is_a_line_or_a_row(name: str, unit: str, tmp_path: Path) -> Non
 
 
 def test_flags_of_the_training_hold_where_they_fit(tmp_path: Path) -> None:
-    """A delimiter that a file does not have, or quotes of another kind of file, would do harm."""
+    """The delimiter and quotes of training apply only to files that fit."""
     trained = {"data": ["/old/a.tsv"], "delimiter": "pipe", "quotes": False, "encoding": "cp949", "header": None}
     options = as_trained(AS_FOUND, trained)
     pipes = write(tmp_path / "a.tsv", 'text|label\n"a"|b\t1\n')

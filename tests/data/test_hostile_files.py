@@ -1,5 +1,5 @@
-"""Data that was made to break whoever reads it: bombs, endless lines, files that are something else. Each is refused in
-one sentence, in little time and memory."""
+"""Data made to break its reader: decompression bombs, endless lines, files of another kind. Each is refused with an
+error, in little time and memory."""
 
 import gzip
 import io
@@ -63,7 +63,7 @@ LONG: dict[str, tuple[str, bytes]] = {
 
 @pytest.mark.parametrize(("name", "content"), LONG.values(), ids=LONG)
 def test_a_line_or_cell_past_the_limit(name: str, content: bytes, tmp_path: Path) -> None:
-    """With file, line, size, limit and the flag that raises it."""
+    """The error has file, line, size, limit and the flag that raises it."""
     file = written(tmp_path, name, content)
     said = refused(lambda: read_labeled(file, options=SMALL))
     assert f"{file}, line " in said
@@ -91,7 +91,7 @@ def test_every_reader_is_bounded(read: Reader, tmp_path: Path) -> None:
 
 
 def test_a_table_of_a_million_columns_is_read(tmp_path: Path) -> None:
-    """Its first line is longer than the beginning that other tables are judged by."""
+    """Its first line is longer than the part from which the format is usually detected."""
     names = ",".join(f"column{i}" for i in range(200_000))
     file = written(tmp_path, "a.csv", f"{names}\n{','.join('1' for _ in range(200_000))}\n")
     assert len(file.read_bytes()) > 2 * files.BLOCK
@@ -104,7 +104,7 @@ def test_a_table_of_a_million_columns_is_read(tmp_path: Path) -> None:
 
 
 def bomb(content: bytes, times: int) -> bytes:
-    """Gzip of as many repetitions, made without holding them."""
+    """A gzip file of `times` repetitions, made without holding them in memory."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     return b"".join(packer.compress(content) for _ in range(times)) + packer.flush()
 
@@ -129,7 +129,7 @@ def test_a_gzip_bomb(name: str, content: bytes, times: int, tmp_path: Path) -> N
 def test_a_gzip_bomb_of_text(tmp_path: Path) -> None:
     file = written(tmp_path, "a.txt.gz", bomb(b"word " * 200_000, 100))
     said = refused(lambda: [len(piece.text) for piece in stream_documents(file)])
-    assert "so it is hardly data. If it is, unpack it first" in said
+    assert "which real data does not do. If it is real, unpack it first" in said
     assert "over 100 times as much" in refused(lambda: read_lines(file, TableOptions(max_line_mb=1000)))
 
 
@@ -141,7 +141,7 @@ def test_what_is_well_packed_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [b"", b"\x1f\x8b", b"\x1f\x8b\x08" + b"\0" * 50, gzip.compress(b"a,b\n1,2\n")[:-9]],
-    ids=["empty", "magic", "zeros", "cut"],  # by itself, gzip writes the time
+    ids=["empty", "magic", "zeros", "cut"],  # explicit, because gzip writes the time into the content
 )
 def test_a_gzip_file_that_is_none(content: bytes, tmp_path: Path) -> None:
     file = written(tmp_path, "a.csv.gz", content)
@@ -149,7 +149,7 @@ def test_a_gzip_file_that_is_none(content: bytes, tmp_path: Path) -> None:
 
 
 def workbook(path: Path, sheet: str, shared: str = "", repeat: int = 1) -> Path:
-    """The least that openpyxl takes for a workbook, with this XML as its sheet."""
+    """The smallest workbook that openpyxl accepts, with this XML as its sheet."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
@@ -222,7 +222,7 @@ def test_a_workbook_that_is_none(content: bytes, tmp_path: Path) -> None:
 
 
 def test_one_long_text_that_many_rows_of_parquet_share(tmp_path: Path) -> None:
-    """The file has it once; as texts, the rows would take 20 GB."""
+    """The file stores the text once; expanded, the rows would take 20 GB."""
     values = pyarrow.array([os.urandom(5 * MB).hex(), "b"])
     column = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 2000, pyarrow.int32()), values)
     table = pyarrow.table({"text": column, "label": ["a"] * 2000})
@@ -235,13 +235,13 @@ def test_one_long_text_that_many_rows_of_parquet_share(tmp_path: Path) -> None:
 
 def test_a_parquet_file_of_ten_million_empty_rows(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"text": pyarrow.nulls(10**7, pyarrow.string())}), tmp_path / "a.parquet")
-    assert "so it is hardly data" in refused(lambda: read_table(tmp_path / "a.parquet"))
+    assert "which real data does not do" in refused(lambda: read_table(tmp_path / "a.parquet"))
 
 
 def test_a_parquet_file_that_unpacks_to_gigabytes(tmp_path: Path) -> None:
     column = pyarrow.array(["x" * 10 * MB + str(i) for i in range(8)])
     pyarrow.parquet.write_table(pyarrow.table({"text": column}), tmp_path / "a.parquet", compression="zstd")
-    assert "so it is hardly data" in refused(lambda: read_table(tmp_path / "a.parquet"))
+    assert "which real data does not do" in refused(lambda: read_table(tmp_path / "a.parquet"))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"PAR1\xff\xff\xff\x7fPAR1"])
@@ -250,7 +250,7 @@ def test_a_parquet_file_that_is_none(content: bytes, tmp_path: Path) -> None:
     refused(lambda: read_table(file))
 
 
-# Pictures
+# Images
 
 
 def chunk(name: bytes, data: bytes) -> bytes:
@@ -263,7 +263,7 @@ def png(width: int, height: int, data: bytes = b"", more: bytes = b"") -> bytes:
 
 
 def scans(count: int) -> bytes:
-    """A progressive JPEG with its last scan again and again."""
+    """A progressive JPEG with its last scan repeated many times."""
     buffer = io.BytesIO()
     Image.fromarray(np.zeros((64, 64, 3), np.uint8)).save(buffer, "JPEG", progressive=True)
     content = buffer.getvalue()
@@ -332,7 +332,7 @@ def test_an_idx_file_that_lies(name: str, content: bytes, tmp_path: Path) -> Non
     assert str(file) in refused(lambda: read_idx(file, IDX_PIXELS))
 
 
-# Text that is none
+# Files that are not text
 
 TEXTS: dict[str, bytes] = {
     "zeros": b"\0" * MB,
@@ -407,7 +407,7 @@ def test_a_series_that_is_none(content: str, tmp_path: Path) -> None:
     refused(read)
 
 
-# What stands in the place of a file
+# Paths that are not regular files
 
 
 def test_a_folder_in_the_place_of_a_file(tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("a.csv", "a.csv.gz"):
         os.mkfifo(tmp_path / name)
         said = refused(lambda name=name: read_labeled(tmp_path / name))  # type: ignore[misc]
-        assert "is a pipe, and nobody has opened it to write for 1 seconds" in said
+        assert "is a pipe that nothing has opened for writing for 1 seconds" in said
 
 
 @pytest.mark.parametrize("content", [b"text,label\none,a\ntwo,b\n", b""])

@@ -1,4 +1,4 @@
-"""Tables of pictures with texts: what is read of a row, which side it is on, and what is refused."""
+"""Tables of images with texts: rows, splits and errors."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ CAPTION = {"caption": "--caption-column"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Four grey pictures of 8 pixels a side, each of one level."""
+    """Four uniform grey images of 8x8 pixels."""
     (tmp_path / "in").mkdir()
     for number in range(4):
         Image.fromarray(np.full((8, 8), 60 * number, np.uint8)).save(tmp_path / "in" / f"{number}.png")
@@ -59,12 +59,12 @@ def test_a_picture_with_several_texts_is_on_one_side(folder: Path) -> None:
     [
         (
             [{"image": "in/0.png", "caption": "a"}, {"image": "in/9.png", "caption": "b"}],
-            r"table\.jsonl, line 2: there is no file .*9\.png\. Correct the table",
+            r"table\.jsonl, line 2: .*9\.png does not exist\. Correct the table",
         ),
-        ([{"image": " ", "caption": "a"}], "line 1: no image is named"),
+        ([{"image": " ", "caption": "a"}], "line 1: the image path is empty"),
         ([{"image": "in/0.png", "caption": " "}], "the caption of 'in/0.png' is empty.*--skip-empty"),
         ([{"image": "in/0.png", "text": "a"}], "caption"),
-        ([{"image": "in", "caption": "a"}], "there is no file"),
+        ([{"image": "in", "caption": "a"}], "does not exist"),
     ],
 )
 def test_rows_that_cannot_be_used_are_named(folder: Path, rows: list[dict[str, object]], message: str) -> None:
@@ -74,7 +74,7 @@ def test_rows_that_cannot_be_used_are_named(folder: Path, rows: list[dict[str, o
 
 def test_every_missing_picture_is_counted(folder: Path) -> None:
     rows = [{"image": f"in/{number}.png", "caption": "a"} for number in range(40)]
-    with pytest.raises(InputError, match=r"line 5: there is no file .*; and 26 more\. Correct the table"):
+    with pytest.raises(InputError, match=r"line 5: .* does not exist; and 26 more\. Correct the table"):
         read(folder, *rows)
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_picture_is_refused_or_left_out(folder: Path) -> None:
     found = read(folder, *rows, skip_corrupt=True)
     assert found.texts == (("a",),)
     assert [file.name for file in found.images.skipped] == ["cut.png"]
-    with pytest.raises(InputError, match="none of the 1 pictures"):
+    with pytest.raises(InputError, match="none of the 1 images"):
         read(folder, rows[1], skip_corrupt=True)
 
 

@@ -1,4 +1,4 @@
-"""The known data sets: fetched from a folder and from a server, and never kept when a checksum is wrong."""
+"""Known data sets: fetched from a folder or a server, and never kept if a checksum is wrong."""
 
 import gzip
 import hashlib
@@ -49,7 +49,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that a server on this machine hands out in place of GitHub."""
+    """A folder served by a local server instead of GitHub."""
     folder = tmp_path / "server"
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "plain.txt").write_bytes(PLAIN)
@@ -84,7 +84,7 @@ def test_from_a_server(tmp_path: Path, server: Path) -> None:
     files = fetch("tiny", tmp_path / "out", progress=lambda name, count: seen.append((name, count)))
     assert [file.read_bytes() for file in files] == [PLAIN, PACKED]
     assert ("plain.txt", len(PLAIN)) in seen
-    assert seen[0][1] < len(PLAIN)  # it is told on the way
+    assert seen[0][1] < len(PLAIN)  # progress is reported during the download
     assert not list((tmp_path / "out").rglob("*.part"))
 
 
@@ -92,7 +92,7 @@ def test_what_is_there_and_right_is_kept_and_what_is_wrong_is_replaced(tmp_path:
     out = tmp_path / "out"
     fetch("tiny", out)
     (out / "tok" / "packed.txt").write_bytes(b"damaged")
-    (server / "data" / "plain.txt").unlink()  # so it cannot be fetched again
+    (server / "data" / "plain.txt").unlink()  # so that it cannot be downloaded again
     fetch("tiny", out)
     assert (out / "tok" / "packed.txt").read_bytes() == PACKED
 
@@ -106,7 +106,7 @@ def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, server: Path) -> None:
 
 def test_a_file_that_breaks_off(tmp_path: Path, server: Path) -> None:
     (server / "data" / "packed.gz").write_bytes(gzip.compress(PACKED)[:-4])
-    with pytest.raises(InputError, match=r"packed\.gz broke off"):
+    with pytest.raises(InputError, match=r"packed\.gz was interrupted"):
         fetch("tiny", tmp_path / "out")
     assert not (tmp_path / "out" / "tok" / "packed.txt").exists()
 
@@ -118,19 +118,19 @@ def test_what_the_server_does_not_have(tmp_path: Path, server: Path) -> None:
 
 
 def test_without_a_network(tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Known, "address", lambda *_: "http://127.0.0.1:9/plain.txt")  # nobody listens there
+    monkeypatch.setattr(Known, "address", lambda *_: "http://127.0.0.1:9/plain.txt")  # nothing listens there
     with pytest.raises(InputError, match=r"cannot be reached .* Is this machine offline\?"):
         fetch("tiny", tmp_path / "out")
 
 
 def test_bad_requests(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no data set is known as 'multi30': did you mean 'multi30k'"):
+    with pytest.raises(InputError, match="there is no known data set 'multi30': did you mean 'multi30k'"):
         fetch("multi30", tmp_path)
-    with pytest.raises(InputError, match="no folder"):
+    with pytest.raises(InputError, match="not a folder"):
         fetch("ett", tmp_path, tmp_path / "none")
     with pytest.raises(InputError, match=r"has no ETTh1\.csv: looked for .*ett.*ETTh1\.csv"):
         fetch("ett", tmp_path / "out", tmp_path)
-    with pytest.raises(InputError, match=r"ko-en/.* cannot be fetched: it was put together .* --from DIR"):
+    with pytest.raises(InputError, match=r"ko-en/.* cannot be downloaded: it was compiled .* --from DIR"):
         fetch("ko-en", tmp_path)
 
 

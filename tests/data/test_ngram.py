@@ -1,4 +1,4 @@
-"""The n-gram model: probabilities that add up, and Kneser-Ney by hand."""
+"""The n-gram model: probabilities add up to 1, and match Kneser-Ney computed by hand."""
 
 import random
 from collections import Counter
@@ -23,9 +23,9 @@ def test_the_probabilities_of_every_context_add_up_to_1() -> None:
 
 
 def test_kneser_ney_by_hand() -> None:
-    """Too short for the rule of discounts, so 0.5 is taken from every count."""
+    """Too short for the discount rule, so every discount is 0.5."""
     model = CharacterNgram("abab", order=2)
-    # Pairs ab, ba, ab. One letter stands before b (a) and one before a (b): continuation counts of 1 and 1.
+    # Pairs ab, ba, ab. One letter precedes b (a) and one precedes a (b): continuation counts of 1 and 1.
     alone = (1 - 0.5) / 2 + (0.5 + 0.5) / 2 * (1 / 3)
     assert model.probability("", "a") == pytest.approx(alone)
     assert model.probability("a", "b") == pytest.approx((2 - 0.5) / 2 + 0.5 / 2 * alone)
@@ -47,7 +47,7 @@ def test_bits_per_byte_count_bytes_and_unknown_characters() -> None:
     training = "abcd" * 50
     assert character_ngram(training, "abcdabcd") < 0.5
     latin, korean = character_ngram(training, "abcdxabcd"), character_ngram(training, "abcd세abcd")
-    assert korean * 11 == pytest.approx(latin * 9)  # one unknown each, of one byte and of three
+    assert korean * 11 == pytest.approx(latin * 9)  # one unknown character each, of one byte and of three
     with pytest.raises(InputError, match="an empty text"):
         character_ngram(training, "")
     with pytest.raises(InputError, match="too short for 5-grams"):

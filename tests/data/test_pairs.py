@@ -38,21 +38,21 @@ def test_columns_by_name(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert list(read_pairs(tmp_path / "a.jsonl", source_column="en", target_column="de")) == EXPECTED
-    with pytest.raises(InputError, match=r"line 2 has the columns de, en, and none called 'fr'"):
+    with pytest.raises(InputError, match=r"line 2 has the columns de, en, but none called 'fr'"):
         read_pairs(tmp_path / "a.jsonl", source_column="en", target_column="fr")
-    with pytest.raises(InputError, match=r"line 1: translation has the languages fr, de, en\. Say which two"):
+    with pytest.raises(InputError, match=r"line 1: translation has the languages fr, de, en\. Choose two"):
         read_pairs(tmp_path / "a.jsonl")
-    with pytest.raises(InputError, match="name both or neither"):
+    with pytest.raises(InputError, match="Give both or neither"):
         read_pairs(tmp_path / "a.tsv", source_column="en")
     with pytest.raises(
-        InputError, match=r"a\.tsv has the columns id, en, de, and none called 'dee': did you mean 'de'"
+        InputError, match=r"a\.tsv has the columns id, en, de, but none called 'dee': did you mean 'de'"
     ):
         read_pairs(tmp_path / "a.tsv", source_column="en", target_column="dee")
     (tmp_path / "b.csv").write_text("id,en,de\n1,one,eins\n2,two,zwei\n3,three,drei\n", encoding="utf-8")
     with pytest.raises(
         InputError,
-        match=r"b\.csv has the columns id, en, de: expected source and target, or document and summary. Say which two "
-        "are meant, with --source-column and --target-column",
+        match=r"b\.csv has the columns id, en, de: expected source and target, or document and summary. Choose two "
+        "with --source-column and --target-column",
     ):
         read_pairs(tmp_path / "b.csv")
 
@@ -60,7 +60,7 @@ def test_columns_by_name(tmp_path: Path) -> None:
 def test_an_empty_side_is_named_or_counted(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\n \ntwo\nthree\n", encoding="utf-8")
     (tmp_path / "a.de").write_text("eins\nleer\nzwei\n\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"a\.en, line 2: the source is empty \(beside 'leer'\)"):
+    with pytest.raises(InputError, match=r"a\.en, line 2: the source is empty \(paired with 'leer'\)"):
         read_pairs(tmp_path / "a.en", tmp_path / "a.de")
     pairs = read_pairs(tmp_path / "a.en", tmp_path / "a.de", skip_empty=True)
     assert (list(pairs), pairs.lines, pairs.left_out) == (EXPECTED, [1, 3], [2, 4])
@@ -72,7 +72,7 @@ def test_an_empty_side_is_named_or_counted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"c\.tsv is empty: expected rows"):
         read_pairs(tmp_path / "c.tsv", skip_empty=True)
     (tmp_path / "d.tsv").write_text("one\t\n\teins\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"d\.tsv: each of its 2 examples is empty"):
+    with pytest.raises(InputError, match=r"d\.tsv: all 2 examples are empty"):
         read_pairs(tmp_path / "d.tsv", skip_empty=True)
 
 
@@ -93,7 +93,7 @@ def test_pairs_from_one_file_and_from_two(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_used_are_named_with_line_and_value(tmp_path: Path) -> None:
     (tmp_path / "three.tsv").write_text("one\t하나\nno tab here\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"three\.tsv, line 2: 1 columns, expected source<TAB>target: 'no tab here'"):
+    with pytest.raises(InputError, match=r"three\.tsv, line 2: 1 column, expected source<TAB>target: 'no tab here'"):
         read_pairs(tmp_path / "three.tsv")
     (tmp_path / "korean.tsv").write_bytes(b"one\thana\n" + "둘\ttwo".encode("cp949"))
     with pytest.raises(InputError, match=r"korean\.tsv, line 2: byte 0xb5 is not UTF-8"):
@@ -105,7 +105,7 @@ def test_files_that_cannot_be_used_are_named_with_line_and_value(tmp_path: Path)
         read_pairs(tmp_path / "nowhere.tsv")
     (tmp_path / "long.en").write_text("a\nb\n", encoding="utf-8")
     (tmp_path / "short.ko").write_text("a\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"long\.en has 2 lines and .*short\.ko has 1: they must be aligned"):
+    with pytest.raises(InputError, match=r"long\.en has 2 lines, but .*short\.ko has 1: they must be aligned"):
         read_pairs(tmp_path / "long.en", tmp_path / "short.ko")
     with pytest.raises(InputError, match="is a folder"):
         read_pairs(tmp_path)

@@ -1,5 +1,5 @@
-"""Files as people have them: made here as Excel, LibreOffice, pandas, R, databases, Notepad and Korean portals make
-them. Each is read right, or refused with one sentence that says what to do."""
+"""Real-world files, as written by Excel, LibreOffice, pandas, R, databases, Notepad and Korean portals. Each is read
+correctly, or refused with an error that says what to do."""
 
 import gzip
 import io
@@ -28,15 +28,15 @@ REVIEWS = [("good film", "pos"), ("bad, really", "neg"), ('he said "wow"', "pos"
 
 @dataclass(frozen=True)
 class Case:
-    """A file, how it is read, and what comes of it: rows, words about how it is written, or a sentence."""
+    """A file, the flags to read it with, and the expected rows, format description or error."""
 
     file: str
     content: str | bytes
     rows: Any = None
-    error: str = ""  # the sentence, where {file} is the path
-    says: str = ""  # how it is written
+    error: str = ""  # the expected error, with {file} for the path
+    says: str = ""  # part of the format description
     encoding: str = "utf-8"
-    options: dict[str, Any] = field(default_factory=dict)  # flags about how it is written
+    options: dict[str, Any] = field(default_factory=dict)  # flags for the format
     flags: dict[str, Any] = field(default_factory=dict)  # other flags
 
     @property
@@ -77,7 +77,7 @@ def check(case: Case, tmp_path: Path, read: Callable[..., Any], packed: bool) ->
 
 
 def each(cases: dict[str, Case]) -> Any:
-    """Every case, and once more packed: what is a file of text reads the same."""
+    """Every case, and text files also gzipped: they read the same."""
     plain = [pytest.param(case, False, id=name) for name, case in cases.items()]
     no_text = (".xlsx", ".parquet", ".xls", ".ods", ".numbers", ".docx", ".pdf", ".zip")
     packed = [
@@ -89,7 +89,7 @@ def each(cases: dict[str, Case]) -> Any:
 
 
 HEADER_AND_ROWS = [{"text": "good", "label": "1"}, {"text": "bad", "label": "0"}]
-TITLE = "{file}, line 1: 'Reviews of 2024' stands above the header. Delete the lines above it"
+TITLE = "{file}, line 1: 'Reviews of 2024' is above the header. Delete the lines above it"
 TABLES = {
     "pandas to_csv": Case("a.csv", "text,label\ngood,1\nbad,0\n", HEADER_AND_ROWS, says="separated by commas, header"),
     "pandas with its index": Case(
@@ -112,7 +112,7 @@ TABLES = {
             {"Text": "müde", "Bewertung": "schlecht", "Preis": "2,00"},
         ],
         encoding="cp1252",
-        says="CP1252 (by which it has 'schön'; --encoding for another), separated by semicolons",
+        says="CP1252 (guessed from 'schön'; choose another with --encoding), separated by semicolons",
     ),
     "Excel, Unicode text": Case(
         "a.txt",
@@ -130,7 +130,7 @@ TABLES = {
         "text,label\r\n정말 좋아요 ㅋㅋ,긍정\r\n별로예요,부정\r\n",
         [{"text": "정말 좋아요 ㅋㅋ", "label": "긍정"}, {"text": "별로예요", "label": "부정"}],
         encoding="cp949",
-        says="CP949 (by which it has '정말'",
+        says="CP949 (guessed from '정말'",
     ),
     "a Korean portal": Case(
         "a.csv",
@@ -166,7 +166,7 @@ TABLES = {
     "a comment above": Case(
         "a.csv",
         "# exported by R, 2024\ntext,label\ngood,1\nbad,0\n",
-        error="{file}, line 1: '# exported by R' stands above the header. Delete the lines above it",
+        error="{file}, line 1: '# exported by R' is above the header. Delete the lines above it",
     ),
     "a row with a cell too many": Case(
         "a.csv",
@@ -266,7 +266,7 @@ TABLES = {
     "two delimiters": Case(
         "a.csv",
         "a;b|c\nd;e|f\n",
-        error="{file}: its cells may be separated by semicolons or by pipes. Say which with --delimiter semicolon or "
+        error="{file}: its cells may be separated by semicolons or by pipes. Choose with --delimiter semicolon or "
         "--delimiter pipe",
     ),
     "two delimiters and a flag": Case(
@@ -286,7 +286,7 @@ TABLES = {
     "a JSON list cut off": Case(
         "a.json",
         '[\n{"text": "a"},\n{"text": "b"}\n',
-        error="{file} ends inside its list: expected a ] at the end. Is the file whole?",
+        error="{file} ends inside its list: expected a ] at the end. Is the file complete?",
     ),
     "JSON lines of Windows": Case(
         "a.jsonl",
@@ -368,13 +368,15 @@ TABLES = {
     "xlsx by another name": Case(
         "a.csv",
         workbook(("A", [["text"]])),
-        error="{file} is a zip archive, as .xlsx and .docx files are. Give it its right ending, or save it as .csv",
+        error="{file} is a zip archive, like .xlsx and .docx files. Give it the right extension, or save it as .csv",
     ),
     "gzip by another name": Case(
         "a.csv", gzip.compress(b"text\n"), error="{file} is packed with gzip. Rename it to end in .gz"
     ),
     "a packed xlsx, gzip": Case(
-        "a.xlsx.gz", gzip.compress(b"PK"), error="{file}: a .xlsx file is packed already. Unpack it first, with gunzip"
+        "a.xlsx.gz",
+        gzip.compress(b"PK"),
+        error="{file}: a .xlsx file is already compressed. Unpack it first, with gunzip",
     ),
     "old Excel": Case(
         "a.xls",
@@ -404,14 +406,14 @@ TABLES = {
     "one byte is broken": Case(
         "a.csv",
         "text,label\n좋아요,1\n".encode() + b"\xb5,0\n",
-        error="{file}, line 3: byte 0xb5 is not UTF-8, and 3 other characters are. Repair the line, or name the "
+        error="{file}, line 3: byte 0xb5 is not UTF-8, but 3 other characters are. Repair the line, or give the "
         "encoding of the file with --encoding",
     ),
     "Windows in Russia": Case(
         "a.csv",
         "text,label\nхороший фильм,1\n",
         encoding="cp1251",
-        error="{file}, line 2: byte 0xf5 is not UTF-8, and no other encoding is certain. Name its encoding, such as "
+        error="{file}, line 2: byte 0xf5 is not UTF-8, and no other encoding is certain. Give its encoding, such as "
         "--encoding cp949 (Korean) or --encoding cp1252 (Western European)",
     ),
     "Windows in Russia, named": Case(
@@ -426,14 +428,14 @@ TABLES = {
         "a.csv",
         "text,label\n良い映画でした,1\n",
         encoding="shift_jis",
-        error="{file}, line 2: byte 0x97 is not UTF-8, and no other encoding is certain. Name its encoding, such as "
+        error="{file}, line 2: byte 0x97 is not UTF-8, and no other encoding is certain. Give its encoding, such as "
         "--encoding cp949 (Korean) or --encoding cp1252 (Western European)",
     ),
     "UTF-16 without its mark": Case(
         "a.csv",
         "text,label\ngood,1\n",
         encoding="utf-16-le",
-        error="{file} has zero bytes, so it is no text, or UTF-16 without a byte order mark. If it is text, say "
+        error="{file} has zero bytes, so it is not text, or UTF-16 without a byte order mark. If it is text, use "
         "--encoding utf-16-le or --encoding utf-16-be",
     ),
     "UTF-16 without its mark, named": Case(
@@ -450,8 +452,8 @@ TABLES = {
         "a.csv",
         "text,label\ngood,1\n",
         options={"encoding": "korean-8"},
-        error="--encoding korean-8: there is no such text encoding. Known are utf-8, utf-16, cp949, euc-kr, cp1252, "
-        "latin-1, shift_jis, gbk, big5 and the others of Python",
+        error="--encoding korean-8: there is no such text encoding. Use utf-8, utf-16, cp949, euc-kr, cp1252, "
+        "latin-1, shift_jis, gbk, big5 or another encoding of Python",
     ),
 }
 
@@ -479,8 +481,8 @@ LABELED = {
     "no header": Case(
         "a.csv",
         "I loved it,pos\n" + MANY,
-        error="{file} has no header, so its columns are called 1, 2. Say which is the text, and which the label, as in "
-        "--text-columns 1 --label-column 2. Say --header if it is no example",
+        error="{file} has no header, so its columns are called 1, 2. Give the columns of the text and the label, as in "
+        "--text-columns 1 --label-column 2. Use --header if it holds the column names",
     ),
     "no header, columns by number": Case(
         "a.csv",
@@ -501,13 +503,13 @@ LABELED = {
     "names that nobody knows": Case(
         "a.csv",
         "v1,v2\nham,Go until jurong point\nspam,Free entry in 2\n",
-        error="{file} has the columns v1, v2: expected one of text, sentence1 and sentence2, sentence, document. Say "
-        "which column is the text, with --text-columns. Say --no-header if the first row is an example",
+        error="{file} has the columns v1, v2: expected one of text, sentence1 and sentence2, sentence, document. "
+        "Choose the text column with --text-columns. Use --no-header if the first row is an example",
     ),
     "a line of totals": Case(
         "a.csv",
         "text,label\ngood,1\nbad,0\nTotal: 2,\n",
-        error="{file}, line 4: the label is '', expected the name of a class or its number",
+        error="{file}, line 4: the label is '', expected a class name or number",
     ),
     "a text without a value": Case(
         "a.jsonl",
@@ -531,7 +533,7 @@ LABELED = {
     "a label column of another name": Case(
         "a.csv",
         "text,stars\ngood,5\nbad,1\n",
-        error="{file} has the columns text, stars, and none called 'label'. Choose with --label-column",
+        error="{file} has the columns text, stars, but none called 'label'. Choose with --label-column",
     ),
 }
 
@@ -591,8 +593,8 @@ PAIRS = {
     "three columns": Case(
         "a.tsv",
         "Go.\tGeh.\tCC-BY 2.0\n",
-        error="{file}, line 1: 3 columns, expected source<TAB>target: 'Go. | Geh. | CC-BY 2.0'. Say which two "
-        "columns are meant, as in --source-column 1 --target-column 2",
+        error="{file}, line 1: 3 columns, expected source<TAB>target: 'Go. | Geh. | CC-BY 2.0'. Choose two "
+        "columns, as in --source-column 1 --target-column 2",
     ),
     "three columns, by number": Case(
         "a.tsv", "one\t하나\tx\ntwo\t둘\ty\n", TWO, flags={"source_column": "1", "target_column": "2"}
@@ -605,15 +607,15 @@ PAIRS = {
     "a JSON list": Case(
         "a.json", json.dumps([{"source": "one", "target": "하나"}, {"source": "two", "target": "둘"}]), TWO
     ),
-    "an empty line between": Case("a.tsv", "one\t하나\n\ntwo\t둘\n\n", TWO, says=", 1 blank rows skipped"),
+    "an empty line between": Case("a.tsv", "one\t하나\n\ntwo\t둘\n\n", TWO, says=", 1 blank row skipped"),
     "CP949": Case(
         "a.tsv", "one apple\t사과 하나\ntwo\t둘\n", [("one apple", "사과 하나"), ("two", "둘")], encoding="cp949"
     ),
     "no tab anywhere": Case(
         "a.txt",
         "one, two\nthree, four\n",
-        error="{file}, line 1: 1 columns, expected source<TAB>target: 'one, two'. Complete the line, or say with "
-        "--delimiter what else stands between them",
+        error="{file}, line 1: 1 column, expected source<TAB>target: 'one, two'. Complete the line, or set "
+        "another delimiter with --delimiter",
     ),
 }
 
@@ -641,26 +643,26 @@ SERIES = {
     "commas and points": Case(
         "a.csv",
         "label;t0\nup;1,5\ndown;1.5\n",
-        error="{file}, line 2, column 't0': '1,5' is no number. Fill it, or leave the row out",
+        error="{file}, line 2, column 't0': '1,5' is not a number. Fill it, or leave the row out",
     ),
     "a delimiter at the end": Case("a.csv", "x;1,5;2,0;\ny;0,5;3,0;\n", XY),
     "a header without the label": Case(
         "a.csv",
         "kind,t0,t1\nup,1,2\ndown,2,1\nup,2,3\n",
-        error="{file} has a header, and none of its columns is called 'label'; choose from kind, t0, t1. Name the "
-        "column of the label with --label-column. Say --no-header if the first row is an example",
+        error="{file} has a header, but no column called 'label'; choose from kind, t0, t1. Give the label "
+        "column with --label-column. Use --no-header if the first row is an example",
     ),
     "Excel": Case("a.xlsx", workbook(("A", [["label", "a", "b"], ["x", 1.5, 2], ["y", 0.5, 3]])), XY),
     "Parquet": Case("a.parquet", parquet(a=[1.5, 0.5], label=["x", "y"], b=[2, 3]), XY),
     "Parquet from pandas, numbers beside a missing one": Case(
         "a.parquet",
         parquet(a=[1.5, 0.5], label=[1.0, None]),
-        error="{file}, row 2: the label is empty, expected the name of a class or its number",
+        error="{file}, row 2: the label is empty, expected a class name or number",
     ),
     "JSON without a label": Case(
         "a.jsonl",
         '{"label": "x", "a": 1.5}\n{"label": null, "a": 0.5}\n',
-        error="{file}, line 2: the label is empty, expected the name of a class or its number",
+        error="{file}, line 2: the label is empty, expected a class name or number",
     ),
 }
 
@@ -679,7 +681,7 @@ TEXTS = {
     "Notepad, UTF-8": Case("a.txt", "\ufeff한 줄\r\n두 줄\r\n", "한 줄\r\n두 줄\r\n", says="UTF-8 text"),
     "Notepad, ANSI in Korea": Case("a.txt", "안녕하세요\n", "안녕하세요\n", encoding="cp949", says="CP949"),
     "Notepad, Unicode": Case("a.txt", "안녕하세요\r\n", "안녕하세요\r\n", encoding="utf-16", says="UTF-16 text"),
-    "a French novel": Case("a.txt", NOVEL, NOVEL, encoding="cp1252", says="CP1252 (by which it has 'été'"),
+    "a French novel": Case("a.txt", NOVEL, NOVEL, encoding="cp1252", says="CP1252 (guessed from 'été'"),
     "an old Mac": Case("a.txt", "one\rtwo\r", "one\ntwo\n", says="old Mac line ends"),
     "Word": Case(
         "a.docx",
@@ -690,7 +692,7 @@ TEXTS = {
     "no such column": Case(
         "a.csv",
         "id,body\n1,one\n",
-        error="{file}, line 2 has the columns id, body, and none called 'text'. Choose with --text-column",
+        error="{file}, line 2 has the columns id, body, but none called 'text'. Choose with --text-column",
     ),
 }
 
@@ -714,17 +716,18 @@ def test_a_folder_stands_for_the_texts_in_it(tmp_path: Path) -> None:
     ]
     assert [file.name for file in others] == ["d.pdf"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"empty is a folder without texts: expected files that end in \.txt or \.md"):
+    with pytest.raises(InputError, match=r"empty is a folder without texts: expected files ending in \.txt or \.md"):
         text_files([tmp_path / "empty"])
 
 
 def test_labels_that_may_be_meant_as_one() -> None:
     assert label_hints(["Positive"] * 3 + ["positive"] * 2) == [
-        "'Positive' and 'positive' differ only by case or spaces, and are 2 classes. If they are one, write them alike"
+        "'Positive' and 'positive' differ only by case or spaces, and count as 2 classes. If they are "
+        "one class, write them the same way"
     ]
     assert len(label_hints(["Positive", "positive", "neg ative", "negative"])) == 2
     assert label_hints(["a", "b"] * 5) == []
     (missing,) = label_hints(["a", "b", "nan"])
-    assert missing.startswith("1 examples have the label 'nan'")
+    assert missing.startswith("1 example has the label 'nan'")
     (imbalance,) = label_hints(["ham"] * 50 + ["spam"] * 5)
     assert imbalance.startswith("strong imbalance: 50 of 'ham' and 5 of 'spam'. Judge by macro F1")

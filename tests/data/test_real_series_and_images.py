@@ -1,5 +1,5 @@
-"""Series and pictures as exchanges, spreadsheets, libraries, cameras and scanners write them: each is read right, or
-refused with one sentence that says what to do."""
+"""Series and images as written by exchanges, spreadsheets, libraries, cameras and scanners: each is read correctly, or
+refused with an error that says what to do."""
 
 import io
 import json
@@ -20,14 +20,14 @@ from glassformer.data.pixels import look_at, read_image
 from glassformer.data.series import Series, SeriesFormat, read_series
 from glassformer.errors import InputError
 
-TRADING = "the rows are trading days, without weekends: {}forecasts skip weekends; coming holidays are not known"
-THOUSANDS, DECIMAL = "commas stand between thousands, as in 1,234.5", "commas are decimal marks, as in 1.234,5"
+TRADING = "the rows are trading days, without weekends: {}forecasts skip weekends; future holidays are not known"
+THOUSANDS, DECIMAL = "commas separate thousands, as in 1,234.5", "commas are decimal marks, as in 1.234,5"
 REVERSED = "the newest row comes first in the file: the order was reversed"
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a file of series must become."""
+    """The expected result of reading a file of series."""
 
     first: str  # time
     last: str
@@ -40,7 +40,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Case:
-    """A file and what becomes of it; a text is the sentence that refuses it."""
+    """A file and its expected result; a text is the expected error."""
 
     text: str
     expected: Read | str
@@ -59,12 +59,12 @@ def times(
 
 
 def numbered(cells: Sequence[str], header: str = "date,x") -> str:
-    """Dates, and behind them 0, 1, 2, ..."""
+    """Dates, followed by 0, 1, 2, ..."""
     return table(header, [f"{cell},{i}" for i, cell in enumerate(cells)])
 
 
 def trading_days(count: int = 30, holidays: Sequence[date] = (date(2024, 1, 15),)) -> list[date]:
-    """From Tuesday, 2024-01-02, on."""
+    """From Tuesday, 2024-01-02."""
     days = [date(2024, 1, 2) + timedelta(days=i) for i in range(2 * count)]
     return [day for day in days if day.weekday() < 5 and day not in holidays][:count]
 
@@ -73,7 +73,7 @@ DAYS = trading_days()
 NEWEST_FIRST = list(enumerate(DAYS))[::-1]
 ISO = times(20, "%Y-%m-%d")
 ASK_FOR_FILL = "Use --fill interpolate or --fill previous, or complete the file"
-HOLIDAY = TRADING.format("1 weekdays without a row are taken as holidays, and ")
+HOLIDAY = TRADING.format("1 weekdays without a row count as holidays, and ")
 DAILY = Read("2024-01-01", "2024-01-20", "1 day", [0], rows=20)
 MONTHLY = Read("2024-01-01", "2025-02-01", "1 month", [0], rows=14)
 MONTHS = [datetime(2024 + i // 12, i % 12 + 1, 1) for i in range(14)]
@@ -251,7 +251,7 @@ SERIES = {
     "an exchange that was closed for a month": Case(
         numbered([str(day) for day in (*DAYS[:15], *trading_days(80)[40:])]),
         "{path}, between lines 16 and 17: a gap from 2024-01-23 00:00:00 to 2024-02-28 00:00:00, 25 steps of 1 weekday "
-        "missing. More than 10 are not taken as holidays. {fill}",
+        "missing. More than 10 do not count as holidays. {fill}",
     ),
     "days of work, half of them": Case(
         numbered([str(day) for i, day in enumerate(DAYS) if i % 4]),
@@ -266,7 +266,7 @@ SERIES = {
     ),
     "a calendar of weekdays for days with weekends": Case(
         numbered(ISO),
-        "--calendar weekdays is for daily rows without weekends, and {path} has Saturday, 2024-01-06, on line 7. "
+        "--calendar weekdays is for daily rows without weekends, but {path} has Saturday, 2024-01-06, on line 7. "
         "Leave it out",
         {"calendar": "weekdays"},
     ),
@@ -293,7 +293,7 @@ SERIES = {
     ),
     "a zone in some rows only": Case(
         numbered([*hours("%Y-%m-%d %H:%M")[:20], *hours("%Y-%m-%d %H:%M:00+09:00")[20:]]),
-        "{path}, line 22: of this row and the first, one has a time zone and one has none. Give both one",
+        "{path}, line 22: this row or the first row has a time zone, but not both. Give all rows one, or none",
     ),
     "a zone by its name": Case(
         numbered(hours("%Y-%m-%d %H:%M KST")),
@@ -395,7 +395,7 @@ SERIES = {
     ),
     "day numbers of Excel": Case(
         numbered([str(45_292 + i) for i in range(20)]),
-        "{path}, line 2: '45292' is a day number of Excel. Choose a date format for the column there, such as "
+        "{path}, line 2: '45292' is an Excel day number. Choose a date format for the column there, such as "
         "yyyy-mm-dd, and save the table again",
     ),
     "a sum at the end": Case(
@@ -427,7 +427,7 @@ SERIES = {
         "{path}, line 2, column 'cost': '$1,234.50' is not a number (a currency sign), nor is most of the column. "
         "Use the others only: --columns x",
     ),
-    "one cell that is no number": Case(
+    "one cell that is not a number": Case(
         table("date,x", [f"{day},{'closed' if i == 3 else i}" for i, day in enumerate(ISO)]),
         "{path}, line 5, column 'x': 'closed' is not a number. Correct it, or empty the cell and use --fill",
     ),
@@ -447,8 +447,8 @@ SERIES = {
     ),
     "decimal points and decimal commas": Case(
         table("date,x,y", [f'{day},"{i},5",{i}.25' for i, day in enumerate(ISO, start=1)]),
-        "{path} has numbers written in two ways, such as '1.25' and '1,5'. Write all with one decimal mark, or use "
-        "--columns for those that have it",
+        "{path} has numbers written in two ways, such as '1.25' and '1,5'. Write all with one decimal mark, or "
+        "select columns that have it with --columns",
     ),
     "FRED": Case(
         table("observation_date,DGS10", [f"{day},{'.' if i == 5 else i}" for i, day in enumerate(ISO)]),
@@ -465,12 +465,12 @@ SERIES = {
     ),
     "several series below each other": Case(
         table("date,x", [f"{day},1" for day in ("2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02")]),
-        "{path}, line 3: 2024-01-01 00:00:00 is there twice, first on line 2. If the file has several series below "
+        "{path}, line 3: 2024-01-01 00:00:00 occurs twice, first on line 2. If the file has several series below "
         "each other, call its columns unique_id, ds, y",
     ),
     "a year that means for ever": Case(
         numbered(["2024-01-01", "2024-01-02", "9999-12-31"]),
-        "{path}, line 4: the year 9999 is out of reach. Correct it, or leave the row out",
+        "{path}, line 4: the year 9999 is not supported. Correct it, or leave the row out",
     ),
     "a wrong year among seconds that are to be filled": Case(
         numbered(["2024-01-01 00:00:00", "2024-01-01 00:00:01", "2924-01-01 00:00:02"]),
@@ -521,7 +521,7 @@ def check(series: Series, expected: Read) -> None:
 
 
 def test_what_one_file_decided_settles_another(tmp_path: Path) -> None:
-    """Dates and numbers that are ambiguous by themselves are read as in training; what does not fit is decided anew."""
+    """Ambiguous dates and numbers are read as in training; otherwise the format is detected again."""
     path = tmp_path / "series.csv"
     path.write_text(table("date,x", [f'{day:%d/%m/%Y},"{i},5"' for i, day in enumerate(DAYS)]), encoding="utf-8")
     kept = read_series(path).format
@@ -556,7 +556,7 @@ def test_dates_go_on_over_weekends_and_at_the_ends_of_months(tmp_path: Path) -> 
     assert following_times(read_series(path), 3) == ["2024-02-29", "2024-03-31", "2024-04-30"]
 
 
-# --- pictures ---------------------------------------------------------------------------------------------------------
+# --- images -----------------------------------------------------------------------------------------------------------
 
 RED, GREEN, BLUE = (200, 0, 0), (0, 200, 0), (0, 0, 200)
 
@@ -581,7 +581,7 @@ def turned(orientation: int, form: str = "JPEG") -> bytes:
 
 
 def png_of_16_bits(pixels: np.ndarray) -> bytes:
-    """Colours of 16 bits, which Pillow does not write."""
+    """A 16-bit colour image, which Pillow cannot write."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
@@ -613,7 +613,7 @@ def frames() -> bytes:
 
 @dataclass(frozen=True)
 class Picture:
-    """A file, what it is like, and its colours at the left and the right; or the sentence that refuses it."""
+    """A file, its properties, and its colours on the left and the right; or the expected error."""
 
     content: Callable[[], bytes]
     size: tuple[int, int] = (24, 16)
@@ -682,12 +682,12 @@ PICTURES = {
     "TIFF of 32 bits": Picture(
         lambda: saved(Image.fromarray(np.full((4, 4), 1 << 20, np.int32)), "TIFF"),
         name="depth.tiff",
-        refused="{path} has pixels of 32 bits (I), whose range is not known: convert it to 8 or 16 bits first",
+        refused="{path} has 32 bits per pixel (I), with unknown range: convert it to 8 or 16 bits first",
     ),
     "TIFF of fractions": Picture(
         lambda: saved(Image.new("F", (4, 4)), "TIFF"),
         name="depth.tiff",
-        refused="{path} has pixels of 32 bits (F), whose range is not known: convert it to 8 or 16 bits first",
+        refused="{path} has 32 bits per pixel (F), with unknown range: convert it to 8 or 16 bits first",
     ),
     "PNG of one bit": Picture(lambda: saved(Image.new("1", (16, 16), 1), "PNG"), (16, 16), "grey", (), (255,), (255,)),
     "PNG with a palette and a clear colour": Picture(
@@ -706,18 +706,18 @@ PICTURES = {
     "HEIC": Picture(
         lambda: b"\0\0\0\x18ftypheic" + bytes(60),
         name="IMG_0002.HEIC",
-        refused="{path} is a picture in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
+        refused="{path} is an image in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
     ),
     "HEIC that is called .jpg": Picture(
         lambda: b"\0\0\0\x18ftypmif1" + bytes(60),
         name="IMG_0003.jpg",
-        refused="{path} is a picture in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
+        refused="{path} is an image in the format HEIC, which Pillow cannot read here: convert it to JPEG or PNG",
     ),
-    "an empty file": Picture(lambda: b"", refused="{path} is empty: expected a picture"),
+    "an empty file": Picture(lambda: b"", refused="{path} is empty: expected an image"),
     "a page that says not found": Picture(
         lambda: b"<html>404</html>",
         name="photo.jpg",
-        refused="{path} cannot be read as a picture: expected a file such as .png or .jpg",
+        refused="{path} cannot be read as an image: expected a file such as .png or .jpg",
     ),
 }
 
@@ -748,7 +748,7 @@ def test_avif(tmp_path: Path) -> None:
 
 
 def folder_of_a_person(root: Path) -> None:
-    """What is in a folder that was on a phone, a Mac, Windows and a network disk."""
+    """The contents of a folder that was on a phone, a Mac, Windows and a network disk."""
     for name, colour in (("cat", RED), ("dog", BLUE)):
         (root / name / ".ipynb_checkpoints").mkdir(parents=True)
         for number in range(6):
@@ -765,7 +765,7 @@ def test_system_files_are_skipped_and_counted(tmp_path: Path) -> None:
     assert (len(images), images.names, images.size, images.mode) == (12, ("cat", "dog"), 16, "rgb")
     assert images.found is not None
     assert images.found.notes("rgb", upright=True, background="white") == [
-        "12 system files are skipped (.DS_Store, ._1.jpg, 1-checkpoint.jpg)"
+        "12 system files skipped (.DS_Store, ._1.jpg, 1-checkpoint.jpg)"
     ]
 
 
@@ -780,11 +780,11 @@ def test_all_that_is_wrong_with_a_folder_is_said_at_once(tmp_path: Path) -> None
         read_images(tmp_path)
     said = str(error.value)
     assert said.startswith(
-        f"{tmp_path}: 12 of 24 files cannot be used: {tmp_path / 'dog' / 'notes.txt'} is no picture; "
+        f"{tmp_path}: 12 of 24 files cannot be used: {tmp_path / 'dog' / 'notes.txt'} is not an image; "
     )
-    assert f"{tmp_path / 'labels.txt'} is a file: expected one folder for each class" in said
+    assert f"{tmp_path / 'labels.txt'} is not in a class folder: expected" in said
     assert said.count("broken") == 8, "ten are named"
-    assert said.endswith("; and 2 more. Replace or move them, or use --skip-corrupt to leave out what cannot be read")
+    assert said.endswith("; and 2 more. Replace or move them, or use --skip-corrupt to skip unreadable files")
     images = read_images(tmp_path, skip=True)["all"]
     assert (len(images), len(images.skipped)) == (12, 12)
 
@@ -793,7 +793,7 @@ def test_a_class_that_is_lost_with_its_pictures_is_named(tmp_path: Path) -> None
     folder_of_a_person(tmp_path)
     (tmp_path / "cow").mkdir()
     (tmp_path / "cow" / "1.jpg").write_bytes(b"")
-    with pytest.raises(InputError, match="none of the pictures of the class 'cow' of all can be read"):
+    with pytest.raises(InputError, match="none of the images in class 'cow' can be read"):
         read_images(tmp_path, skip=True)
 
 
@@ -806,6 +806,6 @@ def test_a_table_with_paths_of_windows_and_lines_that_are_wrong(tmp_path: Path) 
     with pytest.raises(InputError) as error:
         read_images(path)
     assert str(error.value) == (
-        f"{path}, line 2: 'cat/1.jpg' has no label; line 3: there is no file {tmp_path / 'cat' / '99.jpg'}. Correct "
+        f"{path}, line 2: 'cat/1.jpg' has no label; line 3: {tmp_path / 'cat' / '99.jpg'} does not exist. Correct "
         "the table"
     )

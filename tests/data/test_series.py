@@ -1,4 +1,4 @@
-"""Files of time series, their faults, splits, scaling and windows."""
+"""Time series files, errors in them, splits, scaling and windows."""
 
 import gzip
 from dataclasses import replace
@@ -61,7 +61,7 @@ def test_a_packed_file_and_one_from_windows(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + WIDE.replace("\n", "\r\n").encode()))
     np.testing.assert_array_equal(read_series(packed).values, read_series(write(tmp_path, WIDE)).values)
     packed.write_bytes(gzip.compress(WIDE.encode())[:-9])
-    with pytest.raises(InputError, match="Is the file whole"):
+    with pytest.raises(InputError, match="Is it a complete"):
         read_series(packed)
 
 
@@ -93,7 +93,7 @@ def test_the_last_days_of_months_are_even_steps(tmp_path: Path) -> None:
             r"line 4: '01.07.2016' is not a date, or not written as those before it",
         ),
         (("2016-07-01 02:00:00", "2016-07-32"), r"line 4: '2016-07-32' is not a date, .*\(ISO 8601, as in '2016-07-01"),
-        (("2016-07-01 02", "2016-07-01 01"), r"line 4: 2016-07-01 01:00:00 is there twice, first on line 3"),
+        (("2016-07-01 02", "2016-07-01 01"), r"line 4: 2016-07-01 01:00:00 occurs twice, first on line 3"),
         (("2016-07-01 02", "2016-06-01 02"), r"line 4: 2016-06-01 02:00:00 comes after 2016-07-01 01:00:00 of line 3"),
         (("2016-07-01 03", "2016-07-01 07"), r"between lines 4 and 5: a gap from .*, 4 steps of 1 hour missing"),
         (("2016-07-01 03:00", "2016-07-01 03:30"), r"line 5: .* is not a whole number of steps of 1 hour"),
@@ -109,7 +109,7 @@ def test_faults_are_named_with_their_line(tmp_path: Path, change: tuple[str, str
 
 
 def test_files_without_rows_or_series(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has a header and no rows"):
+    with pytest.raises(InputError, match="has a header but no rows"):
         read_series(write(tmp_path, "date,x\n"))
     with pytest.raises(InputError, match="expected a date and at least one series"):
         read_series(write(tmp_path, "x\n1\n"))
@@ -140,12 +140,12 @@ def test_series_of_unequal_spans_are_cut_on_request(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.values, [[2, 20], [3, 30]])
     assert series.cut == 2
     apart = write(tmp_path, "unique_id,ds,y\na,2020-01-01,1\na,2020-01-02,1\nb,2021-01-01,1\nb,2021-01-02,1\n")
-    with pytest.raises(InputError, match="no time that all series share"):
+    with pytest.raises(InputError, match="the series share no time"):
         read_series(apart, cut=True)
 
 
 def test_a_long_series_names_what_is_doubled(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"line 7: 2020-01-02 00:00:00 is there twice of series 'b', first on line 6"):
+    with pytest.raises(InputError, match=r"line 7: 2020-01-02 00:00:00 occurs twice of series 'b', first on line 6"):
         read_series(write(tmp_path, LONG.replace("b,2020-01-03", "b,2020-01-02")))
 
 
@@ -156,7 +156,7 @@ def test_a_split_by_fractions_or_rows() -> None:
     assert (borders.train, borders.validation, borders.test) == (8640, 11_520, 14_400)
     for parts, message in (
         ((0.5, 0.5, 0.5), "add up to 1"),
-        ((80, 20, 20), "needs 120 rows, and there are 100"),
+        ((80, 20, 20), "needs 120 rows, but there are 100"),
         ((1, 0, 0), "three numbers above 0"),
     ):
         with pytest.raises(InputError, match=message):
@@ -164,7 +164,7 @@ def test_a_split_by_fractions_or_rows() -> None:
 
 
 def test_the_windows_of_a_part_forecast_every_row_of_it() -> None:
-    """The usual count of test windows: rows - horizon + 1, as each may look back on rows before the part."""
+    """The usual number of test windows: rows - horizon + 1, since a window may read rows before the part."""
     rows = np.arange(200, dtype=np.float32).reshape(100, 2)
     split = split_rows(100)
     test = windows(split.part(rows, "test", 12), 12, 4)
@@ -172,7 +172,7 @@ def test_the_windows_of_a_part_forecast_every_row_of_it() -> None:
     np.testing.assert_array_equal(test[0][1], rows[80:84])
     np.testing.assert_array_equal(test[-1][1], rows[96:])
     assert len(windows(split.part(rows, "train", 12), 12, 4)) == 70 - 16 + 1
-    with pytest.raises(InputError, match="validation looks back 71 rows, and only 70 stand before it"):
+    with pytest.raises(InputError, match="validation looks back 71 rows, but only 70 come before it"):
         split.part(rows, "validation", 71)
 
 
@@ -187,7 +187,7 @@ def test_windows_are_views() -> None:
     assert np.shares_memory(every.all(), rows)
     with pytest.raises(IndexError, match="window 24 of 24"):
         every[24]
-    with pytest.raises(InputError, match="30 rows hold no window: 28 to look back on and 3"):
+    with pytest.raises(InputError, match="30 rows are too few for a window: 28 to read and 3"):
         windows(rows, 28, 3)
 
 
@@ -236,7 +236,7 @@ class CountedName(str):
 
 
 def test_columns_are_not_compared_with_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of 10,000 columns: fifty million comparisons would take longer than all the rest."""
+    """A table of 10,000 columns: fifty million comparisons would take longer than everything else."""
     names = ["date", *(f"c{i}" for i in range(10_000))]
     rows = "".join(f"2024-01-0{day}{',1.5' * 10_000}\n" for day in (1, 2, 3))
     file = tmp_path / "wide.csv"

@@ -1,4 +1,4 @@
-"""What is held out: how many, which, and by class."""
+"""Held-out examples: how many, which, and by class."""
 
 from collections import Counter
 
@@ -29,7 +29,7 @@ def test_the_seed_decides() -> None:
 def test_every_class_gives_its_share(strata: list[int], fraction: float, seed: int) -> None:
     sizes = Counter(strata)
     if max(sizes.values()) == 1:
-        with pytest.raises(InputError, match="none has a second one"):
+        with pytest.raises(InputError, match="no class has a second example"):
             split(len(strata), fraction, seed=seed, strata=strata)
         return
     training, held_out = split(len(strata), fraction, seed=seed, strata=strata)
@@ -40,7 +40,7 @@ def test_every_class_gives_its_share(strata: list[int], fraction: float, seed: i
         assert outside[name] >= min(1, size - 1)
     if all(1 <= size * fraction <= size - 1 for size in sizes.values()):
         assert len(held_out) == round(fraction * len(strata))
-        # Largest remainder keeps every class within one of its part of the total.
+        # Largest remainder keeps every class within one of its exact share.
         for name, size in sizes.items():
             assert abs(outside[name] - len(held_out) * size / len(strata)) < 1
 
@@ -57,15 +57,15 @@ def test_no_double_of_a_text_is_held_out_and_trained_on() -> None:
     training, held_out = split_without_doubles(texts, 0.1, seed=0)
     assert len(held_out) == 30
     assert not {texts[i] for i in training} & {texts[i] for i in held_out}
-    with pytest.raises(InputError, match=r"a\.csv has 5 examples and none without a double that is held out"):
+    with pytest.raises(InputError, match=r"a\.csv has 5 examples, and each has a duplicate that is held out"):
         split_without_doubles(["same"] * 5, 0.5, seed=0, name="a.csv")
 
 
 def test_too_few_or_an_odd_share_is_named() -> None:
-    with pytest.raises(InputError, match=r"a\.csv has 1 examples: too few"):
+    with pytest.raises(InputError, match=r"a\.csv has 1 example: expected at least 2"):
         split(1, 0.1, seed=0, name="a.csv")
     for fraction in (0.0, 1.0, -0.5, 3):
-        with pytest.raises(InputError, match="expected a share between 0 and 1"):
+        with pytest.raises(InputError, match="expected a fraction between 0 and 1"):
             split(10, fraction, seed=0)
     with pytest.raises(InputError, match="3 examples and 2 classes"):
         split(3, 0.5, seed=0, strata=["a", "b"])

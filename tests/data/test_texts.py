@@ -39,7 +39,7 @@ def test_several_labels(tmp_path: Path) -> None:
     assert [example.labels for example in cut] == [("x", "y"), (), ("y",)]
     listed = read_labeled(write(tmp_path / "a.jsonl", '{"text":"a","label":["x",2]}\n{"text":"b","label":[]}\n'))
     assert [example.labels for example in listed] == [("x", "2"), ()]
-    with pytest.raises(InputError, match=r"b\.csv, line 2: the label is 'x,x', which names one class twice"):
+    with pytest.raises(InputError, match=r"b\.csv, line 2: the label 'x,x' names one class twice"):
         read_labeled(write(tmp_path / "b.csv", 'text,label\na,"x,x"\n'), label_separator=",")
 
 
@@ -47,10 +47,10 @@ def test_several_labels(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.csv", "text,label\ngood,1\n,0\n", r"a\.csv, line 3: text is empty \(label '0'\)"),
-        ("a.csv", "text,label\ngood,\n", r"a\.csv, line 2: the label is '', expected the name of a class"),
-        ("a.jsonl", '{"text":"a","label":null}\n', r"a\.jsonl, line 1: the label is None, expected the name"),
-        ("a.jsonl", '{"text":"a","label":0.5}\n', r"a\.jsonl, line 1: the label is 0\.5, expected the name"),
-        ("a.csv", "text,lable\ngood,1\n", r"a\.csv has the columns text, lable, and none called 'label': did you mean"),
+        ("a.csv", "text,label\ngood,\n", r"a\.csv, line 2: the label is '', expected a class name"),
+        ("a.jsonl", '{"text":"a","label":null}\n', r"a\.jsonl, line 1: the label is None, expected a class name"),
+        ("a.jsonl", '{"text":"a","label":0.5}\n', r"a\.jsonl, line 1: the label is 0\.5, expected a class name"),
+        ("a.csv", "text,lable\ngood,1\n", r"a\.csv has the columns text, lable, but none called 'label': did you mean"),
         (
             "a.csv",
             "review,label\ngood,1\n",

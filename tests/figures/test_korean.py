@@ -16,7 +16,7 @@ LINES = {
     "Scored on a sample of 8,000 of 10,000 images not used in training.": (
         "학습에 쓰지 않은 이미지 10,000개 중 8,000개로 채점했습니다."
     ),
-    "load.csv: 400 rows of 1 channels, every 1 hour": "load.csv: 1채널 400행, 1시간 간격",
+    "load.csv: 400 rows of 1 channel, every 1 hour": "load.csv: 1채널 400행, 1시간 간격",
     "1,400 steps in 7 min; saved: the weights of step 1120, the best on the validation set": (
         "1,400스텝, 7분; 검증 점수가 가장 좋은 1120스텝의 가중치를 저장"
     ),

@@ -58,7 +58,7 @@ def test_images(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run("predict", tmp_path, tmp_path / "none.png") == 2
     assert "none.png: there is no such image file" in capsys.readouterr().err
     assert run("predict", tmp_path, tmp_path / "config.json") == 2
-    assert "cannot be read as a picture: expected a file such as .png or .jpg" in capsys.readouterr().err
+    assert "cannot be read as an image: expected a file such as .png or .jpg" in capsys.readouterr().err
     (tmp_path / "preprocessor_config.json").unlink()
     assert run("predict", tmp_path, *files) == 2
     assert "has no preprocessor_config.json" in capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_what_training_refuses_of_an_image_so_does_prediction(folder_of: Callabl
     Image.fromarray(np.arange(64, dtype=np.int32).reshape(8, 8) * 1000).save(deep)
     half.write_bytes(as_png(np.zeros((8, 8), np.uint8))[:45])
     predict = gf.pipeline(folder_of("image"))
-    for file, said in ((deep, "has pixels of 32 bits"), (half, "cannot be read as a picture")):
+    for file, said in ((deep, "has 32 bits per pixel"), (half, "cannot be read as an image")):
         with pytest.raises(InputError, match=f"{file.name} {said}"):
             predict([str(file)])
         with pytest.raises(InputError, match=f"{file.name} {said}"):

@@ -66,11 +66,11 @@ def test_what_was_guessed_of_a_table_is_told(tmp_path: Path) -> None:
     found, (said,) = inputs_of("classify", file)
     assert found == ["정말 좋아요"]
     assert said == (
-        f"{file} was read as CP949 (by which it has '정말'; --encoding for another), separated by semicolons, header "
-        "'text | id', texts from 'text'"
+        f"{file} was read as CP949 (guessed from '정말'; choose another with --encoding), separated by semicolons, "
+        "header 'text | id', texts from 'text'"
     )
     file.write_text("good film\nbad film\n", encoding="utf-8")
-    with pytest.raises(InputError, match="Say --no-header if the first row is an example"):
+    with pytest.raises(InputError, match="Use --no-header if the first row is an example"):
         inputs_of("classify", file)
     assert inputs_of("classify", file, memory=Memory(TableOptions(header=False)))[0] == ["good film", "bad film"]
 

@@ -306,7 +306,7 @@ def test_a_series_is_prepared_as_in_training(name: str, tmp_path: Path, capsys: 
         (lambda lines: lines[:30] + lines[33:], "3 steps of 1 hour missing"),
         (lambda lines: [*lines[:30], lines[30].split(",")[0] + ",", *lines[31:]], "no value"),
         (lambda lines: [*lines[:30], lines[30].split(",")[0] + ",much", *lines[31:]], "'much' is not a number"),
-        (lambda lines: [*lines[:30], lines[29], *lines[31:]], "is there twice"),
+        (lambda lines: [*lines[:30], lines[29], *lines[31:]], "occurs twice"),
         (lambda lines: [line.replace("2024-01-0", "1/") for line in lines], "is not a date in a known format"),
     ],
     ids=["gap", "empty", "text", "twice", "dates"],
@@ -401,9 +401,9 @@ def test_images_of_all_kinds_are_prepared_as_in_training(flags: tuple[str, ...],
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (saved(Image.new("I", (8, 8), 1 << 20), "TIFF"), "has pixels of 32 bits"),
-        (saved(Image.new("L", (8, 8)), "PNG")[:45], "cannot be read as a picture"),
-        (b"", "is empty: expected a picture"),
+        (saved(Image.new("I", (8, 8), 1 << 20), "TIFF"), "has 32 bits per pixel"),
+        (saved(Image.new("L", (8, 8)), "PNG")[:45], "cannot be read as an image"),
+        (b"", "is empty: expected an image"),
     ],
     ids=["32 bits", "half", "empty"],
 )
@@ -555,7 +555,7 @@ def test_a_long_text_is_refused_as_in_training(tmp_path: Path, capsys: pytest.Ca
     ):
         with pytest.raises(InputError, match=r"has \d+ tokens: expected at most 12. Shorten it"):
             ask()
-    with pytest.raises(InputError, match=r"has \d+ tokens, and the model takes 12"):
+    with pytest.raises(InputError, match=r"has \d+ tokens, but the model takes at most 12"):
         gf.evaluate(folder, [row])
     assert run("predict", folder, LONG) == 2
     assert "Shorten it, or use --truncate" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The simple guesses: right by hand or by somebody else's code."""
+"""Baselines agree with results computed by hand or by other libraries."""
 
 import math
 import random
@@ -62,7 +62,7 @@ def test_the_town_is_hard_for_a_season_and_easier_for_a_line() -> None:
     day, week, line = seasonal_naive(test, 24), seasonal_naive(test, 168), linear_forecast(train, test)
     assert len(test) == line.windows == 1897
     assert line.mse < week.mse < day.mse
-    assert line.mse > 0.25  # what is left for a model that is not linear
+    assert line.mse > 0.25  # the rest is left for a nonlinear model
 
 
 def test_ett_scores_as_published() -> None:
@@ -91,7 +91,7 @@ def test_a_bag_of_words_knows_words_but_not_their_order() -> None:
     doubled = order * 3
     assert bag_of_words(doubled, order) < 0.75
     assert bag_of_words(doubled, order, longest=2) == 1.0
-    with pytest.raises(InputError, match="a label has 1 training examples"):
+    with pytest.raises(InputError, match="a label has only 1 training example"):
         bag_of_words([("x", "a"), ("y", "b"), ("z", "b")], [("x", "a")])
 
 
@@ -100,7 +100,7 @@ def test_masked_tokens_by_their_share() -> None:
     assert score.accuracy == pytest.approx(1 / 3)
     expected = -(math.log(4 / 12) + math.log(2 / 12) + math.log(1 / 12)) / 3
     assert score.perplexity == pytest.approx(math.exp(expected))
-    with pytest.raises(InputError, match="nothing to count"):
+    with pytest.raises(InputError, match="expected at least one of each"):
         most_frequent_token([], [1], 8)
 
 

@@ -1,4 +1,4 @@
-"""Classification of texts, pairs and series: weights, labels, scores, and a run that others open."""
+"""Classification of texts, pairs and series: weights, labels, scores, and a run that other libraries load."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def write(file: Path, rows: list[str]) -> Path:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Which of two comes first, the animal or the colour: a matter of order, not of words. Some are about neither."""
+    """Texts labelled by what comes first, the animal or the colour, so word order matters. Some have neither."""
     rows = ["text,label"]
     for i in range(160):
         words = ANIMALS[i % 4], COLOURS[i // 4 % 4]
@@ -73,7 +73,7 @@ def test_classes_are_in_their_proportion_on_both_sides(tmp_path: Path, texts: Pa
 def test_balanced_weights_are_those_of_torch_and_scikit_learn(
     tmp_path: Path, texts: Path, smoothing: float, accumulate: int
 ) -> None:
-    """However a batch is cut into parts, their sum is torch's weighted mean."""
+    """However a batch is split into parts, their sum is torch's weighted mean."""
     task = made(tmp_path, texts, class_weights="balanced", label_smoothing=smoothing)
     labels = task.targets
     expected = compute_class_weight("balanced", classes=np.arange(3), y=labels.numpy())
@@ -166,7 +166,7 @@ def test_a_new_head_by_name_on_a_bert_that_reads_pairs(tmp_path: Path, pairs: Pa
     run(Classify, settings, Console(quiet=True), verb="train classify")
     config = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").config
     assert (config.model_type, config.id2label) == ("bert", {0: "0", 1: "1"})
-    with pytest.raises(InputError, match="A new head is made only by name: --head class"):
+    with pytest.raises(InputError, match="Use --head class to replace it with a new, untrained one"):
         Classify(settings.replace(head=None))
 
 
@@ -221,7 +221,7 @@ def test_series_of_the_archive_are_learned(tmp_path: Path, capsys: pytest.Captur
     words = ["train", "classify", "--reads", "series", "--data", str(files["TRAIN"]), "--test", str(files["TEST"])]
     main([*words, "--steps", "60", "--d-model", "16", "--num-layers", "1", "--out", str(out)])
     said = capsys.readouterr().out
-    assert "40 values, in 39 patches of 2, one every 1" in said
+    assert "40 values, in 39 patches of 2, stride 1" in said
     record = json.loads((out / "run.json").read_text())
     assert record["results"]["accuracy"] > 0.9
     assert record["results"]["count"] == 40
@@ -245,25 +245,25 @@ def test_series_of_a_csv_with_a_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "changes", "message"),
     [
-        (["text,label", "a,x", "b,y"], {"text_columns": ["txt"]}, "columns text, label, and none called 'txt'"),
-        (["text,label", "a,x", "b,y"], {"label_column": "class"}, "and none called 'class'"),
+        (["text,label", "a,x", "b,y"], {"text_columns": ["txt"]}, "columns text, label, but none called 'txt'"),
+        (["text,label", "a,x", "b,y"], {"label_column": "class"}, "but none called 'class'"),
         (["text,label", "a,x", "b,x", "c,x"], {}, "the label is 'x' in all examples, expected two or more"),
         (["text,label", "a,x", ",y"], {}, "line 3: text is empty"),
-        (["label,t0,t1", "x,1,2", "y,1,two"], {"reads": "series"}, "line 3, column 't1': 'two' is no number"),
+        (["label,t0,t1", "x,1,2", "y,1,two"], {"reads": "series"}, "line 3, column 't1': 'two' is not a number"),
         (
             ["class,t0,t1", "x,1,2"],
             {"reads": "series"},
-            "has a header, and none of its columns is called 'label'.*Name the column of the label with --label-column",
+            "has a header, but no column called 'label'.*Give the label column with --label-column",
         ),
-        (["x,one,2"], {"reads": "series"}, r"line 1, column 2: 'one' is no number \(there is no header"),
-        (["x,1,2", "y,1,NaN"], {"reads": "series"}, "line 2, column 3: 'NaN' is no number"),
-        (["x,1,2", "y,1,2,3"], {"reads": "series"}, "line 2: 3 values, and line 1 has 2"),
+        (["x,one,2"], {"reads": "series"}, r"line 1, column 2: 'one' is not a number \(without a header"),
+        (["x,1,2", "y,1,NaN"], {"reads": "series"}, "line 2, column 3: 'NaN' is not a number"),
+        (["x,1,2", "y,1,2,3"], {"reads": "series"}, "line 2: 3 values, but line 1 has 2"),
         (["x,1,2", ",1,2"], {"reads": "series"}, "line 2: the label is empty"),
-        (["x,1,2", "y"], {"reads": "series"}, "line 2: 'y' has a label and no values"),
+        (["x,1,2", "y"], {"reads": "series"}, "line 2: 'y' has a label but no values"),
         (
             [f"{name},{i},4" for i in range(9) for name in "xy"],
             {"reads": "series", "patch": 3},
-            "--patch 3 is longer than the series, .* 2 values",
+            "--patch 3 is longer than the series: expected at most 2 values",
         ),
     ],
 )
@@ -276,7 +276,7 @@ def test_bad_files_are_named(tmp_path: Path, rows: list[str], changes: dict[str,
 
 def test_a_label_seen_only_in_the_test_set_is_named(tmp_path: Path, texts: Path) -> None:
     test = write(tmp_path / "test.csv", ["text,label", "so cat 3 red,animal", "so dog 2 blue,color"])
-    with pytest.raises(InputError, match=r"test.csv, line 3: no example of training has the label 'color'.*colour"):
+    with pytest.raises(InputError, match=r"test.csv, line 3: no training example has the label 'color'.*colour"):
         made(tmp_path / "run", texts, test=str(test))
 
 
@@ -287,11 +287,11 @@ def test_several_labels_where_one_is_expected(tmp_path: Path, texts: Path) -> No
 
 
 def test_longer_texts_are_cut_only_when_told_to(tmp_path: Path, texts: Path) -> None:
-    with pytest.raises(InputError, match=r"order.csv, line \d+ has \d+ tokens, and the model takes 5 .*--truncate"):
+    with pytest.raises(InputError, match=r"line \d+ has \d+ tokens, but the model takes at most 5 .*--truncate"):
         made(tmp_path / "run", texts, max_len=5)
     task = made(tmp_path / "run", texts, max_len=5, truncate=True)
     assert max(task.lengths) == 5
-    assert "texts cut to 5 tokens" in task.describe()["tokens"]
+    assert "texts truncated to 5 tokens" in task.describe()["tokens"]
 
 
 def test_empty_texts_are_left_out_when_told_to(tmp_path: Path) -> None:
@@ -305,12 +305,12 @@ def test_words_are_cut_differently_in_each_epoch(tmp_path: Path, texts: Path, pa
     ids = [task.collate([3], epoch)["input_ids"][0].tolist() for epoch in range(9)]
     assert len({tuple(row) for row in ids}) > 1
     assert ids[2] == task.collate([3], 2)["input_ids"][0].tolist()
-    with pytest.raises(InputError, match="--subword-dropout cuts single texts anew, and these are pairs"):
+    with pytest.raises(InputError, match="--subword-dropout works on single texts, but these are pairs"):
         made(tmp_path / "run", pairs, subword_dropout=0.5)
 
 
 def test_a_loaded_model_keeps_its_pooling(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--pooling is 'max': a model that is loaded"):
+    with pytest.raises(InputError, match="--pooling is 'max': the loaded model"):
         tiny(tmp_path, init="somewhere", pooling="max", **OWN)
 
 
@@ -326,9 +326,9 @@ def test_a_loaded_model_that_reads_something_else(tmp_path: Path, texts: Path) -
     for name, config in (("reader", reader), ("looker", looker)):
         gf.save(gf.Transformer(config), tmp_path / name, tokenizer=tokenizer if name == "reader" else None)
     loaded = {**OWN, "rate": None, "head": "class"}
-    with pytest.raises(InputError, match="reader reads no series: expected a model that was trained on some"):
+    with pytest.raises(InputError, match="reader does not read series: expected a model trained on series"):
         made(tmp_path / "run", series, reads="series", init=str(tmp_path / "reader"), **loaded)
-    with pytest.raises(InputError, match=r"rows\.csv, line \d+: 40 values, and the model reads 12"):
+    with pytest.raises(InputError, match=r"rows\.csv, line \d+: 40 values, but the model reads 12"):
         made(tmp_path / "run", series, reads="series", init=str(tmp_path / "looker"), **loaded)
     with pytest.raises(InputError, match="--reads series needs --data: there are no built-in series with classes"):
         Classify(tiny(tmp_path / "run", reads="series"))

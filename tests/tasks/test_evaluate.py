@@ -1,4 +1,4 @@
-"""`eval` and `gf.evaluate`: a run scored again, on what it held out and on other files."""
+"""`eval` and `gf.evaluate`: scores a run again, on its held-out data and on other files."""
 
 import json
 import shutil
@@ -93,7 +93,7 @@ def test_the_engine_gives_the_same_scores(
     shown = capsys.readouterr()
     assert shown.err == "engine: compiled (float32)\n"
     assert "scored on 10 pairs" in shown.out
-    monkeypatch.setattr(choose_engine, "READS", 1.0)  # of a machine that is very slow
+    monkeypatch.setattr(choose_engine, "READS", 1.0)  # a very slow machine
     assert scores_of(capsys, trained)["engine"] == "compiled (float32)"
     assert scores_of(capsys, trained, "--engine", "off")["engine"] is None
     assert run("eval", trained, "--engine", "fast") == 2
@@ -173,13 +173,13 @@ def test_other_columns_and_beams(trained: Path, files: Path, monkeypatch: pytest
 def test_a_model_of_another_library(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make(tmp_path, "BartForConditionalGeneration", "both", **BART)
     assert run("eval", folder, "--data", files / "test.tsv") == 2
-    assert "has no run.json, so it is no run of a training here" in capsys.readouterr().err
+    assert "has no run.json, so it is not a run of glassformer train" in capsys.readouterr().err
     assert run("eval", folder, "--task", "translate") == 2
-    assert "give files to score with --data" in capsys.readouterr().err
+    assert "Give files to score with --data" in capsys.readouterr().err
     scored = scores_of(capsys, folder, "--task", "translate", "--data", files / "test.tsv")
     assert scored["count"] == 10
     assert run("eval", folder, "--task", "lm", "--data", files / "test.tsv", "--num-beams=2") == 2
-    assert "--num-beams is for a model that writes; this one is for lm" in capsys.readouterr().err
+    assert "--num-beams is for tasks that generate text, not for lm" in capsys.readouterr().err
 
 
 def bad_calls(trained: Path, files: Path) -> dict[str, tuple[list[str | Path], str]]:
@@ -187,10 +187,10 @@ def bad_calls(trained: Path, files: Path) -> dict[str, tuple[list[str | Path], s
     return {
         "no folder": ([trained / "none"], "there is no such folder"),
         "another task": ([trained, "--task", "lm"], "was trained for translate. Leave --task out"),
-        "split and files": ([trained, "--data", test, "--split", "test"], "were both given"),
+        "split and files": ([trained, "--data", test, "--split", "test"], "Choose one"),
         "no such file": ([trained, "--data", files / "none.tsv"], "none.tsv: there is no such file"),
         "another format": ([trained, "--data", trained / "config.json"], "config.json, line 1 is not JSON"),
-        "another task's flag": ([trained, "--label-column", "label"], "--label-column is not for translate"),
+        "another task's flag": ([trained, "--label-column", "label"], "--label-column is not a setting of translate"),
         "device": ([trained, "--device", "abacus"], "--device abacus cannot be used on this machine"),
     }
 
@@ -214,14 +214,14 @@ def test_a_run_that_is_not_whole(trained: Path, tmp_path: Path) -> None:
     record = json.loads((moved / "run.json").read_text(encoding="utf-8"))
     record["settings"]["test"] = ["gone.tsv"]
     (moved / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(InputError, match=r"gone.tsv, which .*moved was trained with as --test, is not there"):
+    with pytest.raises(InputError, match=r"gone.tsv, the --test of .*moved, does not exist"):
         gf.evaluate(moved)
     record["settings"]["test"] = []
     (moved / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    with pytest.raises(InputError, match="has no test set: leave --split out"):
+    with pytest.raises(InputError, match=r"has no test set\. Leave --split out"):
         gf.evaluate(moved, split="test")
     (moved / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="has not ended, so there is no model to score yet"):
+    with pytest.raises(InputError, match="is not finished, so there is no model to score yet"):
         gf.evaluate(moved)
     with pytest.raises(InputError, match=r"data is 'test.tsv': expected a list of files"):
         gf.evaluate(moved, "test.tsv")  # type: ignore[arg-type]
@@ -245,7 +245,7 @@ def test_baselines_stand_beside_the_scores_on_its_own_data_only(
     assert "always the most frequent class" in capsys.readouterr().out
     (tmp_path / "other.csv").write_text("text,label\nhello,up\nbye,sideways\n", encoding="utf-8")
     assert run("eval", out, "--data", tmp_path / "other.csv") == 2
-    assert "other.csv, line 3: no example of training has the label 'sideways'" in capsys.readouterr().err
+    assert "other.csv, line 3: no training example has the label 'sideways'" in capsys.readouterr().err
 
 
 @torch.no_grad()
@@ -266,7 +266,7 @@ def test_a_classifier_of_another_library(tmp_path: Path) -> None:
 
 
 def test_a_split_is_the_one_that_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also on built-in data, which has a test set of its own."""
+    """Also on built-in data, which has its own test set."""
     out = tmp_path / "digits"
     small = ["--steps=3", "--d-model=16", "--num-layers=1", "--num-heads=2"]
     assert run("train", "images", "--out", out, *small) == 0

@@ -1,4 +1,4 @@
-"""Forecasts: windows and their scale, losses and scores by somebody else's code, and a run that is scored elsewhere."""
+"""Forecasting: windows and their scale, losses and scores of other libraries, and a run scored elsewhere."""
 
 import json
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ def values() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three waves of different heights and levels, hour by hour."""
+    """Three hourly waves of different amplitudes and levels."""
     file = tmp_path_factory.mktemp("series") / "waves.csv"
     hours = [datetime(2031, 5, 1) + timedelta(hours=i) for i in range(ROWS)]
     rows = [",".join([str(hour), *map(repr, map(float, row))]) for hour, row in zip(hours, values(), strict=True)]
@@ -55,7 +55,7 @@ def test_dropout_is_on_the_branches_only(table: Path) -> None:
 
 
 def test_a_run_of_an_earlier_version_goes_on_with_its_own_dropout(table: Path, tmp_path: Path) -> None:
-    """Its presets had dropout before the first block, too. It is resumed more than once."""
+    """Its presets also had dropout before the first block. It is resumed more than once."""
     assert (
         run("train", "forecast", "--data", table, "--out", tmp_path / "run", "--steps=1", *flags(SIZES | WINDOWS)) == 0
     )
@@ -113,7 +113,7 @@ def test_channels_are_chosen_by_name(table: Path) -> None:
     ("loss", "theirs"), [("mse", nn.MSELoss()), ("mae", nn.L1Loss()), ("huber", nn.HuberLoss(delta=1.0))]
 )
 def test_losses_are_pytorchs(loss: str, theirs: nn.Module, table: Path) -> None:
-    """For a batch and for the sum of its parts; far from the truth too, where Huber's loss is a line."""
+    """For a batch and for the sum of its parts; also far from the truth, where the Huber loss is linear."""
     task = made(table, loss=loss)
     forecast, truth = 3 * torch.randn(2, 6, HORIZON, 3, generator=torch.Generator().manual_seed(0))
     parts = zip(forecast.chunk(2), truth.chunk(2), strict=True)
@@ -152,7 +152,7 @@ def test_curves_are_at_the_scale_of_the_file(table: Path) -> None:
     task = made(table)
     curves = task.curves()
     assert [curve.name for curve in curves] == ["sun", "wind", "load"] * 2
-    tested = values()[160 - LENGTH :]  # the first window looks back on rows before the test
+    tested = values()[160 - LENGTH :]  # the first window reads rows before the test
     for number, curve in enumerate(curves):
         now = (2 * number + 1) * len(task.test) // 12 + LENGTH
         np.testing.assert_allclose(curve.truth, tested[now : now + HORIZON, number % 3], rtol=1e-3, atol=1e-3)
@@ -200,10 +200,10 @@ def test_a_run_is_scored_on_another_file_at_its_own_scale(trained: Path, table: 
         gf.evaluate(trained, data=[table, table])
     lines[0] = "date,sun,wind,rain"
     (tmp_path / "other.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"the channels are sun, wind, rain, and .* was trained on sun, wind, load"):
+    with pytest.raises(InputError, match=r"the channels are sun, wind, rain, but .* was trained on sun, wind, load"):
         gf.evaluate(trained, data=[tmp_path / "other.csv"])
     (trained / "series.json").rename(tmp_path / "series.json")
-    with pytest.raises(InputError, match=r"has no series\.json, which says how its series were scaled"):
+    with pytest.raises(InputError, match=r"has no series\.json, which holds the scale of its series"):
         gf.evaluate(trained, data=[table])
     (tmp_path / "series.json").rename(trained / "series.json")
 
@@ -232,7 +232,7 @@ def test_what_was_decided_is_said_and_kept(tmp_path: Path) -> None:
         made(file)
     task = made(file, columns=("Kurs",), fill="previous")
     said = task.describe()
-    assert said["data"].endswith("94 rows of 1 channels, every 1 weekday; 5 missing values filled (--fill previous)")
+    assert said["data"].endswith("94 rows of 1 channel, every 1 weekday; 5 missing values filled (--fill previous)")
     assert said["reading"].startswith(
         "dates are read as day first (01.01.2024 to 09.05.2024); the rows are trading days"
     )
@@ -269,7 +269,7 @@ def test_other_channels_are_told_without_flags_that_predict_lacks(tmp_path: Path
     flags += ["--steps=1", "--warmup=1", "--columns=Kurs", "--fill=previous"]
     assert run("train", "forecast", "--data", file, "--out", out, *flags) == 0
     file.write_text(file.read_text(encoding="utf-8").replace("Kurs", "Preis"), encoding="utf-8")
-    with pytest.raises(InputError, match=r"'A' is not a number .* Give the file the columns of the training: Kurs$"):
+    with pytest.raises(InputError, match=r"'A' is not a number .* Give .* the columns of the training data: Kurs$"):
         gf.pipeline(out)(file)
 
 
@@ -304,8 +304,6 @@ def test_a_run_that_began_before_trading_days_were_known_goes_on_by_the_day(tmp_
     (out / "run.json").write_text(json.dumps({"task": "forecast", "settings": {}}), encoding="utf-8")
     file = write_days(tmp_path / "days.csv")
     began = {"out": out, "columns": ("Kurs",), "fill": "previous", "resume": True}
-    with pytest.raises(
-        InputError, match=r"begun by a version that did not know trading days. Use --calendar every-day"
-    ):
+    with pytest.raises(InputError, match=r"started by a version without trading days. Use --calendar every-day"):
         made(file, **began)
     assert len(made(file, **began, calendar="every-day").series) == 130

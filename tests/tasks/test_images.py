@@ -1,4 +1,4 @@
-"""Classes of images: how a training image is changed, how pixels become input, parts of the data, and a run."""
+"""Image classification: augmentation, normalisation, the parts of the data, and a run."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ from glassformer.tasks.images import ImageClasses, choose_patch, moved_by
 from glassformer.tasks.settings import ImagesSettings
 
 SMALL = {"d_model": 16, "num_layers": 1, "num_heads": 2, "out": Path("unused")}
-MOST = 2  # of 16 pixels, an eighth
+MOST = 2  # an eighth of 16 pixels
 
 
 def made(**changes: Any) -> ImageClasses:
@@ -32,7 +32,7 @@ def made(**changes: Any) -> ImageClasses:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bright reds and dark blues of 16 pixels a side, three reds to a blue; four of each to test."""
+    """Bright red and dark blue images of 16x16 pixels, three reds per blue; four of each for the test."""
     root = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for part, counts in {"train": {"red": 30, "blue": 10}, "test": {"red": 4, "blue": 4}}.items():
@@ -50,12 +50,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def picture() -> np.ndarray:
-    """No two of its pixels are alike, so that a shift cannot hide."""
+    """An image whose pixels all differ, so that any shift shows."""
     return np.random.default_rng(1).permutation(256).astype(np.uint8).reshape(1, 16, 16)
 
 
 def shifts(picture: np.ndarray) -> dict[bytes, tuple[int, int]]:
-    """Each picture that SciPy makes of this one by a shift, its edge drawn out."""
+    """All images that SciPy makes from this one by a shift with its edges extended."""
     span = range(-MOST, MOST + 1)
     moved = {(y, x): ndimage.shift(picture, (0, y, x), order=0, mode="nearest") for y in span for x in span}
     return {pixels.tobytes(): shift for shift, pixels in moved.items()}
@@ -188,7 +188,7 @@ def test_images_that_are_in_two_parts_are_said(photos: Path, tmp_path: Path) -> 
 def test_a_mode_for_all_images(photos: Path) -> None:
     assert made(data=photos, mode="grey").model.config.image.channels == 1
     assert made(data=photos, mode="rgb").model.config.image.channels == 3
-    with pytest.raises(InputError, match="--grey says otherwise"):
+    with pytest.raises(InputError, match="--grey contradicts it"):
         made(data=photos, mode="rgb", grey=True)
     with pytest.raises(InputError, match="the built-in digits are grey"):
         made(mode="rgb")
@@ -196,7 +196,7 @@ def test_a_mode_for_all_images(photos: Path) -> None:
 
 def test_a_size_that_the_built_in_digits_do_not_have_is_refused() -> None:
     assert made(size=8).train.size == 8
-    with pytest.raises(InputError, match="--size 20: the built-in digits have 8 pixels a side"):
+    with pytest.raises(InputError, match="--size 20: the built-in digits are 8x8 pixels"):
         made(size=20)
     assert made(size=20, resume=True).train.size == 8, "a run that began with it goes on"
 
@@ -211,7 +211,7 @@ def test_balanced_weights_are_scikit_learns(photos: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:self.within_class_std_dev_")  # some pixels are never used
 def test_baselines_are_scikit_learns() -> None:
-    """On the built-in digits, of which more than a few are wrong."""
+    """On the built-in digits, where it makes many errors."""
     task = made()
     assert task.test is not None
     known, asked = (x.take(range(len(x))).reshape(len(x), -1).astype(np.float64) for x in (task.train, task.test))
@@ -225,10 +225,10 @@ def test_baselines_are_scikit_learns() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda root: {"data": root / "only"}, "has no images to train on, only the part test"),
+        (lambda root: {"data": root / "only"}, "has no training images, only those of test"),
         (
             lambda root: {"data": root / "train", "test": root / "odd"},
-            "the class 'green' of .*odd is not known",
+            "odd: unknown class 'green'",
         ),
     ],
     ids=["no training", "unknown class"],
@@ -269,18 +269,20 @@ def test_a_run_learns_and_transformers_answers_the_same(trained: Path, photos: P
 
 
 def test_a_run_is_scored_on_other_images(trained: Path, photos: Path, tmp_path: Path) -> None:
-    """With the classes that it knows, in its own order, where a folder lacks one."""
+    """With the model's classes in their order, even if the folder lacks one."""
     (tmp_path / "red").symlink_to(photos / "test" / "red")
     scores = gf.evaluate(trained, data=[tmp_path])
     assert scores.metrics["accuracy"] == 1.0
     assert (scores.count, scores.classes, scores.baselines) == (4, ["blue", "red"], {})
-    with pytest.raises(InputError, match="2 places with images to score: expected one"):
+    with pytest.raises(InputError, match="2 folders or files to score: expected one"):
         gf.evaluate(trained, data=[tmp_path, photos])
 
 
 def test_images_that_a_loaded_model_does_not_read(trained: Path, photos: Path) -> None:
     loaded = {"init": str(trained), "d_model": None, "num_layers": None, "num_heads": None, "data": photos}
-    with pytest.raises(InputError, match=r"reads 16 pixels a side and 3 channels, and these images have 16 and 1"):
+    with pytest.raises(
+        InputError, match=r"reads .*16x16 pixels and 3 channels, but these have 16x16 pixels and 1 channel\. C"
+    ):
         made(**loaded, head="class", grey=True)
     with pytest.raises(InputError, match="--head span: images trains a model with head 'class'"):
         made(**loaded, head="span")
@@ -302,18 +304,18 @@ def test_what_is_left_out_is_said_in_training_and_eval(tmp_path: Path, capsys: p
     assert "12 of 52 files cannot be used" in capsys.readouterr().err
     assert run("train", "images", "--data", photos, "--out", out, *small, "--skip-corrupt") == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "30x40 to 49x40 pixels are brought to 40x40 (choose with --size): the shorter side is scaled" in printed
-    said = "12 of 52 files cannot be read and are left out (--skip-corrupt): "
+    assert "30x40 to 49x40 pixels are resized to 40x40 (choose with --size): the shorter side is scaled" in printed
+    said = "12 of 52 files cannot be read, skipped (--skip-corrupt): "
     assert said in printed
     notes = gf.evaluate(out, [photos]).notes
-    assert notes[0].startswith("30x40 to 49x40 pixels are brought to 40x40: the shorter side is scaled")
+    assert notes[0].startswith("30x40 to 49x40 pixels are resized to 40x40: the shorter side is scaled")
     (note,) = [note for note in notes if note.startswith(said)]
     assert note.count("broken") == 10
     assert note.endswith("; and 2 more")
 
 
 def test_transparent_and_turned_images_are_seen_as_a_person_sees_them(photos: Path, tmp_path: Path) -> None:
-    """In a new training; a model that is loaded to be trained further reads so, too."""
+    """In new training, and in fine-tuning of a loaded model."""
     task = made(data=photos)
     assert (task.preparation.upright, task.preparation.background) == (True, "white")
     task.write_beside(tmp_path)
@@ -329,8 +331,8 @@ def test_a_loaded_model_says_the_size(trained: Path, tmp_path: Path) -> None:
     task = made(init=str(trained), head="class", d_model=None, num_layers=None, num_heads=None, data=tmp_path)
     assert (task.train.size, task.train.mode) == (16, "rgb")
     assert task.notes() == [
-        "70x50 pixels are brought to 16x16: the shorter side is scaled, the longer one cut at both ends",
-        "24 grey ones are read as colour",
+        "70x50 pixels are resized to 16x16: the shorter side is scaled, the longer one cropped at both ends",
+        "24 grey read as colour",
     ]
 
 
@@ -340,7 +342,7 @@ def test_a_patch_divides_the_image(size: int, patch: int) -> None:
 
 
 def test_sizes_that_cannot_be_cut_are_named_with_the_flag(photos: Path) -> None:
-    with pytest.raises(InputError, match=r"images of 97 pixels a side cannot be cut into equal patches. Use --size 96"):
+    with pytest.raises(InputError, match=r"images of 97x97 pixels cannot be divided into equal patches. Use --size 96"):
         made(data=photos, size=97)
-    with pytest.raises(InputError, match="--patch 5 must divide the size of the images, 16: change it, or give --size"):
+    with pytest.raises(InputError, match=r"--patch 5 must divide the image size 16\. Change it, or give --size"):
         made(data=photos, patch=5)

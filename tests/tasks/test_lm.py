@@ -1,4 +1,4 @@
-"""Causal language models: windows, documents, bits per byte, and a run from text to a folder that others open."""
+"""Causal language models: windows, documents, bits per byte, and a run from text to a folder for other libraries."""
 
 import json
 from itertools import pairwise
@@ -29,7 +29,7 @@ STORIES = ["A cat sat on a mat. ", "Der Hund läuft. ", "고양이가 잔다. ",
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty documents, a blank line between them."""
+    """Forty documents with blank lines between them."""
     file = tmp_path_factory.mktemp("text") / "stories.txt"
     file.write_text("\n\n".join(STORIES[i % 4] * (1 + i % 3) for i in range(40)) + "\n", encoding="utf-8")
     return file
@@ -92,7 +92,7 @@ def test_a_batch_predicts_each_next_token(tmp_path: Path, text: Path) -> None:
 
 
 def test_nothing_is_seen_of_another_document(tmp_path: Path, text: Path) -> None:
-    """A row that is packed with several documents gives what each of them gives alone, from its start token on."""
+    """A row packed from several documents gives the same logits as each document alone."""
     task = made(tmp_path, text, documents="blank-line", context=64)
     corpus = task.corpora.trained
     batch = task.as_batch(corpus, np.array([3]), 64)
@@ -114,7 +114,7 @@ def test_without_a_start_token_a_first_token_is_not_predicted(tmp_path: Path, te
 
 
 def by_hand(folder: Path, tokens: list[int], start: int, context: int, stride: int) -> float:
-    """The sum of -log2 p over all tokens by transformers, each in the window of the strided scheme."""
+    """The sum of -log2 p over all tokens with transformers, each in its window of the strided scheme."""
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     bits, done = 0.0, 0
     for begin in [*range(0, max(0, len(tokens) - context), stride), max(0, len(tokens) - context)]:
@@ -162,7 +162,7 @@ def test_from_the_command_line_to_transformers(tmp_path: Path, text: Path, capsy
     small = ["--context", "16", "--vocab-size", "300", "--d-model", "16", "--num-layers", "1", "--batch-tokens", "64"]
     main([*words, *small])
     said = capsys.readouterr().out
-    assert "packed with" in said
+    assert "packed from" in said
     assert "bits_per_byte" in said
     theirs, report = transformers.AutoModelForCausalLM.from_pretrained(out, output_loading_info=True)
     assert not any(report[problem] for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"))
@@ -183,7 +183,7 @@ def test_from_the_command_line_to_transformers(tmp_path: Path, text: Path, capsy
 
 
 def test_tokens_that_were_prepared_are_no_obstacle(tmp_path: Path, text: Path) -> None:
-    """A run that was refused after its text was read may be started again in the same folder."""
+    """A run refused after reading its text can be started again in the same folder."""
     made(tmp_path / "run", text)
     assert [entry.name for entry in (tmp_path / "run").iterdir()] == ["tokens"]
     check_free(tiny(tmp_path / "run"))
@@ -207,7 +207,7 @@ def test_goes_on_from_a_checkpoint_of_another_family(tmp_path: Path, text: Path)
     settings = tiny(tmp_path / "run", data=[str(text)], init=str(folder), **whole)
     run(LanguageModel, settings, Console(quiet=True), verb="train lm")
     assert transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "run").config.model_type == "gpt2"
-    with pytest.raises(InputError, match=r"--context 32: --init .* has a table of 24 positions"):
+    with pytest.raises(InputError, match=r"--context 32: --init .* has only 24 positions"):
         LanguageModel(settings.replace(context=32))
 
     config.vocab_size = 200
@@ -219,14 +219,16 @@ def test_goes_on_from_a_checkpoint_of_another_family(tmp_path: Path, text: Path)
 def test_bad_input_is_named(tmp_path: Path) -> None:
     table = tmp_path / "rows.jsonl"
     table.write_text('{"text": "a cat"}\n{"txt": "a dog"}\n')
-    with pytest.raises(InputError, match=r"rows.jsonl, line 2 has the columns txt, and none called 'text'"):
+    with pytest.raises(InputError, match=r"rows.jsonl, line 2 has the columns txt, but none called 'text'"):
         made(tmp_path / "run", table)
-    with pytest.raises(InputError, match=r"rows.jsonl, line 1 has the columns text, and none called 'body'"):
+    with pytest.raises(InputError, match=r"rows.jsonl, line 1 has the columns text, but none called 'body'"):
         made(tmp_path / "run", table, text_column="body")
     short = tmp_path / "short.txt"
     short.write_text("A cat sat on a mat.")
     task = made(tmp_path / "run", short)
-    with pytest.raises(InputError, match=r"the text to train on has \d+ tokens, and a window 16: lower --context"):
+    with pytest.raises(
+        InputError, match=r"the training text has \d+ tokens, fewer than a window of 16\. Lower --context"
+    ):
         task.batches(0)
     with pytest.raises(InputError, match="there is no such file"):
         made(tmp_path / "run", tmp_path / "nowhere.txt")
@@ -241,7 +243,7 @@ def test_empty_documents_are_counted(tmp_path: Path) -> None:
 def test_a_text_too_short_to_hold_some_of_it_out(tmp_path: Path) -> None:
     lossy = train_tokenizer(["word and word"] * 3, 64)
     corpus, settings = corpus_from_texts(["word and  ü word " * 100], lossy), tiny(tmp_path)
-    with pytest.raises(InputError, match="no part can be held out whose bytes are known"):
+    with pytest.raises(InputError, match="no part of 602 tokens can be held out"):
         hold_out(corpus, settings, lossy, counts_bytes=True)
     train, valid = hold_out(corpus, settings, lossy, counts_bytes=False)
     assert len(train) + len(valid) == len(corpus)

@@ -1,4 +1,4 @@
-"""Losses are PyTorch's, scikit-learn's and SciPy's, for a batch and for the sum of its parts."""
+"""Losses equal those of PyTorch, scikit-learn and SciPy, for a batch and for the sum of its parts."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ WEIGHTS = torch.tensor([0.5, 2.0, 1.0, 3.5])
 
 
 class Tokens(Task):
-    """Only the loss of a task, which needs neither data nor model."""
+    """The loss of a task alone, without data or model."""
 
     smoothing = 0.0
 
@@ -47,7 +47,7 @@ def logits() -> Tensor:
 
 
 def in_parts(task: Task, logits: Tensor, labels: Tensor, parts: int) -> Tensor:
-    """The loss as the loop computes it: each part by itself, divided by the weight of the whole batch."""
+    """The loss as the training loop computes it: part by part, divided by the weight of the whole batch."""
     pairs = zip(logits.chunk(parts), labels.chunk(parts), strict=True)
     return torch.stack([task.loss(*pair) for pair in pairs]).sum() / task.weight(labels)
 
@@ -86,7 +86,7 @@ SEVERAL = torch.tensor([[0, 1, 1, 0], [1, 0, 0, 0], [1, 1, 0, 1]] * 4).float()
 @pytest.mark.parametrize("parts", [1, 4])
 def test_several_classes_are_learned_by_pytorchs_binary_cross_entropy(parts: int, logits: Tensor) -> None:
     for smoothing in (0.0, 0.1):
-        between = SEVERAL.clamp(smoothing / 2, 1 - smoothing / 2)  # a yes is a little less than 1
+        between = SEVERAL.clamp(smoothing / 2, 1 - smoothing / 2)  # smoothed targets
         theirs = nn.BCEWithLogitsLoss()(logits, between)
         torch.testing.assert_close(in_parts(classes(several=True, smoothing=smoothing), logits, SEVERAL, parts), theirs)
 
@@ -99,12 +99,12 @@ def test_several_weighted_classes_are_the_weighted_mean_of_scikit_learns_losses(
 
 
 def symmetric(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """(KL(p, q) + KL(q, p)) / 2, by SciPy; distributions are along the last axis."""
+    """(KL(p, q) + KL(q, p)) / 2 with SciPy; distributions are along the last axis."""
     return (entropy(p, q, axis=-1) + entropy(q, p, axis=-1)) / 2
 
 
 def test_r_drop_pulls_at_the_divergence_of_two_answers() -> None:
-    """Liang et al. (2021): both directions, and no padding."""
+    """Liang et al. (2021): both directions, without padding."""
     first, second = torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(0)).double()
     labels = torch.zeros(3, 5, dtype=torch.long)
     labels[1, 2:] = IGNORE

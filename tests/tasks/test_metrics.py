@@ -1,4 +1,4 @@
-"""Metrics are those of scikit-learn and sacrebleu, whatever the answers are."""
+"""Metrics equal those of scikit-learn and sacrebleu for any predictions."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ yes_or_no = st.lists(st.integers(0, 1), min_size=3, max_size=3)
 @some
 @given(answers)
 def test_one_class(pairs: list[tuple[int, int]]) -> None:
-    """Also where a class occurs on one side only, or on neither."""
+    """Also if a class occurs only in the labels, only in the predictions, or in neither."""
     truths, guesses = map(list, zip(*pairs, strict=True))
     ours = classification_metrics(truths, guesses, CLASSES)
     assert ours["accuracy"] == pytest.approx(accuracy_score(truths, guesses))

@@ -1,4 +1,4 @@
-"""Masked language models: what is hidden and how, whole words, and a run from text to a folder that others open."""
+"""Masked language models: masking, whole words, and a run from text to a folder that other libraries load."""
 
 from math import log
 from pathlib import Path
@@ -26,7 +26,7 @@ WORDS = SENTENCE.split()
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty documents of words in a fixed order, a blank line between them."""
+    """Sixty documents of words in a fixed order, with blank lines between them."""
     file = tmp_path_factory.mktemp("text") / "words.txt"
     lines = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(10 + i % 9)) + "." for i in range(60)]
     file.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
@@ -104,7 +104,7 @@ def test_words_begin_where_the_tokenizer_cuts_them(kind: Any) -> None:
     expected = [i == 0 or encoded.word_ids[i] != encoded.word_ids[i - 1] for i in range(len(encoded.ids))]
     begins = Words(tokenizer).begins(np.array(encoded.ids)).tolist()
     assert sum(expected) < len(expected), "some words have several tokens"
-    if kind == "bytes":  # its pattern takes several signs in a row for one word
+    if kind == "bytes":  # its pattern treats several symbols in a row as one word
         expected = [yes or mark in "?:(),." for yes, mark in zip(expected, tokenizer.tokens(encoded.ids), strict=True)]
     assert begins == expected
 
@@ -150,7 +150,7 @@ def test_the_scores_are_those_of_transformers(tmp_path: Path, text: Path) -> Non
     for batch in task.fixed_batches(task.corpora.scored("test")):
         documents = batch.get("documents", torch.zeros_like(batch["labels"]))
         for row in range(len(batch["labels"])):
-            for document in documents[row].unique():  # each by itself: it sees no other
+            for document in documents[row].unique():  # each alone: documents do not attend to each other
                 own = documents[row] == document
                 ids, labels = batch["input_ids"][row, own], batch["labels"][row, own]
                 if (labels == IGNORE).all():
@@ -218,7 +218,7 @@ def test_goes_on_from_a_bert(tmp_path: Path, text: Path) -> None:
     assert settings.rate == 1e-4, "what has learned already is not torn apart"
     run(MaskedLanguageModel, settings, Console(quiet=True), verb="train mlm")
     assert transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "run").config.model_type == "bert"
-    with pytest.raises(InputError, match=r"--context 32: --init .* has a table of 24 positions"):
+    with pytest.raises(InputError, match=r"--context 32: --init .* has only 24 positions"):
         MaskedLanguageModel(settings.replace(context=32))
     bert(tmp_path / "bert", vocab_size=20)
     with pytest.raises(InputError, match="vocab_size is 20, and the tokenizer has ids up to"):
@@ -227,5 +227,5 @@ def test_goes_on_from_a_bert(tmp_path: Path, text: Path) -> None:
 
 def test_a_tokenizer_without_a_mask_is_refused(tmp_path: Path, text: Path) -> None:
     train_tokenizer([" ".join(WORDS)], 300, "bytes").save(tmp_path)
-    with pytest.raises(InputError, match="has no mask token: expected that of a model that fills in words"):
+    with pytest.raises(InputError, match="has no mask token: expected one of a masked language model"):
         made(tmp_path / "run", text, tokenizer_from=str(tmp_path))

@@ -1,4 +1,4 @@
-"""The one list of tasks: every row names what exists, and agrees with it."""
+"""The list of tasks: every row refers to existing code and agrees with it."""
 
 import importlib
 import json

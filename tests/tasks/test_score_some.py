@@ -1,4 +1,4 @@
-"""Scores of some examples, and of all of them, whatever the task."""
+"""Scores of some examples and of all, for every task."""
 
 import time
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_scores_of_all_examples_are_those_of_evaluate(settings: tasks.TaskSettin
 def test_a_sample_is_scored_alike_each_time_and_said_to_be_one(settings: tasks.TaskSettings) -> None:
     task = make_task(settings)
     task.model.eval()
-    task.until = time.perf_counter() - 1  # simple methods have no time
+    task.until = time.perf_counter() - 1  # no time for baselines
     some, again = task.evaluate(6), task.evaluate(6)
     unit = task.counts or task.unit
     assert some.sample == some.scored_on == f"a sample of 6 of {task.count('test'):,} {unit}"

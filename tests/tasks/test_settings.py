@@ -1,4 +1,4 @@
-"""What a task cannot be told: the flag is named, with its value and what was expected."""
+"""Invalid settings: the error names the flag, its value and what was expected."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ from glassformer.tasks.settings import (
         (TranslateSettings, {"d_model": 0}, "--d-model is 0: expected at least 1"),
         (TranslateSettings, {"drop_path": 1.0}, "--drop-path is 1.0: expected at least 0 and below 1"),
         (TranslateSettings, {"head": "class"}, "--head names a new head for the model of --init: give both"),
-        (TranslateSettings, {"init": "a", "d_model": 8}, "--d-model is 8: a model that is loaded .* has its own"),
+        (TranslateSettings, {"init": "a", "d_model": 8}, "--d-model is 8: the loaded model .* has its own"),
         (TranslateSettings, {"batch_tokens": 0}, "--batch-tokens is 0: expected at least 1"),
-        (TranslateSettings, {"vocab_size": 63}, "--vocab-size is 63: expected at least 64, room for the characters"),
+        (TranslateSettings, {"vocab_size": 63}, "--vocab-size is 63: expected at least 64, to hold the characters"),
         (TranslateSettings, {"label_smoothing": -0.1}, "--label-smoothing is -0.1: expected at least 0"),
         (TranslateSettings, {"max_len": 0}, "--max-len is 0: expected at least 1"),
         (TranslateSettings, {"subword_dropout": 1.0}, "--subword-dropout is 1.0: expected at least 0"),
@@ -37,7 +37,7 @@ from glassformer.tasks.settings import (
         (TranslateSettings, {"examples": 0}, "--examples is 0: expected at least 1"),
         (TranslateSettings, {"num_beams": 0}, "--num-beams is 0: expected at least 1"),
         (ClassifySettings, {"text_columns": ("a", "b", "c")}, "--text-columns is .*: expected one column, or the two"),
-        (ClassifySettings, {"label_separator": ""}, "--label-separator is '': expected what stands between two labels"),
+        (ClassifySettings, {"label_separator": ""}, "--label-separator is '': expected the text between two labels"),
         (ClassifySettings, {"batch_size": 0}, "--batch-size is 0: expected at least 1"),
         (ClassifySettings, {"patch": 0}, "--patch is 0: expected at least 1"),
         (LmSettings, {"context": 1}, "--context is 1: expected at least 2 tokens"),
@@ -46,7 +46,7 @@ from glassformer.tasks.settings import (
         (ImagesSettings, {"label_smoothing": 1.0}, "--label-smoothing is 1.0: expected at least 0"),
         (ForecastSettings, {"horizon": 0}, "--horizon is 0: expected at least 1"),
         (ForecastSettings, {"splits": (100, 20)}, "--splits is .*: expected three numbers of rows"),
-        (ForecastSettings, {"patch": 16, "length": 15}, "--patch is 16: is longer than --length 15"),
+        (ForecastSettings, {"patch": 16, "length": 15}, "--patch is 16: expected at most --length 15"),
     ],
 )
 def test_a_bad_value_is_named(kind: type[TaskSettings], changes: dict[str, Any], message: str) -> None:

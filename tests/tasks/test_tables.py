@@ -1,4 +1,4 @@
-"""Tables of the user from training to eval and predict: the header, what is told of the data, what is left out."""
+"""User tables from training to eval and predict: the header, the description of the data, skipped rows."""
 
 import json
 from pathlib import Path
@@ -120,7 +120,7 @@ def test_a_baseline_that_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     task = classify(tmp_path, write(tmp_path / "data.csv", ["text,label", *rows]))
     monkeypatch.setattr("glassformer.tasks.classify.COUNTED", 50)
     assert task.evaluate().notes == [
-        "no bag of words to compare with: 54 training examples are more than 50, which would take too long"
+        "no bag-of-words baseline: 54 training examples are more than 50, which would take too long"
     ]
     several = [f"text {i},{'a|b' if i % 2 else 'a'}" for i in range(60)]
     task = classify(tmp_path, write(tmp_path / "data.csv", ["text,label", *several]), label_separator="|")
@@ -131,11 +131,11 @@ def test_a_baseline_that_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("glassformer.tasks.lm.COUNTED", 1000)
     scores = model.evaluate()
     assert not scores.baselines
-    assert scores.notes[-1].startswith("no 5-grams to compare with: 2,784 bytes")
+    assert scores.notes[-1].startswith("no 5-gram baseline: 2,784 bytes")
     small = {name: value for name, value in small.items() if name != "sample"} | {"out": str(tmp_path / "mlm")}
     monkeypatch.setattr("glassformer.tasks.mlm.COUNTED", 100)
     filler = MaskedLanguageModel(MlmSettings.from_dict(small))
-    assert filler.evaluate().notes[-1] == "the most frequent token is that of the first 100 training tokens"
+    assert filler.evaluate().notes[-1] == "token frequencies are counted on the first 100 training tokens"
 
 
 def test_a_folder_of_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,9 +150,9 @@ def test_a_folder_of_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     words = ["--data", folder, "--test", test, "--context=16", "--vocab-size=300", "--out", out, "--sample=0"]
     assert run("train", "lm", *words, "--steps=2", "--d-model=16", "--num-layers=1", "--batch-tokens=64") == 0
     said = capsys.readouterr().out
-    assert "; 1 other files in the folder not read; 1 of the 1 test documents are in the training text, too" in said
-    assert "format  0.txt, 1.txt, 2.txt, 2 more: UTF-8 text; korean.md: CP949 (by which it has '안녕하세요'" in said
-    assert "packed with 5 documents" in said
+    assert "; 1 other file in the folder not read; 1 of the 1 test documents are in the training text, too" in said
+    assert "format  0.txt, 1.txt, 2.txt, 2 more: UTF-8 text; korean.md: CP949 (guessed from '안녕하세요'" in said
+    assert "packed from 5 documents" in said
     assert run("eval", out, "--data", folder, "--json") == 0
     scored = json.loads(capsys.readouterr().out)
     assert scored["count"] > 500

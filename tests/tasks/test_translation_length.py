@@ -1,4 +1,4 @@
-"""Scoring a translation ends in time, also while the model has not learned to end."""
+"""Scoring translations stops in time even if the model has not learned to end a text."""
 
 from pathlib import Path
 

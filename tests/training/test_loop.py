@@ -265,7 +265,9 @@ def test_what_is_left_out_is_counted_and_what_is_too_long_is_named_by_its_line(t
     with pytest.raises(InputError, match=r"pairs.tsv, line 42: the source is empty"):
         Translate(tiny(tmp_path / "run", **common))
     data.write_text("\n".join(["a\tb", "c\td", "qwertzuiopasdfghjklyxcvbnm\tf", "g\th"]), encoding="utf-8")
-    with pytest.raises(InputError, match=r"pairs.tsv, line 3: the source has \d+ tokens, and the model takes 20"):
+    with pytest.raises(
+        InputError, match=r"pairs.tsv, line 3: the source has \d+ tokens, but the model takes at most 20"
+    ):
         Translate(tiny(tmp_path / "run", **common, max_len=20, seed=4))
 
 
@@ -282,7 +284,7 @@ def test_what_a_loaded_model_has_itself_is_refused_by_name(tmp_path: Path) -> No
     for name, value in (("dropout", 0.0), ("norm_order", "pre"), ("preset", "base"), ("vocab_size", 999)):
         flag = f"--{name.replace('_', '-')}"
         own = dict.fromkeys(("d_model", "num_layers", "num_heads", "dropout"))
-        with pytest.raises(InputError, match=f"{flag} is .*: a model that is loaded .--init. has its own"):
+        with pytest.raises(InputError, match=f"{flag} is .*: the loaded model .--init. has its own"):
             tiny(tmp_path / "run", init="somewhere", **{**own, name: value})
 
 

@@ -1,12 +1,12 @@
-"""A corpus for language models: the tokens of many documents in one long row on disk, which may be larger than memory.
+"""A corpus for language models: the tokens of many documents in one long sequence on disk, even larger than memory.
 
     tokens.bin      the ids, two or four bytes each, with an end-of-text id after each document
-    documents.bin   where each document begins
-    marks.bin       where each encoded piece begins: token, byte of text, unknown bytes so far
-    index.json      the counts, and what the files were made from
+    documents.bin   the start of each document
+    marks.bin       the start of each encoded part: token, byte of text, unknown bytes so far
+    index.json      the counts, and the sources of the files
 
-All numbers are little-endian. `write_corpus` writes the files, and writes them again only if something has changed;
-`open_corpus` maps them into memory, so that any window can be read at once.
+All numbers are little-endian. `write_corpus` writes the files, and rewrites them only if something has changed;
+`open_corpus` maps them into memory, so that any window can be read directly.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "i
 FORMAT = 1
 BATCH = 1 << 20  # characters encoded at a time
 POSITION = np.dtype("<u8")
-LONG = 8  # tokens; equal documents of this length are copies, not a coincidence
-COMPARED = 2_000_000  # documents compared, which takes a few seconds
+LONG = 8  # minimum tokens for equal documents to count as copies, not coincidence
+COMPARED = 2_000_000  # maximum number of documents compared, which takes a few seconds
 IntArray = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -40,16 +40,16 @@ IntArray = np.ndarray[Any, np.dtype[Any]]
 class Counts:
     tokens: int = 0
     documents: int = 0
-    empty_documents: int = 0  # left out
+    empty_documents: int = 0  # skipped
     bytes: int = 0  # of text, in UTF-8
-    unknown_bytes: int = 0  # those of them that became <unk>
+    unknown_bytes: int = 0  # bytes that became <unk>
 
 
 class Corpus:
-    """A long row of tokens that is cut into windows and scored by the bytes of its text.
+    """A long token sequence, from which windows are taken and whose text is counted in bytes.
 
-    `tokens` are those from position `first` of the row that `starts` (of documents) and `marks` (of pieces) speak of;
-    `before` are the bytes and the unknown bytes of the text before it.
+    `starts` (of documents) and `marks` (of parts) are positions in the whole sequence; `tokens` begin at its position
+    `first`. `before` are the bytes and the unknown bytes of the text before `first`.
     """
 
     def __init__(
@@ -87,16 +87,16 @@ class Corpus:
         return self.counts.unknown_bytes
 
     def split(self, fraction: float, tokenizer: Tokenizer) -> tuple["Corpus", "Corpus"]:
-        """The training part, and the last part held out.
+        """The training part, and the held-out end.
 
         The split is between two documents if one ends near enough (half to twice the fraction is held out), otherwise
-        between two tokens. The tokenizer of the corpus tells how many bytes are on either side.
+        between two tokens. The corpus's tokenizer is needed to count the bytes on either side.
         """
         if not 0 < fraction < 1:
-            raise InputError(f"held out {fraction}: expected a share between 0 and 1, such as 0.1")
+            raise InputError(f"held out {fraction}: expected a fraction between 0 and 1, such as 0.1")
         wanted = len(self) - max(1, round(fraction * len(self)))
         if wanted < 1:
-            raise InputError(f"a corpus of {len(self)} tokens is too short to train on some and hold out others")
+            raise InputError(f"a corpus of {len(self)} tokens is too short to hold some out")
         border = nearest_number(inner(self.starts, self), self.first + wanted)
         if border is not None and fraction / 2 <= (self.last - border) / len(self) <= 2 * fraction:
             known = self.known_at(border)
@@ -113,7 +113,7 @@ class Corpus:
         return Corpus(tokens, self.starts, self.marks, counts, first=begin, before=before)
 
     def known_at(self, position: int) -> tuple[int, int]:
-        """Bytes and unknown bytes of the whole row before the beginning of a piece, or before either end."""
+        """Bytes and unknown bytes of the whole sequence before the start of a part, or before either end."""
         if position == self.first:
             return self.before
         if position == self.last:
@@ -124,9 +124,9 @@ class Corpus:
     def cut_near(self, position: int, tokenizer: Tokenizer) -> tuple[int, tuple[int, int]]:
         """A split between tokens near here, and the byte counts there.
 
-        Inside a piece the bytes are counted by decoding both sides, if they add up to the bytes of the piece. They do
-        with lossless tokenizers, except between two bytes of one character, so a few positions are tried. Otherwise the
-        split is between two pieces.
+        Inside a part, bytes are counted by decoding both sides, if they add up to the bytes of the part. They do with
+        lossless tokenizers, except between two bytes of one character, so a few positions are tried. Otherwise the
+        split is between two parts.
         """
         borders = inner(self.marks[:, 0], self)
         after = int(np.searchsorted(borders, position, side="right"))
@@ -140,8 +140,8 @@ class Corpus:
         border = nearest_number(borders, position)
         if border is None:
             raise InputError(
-                f"of {len(self)} tokens no part can be held out whose bytes are known: they are too few, or the "
-                "tokenizer does not give back what it reads. Give a file to judge by (--valid), or --tokenizer bytes"
+                f"no part of {len(self)} tokens can be held out, because its size in bytes is unknown: the text is too "
+                "short, or the tokenizer is lossy. Give a validation file (--valid), or use --tokenizer bytes"
             )
         return border, self.known_at(border)
 
@@ -150,9 +150,9 @@ class Corpus:
 
 
 def shared_documents(judged: Corpus, trained: Corpus) -> tuple[int, int] | None:
-    """How many documents of one corpus also occur in the other, and of how many; short documents do not count.
+    """The number of documents of one corpus that also occur in the other, and of all; short documents do not count.
 
-    Only documents of lengths that occur on both sides are compared; None if there are still too many.
+    Only documents whose length occurs on both sides are compared; None if these are too many.
     """
     ends, others = (np.append(corpus.starts, len(corpus)).astype(np.int64) for corpus in (judged, trained))
     lengths, their_lengths = np.diff(ends), np.diff(others)
@@ -173,7 +173,7 @@ def inner(positions: IntArray, corpus: Corpus) -> IntArray:
 
 
 def nearest_number(numbers: IntArray, wanted: int) -> int | None:
-    """Of ascending numbers."""
+    """The nearest of these ascending numbers; None if there are none."""
     at = int(np.searchsorted(numbers, wanted))
     return min(
         (int(number) for number in numbers[max(0, at - 1) : at + 1]), key=lambda n: abs(n - wanted), default=None
@@ -191,12 +191,12 @@ def write_corpus(
 ) -> Corpus:
     """Writes the corpus of these files to the folder `out`; an existing one is used if nothing has changed.
 
-    A plain text is one document, or with a `document_separator` ("blank lines", or a text such as "<|endoftext|>")
-    several; in a table each row has one in its `text_column`.
+    A plain text is one document, or several with a `document_separator` ("blank lines", or a text such as
+    "<|endoftext|>"); in a table, the `text_column` of each row is a document.
     """
-    form = {name: value for name, value in asdict(options).items() if name != "max_line_mb"}  # which changes nothing
+    form = {name: value for name, value in asdict(options).items() if name != "max_line_mb"}  # does not change the text
     if options.trained is not None:
-        form["trained"]["kinds"] = sorted(map(str, options.trained.kinds))  # as JSON has it
+        form["trained"]["kinds"] = sorted(map(str, options.trained.kinds))  # a list, as in JSON
     made_from = {
         "format": FORMAT,
         "tokenizer": hashlib.sha256(tokenizer.backend.to_str().encode()).hexdigest(),
@@ -222,8 +222,8 @@ def write_corpus(
         streams = [stack.enter_context(whole_file(out / name)) for name in names]
         counts = write_pieces(pieces, tokenizer, *streams)
         if not counts.documents:
-            raise InputError(f"{', '.join(map(str, files))}: no text in it")
-        # The index is deleted first and written last: if it exists, the files beside it are complete.
+            raise InputError(f"{', '.join(map(str, files))}: no text found. Expected at least one document")
+        # The index is deleted first and written last: if it exists, the other files are complete.
         (out / INDEX).unlink(missing_ok=True)
     index = {**vars(counts), "bytes_per_token": id_type(tokenizer).itemsize, "made_from": made_from}
     write_json(out / INDEX, index)
@@ -231,7 +231,7 @@ def write_corpus(
 
 
 def open_corpus(folder: Path) -> Corpus:
-    """A corpus as `write_corpus` left it, mapped into memory."""
+    """A corpus written by `write_corpus`, mapped into memory."""
     if not (folder / INDEX).is_file():
         raise InputError(f"{folder} has no {INDEX}: expected a corpus. Make it again")
     index = parse_json(folder / INDEX)
@@ -246,7 +246,7 @@ def open_corpus(folder: Path) -> Corpus:
         raise InputError(f"{folder} is not a complete corpus ({error}). Delete it and make it again") from None
     if (len(tokens), len(starts)) != (counts.tokens, counts.documents) or len(marks) % 3:
         raise InputError(
-            f"{folder} has {len(tokens)} tokens of {len(starts)} documents, and its {INDEX} says {counts.tokens} of "
+            f"{folder} has {len(tokens)} tokens of {len(starts)} documents, but its {INDEX} says {counts.tokens} of "
             f"{counts.documents}. Delete it and make it again"
         )
     return Corpus(tokens, starts, marks.reshape(-1, 3), counts)
@@ -258,7 +258,7 @@ def corpus_from_texts(texts: Iterable[str], tokenizer: Tokenizer) -> Corpus:
     pieces = (piece for text in texts for piece in pieces_of(text if text.strip() else ""))
     counts = write_pieces(pieces, tokenizer, *streams)
     if not counts.documents:
-        raise InputError("no text was given: expected documents")
+        raise InputError("no text given: expected at least one document")
     types = (id_type(tokenizer), POSITION, POSITION)
     tokens, starts, marks = (
         np.frombuffer(stream.getvalue(), dtype=dtype) for stream, dtype in zip(streams, types, strict=True)
@@ -318,7 +318,7 @@ def id_type(tokenizer: Tokenizer) -> np.dtype[Any]:
 
 
 def describe(file: Path) -> dict[str, Any]:
-    """Facts that tell whether a file has changed."""
+    """The path, size and time of a file, to detect changes."""
     with opened(file):
         state = file.stat()
     return {"path": str(file.resolve()), "size": state.st_size, "mtime": state.st_mtime_ns}

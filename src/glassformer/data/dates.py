@@ -7,7 +7,7 @@ English puts the year last and the time anywhere; Korean goes from the largest u
 must reorder, convert (15:40, half past four) and copy, which shows what cross-attention is for. Each date is either in
 the training set or held out, so no held-out phrase occurs in training.
 
-`aligned_pairs` also says which English word each Korean word comes from, to test word alignment.
+`aligned_pairs` adds the links between English and Korean words, to test word alignment.
 """
 
 import random
@@ -27,7 +27,7 @@ HOURS = ["twelve", "one", "two", "three", "four", "five", "six", "seven", "eight
 PAST = {5: "five", 10: "ten", 15: "a quarter", 20: "twenty", 25: "twenty-five"}
 
 # {d} day, {dth} day with its ending, {m} month, {mon} month shortened, {mm} {dd} two digits, {y} year,
-# {w} weekday, {wk} weekday shortened. A style with a weekday has it in the Korean, too.
+# {w} weekday, {wk} weekday shortened. A style with a weekday also has it in Korean.
 DATE_STYLES = (
     "{m} {d}, {y}", "{m} {dth}, {y}", "{mon} {d}, {y}", "{mon} {d} {y}", "{d} {m} {y}", "{d} {mon} {y}",
     "{dth} {m} {y}", "the {dth} of {m} {y}", "the {dth} of {m}, {y}", "{y}-{mm}-{dd}", "{y} {m} {d}",
@@ -52,14 +52,14 @@ Links = frozenset[tuple[int, int]]  # (word of the source, word of the target), 
 
 @dataclass(frozen=True)
 class AlignedPair(Pair):
-    """A pair whose words, split at spaces, have known links. The sure ones are among the possible ones."""
+    """A pair with known links between its words, split at spaces. Sure links are also possible links."""
 
     sure: Links = frozenset()
     possible: Links = frozenset()
 
 
 def date_pairs(count: int, *, seed: int, held_out: bool = False) -> list[Pair]:
-    """`count` different phrases with their translations, in an order decided by the seed."""
+    """`count` different phrases with their translations, in an order set by the seed."""
     rng = random.Random(f"dates {seed} {held_out}")
     pairs: dict[str, Pair] = {}
     while len(pairs) < count:
@@ -152,7 +152,7 @@ def korean_time(hour: int, minute: int) -> str:
 
 
 def find_links(source: str, target: str) -> tuple[Links, Links]:
-    """The sure links, and the possible ones: a function word, or one that only helps to say the hour or the minute."""
+    """The sure links, and the possible ones: those of function words and of words that only help to express a time."""
     said = [next(kind for ending, kind in SAYS.items() if word.endswith(ending)) for word in target.split()]
     sure, possible = [
         frozenset((i, j) for i, kinds in enumerate(meanings) for j, kind in enumerate(said) if kind in kinds)

@@ -24,7 +24,7 @@ from zlib import crc32
 GAP = "___"
 GAP_WORDS = ("a", "and", "for", "in", "is", "of", "the", "to")
 AROUND = 5  # words on either side of a gap; fewer at the end of a sentence
-AT_MOST = {"training": 1500, "held out": 120}  # examples of a word, so that the classes stay balanced
+AT_MOST = {"training": 1500, "held out": 120}  # examples per word, so that the classes stay balanced
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"*])")
 LIST_MARK = re.compile(r"^(?:\*|\d+\.|\[\d+\]|\(\d+\))\s+")
@@ -33,7 +33,7 @@ PLAIN_WORD = re.compile(r"[\"*(]*[A-Za-z’'-]+[\"*).,;:]*")
 
 @cache
 def documentation_texts() -> dict[str, str]:
-    """Topic -> text as it is printed, only with `\\n` alone at the end and the blank lines around it removed."""
+    """Topic -> text as printed, without blank lines around it, and with a single `\\n` at the end."""
     return {name: topics[name].strip("\n") + "\n" for name in sorted(topics)}
 
 
@@ -83,7 +83,7 @@ def is_held_out(topic: str) -> bool:
 
 @cache
 def paragraphs() -> dict[str, list[str]]:
-    """Topic -> those of its paragraphs that no shorter topic has."""
+    """Topic -> its paragraphs that are in no shorter topic."""
     texts, owner = documentation_texts(), dict[str, str]()
     for name in sorted(texts, key=lambda name: (len(texts[name]), name)):
         for passage in split_paragraphs(texts[name]):
@@ -114,5 +114,5 @@ def is_prose(sentence: str) -> bool:
 
 
 def joined(passage: str) -> str:
-    """Without the line ends and indents of a printed paragraph."""
+    """A paragraph on one line, without its line ends and indents."""
     return " ".join(passage.split())

@@ -1,7 +1,7 @@
 """Reads texts for language models: files -> documents -> parts small enough to encode.
 
-A plain text is one document, or several with a separator between them; in a table each row is one. A file is read part
-by part, so it may be larger than memory. A folder means all texts in it.
+A plain text is one document, or several with a separator between them; in a table, each row is a document. Files are
+read in parts, so they may be larger than memory. A folder stands for all texts in it.
 """
 
 import re
@@ -46,7 +46,7 @@ def text_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         inside = [file for file in sorted(path.rglob("*")) if file.is_file() and not is_hidden(file.relative_to(path))]
         found = [file for file in inside if file.name.lower().removesuffix(".gz").endswith(TEXTS)]
         if not found:
-            raise InputError(f"{path} is a folder without texts: expected files that end in {' or '.join(TEXTS)}")
+            raise InputError(f"{path} is a folder without texts: expected files ending in {' or '.join(TEXTS)}")
         files += found
         others += [file for file in inside if file not in set(found)]
     return files, others
@@ -57,12 +57,12 @@ def is_hidden(file: Path) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a file is running text, and no table."""
+    """Whether a file is running text, not a table."""
     return kind_of(path) is None or path.name.lower().removesuffix(".gz").endswith(".txt")
 
 
 def document_format(path: Path, *, text_column: str = "text", options: TableOptions = AS_FOUND) -> str:
-    """How a file of documents is written, in words."""
+    """The format of a file of documents, in words."""
     if is_plain(path):
         return f"{text_format(path, options)} text"
     return str(table_format(path, options, Reads((text_column,))))
@@ -76,7 +76,7 @@ def stream_documents(
     size: int = PIECE,
     options: TableOptions = AS_FOUND,
 ) -> Iterator[DocumentPart]:
-    """The documents of one file, in pieces. A row without text comes as an empty piece, so that it can be counted."""
+    """The documents of one file, in parts. A row without text gives an empty part, so that it can be counted."""
     if is_plain(path):
         yield from documents_of_text(stream_text(path, form=text_format(path, options)), separator, size)
         return
@@ -97,7 +97,7 @@ def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = 
         while (match := pattern.search(buffer)) and match.end() < len(buffer):  # a match at the end may still continue
             yield from finish(buffer[: match.start()], begins, size)
             buffer, begins = buffer[match.end() :], True
-        # Keep enough for a separator of which only half has been read.
+        # Keep enough to recognise a half-read separator.
         while len(buffer) > 2 * max(size, len(separator or "")):
             end = place_to_cut(buffer, size)
             yield DocumentPart(buffer[:end], begins, False)
@@ -133,7 +133,7 @@ def pieces_of(text: str, size: int = PIECE, *, begins: bool = True) -> Iterator[
 
 
 def place_to_cut(text: str, size: int) -> int:
-    """Where to cut, at a token boundary: after a line, else before a space between two words, else after `size`
+    """Where to split, at a token boundary: after a line, else before a space between two words, else after `size`
     characters.
 
     Line ends beside spaces or empty lines are avoided, because such runs are single tokens.

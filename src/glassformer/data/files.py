@@ -49,11 +49,11 @@ STDIN = Path("standard input")  # accepted wherever a file is read
 BLOCK = 1 << 20  # bytes of a long text read at a time, and from which the format is detected
 FEW_LINES = 3  # enough to detect the format of a table with very long lines
 LISTED = 20  # columns listed in an error
-NULL = "\\N"  # an empty cell, as databases export it
+NULL = "\\N"  # an empty cell in database exports
 AS_FOUND = TableOptions()
 BY_NAME = Reads()
 PATIENCE = 5  # seconds to wait for a writer to open a pipe
-PIPES: dict[tuple[int, int, int], Any] = {}  # what was read from them
+PIPES: dict[tuple[int, int, int], Any] = {}  # the content read from each pipe
 Example = TypeVar("Example")
 
 
@@ -108,12 +108,13 @@ class Examples(Sequence[Example]):
         self.examples, self.path, self.lines, self.left_out = list(examples), path, list(lines), list(left_out)
         self.form, self.blank = form, blank  # format of the file, and number of blank rows
         if not self.examples:
-            raise InputError(f"{path}: each of its {len(self.left_out)} examples is empty. Is it the right column?")
+            raise InputError(f"{path}: all {len(self.left_out)} examples are empty. Is it the right column?")
 
     @property
     def written(self) -> str:
         """The format of the file in words, and what was skipped."""
-        return f"{self.form}{f', {self.blank:,} blank rows skipped' if self.blank else ''}"
+        blank = f", {self.blank:,} blank row{'s' * (self.blank > 1)} skipped" if self.blank else ""
+        return f"{self.form}{blank}"
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -167,7 +168,7 @@ class Rows(Iterator[Row]):
             self.rows = stream_cells(path, form, self.names, options, self.skipped)
         first = next(self.rows, None)
         if first is None:
-            raise InputError(f"{path} {'has a header and no rows' if form.has_header else 'is empty: expected rows'}")
+            raise InputError(f"{path} {'has a header but no rows' if form.has_header else 'is empty: expected rows'}")
         self.first: Row | None = first
 
     def __next__(self) -> Row:
@@ -191,7 +192,7 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
     if kind in PACKED:
         with opened(path):
             if path.name.lower().endswith(".gz"):
-                raise InputError(f"{path}: a .{kind} file is packed already. Unpack it first, with gunzip")
+                raise InputError(f"{path}: a .{kind} file is already compressed. Unpack it first, with gunzip")
         if kind == "parquet":
             return TableFormat(kind, longest=options.longest)
         sample, sheet = excel_beginning(path, *sheets_of(options), LOOKED_AT)
@@ -200,12 +201,14 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
         return TableFormat(kind, header=header, asked=asked, first=first, sheet=sheet, longest=options.longest)
     head, whole = beginning(path, options.longest)
     if kind is None:
-        raise InputError(f"{path} is no table: expected {', '.join(TABLES)}, or one of these with .gz. Rename the file")
+        raise InputError(
+            f"{path} is not a table: expected {', '.join(TABLES)}, or one of these with .gz. Rename the file"
+        )
     return find_format(kind, head, str(path), whole=whole, options=options, reads=reads)
 
 
 def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
-    """Flags, completed by those of the training: its header and limit always apply, the others where they match."""
+    """Flags, completed by those of training: its header and limit always apply, the others where they fit."""
     data = settings.get("data") or ()
     kinds = tuple(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
     told = {name: settings.get(name) for name in ("delimiter", "quotes", "encoding", "sheet")}
@@ -284,14 +287,16 @@ def stream_objects(path: Path, form: TableFormat) -> Iterator[Row]:
         try:
             cells = json.loads(line)
         except RecursionError:
-            raise InputError(f"{path}, line {number}: brackets inside brackets, too deep to be read") from None
+            raise InputError(f"{path}, line {number}: brackets are nested too deeply to be read") from None
         except ValueError as error:
             raise InputError(
                 f"{path}, line {number} is not JSON ({error}): {line[:60].strip()!r}. Expected one object per line, as "
                 'in {"text": "...", "label": "..."}, or one list of objects'
             ) from None
         if not isinstance(cells, dict):
-            raise InputError(f"{path}, line {number}: {line[:60].strip()!r} is no JSON object. Expected one per line")
+            raise InputError(
+                f"{path}, line {number}: {line[:60].strip()!r} is not a JSON object. Expected one per line"
+            )
         yield checked_object(path, number, cells, line)
 
 
@@ -376,10 +381,10 @@ def check_quotes(path: Path, line: int, cells: Sequence[str], form: TableFormat)
     """Refuses a line whose quotes contradict what was detected from the beginning of the file."""
     odd = next((cell for cell in cells if '"' in cell and contradicts(cell, form.quotes)), None)
     if odd is not None:
-        before = "stand around cells" if form.quotes == "one line" else "are not there at all"
+        before = "where quotes enclose cells" if form.quotes == "one line" else "which has none"
         raise InputError(
-            f"{path}, line {line}: the quotes in {odd[:60]!r} are not like those at the beginning of the file, which "
-            f"{before}. Use --no-quotes if quotes are part of the text, or --quotes if they stand around cells"
+            f"{path}, line {line}: the quotes in {odd[:60]!r} do not fit the beginning of the file, {before}. Use "
+            "--no-quotes if quotes are part of the text, or --quotes if they enclose cells"
         )
 
 
@@ -421,7 +426,7 @@ def other_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) ->
                 raise too_long(f"{name}, line {number}", "line", len(line), longest, more=True)
             if form.returns and "\n" in line:
                 raise InputError(
-                    f"{name}, line {number} has a line feed, and the lines before end in carriage returns alone. Save "
+                    f"{name}, line {number} has a line feed, but the lines before end in carriage returns only. Save "
                     "the file with one kind of line ends"
                 )
             yield f"{line[:-1]}\n" if form.returns and line.endswith("\r") else line
@@ -430,7 +435,7 @@ def other_lines(stream: IO[bytes], form: TextFormat, name: str, longest: int) ->
 
 
 def stream_text(path: Path, size: int = BLOCK, *, form: TextFormat | None = None) -> Iterator[str]:
-    """A long text in blocks of about `size` bytes, cut between any two characters."""
+    """A long text in blocks of about `size` bytes, split between any two characters."""
     form = form or text_format(path)
     decoder, line, first = codecs.getincrementaldecoder(form.encoding.codec)(), 1, True
     with opened(path) as stream:
@@ -451,7 +456,7 @@ def stream_text(path: Path, size: int = BLOCK, *, form: TextFormat | None = None
 
 
 def check_mixed(path: Path, content: bytes, first: int, form: TextFormat) -> None:
-    """Refuses lines of a second encoding in what was read from line `first` on, where the first one was a guess."""
+    """Refuses lines in a second encoding if the first was a guess; `first` is the number of the first line."""
     if form.encoding.word and not content.isascii():
         for number, line in enumerate(content.split(b"\n"), start=first):
             if is_mixed(line, form.encoding):
@@ -462,7 +467,7 @@ def check_mixed(path: Path, content: bytes, first: int, form: TextFormat) -> Non
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, decompressed if its name ends in .gz, or of standard input."""
     if "\0" in str(path):
-        raise InputError(f"{path}: no file has a name with a zero byte")
+        raise InputError(f"{path}: a file name cannot contain a zero byte")
     try:
         if path == STDIN:
             yield sys.stdin.buffer
@@ -480,7 +485,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, expected a file") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be unpacked ({error}). Is the file whole, and made by gzip?") from None
+        raise InputError(f"{path} cannot be unpacked ({error}). Is it a complete gzip file?") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -512,7 +517,7 @@ class Unpacked(io.RawIOBase):
 def kept(pipe: Path) -> Path:
     """The content of a pipe in a temporary file for the rest of the program: a pipe can be read only once."""
     if state_of(pipe) not in PIPES:
-        file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - it stays open, and goes with the program
+        file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - stays open until the program ends
         try:
             copy_pipe(pipe, file)
             file.flush()
@@ -532,8 +537,8 @@ def copy_pipe(pipe: Path, file: IO[bytes]) -> None:
         while (begun := stream.read(BLOCK)) == b"" and not events.poll(50):
             if time.monotonic() > until:
                 raise InputError(
-                    f"{pipe} is a pipe, and nobody has opened it to write for {PATIENCE} seconds. Start what writes to "
-                    "it first, or give a file"
+                    f"{pipe} is a pipe that nothing has opened for writing for {PATIENCE} seconds. Start its writer "
+                    "first, or give a file"
                 )
         os.set_blocking(stream.fileno(), True)
         file.write(begun or b"")
@@ -574,17 +579,19 @@ def absent_column(
 ) -> InputError:
     names = list(names)
     near = nearest(name, names)
-    what = f"{place} has the columns {listed(names)}, and none called {name!r}{near if near.startswith(':') else ''}"
+    what = f"{place} has the columns {listed(names)}, but none called {name!r}{near if near.startswith(':') else ''}"
     return InputError(f"{what}{way_out(form, f'Choose with {flag}' if flag else '')}")
 
 
 def way_out(form: TableFormat | None, hint: str) -> str:
-    """How to select another column; and if the header was detected, how to say that there is none."""
+    """How to select another column, and how to correct a wrongly detected header."""
     hints = [hint] if hint else []
     if form is not None and form.header is not None and not form.asked and not form.header.certain:
         is_there = form.has_header
         hints.append(
-            "Say --no-header if the first row is an example" if is_there else "Say --header if it is no example"
+            "Use --no-header if the first row is an example"
+            if is_there
+            else "Use --header if it holds the column names"
         )
     return "".join(f". {said}" for said in hints)
 
@@ -594,7 +601,7 @@ def cell_of(path: Path, row: Row, name: str) -> Any:
         return row.cells[name]
     except KeyError:
         raise InputError(
-            f"{place_of(path, row.line)} has no {name!r}; it has {listed(row.cells)}. Every {unit_of(path)} needs one"
+            f"{place_of(path, row.line)} has no {name!r}, only {listed(row.cells)}. Every {unit_of(path)} needs one"
         ) from None
 
 
@@ -618,4 +625,6 @@ def check_surrogates(path: Path, line: int, cells: Any) -> None:
         json.dumps(cells, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise InputError(f"{path}, line {line}: {half} is half of a character. Write both halves, or none") from None
+        raise InputError(
+            f"{path}, line {line}: {half} is half a surrogate pair. Write both halves, or neither"
+        ) from None

@@ -1,9 +1,9 @@
-"""Pictures with texts, from a table: an image and its caption, or an image, a question and the answer, in each row.
+"""Images with texts, from a table: each row holds an image and its caption, or an image, a question and the answer.
 
     captions.csv, .tsv, .jsonl, .json, .parquet, .xlsx     columns image,caption; paths relative to the table
     questions.jsonl                                        columns image,question,answer
 
-A picture may have several rows. Each is decoded once before it is used, as for `images.py`.
+An image may have several rows. Each file is decoded once at the start, as in `images.py`.
 """
 
 from collections import Counter
@@ -20,30 +20,30 @@ from glassformer.data.pixels import Mode
 from glassformer.data.split import split
 from glassformer.errors import InputError
 
-NO_CLASS = ("",)  # pictures with texts have no classes
+NO_CLASS = ("",)  # images with texts have no classes
 
 
 @dataclass(frozen=True)
 class ImageTexts:
-    """Pictures, and the texts of each: a caption, or a question and its answer."""
+    """Images, and the texts of each: a caption, or a question and its answer."""
 
     images: Images
     texts: tuple[tuple[str, ...], ...]
     places: tuple[str, ...]  # file and line of each
-    form: TableFormat | None = None  # how the table is written
-    left_out: int = 0  # rows with an empty text
+    form: TableFormat | None = None  # format of the table
+    left_out: int = 0  # number of rows with an empty text
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def subset(self, rows: Sequence[int]) -> "ImageTexts":
-        """Some of them, in this order."""
+        """The rows with these indices, in this order."""
         texts = tuple(self.texts[row] for row in rows)
         places = tuple(self.places[row] for row in rows)
         return replace(self, images=self.images.subset(rows), texts=texts, places=places)
 
     def parted(self, fraction: float, *, seed: int, name: str) -> tuple["ImageTexts", "ImageTexts"]:
-        """To train on, and held out: all rows of a picture on the same side."""
+        """Training and held-out rows; all rows of an image are on the same side."""
         files = list(dict.fromkeys(self.images.files))
         _, held_out = split(len(files), fraction, seed=seed, name=name)
         secret = {files[number] for number in held_out}
@@ -64,9 +64,9 @@ def read_image_texts(
     skip_empty: bool = False,
     options: TableOptions = AS_FOUND,
 ) -> ImageTexts:
-    """The rows of a table. `text_columns` are the columns of the texts, each with the flag that names it.
+    """The rows of a table. `text_columns` maps each text column to the flag that sets it.
 
-    Every picture is brought to a square of `size` and to one `mode`. Without them, both are chosen by what is there.
+    Every image becomes a square of `size` in one `mode`. By default, both are chosen from the files.
     """
     if not path.is_file():
         wanted = f"a table with the columns {image_column}, {', '.join(text_columns)}"
@@ -89,7 +89,7 @@ def read_image_texts(
                 "--skip-empty"
             )
         elif not image.strip() or not file.is_file():
-            what = f"there is no file {file}" if image.strip() else "no image is named"
+            what = f"{file} does not exist" if image.strip() else "the image path is empty"
             wrong.append(f"{unit_of(path)} {row.line}: {what}")
         else:
             files.append(file)
@@ -101,7 +101,7 @@ def read_image_texts(
         raise InputError(f"{path} has no row with an image and its texts: expected at least one")
     looks = look_at_all(path, files, skip=skip_corrupt)
     if not looks:
-        raise InputError(f"none of the {len(set(files)):,} pictures of {path} can be read")
+        raise InputError(f"none of the {len(set(files)):,} images of {path} can be read: expected at least one")
     kept = [number for number, file in enumerate(files) if file in looks]
     seen = tuple(looks.values())
     images = Images(

@@ -1,13 +1,13 @@
-"""Pictures with labels: from folders named after the classes, from a table of files, or from idx files.
+"""Labelled images: from one folder per class, from a table of files, or from idx files.
 
-    root/cat/1.png, root/dog/2.jpg             one folder a class
+    root/cat/1.png, root/dog/2.jpg             one folder per class
     root/train/cat/1.png, root/test/...        the same, already split (valid, validation, val, test)
     labels.csv or .tsv                         columns image,label; paths relative to the table
-    train-images-idx3-ubyte(.gz), ...          the files of MNIST (LeCun et al., 1998) and of what copies its format
+    train-images-idx3-ubyte(.gz), ...          MNIST's files (LeCun et al., 1998), and others in its format
 
-Files are read when they are asked for (`pixels.py`), so a folder larger than the memory can be used; idx files are read
-at once. Each is decoded once before, so that all that cannot be read are named together, or left out and counted when
-`skip=True`. Files that an operating system puts into folders are passed over.
+Image files are read on demand (`pixels.py`), so a folder may be larger than memory; idx files are read at once. Every
+file is decoded once at the start: unreadable ones are reported together, or skipped and counted with `skip=True`.
+Files that the operating system puts into folders are ignored.
 """
 
 import hashlib
@@ -29,41 +29,41 @@ from glassformer.errors import InputError
 
 PARTS = {"train": "train", "valid": "validation", "validation": "validation", "val": "validation", "test": "test"}
 IDX_PARTS = {"train": "train", "t10k": "test"}
-IDX_PIXELS, IDX_LABELS = 0x0803, 0x0801  # unsigned bytes of three dimensions, and of one
+IDX_PIXELS, IDX_LABELS = 0x0803, 0x0801  # magic numbers: 3-d and 1-d arrays of unsigned bytes
 CHANNELS = {"grey": 1, "rgb": 3}
-SYSTEM_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"}  # and whatever begins with a dot
+SYSTEM_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"}  # and names that begin with a dot
 SYSTEM_FOLDERS = {"__macosx", "@eadir", "$recycle.bin"}
-MOST_NAMED = 10  # files of one sentence
-LARGEST_CHOSEN = 64  # pixels to a side that are chosen for pictures of different sizes
-ASK_FOR_SKIP = "use --skip-corrupt to leave out what cannot be read"
+MOST_NAMED = 10  # files listed in an error
+LARGEST_CHOSEN = 64  # largest default side in pixels for images of different sizes
+ASK_FOR_SKIP = "use --skip-corrupt to skip unreadable files"
 FACTS: dict[Fact, str] = {
-    "rotated": "{} are turned upright by their EXIF data",
-    "deep": "{} of 16 bits a channel are scaled to 8 (65535 becomes 255)",
-    "cmyk": "{} in CMYK are converted to RGB without a colour profile",
-    "frames": "{} have several frames: the first is used",
+    "rotated": "{} rotated upright by EXIF data",
+    "deep": "{} converted from 16 to 8 bits per channel (65535 becomes 255)",
+    "cmyk": "{} converted from CMYK to RGB without a colour profile",
+    "frames": "{} with several frames: only the first is used",
 }
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was met among the files of a data set, for a person to know."""
+    """The properties of the files of a data set, for notes to the user."""
 
-    looks: Mapping[Look, int] = field(repr=False)  # how many are like this
-    system: tuple[str, ...]  # names of files that were passed over
+    looks: Mapping[Look, int] = field(repr=False)  # number of images with each set of properties
+    system: tuple[str, ...]  # names of ignored system files
 
     @property
     def are_alike(self) -> bool:
-        """Whether all are squares of one size."""
+        """Whether all images are squares of one size."""
         return are_alike(self.looks)
 
     def sizes(self) -> str:
-        """From the smallest to the largest picture."""
+        """The smallest and the largest size."""
         ordered = sorted((look.width * look.height, look.width, look.height) for look in self.looks)
         shown = [f"{width}x{height}" for _, width, height in (ordered[0], ordered[-1])]
         return shown[0] if shown[0] == shown[1] else f"{shown[0]} to {shown[1]}"
 
     def notes(self, mode: Mode, *, upright: bool, background: str | None) -> list[str]:
-        """What was done to some of them."""
+        """Notes on how some images were converted."""
         counts: Counter[Fact] = Counter()
         for look, count in self.looks.items():
             counts.update(dict.fromkeys(look.facts, count))
@@ -71,61 +71,57 @@ class Found:
             del counts["rotated"]
         said = [text.format(f"{counts[fact]:,}") for fact, text in FACTS.items() if counts[fact]]
         if counts["transparent"]:
-            done = "lose their transparency" if background is None else f"are transparent: put on {background}"
-            said.append(f"{counts['transparent']:,} {done}")
+            done = "transparency dropped" if background is None else f"drawn on {background}"
+            said.append(f"{counts['transparent']:,} transparent: {done}")
         other = sum(count for look, count in self.looks.items() if look.mode != mode)
         mixed = ", like the others (--mode grey reads all as grey)" if other < sum(self.looks.values()) else ""
         if other:
-            said.append(
-                f"{other:,} grey ones are read as colour{mixed}"
-                if mode == "rgb"
-                else f"{other:,} in colour are read as grey"
-            )
-        if self.system:
+            said.append(f"{other:,} grey read as colour{mixed}" if mode == "rgb" else f"{other:,} colour read as grey")
+        if count := len(self.system):
             names = ", ".join(sorted(set(self.system))[:3])
-            said.append(f"{len(self.system):,} system files are skipped ({names})")
+            said.append(f"{count:,} system file{'s' * (count > 1)} skipped ({names})")
         return said
 
 
 @dataclass(frozen=True)
 class Images:
-    """Labelled pictures of one size. `pixels` holds them, or they are read from `files` when taken."""
+    """Labelled images of one size: in memory (`pixels`), or read from `files` on demand."""
 
-    labels: NDArray[np.int64]  # (N), places in names
-    names: tuple[str, ...]  # of the classes
+    labels: NDArray[np.int64]  # (N), indices into names
+    names: tuple[str, ...]  # class names
     size: int
     mode: Mode
     files: tuple[Path, ...] = ()
     pixels: Pixels | None = field(default=None, repr=False)  # (N, C, Y, X)
-    skipped: tuple[Path, ...] = ()  # could not be read
-    read: Callable[[Path], Pixels] | None = field(default=None, repr=False)  # a file -> (C, Y, X), in a way of its own
-    found: Found | None = None  # of all parts together, where they are files
+    skipped: tuple[Path, ...] = ()  # unreadable files
+    read: Callable[[Path], Pixels] | None = field(default=None, repr=False)  # file -> (C, Y, X); default: read_image
+    found: Found | None = None  # of all parts together, if they are files
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def subset(self, rows: Sequence[int]) -> "Images":
-        """Some of them, in this order."""
+        """The images with these indices, in this order."""
         files = tuple(self.files[row] for row in rows) if self.files else ()
         pixels = None if self.pixels is None else self.pixels[list(rows)]
         return replace(self, labels=self.labels[list(rows)], files=files, pixels=pixels)
 
     def named_like(self, names: Sequence[str], origin: str) -> "Images":
-        """With labels as places in other names; a class that is not among them is an error."""
+        """The same images with labels as indices into other names; an unknown class is an error."""
         for name in self.names:
             if name not in names:
-                raise InputError(f"the class {name!r} of {origin} is not known: training has {', '.join(names)}")
+                raise InputError(f"{origin}: unknown class {name!r}. The training classes are {', '.join(names)}")
         places = np.array([names.index(name) for name in self.names], dtype=np.int64)
         return replace(self, labels=places[self.labels], names=tuple(names))
 
     def contents(self) -> list[bytes]:
-        """A digest of each, equal for two that are the same file or have the same pixels."""
+        """A digest of each image: equal for equal files, or for equal pixels in memory."""
         if self.pixels is not None:
             return [digest_of(image.tobytes()) for image in self.pixels]
         return [digest_of(file.read_bytes()) for file in self.files]
 
     def take(self, indices: Sequence[int]) -> Pixels:
-        """The pixels of some pictures: (N, C, Y, X)."""
+        """The pixels of these images, (N, C, Y, X)."""
         if self.pixels is not None:
             return self.pixels[list(indices)]
         read = self.read or partial(read_image, size=self.size, mode=self.mode)
@@ -147,9 +143,9 @@ def read_images(
     label_column: str = "label",
     options: TableOptions = AS_FOUND,
 ) -> dict[str, Images]:
-    """The parts of a data set by name, "train", "validation" and "test", or "all" where it is not split.
+    """The parts of a data set by name: "train", "validation" and "test", or "all" if it is not split.
 
-    Every picture is brought to a square of `size` and to one `mode`. Without them, both are chosen by what is there.
+    Every image becomes a square of `size` in one `mode`. By default, both are chosen from the files.
     """
     if size is not None and size < 1:
         raise InputError(f"size {size}: expected at least 1 pixel")
@@ -166,7 +162,7 @@ def read_images(
         parts: dict[str, Listed] = {}
         for folder in folders:
             if PARTS[folder.name] in parts:
-                raise InputError(f"{path} has the part {PARTS[folder.name]} twice, one is {folder.name}. Join them")
+                raise InputError(f"{path} has two folders for {PARTS[folder.name]}, one is {folder.name}. Merge them")
             parts[PARTS[folder.name]] = read_classes(folder)
         return open_parts(path, parts, size, mode, skip)
     return open_parts(path, {"all": read_classes(path)}, size, mode, skip)
@@ -174,7 +170,7 @@ def read_images(
 
 @dataclass
 class Listed:
-    """The files of a part with their labels, those that cannot be pictures and why, and those of the system."""
+    """The files of a part with their labels, the files that are not images and why, and system files."""
 
     examples: list[tuple[Path, str]] = field(default_factory=list)
     others: list[tuple[Path, str]] = field(default_factory=list)
@@ -182,13 +178,13 @@ class Listed:
 
 
 def is_of_system(path: Path) -> bool:
-    """Whether an operating system put this file or folder there, or it is hidden."""
+    """Whether this is a hidden file or folder, or one of the operating system."""
     name = path.name.lower()
     return name.startswith(".") or name in SYSTEM_FILES or name in SYSTEM_FOLDERS
 
 
 def list_pictures(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
-    """The pictures of a folder and of those in it, by name; the other files; and the names of those of the system."""
+    """The images in a folder and its subfolders, sorted by name; the other files; and the names of system files."""
     pictures, others, system = [], [], []
     for file in sorted(folder.rglob("*")):
         inside = file.relative_to(folder).parts
@@ -210,24 +206,22 @@ def read_classes(root: Path) -> Listed:
         if is_of_system(folder):
             listed.system += [folder.name]
         elif not folder.is_dir():
-            expected = f"is a file: expected one folder for each class, {root / '<class>' / folder.name}"
+            expected = f"is not in a class folder: expected {root / '<class>' / folder.name}"
             listed.others.append((folder, expected))
         else:
             pictures, others, system = list_pictures(folder)
             listed.examples += [(file, folder.name) for file in pictures]
-            listed.others += [(file, "is no picture") for file in others]
+            listed.others += [(file, "is not an image") for file in others]
             listed.system += system
             if not pictures and not others:
-                raise InputError(
-                    f"{folder} is empty: expected the pictures of the class {folder.name!r}, or no such folder"
-                )
+                raise InputError(f"{folder} is empty: expected images of class {folder.name!r}. Add some, or delete it")
     if not listed.examples and not listed.others:
-        raise InputError(f"{root} is empty: expected one folder for each class, with pictures in it")
+        raise InputError(f"{root} is empty: expected one folder of images per class")
     return listed
 
 
 def read_rows(path: Path, image_column: str, label_column: str, options: TableOptions = AS_FOUND) -> Listed:
-    """Two columns of a table; a path in it starts at the table's own folder."""
+    """The images and labels of a table; paths are relative to its folder."""
     table = read_table(path, options, Reads((image_column, label_column)))
     listed, wrong, unit = Listed(), [], unit_of(path)
     images, labels = table.texts(image_column, "--image-column"), table.column(label_column, "--label-column")
@@ -237,7 +231,7 @@ def read_rows(path: Path, image_column: str, label_column: str, options: TableOp
         if not label:
             wrong.append(f"{unit} {row.line}: {image!r} has no label")
         elif not file.is_file():
-            wrong.append(f"{unit} {row.line}: there is no file {file}")
+            wrong.append(f"{unit} {row.line}: {file} does not exist")
         listed.examples.append((file, label))
     if wrong:
         raise InputError(f"{path}, {some_of(wrong)}. Correct the table")
@@ -245,33 +239,35 @@ def read_rows(path: Path, image_column: str, label_column: str, options: TableOp
 
 
 def file_named(table: Path, cell: str) -> Path:
-    """The file that a cell of a table names: from the table's own folder, with the slashes of any system."""
+    """The file named in a cell, relative to the table's folder. Backslashes are allowed."""
     file = table.parent / cell.strip()
     return file if file.is_file() or "\\" not in cell else table.parent / cell.strip().replace("\\", "/")
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first of many, and how many more there are."""
+    """The first of these, and the number of the others."""
     more = f"; and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return "; ".join(names[:MOST_NAMED]) + more
 
 
 def left_out(files: Sequence[Path], total: int) -> str:
-    """A sentence about files that were skipped."""
+    """A note on skipped files."""
     names = some_of([str(file) for file in files])
-    return f"{len(files):,} of {total:,} files cannot be read and are left out (--skip-corrupt): {names}"
+    return f"{len(files):,} of {total:,} files cannot be read, skipped (--skip-corrupt): {names}"
 
 
 def open_parts(
     path: Path, parts: dict[str, Listed], size: int | None, mode: Mode | None, skip: bool
 ) -> dict[str, Images]:
-    """Checks every file once, by decoding it, so that training does not stop at a broken one hours later."""
+    """Decodes every file once, so that training does not stop at a broken one hours later."""
     known = next((name for name in ("train", "all") if name in parts), next(iter(parts)))
     names = tuple(sorted({label for _, label in parts[known].examples}))
     for part, listed in parts.items():
         for file, label in listed.examples:
             if label not in names:
-                raise InputError(f"the class {label!r} of {file} is only in {part}: training has {', '.join(names)}")
+                raise InputError(
+                    f"{file}: the class {label!r} is only in {part}. The training classes are {', '.join(names)}"
+                )
     all_files = (file for listed in parts.values() for file, _ in listed.examples)
     looks = look_at_all(path, all_files, [one for listed in parts.values() for one in listed.others], skip=skip)
     for part, listed in parts.items():
@@ -292,8 +288,8 @@ def open_parts(
 def look_at_all(
     path: Path, files: Iterable[Path], others: Sequence[tuple[Path, str]] = (), *, skip: bool = False
 ) -> dict[Path, Look]:
-    """What each file is like, once it was decoded. Those that cannot be read are one error, or left out with `skip`;
-    `others` cannot be pictures, each with the reason."""
+    """The properties of each file after decoding it. Unreadable files are one error, or skipped with `skip`; `others`
+    are files that are not images, each with the reason."""
     looks: dict[Path, Look] = {}
     wrong = {file: f"{file} {why}" for file, why in others}
     for file in dict.fromkeys(files):
@@ -315,21 +311,22 @@ def in_one_sentence(path: Path, wrong: Sequence[str], good: int) -> str:
 
 
 def check_kept(part: str, examples: Sequence[tuple[Path, str]], looks: dict[Path, Look]) -> None:
-    """No part and no class may be lost with the files that are left out."""
+    """Refuses to lose a whole part or class with the skipped files."""
+    of = "" if part == "all" else f" of {part}"
     if not any(file in looks for file, _ in examples):
-        raise InputError(f"none of the {len(examples)} pictures of {part} can be read")
+        raise InputError(f"none of the {len(examples)} images{of} can be read: expected at least one")
     kept = {label for file, label in examples if file in looks}
     for label in sorted({label for _, label in examples} - kept):
-        raise InputError(f"none of the pictures of the class {label!r} of {part} can be read. Leave the class out")
+        raise InputError(f"none of the images{of} in class {label!r} can be read. Leave the class out")
 
 
 def are_alike(looks: Iterable[Look]) -> bool:
-    """Whether all are squares of one size."""
+    """Whether all images are squares of one size."""
     return len({side for look in looks for side in (look.width, look.height)}) == 1
 
 
 def choose_size(looks: Sequence[Look]) -> int:
-    """That of all pictures, if they are squares of one size; else about that of the shorter sides, if it is small."""
+    """The common size if all are equal squares; otherwise about the median shorter side, at most LARGEST_CHOSEN."""
     if are_alike(looks):
         return looks[0].width
     short = sorted(min(look.width, look.height) for look in looks)
@@ -338,12 +335,12 @@ def choose_size(looks: Sequence[Look]) -> int:
 
 
 def choose_mode(looks: Iterable[Look]) -> Mode:
-    """Grey, if all are."""
+    """Grey if all images are grey."""
     return "grey" if all(look.mode == "grey" for look in looks) else "rgb"
 
 
 def idx_files(folder: Path) -> dict[tuple[str, str], Path]:
-    """(part, "images" or "labels") -> file, by MNIST's names, packed or not."""
+    """(part, "images" or "labels") -> file, by MNIST's names, gzipped or not."""
     found = {}
     for prefix, part in IDX_PARTS.items():
         for kind, dimensions in (("images", 3), ("labels", 1)):
@@ -360,20 +357,22 @@ def read_idx_folder(folder: Path, size: int | None, mode: Mode | None) -> dict[s
     for part in sorted({part for part, _ in files}, reverse=True):  # train, test
         for kind, other in (("images", "labels"), ("labels", "images")):
             if (part, kind) not in files:
-                raise InputError(f"{folder} has {files[part, other].name} but not the {kind} that belong to it")
+                raise InputError(f"{folder} has {files[part, other].name} but not its {kind}. Add them")
         pixels = read_idx(files[part, "images"], IDX_PIXELS)
         labels = read_idx(files[part, "labels"], IDX_LABELS)
         if len(pixels) != len(labels):
             belonging = files[part, "labels"].name
-            raise InputError(f"{files[part, 'images']} has {len(pixels)} images, {belonging} has {len(labels)} labels")
+            raise InputError(
+                f"{files[part, 'images']} has {len(pixels)} images, but {belonging} has {len(labels)} labels"
+            )
         parts[part] = pixels, labels
     if "train" not in parts:
-        raise InputError(f"{folder} has no train-images-idx3-ubyte: nothing to learn the classes from")
+        raise InputError(f"{folder} has no train-images-idx3-ubyte: expected training images, not only test images")
     known = sorted(set(parts["train"][1].tolist()))
     opened: dict[str, Images] = {}
     for part, (pixels, labels) in parts.items():
         if unknown := sorted(set(labels.tolist()) - set(known)):
-            raise InputError(f"the class {unknown[0]} is only in {files[part, 'labels']}: training has {known}")
+            raise InputError(f"{files[part, 'labels']}: unknown class {unknown[0]}. The training classes are {known}")
         size = size or min(pixels.shape[1:])
         square = fit_square(pixels, size)[:, None]  # (N, 1, Y, X)
         square = square.repeat(3, axis=1) if mode == "rgb" else square  # (N, C, Y, X)
@@ -383,7 +382,7 @@ def read_idx_folder(folder: Path, size: int | None, mode: Mode | None) -> dict[s
 
 
 def fit_square(pixels: Pixels, size: int) -> Pixels:
-    """Grey pictures (N, Y, X) cut to their centred square and brought to size."""
+    """Grey images (N, Y, X), cropped to the centre square and resized."""
     height, width = pixels.shape[1:]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
@@ -393,13 +392,13 @@ def fit_square(pixels: Pixels, size: int) -> Pixels:
     try:
         from PIL import Image
     except ImportError:
-        raise InputError("changing the size of pictures needs pillow: pip install 'glassformer[vision]'") from None
+        raise InputError("resizing images needs pillow: pip install 'glassformer[vision]'") from None
     resized = (Image.fromarray(image).resize((size, size), Image.Resampling.BICUBIC) for image in square)
     return np.stack([np.asarray(image) for image in resized])
 
 
 def read_idx(file: Path, magic: int) -> Pixels:
-    """An idx file: a magic number that says what it holds, the dimensions, then the bytes."""
+    """An idx file: a magic number for type and rank, the dimensions, then the bytes."""
     dimensions = magic & 0xFF
     with opened(file) as stream:
         begins, sizes = stream.read(4), stream.read(4 * dimensions)
@@ -415,7 +414,7 @@ def read_idx(file: Path, magic: int) -> Pixels:
     if len(content) != promised:
         more = "more than " if len(content) > promised else ""
         raise InputError(
-            f"{file} holds {more}{min(len(content), promised):,} bytes, and its first line promises {shape}. Fetch it "
+            f"{file} has {more}{min(len(content), promised):,} bytes of data, but its header says {shape}. Download it "
             "again"
         )
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)

@@ -24,7 +24,7 @@ from glassformer.io import checksum, whole_file
 CHUNK = 1 << 16
 TIMEOUT = 30  # seconds without a byte
 
-Progress = Callable[[str, int], None]  # the file, and how many of its bytes have arrived
+Progress = Callable[[str, int], None]  # the file, and the number of bytes received
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class KnownFile:
 class Known:
     """A public data set."""
 
-    task: str  # what is trained on it
-    recipe: str  # the settings for that, recipes/NAME.toml
-    size: int  # bytes of all files as they are here
+    task: str  # the task to train on it
+    recipe: str  # its settings, recipes/NAME.toml
+    size: int  # bytes of all files on disk
     description: str
     licence: str
     origin: str  # GitHub's owner/name@commit
@@ -56,31 +56,31 @@ class Known:
 
 
 def fetch(name: str, out: Path, source: Path | None = None, progress: Progress | None = None) -> list[Path]:
-    """Puts every file of a data set, verified, into the folder `out`; from `source` if given, else from the network.
+    """Writes the verified files of a data set to the folder `out`, from `source` if given, otherwise from the network.
 
-    `source` holds the files themselves or a folder of the data set's name.
+    `source` holds the files, or a folder with the name of the data set.
     """
     check_name(name)
     known = KNOWN[name]
     if source is not None and not source.is_dir():
-        raise InputError(f"{source} is no folder: expected one that holds {name}/ or its files")
+        raise InputError(f"{source} is not a folder: expected one that holds {name}/ or its files")
     tell = progress or (lambda *_: None)
     return [fetch_file(name, known, file, out / file.name, source, tell) for file in known.files]
 
 
 def check_brought(paths: Iterable[Path]) -> None:
-    """Refuses a missing file that `glassformer data` can download, and says so."""
+    """Refuses a missing file that `glassformer data` can download, with the command."""
     for path in paths:
         name = next((part for part in path.parts if part in KNOWN), None)
         if name is not None and not path.exists():
             folder = Path(*path.parts[: path.parts.index(name)])
             flag = "" if folder == Path("data") else f" --out {shlex.quote(str(folder))}"
-            raise InputError(f"{path}: there is no such file. Bring it with: glassformer data {name}{flag}")
+            raise InputError(f"{path}: there is no such file. Download it with: glassformer data {name}{flag}")
 
 
 def check_name(name: str) -> None:
     if name not in KNOWN:
-        raise InputError(f"no data set is known as {name!r}{nearest(name, KNOWN)}")
+        raise InputError(f"there is no known data set {name!r}{nearest(name, KNOWN)}")
 
 
 def fetch_file(name: str, known: Known, file: KnownFile, target: Path, source: Path | None, progress: Progress) -> Path:
@@ -118,7 +118,7 @@ def open_origin(
         return
     address = known.address(file)
     if address is None:
-        raise InputError(f"{name}/{file.name} cannot be fetched: {known.note} Give a folder that has it, --from DIR")
+        raise InputError(f"{name}/{file.name} cannot be downloaded: {known.note} Give a folder that has it, --from DIR")
     with open_address(address) as answer:
         packed = address.endswith(".gz") and not file.name.endswith(".gz")
         yield (gzip.GzipFile(fileobj=answer) if packed else answer), address
@@ -152,11 +152,11 @@ def read_block(stream: BinaryIO | gzip.GzipFile, origin: str) -> bytes:
     try:
         return stream.read(CHUNK)
     except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
-        raise InputError(f"{origin} broke off: {error}. Try again") from None
+        raise InputError(f"{origin} was interrupted: {error}. Try again") from None
 
 
 def listed(table: str, under: str = "") -> tuple[KnownFile, ...]:
-    """The files of a table as it is written below; their paths at the origin begin with `under`."""
+    """The files of a table below; `under` is the beginning of their paths at the origin."""
     rows = (line.split() for line in table.strip().splitlines())
     return tuple(KnownFile(name, sha256, under + path[0] if path else None) for sha256, name, *path in rows)
 
@@ -223,7 +223,7 @@ KNOWN: dict[str, Known] = {
         task="translate",
         recipe="multi30k-en-de",
         size=13_096_160,
-        description="what photographs show, in English, German and French, aligned; 29,000 / 1,014 / 1,000 lines each",
+        description="captions of photos in English, German and French, aligned; 29,000 / 1,014 / 1,000 lines each",
         licence="none given; derived from Flickr30K, for non-commercial research and education",
         origin="multi30k/dataset@a3d2e0d26b56f3846f66a952536ffed4e401d05a",
         files=listed(MULTI30K, under="data/task1/"),
@@ -250,7 +250,7 @@ KNOWN: dict[str, Known] = {
         task="images",
         recipe="fashion-mnist",
         size=30_878_645,
-        description="pictures of clothes, 28x28 grey, ten classes; 60,000 / 10,000",
+        description="images of clothes, 28x28 grey, ten classes; 60,000 / 10,000",
         licence="MIT",
         origin="zalandoresearch/fashion-mnist@b2617bb6d3ffa2e429640350f613e3291e10b141",
         files=listed(FASHION_MNIST, under="data/fashion/"),
@@ -268,10 +268,10 @@ KNOWN: dict[str, Known] = {
         task="translate",
         recipe="ko-en",
         size=9_900_793,
-        description="Korean and English, aligned: Bible verses, everyday sentences, news, a paper for pupils",
+        description="Korean and English, aligned: Bible verses, everyday sentences, news, a newspaper for pupils",
         licence="bible: public domain; tatoeba: CC BY 2.0 FR; news and jhe: CC BY-SA 3.0",
         origin="ez2k/bible-korean-free, virsagothethird/Korean-English-translator, jungyeul/korean-parallel-corpora",
         files=listed(KO_EN),
-        note="it was put together from three repositories, cleaned, shuffled and split, so no address has it as it is.",
+        note="it was compiled from three repositories, cleaned, shuffled and split, so it is not at any URL.",
     ),
 }

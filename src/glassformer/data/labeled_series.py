@@ -1,4 +1,4 @@
-"""Labelled series: rows of numbers of one length, each with the name of its class.
+"""Labelled series: rows of numbers of equal length, each with a class name.
 
     1<TAB>0.12<TAB>0.34<TAB>...         label,t0,t1,...
     2<TAB>1.52<TAB>1.48<TAB>...         up,0.12,0.34,...
@@ -53,17 +53,17 @@ def read_labeled_series(
     for line, cells in rows:
         label = as_class(as_label(cells[place])) if place < len(cells) else ""
         if not label:
-            raise InputError(f"{place_of(path, line)}: the label is empty, expected the name of a class or its number")
+            raise InputError(f"{place_of(path, line)}: the label is empty, expected a class name or number")
         values = tuple(
             as_value(path, line, column, cell, names, form) for column, cell in enumerate(cells) if column != place
         )
         if not values:
-            raise InputError(f"{place_of(path, line)}: {str(cells[0])[:60]!r} has a label and no values")
+            raise InputError(f"{place_of(path, line)}: {str(cells[0])[:60]!r} has a label but no values")
         if found and len(values) != len(found[0].values):
             raise InputError(
-                f"{place_of(path, line)}: {len(values)} values, and {unit_of(path)} {lines[0]} has "
-                f"{len(found[0].values)}. Every series must have as many: cut the longer ones, or bring all to one "
-                "length"
+                f"{place_of(path, line)}: {len(values)} values, but {unit_of(path)} {lines[0]} has "
+                f"{len(found[0].values)}. All series must have the same length: shorten the longer ones, or resample "
+                "them"
             )
         found.append(LabeledSeries(values, (label,)))
         lines.append(line)
@@ -93,14 +93,14 @@ def without_end(cells: list[str], ends_open: bool) -> list[str]:
 
 
 def label_place(path: Path, names: Sequence[str], label_column: str, form: TableFormat) -> int:
-    """Which cell is the label: by the header, or the first."""
+    """The index of the label: from the header, or the first cell."""
     if not names:
         return int(label_column) - 1 if label_column.isdecimal() and int(label_column) else 0
     if label_column in names:
         return list(names).index(label_column)
     raise InputError(
-        f"{path} has a header, and none of its columns is called {label_column!r}{nearest(label_column, names[:10])}"
-        f"{way_out(form, 'Name the column of the label with --label-column')}"
+        f"{path} has a header, but no column called {label_column!r}{nearest(label_column, names[:10])}"
+        f"{way_out(form, 'Give the label column with --label-column')}"
     )
 
 
@@ -109,9 +109,9 @@ def as_value(path: Path, line: int, column: int, cell: Any, names: Sequence[str]
     if value is not None:
         return value
     where = f"column {names[column]!r}" if column < len(names) else f"column {column + 1}"
-    hint = "" if names else " (there is no header, so the label is taken to stand first)"
+    hint = "" if names else " (without a header, the first column is the label)"
     raise InputError(
-        f"{place_of(path, line)}, {where}: {str(cell)[:60]!r} is no number{hint}. Fill it, or leave the row out"
+        f"{place_of(path, line)}, {where}: {str(cell)[:60]!r} is not a number{hint}. Fill it, or leave the row out"
     )
 
 
@@ -131,7 +131,7 @@ def as_number(cell: Any, *, decimal_comma: bool = False) -> float | None:
 
 
 def as_class(label: str) -> str:
-    """Some files of the archive write the number of a class as 1.0000000e+00."""
+    """A label with whole numbers tidied: some files of the archive write 1.0000000e+00."""
     try:
         number = float(label)
     except ValueError:

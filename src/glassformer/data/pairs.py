@@ -1,6 +1,6 @@
 """Pairs of texts, source and target: two files aligned line by line, lines with a tab, or two columns of a table.
 
-train.en + train.de                                     line 7 belongs to line 7
+train.en + train.de                                     line 7 is the translation of line 7
 pairs.tsv                                               one<TAB>eins, below a header or not
 pairs.csv, .jsonl, .parquet, .xlsx                      the columns source and target, document and summary, or just two
 {"translation": {"en": "one", "de": "eins"}}            the languages are the columns
@@ -34,7 +34,7 @@ from glassformer.errors import InputError
 COLUMNS = (("source", "target"), ("document", "summary"))
 NESTED = "translation"
 FLAGS = ("--source-column", "--target-column")
-CHOOSE = f"Say which two are meant, with {' and '.join(FLAGS)}"
+CHOOSE = f"Choose two with {' and '.join(FLAGS)}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_pairs(
     if targets is not None:
         if columns is not None:
             raise InputError(
-                f"{path} and {targets} are aligned lines, which have no columns: leave {' and '.join(FLAGS)} out"
+                f"{path} and {targets} are aligned line by line and have no columns. Leave {' and '.join(FLAGS)} out"
             )
         return without_empty((path, targets), aligned_lines(path, targets, options), None, skip_empty)
     # In a text file a comma is part of a sentence.
@@ -93,7 +93,7 @@ def both_columns(path: Path, source: str | None, target: str | None) -> tuple[st
         return None
     if source is None or target is None:
         raise InputError(
-            f"{path}: --source-column is {source!r} and --target-column is {target!r}: name both or neither"
+            f"{path}: --source-column is {source!r} and --target-column is {target!r}. Give both or neither"
         )
     return source, target
 
@@ -101,7 +101,7 @@ def both_columns(path: Path, source: str | None, target: str | None) -> tuple[st
 def aligned_lines(path: Path, targets: Path, options: TableOptions) -> list[tuple[str, str]]:
     lines, other = read_lines(path, options), read_lines(targets, options)
     if len(lines) != len(other):
-        raise InputError(f"{path} has {len(lines)} lines and {targets} has {len(other)}: they must be aligned")
+        raise InputError(f"{path} has {len(lines)} lines, but {targets} has {len(other)}: they must be aligned")
     return list(zip(lines, other, strict=True))
 
 
@@ -115,12 +115,12 @@ def two_cells(
             cells = cells[:-1]
         if len(cells) != 2:
             between = f"<{(form.delimiter or 'next cell').upper()}>"
-            hint = "Complete the line, or say with --delimiter what else stands between them"
+            hint = "Complete the line, or set another delimiter with --delimiter"
             if len(cells) > 2:
-                hint = f"Say which two columns are meant, as in {FLAGS[0]} 1 {FLAGS[1]} 2"
+                hint = f"Choose two columns, as in {FLAGS[0]} 1 {FLAGS[1]} 2"
             raise InputError(
-                f"{place_of(path, line)}: {len(cells)} columns, expected source{between}target: "
-                f"{' | '.join(cells)[:60]!r}. {hint}"
+                f"{place_of(path, line)}: {len(cells)} column{'s' * (len(cells) != 1)}, expected "
+                f"source{between}target: {' | '.join(cells)[:60]!r}. {hint}"
             )
         sides.append((cells[0], cells[1]))
         lines.append(line)
@@ -143,7 +143,7 @@ def two_columns(table: Table) -> tuple[str, str]:
 def two_languages(
     table: Table, columns: tuple[str, str] | None
 ) -> tuple[tuple[str, str] | None, list[tuple[str, str]]]:
-    """The texts of two languages, and which two these are."""
+    """The names of two languages, and their texts."""
     sides = []
     for line, texts in zip((row.line for row in table.rows), table.column(NESTED), strict=True):
         if not isinstance(texts, dict):
@@ -182,7 +182,7 @@ def without_empty(
         else:
             file, side, other = (files[1], "target", source) if source.strip() else (files[0], "source", target)
             raise InputError(
-                f"{place_of(file, line)}: the {side} is empty (beside {other[:60]!r}). Fill it, or leave such pairs "
-                "out with --skip-empty"
+                f"{place_of(file, line)}: the {side} is empty (paired with {other[:60]!r}). Fill it, or leave such "
+                "pairs out with --skip-empty"
             )
     return Pairs(kept, path=files[0], lines=where, left_out=left_out, form=form, blank=blank)

@@ -33,7 +33,7 @@ SUFFIXES = {
     *(".heic", ".heif", ".avif"),  # from phones; refused by name if Pillow cannot read them
 }
 WHITE = "white"
-BICUBIC = 3  # Pillow's number of the filter
+BICUBIC = 3  # Pillow's number for the filter
 ORIENTATION = 0x0112  # the EXIF tag; 1 is upright
 BRANDS = {"HEIC": {b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"}, "AVIF": {b"avif", b"avis"}}
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # otherwise its log goes to the terminal
@@ -94,7 +94,7 @@ def decode(
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise InputError("reading pictures needs pillow: pip install 'glassformer[vision]'") from None
+        raise InputError("reading images needs pillow: pip install 'glassformer[vision]'") from None
     if formats is not None:
         Image.init()
         formats = tuple(name for name in formats if name in Image.OPEN)  # those that this Pillow can read
@@ -122,7 +122,7 @@ def decode(
     except UnidentifiedImageError:
         raise InputError(f"{name} {why_unknown(source)}") from None
     except Exception as error:  # a damaged file can fail anywhere in the decoder
-        raise InputError(f"{name} cannot be read as a picture ({str(error)[:200]}): expected a whole file") from None
+        raise InputError(f"{name} cannot be read as an image ({str(error)[:200]}): expected a complete file") from None
     return small, facts
 
 
@@ -145,7 +145,7 @@ def check_size(image: "Image", name: str) -> None:
         scans = sum(block.count(NEXT_SCAN) for block in iter(lambda: stream.read(1 << 20), b""))
         stream.seek(place)
         if scans > MOST_SCANS:
-            raise InputError(f"{name} has {scans:,} scans: expected at most {MOST_SCANS}. Save it anew")
+            raise InputError(f"{name} has {scans:,} scans: expected at most {MOST_SCANS}. Save it again")
 
 
 def why_unknown(source: Path | BinaryIO) -> str:
@@ -159,11 +159,11 @@ def why_unknown(source: Path | BinaryIO) -> str:
             source.seek(0)
             head = source.read(12)
     if not head:
-        return "is empty: expected a picture"
+        return "is empty: expected an image"
     kind = next((kind for kind, brands in BRANDS.items() if head[4:8] == b"ftyp" and head[8:12] in brands), None)
     if kind is None:
-        return "cannot be read as a picture: expected a file such as .png or .jpg"
-    return f"is a picture in the format {kind}, which Pillow cannot read here: convert it to JPEG or PNG"
+        return "cannot be read as an image: expected a file such as .png or .jpg"
+    return f"is an image in the format {kind}, which Pillow cannot read here: convert it to JPEG or PNG"
 
 
 def orientation(image: "Image") -> int:
@@ -194,7 +194,7 @@ def as_8_bits(image: "Image", name: str) -> "Image":
         return small
     if image.mode in ("I", "F") or image.mode.startswith("I;"):
         raise InputError(
-            f"{name} has pixels of 32 bits ({image.mode}), whose range is not known: convert it to 8 or 16 bits first"
+            f"{name} has 32 bits per pixel ({image.mode}), with unknown range: convert it to 8 or 16 bits first"
         )
     return image
 

@@ -1,12 +1,12 @@
-"""Time series: reads a wide or long table into evenly spaced rows, and cuts the windows a model is trained on.
+"""Time series: reads a wide or long table into evenly spaced rows, and makes the windows a model is trained on.
 
     wide   date,HUFL,HULL,...,OT       a date, and a column for each series (as in ETT: Zhou et al., 2021)
-    long   unique_id,ds,y              one value a line; every series has its name in the first of these columns
+    long   unique_id,ds,y              one value per line; unique_id names the series
 
-The column names tell which of the two it is. The formats of dates and numbers, and whether the rows are trading days,
-are decided by the whole file (`columns/`). They are reported (`Series.notes`) and stored (`Series.format`), so that a
-run reads later files like its training file. Errors name the line. Empty cells and gaps are filled on request (`fill`),
-long series are cut to their common span (`cut`), and both are counted.
+The column names decide between the two. The formats of dates and numbers, and whether the rows are trading days, are
+detected from the whole file (`columns/`). They are reported (`Series.notes`) and stored (`Series.format`), so that a
+run reads later files like its training file. On request, empty cells and gaps are filled (`fill`) and long series
+trimmed to their common span (`cut`); both are counted.
 """
 
 import math
@@ -45,15 +45,15 @@ LONG = ("unique_id", "ds", "y")
 ASK_FOR_FILL = "Use --fill interpolate or --fill previous, or complete the file"
 ASK_FOR_CUT = "Use --cut to keep the span that all series share"
 SAME_SPAN = "Give all series the same span"  # for files read like another file, which have no flags
-MOST_FILLED = 100  # times as many rows as exist; more mean a wrong date
-SESSIONS = 3  # gaps over midnight that look like trading hours
+MOST_FILLED = 100  # maximum ratio of filled to existing rows; more mean a wrong date
+SESSIONS = 3  # minimum number of overnight gaps that look like trading hours
 
 
 @dataclass(frozen=True)
 class SeriesFormat:
-    """How to read a file. Requested values must fit; `remembered` values of another file are used where they fit.
+    """How to read a file. Requested values must fit; `remembered` values of another file are used if they fit.
 
-    No columns means all. `dates` is the date style that was decided (`columns/times.py`).
+    No columns means all. `dates` is the detected date style (`columns/times.py`).
     """
 
     columns: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ def windows(rows: Values, length: int, horizon: int) -> Windows:
         raise InputError(f"a window of length {length} and horizon {horizon}: expected at least 1 for both")
     if len(rows) < length + horizon:
         raise InputError(
-            f"{len(rows)} rows hold no window: {length} to look back on and {horizon} to forecast need "
+            f"{len(rows)} rows are too few for a window: {length} to read and {horizon} to forecast need "
             f"{length + horizon}. Choose a shorter length or horizon, or give more rows"
         )
     return Windows(rows, length, horizon)
@@ -173,7 +173,7 @@ class Split:
             "test": (self.validation - length, self.test),
         }[name]
         if start < 0:
-            raise InputError(f"{name} looks back {length} rows, and only {start + length} stand before it")
+            raise InputError(f"{name} looks back {length} rows, but only {start + length} come before it")
         return rows[start:end]
 
 
@@ -186,12 +186,12 @@ def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> Split:
         train, validation, test = (int(part) for part in parts)
         if train + validation + test > total:
             raise InputError(
-                f"a split of {tuple(parts)} needs {train + validation + test} rows, and there are {total}. "
+                f"a split of {tuple(parts)} needs {train + validation + test} rows, but there are {total}. "
                 f"Choose smaller parts, or fractions such as (0.7, 0.1, 0.2)"
             )
         return Split(train, train + validation, train + validation + test)
     if not math.isclose(sum(parts), 1.0, abs_tol=1e-6):
-        raise InputError(f"a split of {tuple(parts)}: fractions must add up to 1, and these give {sum(parts):g}")
+        raise InputError(f"a split of {tuple(parts)}: fractions must add up to 1, but these give {sum(parts):g}")
     train, test = int(total * parts[0]), int(total * parts[2])
     return Split(train, total - test, total)
 
@@ -226,7 +226,7 @@ def read_wide(table: Cells, form: SeriesFormat) -> Series:
         cells, table.place, column=table.names[when[0]], date_format=form.date_format, remembered=form.dates
     )
     decimal, written = decide_numbers(table, columns, form)
-    trained = f"Give the file the columns of the training: {', '.join(form.columns)}" if form.columns else ""
+    trained = f"Give the file the columns of the training data: {', '.join(form.columns)}" if form.columns else ""
     advice = trained or "Leave it out of the file"
     values = table.numbers(columns, decimal, advice if form.remembered else "")  # (T, C)
     names = [table.names[i] for i in columns]
@@ -280,7 +280,7 @@ def decide_numbers(table: Cells, columns: Sequence[int], form: SeriesFormat) -> 
     marks = {mark for mark in ",." if any(mark in row[i] for row in table.rows for i in columns)}
     if decimal == "comma" and marks:
         return decimal, ("commas are decimal marks, as in 1.234,5",)
-    return decimal, ("commas stand between thousands, as in 1,234.5",) if "," in marks else ()
+    return decimal, ("commas separate thousands, as in 1,234.5",) if "," in marks else ()
 
 
 def regular(
@@ -307,7 +307,7 @@ def regular(
         row = found.index(None)
         raise InputError(
             f"{place_of(table.path, lines[row])}: {times[row]} is not a whole number of steps of {frequency} "
-            f"after {times[0]} of {unit_of(table.path)} {lines[0]}, and most rows are. Correct it, or leave the row out"
+            f"after {times[0]} of {unit_of(table.path)} {lines[0]}, but most rows are. Correct it, or leave the row out"
         )
     if form.fill is None:
         check_gaps(table, times, lines, places, frequency, form)
@@ -324,9 +324,9 @@ def regular(
         whole[:, column] = fill_column(whole[:, column], form.fill, f"{table.path}, column {name!r}")
     if frequency == WEEKDAYS:
         absent = count_weekdays(times[0], times[-1]) + 1 - len(whole)
-        holidays = f"{absent:,} weekdays without a row are taken as holidays, and " if absent else ""
+        holidays = f"{absent:,} weekdays without a row count as holidays, and " if absent else ""
         notes.append(
-            f"the rows are trading days, without weekends: {holidays}forecasts skip weekends; coming holidays are not "
+            f"the rows are trading days, without weekends: {holidays}forecasts skip weekends; future holidays are not "
             "known"
         )
     kept = replace(form, columns=(), remembered=True, calendar="weekdays" if frequency == WEEKDAYS else "every-day")
@@ -349,7 +349,7 @@ def calendar_of(table: Cells, times: list[datetime], lines: list[int], form: Ser
         else f"{times[row]:%A}, {times[row]:%Y-%m-%d}, on {unit_of(table.path)} {lines[row]}"
     )
     raise InputError(
-        f"--calendar weekdays is for daily rows without weekends, and {table.path} has {why}. Leave it out"
+        f"--calendar weekdays is for daily rows without weekends, but {table.path} has {why}. Leave it out"
     )
 
 
@@ -360,7 +360,7 @@ def check_order(table: Cells, times: list[datetime], lines: list[int], of: str) 
                 "" if of else f". If the file has several series below each other, call its columns {', '.join(LONG)}"
             )
             raise InputError(
-                f"{place_of(table.path, next_line)}: {after} is there twice{of}, first on {unit_of(table.path)} "
+                f"{place_of(table.path, next_line)}: {after} occurs twice{of}, first on {unit_of(table.path)} "
                 f"{line}{several}"
             )
         if before > after:
@@ -394,7 +394,7 @@ def check_gaps(
     more = f" ({len(gaps):,} gaps with {total:,} missing rows in all)" if len(gaps) > 1 else ""
     advice = ASK_FOR_FILL
     if frequency == WEEKDAYS:
-        advice = f"More than {LONGEST_HOLIDAY} are not taken as holidays. {ASK_FOR_FILL}"
+        advice = f"More than {LONGEST_HOLIDAY} do not count as holidays. {ASK_FOR_FILL}"
     elif frequency.unit == "second" and frequency.count < 86_400 and len(gaps) >= SESSIONS:
         if all(times[i].date() > times[i - 1].date() for i in gaps):
             advice = (
@@ -415,18 +415,18 @@ def fill_column(column: NDArray[np.float64], fill: Fill | None, where: str) -> N
     if len(known) == len(column):
         return column
     if len(known) == 0:
-        raise InputError(f"{where}: no value at all. Use --columns with the names of the others")
+        raise InputError(f"{where}: the column is empty. Use --columns with the names of the others")
     if fill == "interpolate":
         return np.interp(np.arange(len(column)), known, column[known])
     if known[0] > 0:
         raise InputError(
-            f"{where}: the first {known[0]} values are missing, and none is before them. Use --fill interpolate"
+            f"{where}: the first {known[0]} values are missing, with no value before them. Use --fill interpolate"
         )
     return column[known[np.searchsorted(known, np.arange(len(column)), side="right") - 1]]
 
 
 def side_by_side(path: Path, columns: list[Series], form: SeriesFormat) -> Series:
-    """Joins series as columns; series with different time spans are cut to the common span on request."""
+    """Joins series as columns; series with different time spans are trimmed to the common span on request."""
     first = columns[0]
     for other in columns[1:]:
         if other.frequency != first.frequency:
@@ -443,10 +443,10 @@ def side_by_side(path: Path, columns: list[Series], form: SeriesFormat) -> Serie
     kept = [(column.times >= start) & (column.times <= end) for column in columns]
     times = first.times[kept[0]]
     if not len(times):
-        raise InputError(f"{path}: there is no time that all series share: one begins at {start}, one ends at {end}")
+        raise InputError(f"{path}: the series share no time: one begins at {start}, another ends at {end}")
     for column, keep in zip(columns, kept, strict=True):
         if not np.array_equal(column.times[keep], times):
-            raise InputError(f"{path}: {column.names[0]!r} and {first.names[0]!r} have their steps at different times")
+            raise InputError(f"{path}: {column.names[0]!r} and {first.names[0]!r} have steps at different times")
     return replace(
         first,
         names=tuple(column.names[0] for column in columns),

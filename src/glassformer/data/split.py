@@ -10,22 +10,22 @@ from glassformer.errors import InputError
 def split(
     count: int, fraction: float, *, seed: int, strata: Sequence[Hashable] | None = None, name: str = "the data"
 ) -> tuple[list[int], list[int]]:
-    """Indices to train on and indices held out, both in random order.
+    """Training indices and held-out indices, both in random order.
 
     With `strata`, the class of each example, the split is stratified: a class with two or more examples is on both
-    sides, and a single example is used for training. `name` is the file named in errors.
+    sides, and a single example is used for training. `name` is the file name for errors.
     """
     if not 0 < fraction < 1:
-        raise InputError(f"held out {fraction}: expected a share between 0 and 1, such as 0.1")
+        raise InputError(f"held out {fraction}: expected a fraction between 0 and 1, such as 0.1")
     if count < 2:
-        raise InputError(f"{name} has {count} examples: too few to train on some and hold out others")
+        raise InputError(f"{name} has {count} example{'s' * (count != 1)}: expected at least 2, to hold one out")
     order = list(range(count))
     random.Random(f"split {seed}").shuffle(order)
     wanted = min(count - 1, max(1, round(fraction * count)))
     if strata is None:
         return order[wanted:], order[:wanted]
     if len(strata) != count:
-        raise InputError(f"{count} examples and {len(strata)} classes: expected one class to each example")
+        raise InputError(f"{count} examples and {len(strata)} classes: expected one class per example")
     members: dict[Hashable, list[int]] = {}
     for index in order:
         members.setdefault(strata[index], []).append(index)
@@ -33,8 +33,8 @@ def split(
     held_out = {index for indices, share in zip(members.values(), shares, strict=True) for index in indices[:share]}
     if not held_out:
         raise InputError(
-            f"{name} has {count} examples of {len(members)} classes: none has a second one to hold out. Give a file to "
-            "judge by, with --valid"
+            f"{name} has {count} examples of {len(members)} classes: no class has a second example to hold out. Give a "
+            "validation file with --valid"
         )
     return [index for index in order if index not in held_out], [index for index in order if index in held_out]
 
@@ -53,12 +53,12 @@ def split_without_doubles(
     secret = {texts[index] for index in held_out}
     training = [index for index in training if texts[index] not in secret]
     if not training:
-        raise InputError(f"{name} has {len(texts)} examples and none without a double that is held out")
+        raise InputError(f"{name} has {len(texts)} examples, and each has a duplicate that is held out")
     return training, held_out
 
 
 def shared_by(parts: Mapping[str, Sequence[Hashable]], what: str = "examples") -> str:
-    """Says which parts of a data set share examples, and how many; empty if none do."""
+    """A note on the examples that the parts of a data set share; empty if none."""
     known: dict[str, set[Hashable]] = {}
     said = []
     for part, inputs in parts.items():
@@ -77,7 +77,7 @@ def shared_out(total: int, sizes: Sequence[int]) -> list[int]:
     shares = [min(max(floor(part), low), high) for part, low, high in zip(exact, least, most, strict=True)]
     step = 1 if sum(shares) < total else -1
     while sum(shares) != total:
-        # Moves the class that is furthest from its share one step closer, if it has room.
+        # Move the class furthest from its exact share one step closer, if possible.
         bound = most if step > 0 else least
         movable = [i for i, share in enumerate(shares) if share != bound[i]]
         if not movable:

@@ -1,4 +1,4 @@
-"""Labelled texts: a text or two with the name of a class, or of several, from a table.
+"""Labelled texts from a table: a text or a text pair with one or more class names.
 
     text,label                          sentence1,sentence2,label
     "I liked it",positive               It rains,It is wet,entailment
@@ -19,8 +19,8 @@ from glassformer.errors import InputError, nearest
 
 TEXT_COLUMNS = (("text",), ("sentence1", "sentence2"), ("sentence",), ("document",))
 LABEL_COLUMN = "label"
-LOPSIDED = 10  # times as many examples as another class: a strong imbalance
-NO_VALUES = {"", "nan", "na", "n/a", "null", "none", "#n/a", "?", "-"}  # written for a missing value
+LOPSIDED = 10  # ratio of the largest to the smallest class that counts as a strong imbalance
+NO_VALUES = {"", "nan", "na", "n/a", "null", "none", "#n/a", "?", "-"}  # usual marks of a missing value
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_labeled(
 
 
 def reads_texts(text_columns: Sequence[str] | None, *others: str) -> Reads:
-    """The columns expected in the header of a table of texts: the named ones, or one of the usual."""
+    """The columns expected in the header of a table of texts: the named ones, or the usual ones."""
     usual = tuple(name for known in TEXT_COLUMNS for name in known)
     return Reads(columns=(*(text_columns or usual), *others))
 
@@ -83,10 +83,10 @@ def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[s
         if len(table.names) == 1:
             return table.names
         raise InputError(
-            f"{table.path} has no header, so its columns are called {columns}. Say which is the text, and which the "
+            f"{table.path} has no header, so its columns are called {columns}. Give the columns of the text and the "
             f"label, as in --text-columns 1 --label-column 2{way_out(form, '')}"
         )
-    hint = "Say which column is the text, with --text-columns"
+    hint = "Choose the text column with --text-columns"
     raise InputError(f"{table.path} has the columns {columns}: expected one of {usual}{way_out(form, hint)}")
 
 
@@ -100,9 +100,9 @@ def split_labels(cell: Any, separator: str | None, path: Path, line: int) -> tup
         parts = [cell]
     labels = tuple(map(as_label, parts))
     if "" in labels:
-        raise InputError(f"{place_of(path, line)}: the label is {cell!r}, expected the name of a class or its number")
+        raise InputError(f"{place_of(path, line)}: the label is {cell!r}, expected a class name or number")
     if len(labels) > 1 and len(set(labels)) < len(labels):
-        raise InputError(f"{place_of(path, line)}: the label is {cell!r}, which names one class twice")
+        raise InputError(f"{place_of(path, line)}: the label {cell!r} names one class twice. Name each once")
     return labels
 
 
@@ -112,7 +112,7 @@ def as_label(value: Any) -> str:
         return value.strip()
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer():  # as pandas stores whole numbers beside missing ones
+    if isinstance(value, float) and value.is_integer():  # pandas stores integers so if values are missing
         return str(int(value))
     return str(value) if isinstance(value, int) else ""
 
@@ -132,26 +132,26 @@ def check_labels(examples: Examples[LabeledText], names: Sequence[str]) -> None:
         for label in example.labels:
             if label not in known:
                 raise InputError(
-                    f"{place_of(examples.path, line)}: no example of training has the label {label!r}"
+                    f"{place_of(examples.path, line)}: no training example has the label {label!r}"
                     f"{nearest(label, known)}"
                 )
 
 
 def label_hints(labels: Iterable[str]) -> list[str]:
-    """Warnings about the training labels: one class written in several ways, missing values, imbalance."""
+    """Warnings about the training labels: different spellings of one class, missing values, imbalance."""
     counts = Counter(labels)
     alike: dict[str, list[str]] = {}
     for name in counts:
         alike.setdefault("".join(name.casefold().split()), []).append(name)
     hints = [
-        f"{' and '.join(map(repr, names))} differ only by case or spaces, and are {len(names)} classes. If they are "
-        "one, write them alike"
+        f"{' and '.join(map(repr, names))} differ only by case or spaces, and count as {len(names)} classes. If they "
+        "are one class, write them the same way"
         for names in alike.values()
         if len(names) > 1
     ]
     hints += [
-        f"{counts[name]:,} examples have the label {name!r}, which is a class here. If it means that there is none, "
-        "leave them out"
+        f"{counts[name]:,} example{'s have' if counts[name] > 1 else ' has'} the label {name!r}, which counts as a "
+        "class. If it means a missing label, leave these rows out"
         for name in counts
         if name.casefold() in NO_VALUES
     ]

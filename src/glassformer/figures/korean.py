@@ -104,10 +104,10 @@ SENTENCES = {
         "검증 데이터로 채점했습니다. 가중치도 이 데이터로 골랐으므로 실제보다 좋게 나왔을 수 있습니다"
     ),
     "simple methods are scored on all of the text": "기준 모델은 전체 텍스트로 채점했습니다",
-    "no baseline: it needs the training examples, and only what is to be scored was read": (
+    "no baseline: it needs the training examples, but only the examples to score were read": (
         "기준 모델 없음: 학습용 예시가 필요한데 채점할 데이터만 읽었습니다"
     ),
-    "no baseline: those that there are name one class, and here several may apply": (
+    "no baseline: the baselines predict one class, but here several may apply": (
         "기준 모델 없음: 클래스를 하나만 고르는 기준 모델뿐인데 여기서는 정답이 여러 개일 수 있습니다"
     ),
 }
@@ -130,25 +130,25 @@ PARTS = [
     (rf"{N} to test", "테스트용 {0}개"),
     (rf"; {N} left out because their (?:text|source) is held out", "; 검증용과 겹쳐 제외한 것 {0}개"),
     (rf"; {N} empty ones left out \(--skip-empty\)", "; 비어 있어 제외한 것 {0}개 (--skip-empty)"),
-    (rf"; {N} empty documents left out", "; 비어 있어 제외한 문서 {0}개"),
-    (rf"; {N} other files in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
+    (rf"; {N} empty documents? left out", "; 비어 있어 제외한 문서 {0}개"),
+    (rf"; {N} other files? in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
     (
         rf"{N} of the {N} test examples are in the training examples, too",
         "테스트용 예시 {1}개 중 {0}개는 학습용에도 있음",
     ),
     (rf"of (\d+x\d+) pixels, {N} classes", "{0}픽셀, 클래스 {1}개"),
-    (rf"{N} rows of {N} channels, every {N} seconds?", "{1}채널 {0}행, {2}초 간격"),
-    (rf"{N} rows of {N} channels, every {N} minutes?", "{1}채널 {0}행, {2}분 간격"),
-    (rf"{N} rows of {N} channels, every {N} hours?", "{1}채널 {0}행, {2}시간 간격"),
-    (rf"{N} rows of {N} channels, every {N} days?", "{1}채널 {0}행, {2}일 간격"),
-    (rf"{N} rows of {N} channels, every", "{1}채널 {0}행, 간격"),
+    (rf"{N} rows of {N} channels?, every {N} seconds?", "{1}채널 {0}행, {2}초 간격"),
+    (rf"{N} rows of {N} channels?, every {N} minutes?", "{1}채널 {0}행, {2}분 간격"),
+    (rf"{N} rows of {N} channels?, every {N} hours?", "{1}채널 {0}행, {2}시간 간격"),
+    (rf"{N} rows of {N} channels?, every {N} days?", "{1}채널 {0}행, {2}일 간격"),
+    (rf"{N} rows of {N} channels?, every", "{1}채널 {0}행, 간격"),
     (rf"{N} values back, {N} ahead:", "과거 값 {0}개로 다음 값 {1}개를 예측:"),
     (rf"{N} of {N} tokens in an epoch", "에폭마다 {1}토큰짜리 {0}개"),
-    (r", with (\S+) of the (whole words|tokens) to be guessed", ", 그중 {0}를 마스킹하고 예측"),
+    (r", with (\S+) of the (whole words|tokens) to predict", ", 그중 {0}를 마스킹하고 예측"),
     (r"\(no --data was given\)", "(--data를 주지 않음)"),
     (r"^Python's documentation", "파이썬 문서"),
     (r"^built-in scenes", "내장 도형 이미지"),
-    (rf"{N} pictures an epoch", "에폭마다 이미지 {0}장"),
+    (rf"{N} images per epoch", "에폭마다 이미지 {0}장"),
     (r"on images of (\d+x\d+) pixels", "이미지 {0}픽셀"),
     (
         rf"^held-out pairs: {N} {UNIT} on colour-shape pairs not seen in training",
@@ -164,10 +164,7 @@ PARTS = [
         "재현율: 이미지마다 서로 다른 캡션 {0}개와, 캡션마다 같은 수의 이미지와 비교; 양방향 평균, {1}묶음",
     ),
     (rf"^the nearest image is among {N} training images", "가장 가까운 이미지는 학습 이미지 {0}장 중에서 찾음"),
-    (
-        rf"{N} rows with an empty text are left out \(--skip-empty\)",
-        "텍스트가 비어 있어 제외한 행 {0}개 (--skip-empty)",
-    ),
+    (rf"{N} rows? with an empty text left out \(--skip-empty\)", "텍스트가 비어 있어 제외한 행 {0}개 (--skip-empty)"),
     (r"^the built-in dates, English to Korean", "내장 날짜 데이터, 영어에서 한국어로"),
     (r"^questions about who arrived when", "누가 언제 도착했는지 묻는 질문"),
     (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 예측하기"),
@@ -226,26 +223,26 @@ PARTS = [
         rf"{N} bytes of text in UTF-8$",
         "표본의 모든 토큰을 한 번씩, 같은 문서에서 앞에 있는 {0}~{1}토큰까지 보고 예측; UTF-8 텍스트 {2}바이트",
     ),
-    (r"^(\S+) of the tokens are to be guessed, always the same ones$", "토큰의 {0}를 예측하며, 항상 같은 토큰입니다"),
+    (r"^(\S+) of the tokens are predicted, always the same ones$", "토큰의 {0}를 예측하며, 항상 같은 토큰입니다"),
     (
-        rf"^every one of the {N} windows is scored, on values scaled by the training rows$",
+        rf"^all {N} windows are scored, on values scaled by the training rows$",
         "윈도 {0}개를 모두 채점; 값은 학습 구간 기준으로 정규화",
     ),
     (r"^windows are scored, on values scaled by the training rows$", "값은 학습 구간 기준으로 정규화해 채점"),
     (
-        rf"^the nearest mean image is by about {N} of the {N} training images$",
+        rf"^the nearest mean image uses about {N} of the {N} training images$",
         "평균 이미지는 학습 이미지 {1}개 중 약 {0}개로 구했습니다",
     ),
     (
-        rf"^the most frequent token is that of the first {N} training tokens$",
+        rf"^token frequencies are counted on the first {N} training tokens$",
         "최빈 토큰은 처음 {0}개의 학습용 토큰에서 구했습니다",
     ),
     (
-        rf"^no bag of words to compare with: {N} training examples are more than {N}, which would take too long$",
+        rf"^no bag-of-words baseline: {N} training examples are more than {N}, which would take too long$",
         "단어 주머니와는 비교하지 않음: 학습용 예시가 {0}개로, {1}개를 넘어 너무 오래 걸립니다",
     ),
     (
-        rf"^no 5-grams to compare with: {N} bytes are more than {N}, and would take too long$",
+        rf"^no 5-gram baseline: {N} bytes are more than {N}, which would take too long$",
         "5-gram과는 비교하지 않음: {0}바이트로, {1}바이트를 넘어 너무 오래 걸립니다",
     ),
     (

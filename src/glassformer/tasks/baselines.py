@@ -1,4 +1,4 @@
-"""Simple baselines for every task, scored on the same held-out data as the model.
+"""Simple baselines, scored on the same held-out data as the model.
 
     forecast    seasonal_naive, linear_forecast
     classify    majority_class, bag_of_words
@@ -7,7 +7,7 @@
     mlm         most_frequent_token
     translate   copy_source, nearest_source; compared by score_translations
 
-A score says little without a baseline beside it.
+Those of the image-and-text tasks are in `pictures/`. A score says little without a baseline.
 """
 
 from collections import Counter, defaultdict
@@ -23,9 +23,9 @@ from glassformer.data.series import Windows
 from glassformer.errors import InputError
 from glassformer.training.waiting import Follow
 
-NO_TRAINING = "no baseline: it needs the training examples, and only what is to be scored was read"
+NO_TRAINING = "no baseline: it needs the training examples, but only the examples to score were read"
 CHUNK = 512  # windows at a time, so that memory does not grow with their number
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # inverse strengths of the regression's regularisation
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # inverse regularisation strengths to try
 SILENT = Follow()
 
 
@@ -47,7 +47,7 @@ def seasonal_naive(
 ) -> ForecastScore:
     """Repeats the last season: yesterday's hours with period 24, last week's with 168."""
     if not 1 <= period <= test.length:
-        raise InputError(f"period {period}: expected 1 to {test.length}, the rows that are looked back on")
+        raise InputError(f"period {period}: expected 1 to {test.length}, the number of past rows")
     last = test.length - period + np.arange(test.horizon) % period
     return score_forecasts(((past[:, last], future) for past, future in chunks(test, numbers, follow)))
 
@@ -57,7 +57,7 @@ def linear_forecast(
 ) -> ForecastScore:
     """future = W past + b, fitted by least squares with a ridge, one W for all series (as in Zeng et al., 2023).
 
-    Every window is normalised by its past to mean 0 and deviation 1, and the forecast is scaled back.
+    Each window is normalised by its past to mean 0 and standard deviation 1, and the forecast is scaled back.
     """
     size = train.length + 1  # a constant 1 is the last input; its weight is b
     inputs, outputs = np.zeros((size, size)), np.zeros((size, train.horizon))
@@ -84,7 +84,7 @@ def linear_forecast(
 def chunks(
     windows: Windows, numbers: Sequence[int] | None, follow: Follow
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Past (N, L, C) and future (N, H, C), some windows at a time: of all windows, or of those with these numbers."""
+    """Past (N, L, C) and future (N, H, C) of all windows, or of those with these numbers, in chunks."""
     every = windows.all()
     chosen = np.arange(len(every)) if numbers is None else np.array(numbers)
     for start in follow(range(0, len(chosen), CHUNK)):
@@ -130,13 +130,15 @@ def bag_of_words(
         from sklearn.model_selection import StratifiedKFold
         from sklearn.pipeline import Pipeline
     except ImportError:
-        raise InputError("a bag of words needs scikit-learn: pip install 'glassformer[vision]'") from None
+        raise InputError("the bag-of-words baseline needs scikit-learn: pip install 'glassformer[vision]'") from None
     words = TfidfVectorizer(token_pattern=r"\w+", ngram_range=(1, longest))
     model = Pipeline([("words", words), ("regression", LogisticRegression(max_iter=1000))])
     texts, labels = (np.array(column, dtype=object) for column in zip(*train, strict=True))
     rarest = min(Counter(labels).values())
     if rarest < 3:
-        raise InputError(f"a label has {rarest} training examples: cross-validation needs at least 3 of each")
+        raise InputError(
+            f"a label has only {rarest} training example{'s' * (rarest > 1)}: cross-validation needs at least 3"
+        )
     trials = [(c, *fold) for c in STRENGTHS for fold in StratifiedKFold(3).split(texts, labels)]
     reached: dict[float, float] = defaultdict(float)
     for c, known, asked in follow(trials):
@@ -149,17 +151,17 @@ def bag_of_words(
 
 @dataclass(frozen=True)
 class TokenScore:
-    """How often the guess was right, and the perplexity of the probabilities."""
+    """Accuracy of the most frequent token, and the perplexity of the frequencies."""
 
     accuracy: float
     perplexity: float
 
 
 def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], vocab_size: int) -> TokenScore:
-    """For masked tokens: predicts by frequency in the training text, with 1 added to every count."""
+    """Predicts masked tokens by their frequency in the training text, with 1 added to every count."""
     counts = Counter(token for row in train for token in row)
     if not counts or not masked:
-        raise InputError("no training tokens, or no masked ones: there is nothing to count")
+        raise InputError("no training tokens or no masked tokens: expected at least one of each")
     total, guess = counts.total() + vocab_size, counts.most_common(1)[0][0]
     loss = -sum(log((counts[token] + 1) / total) for token in masked) / len(masked)
     return TokenScore(sum(token == guess for token in masked) / len(masked), exp(loss))

@@ -1,6 +1,6 @@
-"""Shared by the classification tasks: single-label and multi-label loss and scores.
+"""The shared code of the classification tasks: single-label and multi-label loss and scores.
 
-A single label is trained by cross-entropy, several labels by binary cross-entropy for each class. With balanced
+A single label is trained with cross-entropy, several labels with binary cross-entropy for each class. With balanced
 class weights an error counts n / (classes * count of its class), and the loss of a batch is divided by the sum of the
 weights, as `torch.nn.CrossEntropyLoss(weight=...)` does.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.tasks.metrics import classification_metrics, confusion, multi_label_metrics
 from glassformer.training.task import Scores, Task
 
-REPORT_EXAMPLES = 10  # wrong answers in the report, and as many right ones
+REPORT_EXAMPLES = 10  # wrong answers in the report, and the same number of right ones
 
 
 class ClassTask(Task):
@@ -23,7 +23,7 @@ class ClassTask(Task):
 
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "macro_f1", "micro_f1", "exact_match")
 
-    names: Sequence[str]  # of the classes
+    names: Sequence[str]  # class names
     several: bool = False
     class_weights: Tensor | None = None  # (C)
 

@@ -30,7 +30,7 @@ from glassformer.tasks.settings import ClassifySettings
 from glassformer.training.task import Batch, Scores, spread
 
 READERS: dict[str, type[Reader]] = {"text": TextReader, "series": SeriesReader}
-COUNTED = 20_000  # training examples up to which bag of words is trained
+COUNTED = 20_000  # maximum number of training examples for the bag-of-words baseline
 ORIGINS = {"arrivals": "questions about who arrived when", "documentation": "a word missing in Python's documentation"}
 ONE: Problem = "single_label_classification"
 SEVERAL: Problem = "multi_label_classification"
@@ -44,8 +44,8 @@ class Classify(ClassTask):
     metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 600
 
-    doubles = 0  # training examples removed because their text is held out
-    shared = ""  # which files share examples
+    doubles = 0  # number of training examples removed because their text is held out
+    shared = ""  # a note on examples shared between files
 
     def __init__(self, settings: ClassifySettings, files: Sequence[Path] = ()) -> None:
         self.settings: ClassifySettings = settings
@@ -53,7 +53,7 @@ class Classify(ClassTask):
         self.train: Examples[Any] | None = None
         self.valid: Examples[Any] | None = None
         self.forms: dict[str, str] = {}  # format of each file
-        self.notes: list[str] = []  # notes beside the scores
+        self.notes: list[str] = []  # notes on the scores
         if files:
             if len(files) > 1:
                 raise InputError(f"{len(files)} files to score: expected one, with a label in each row")
@@ -69,10 +69,8 @@ class Classify(ClassTask):
         self.check_examples()
         self.reader.fit(self.model)
         self.encoded = self.reader.encode(self.train) if self.train else []
-        for held_out in filter(
-            None, (self.valid, self.test)
-        ):  # texts that are too long are reported now, not at an evaluation
-            self.reader.encode(held_out)
+        for held_out in filter(None, (self.valid, self.test)):
+            self.reader.encode(held_out)  # a text that is too long is an error now, not at the first evaluation
         self.lengths = [self.reader.length(example) for example in self.encoded]
         self.targets = self.as_targets(self.train) if self.train else torch.empty(0)
         if settings.class_weights == "balanced" and self.train:
@@ -127,7 +125,7 @@ class Classify(ClassTask):
         name_classes(self.model, self.names, SEVERAL if self.several else ONE)
 
     def no_config(self) -> TransformerConfig:
-        raise AssertionError("a model that is loaded has its config")
+        raise AssertionError("a loaded model has its own config")
 
     def check_examples(self) -> None:
         """Checks that the model knows each label, and that there is exactly one if one is expected."""
@@ -137,7 +135,7 @@ class Classify(ClassTask):
                 if not self.several and len(example.labels) != 1:
                     raise InputError(
                         f"{place_of(examples.path, line)}: the labels are {list(example.labels)!r}, expected one. "
-                        "Where several may apply, say what stands between them with --label-separator"
+                        "If several may apply, give the separator between them with --label-separator"
                     )
 
     def as_targets(self, examples: Examples[Any]) -> Tensor:
@@ -169,7 +167,7 @@ class Classify(ClassTask):
 
     @torch.no_grad()
     def answer(self, examples: Examples[Any]) -> tuple[Tensor, Tensor]:
-        """The logits of all examples in their order, (N, C), and their labels."""
+        """The logits (N, C) and the labels of all examples, in order."""
         encoded = self.reader.encode(examples)
 
         lengths = [self.reader.length(example) for example in encoded]
@@ -219,15 +217,15 @@ class Classify(ClassTask):
         if self.train is None:
             return {}, [NO_TRAINING]
         if self.several:
-            return {}, ["no baseline: those that there are name one class, and here several may apply"]
+            return {}, ["no baseline: the baselines predict one class, but here several may apply"]
         before, truths = ([example.labels[0] for example in some] for some in (self.train, examples))
         found = {"always the most frequent class": {"accuracy": majority_class(before, truths)}}
         if self.settings.reads != "text":
             return found, []
         if len(self.train) > COUNTED:
             return found, [
-                f"no bag of words to compare with: {len(self.train):,} training examples are more than {COUNTED:,}, "
-                "which would take too long"
+                f"no bag-of-words baseline: {len(self.train):,} training examples are more than {COUNTED:,}, which "
+                "would take too long"
             ]
         known, asked = (
             [(self.reader.show(example), example.labels[0]) for example in some] for some in (self.train, examples)
@@ -279,6 +277,6 @@ def has_several(examples: Sequence[Any]) -> bool:
 
 
 def chosen(examples: Examples[Any], numbers: Sequence[int], left_out: Sequence[int] = ()) -> Examples[Any]:
-    """Some examples of a file, with their lines."""
+    """The examples with these numbers, with their lines."""
     lines = [examples.lines[i] for i in numbers]
     return Examples([examples[i] for i in numbers], path=examples.path, lines=lines, left_out=left_out)

@@ -1,4 +1,4 @@
-"""Running text for the tasks `lm` and `mlm`: one long row of tokens each for training, validation and test, and its
+"""Running text for the tasks `lm` and `mlm`: one long token sequence each for training, validation and test, and its
 windows.
 
 The tokens of text files are written into the run folder and memory-mapped, so they may be larger than memory; they
@@ -28,20 +28,20 @@ from glassformer.training.folder import TOKENS
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 SEPARATORS = {"file": None, "line": "\n", "blank-line": BLANK_LINES}
-LEARNED = 100_000_000  # characters that a tokenizer is trained on; more change little
+LEARNED = 100_000_000  # maximum characters to train a tokenizer on; more make little difference
 
 
 @dataclass(frozen=True)
 class Corpora:
-    """Training, validation and test text; only the last if a run is only scored."""
+    """Training, validation and test text; only test text when scoring files."""
 
     train: Corpus | None
     valid: Corpus | None
     test: Corpus | None
-    left_out: int = 0  # documents without text
-    shared: str = ""  # which files share documents
-    forms: Mapping[str, str] = field(default_factory=dict)  # how each file is written
-    others: Sequence[Path] = ()  # files in folders that are not text
+    left_out: int = 0  # number of empty documents
+    shared: str = ""  # a note on documents shared between parts
+    forms: Mapping[str, str] = field(default_factory=dict)  # format of each file
+    others: Sequence[Path] = ()  # other files in the folders, which are not text
 
     def scored(self, split: str) -> Corpus:
         found = (self.test if split == "test" else None) or self.valid
@@ -57,8 +57,8 @@ class Corpora:
 def load_corpora(
     settings: LanguageSettings, tokenizer: Tokenizer, files: Sequence[Path], *, counts_bytes: bool
 ) -> Corpora:
-    """The texts of the settings, or these files to score. With `counts_bytes` the bytes of the held-out text must be
-    known, which a lossy tokenizer cannot tell at every token."""
+    """The texts of the settings, or these files to score. With `counts_bytes` the size of the held-out text in bytes
+    must be known: a lossy tokenizer does not allow a split at every token."""
     if files:
         with TemporaryDirectory(prefix="glassformer-tokens-") as folder:  # memory-mapped files outlive their name
             corpus = write_files(files, tokenizer, Path(folder), settings)
@@ -89,7 +89,7 @@ def load_corpora(
 
 
 def shared_by(made: Mapping[str, Corpus]) -> str:
-    """Says which corpora share documents, and how many."""
+    """A note on the documents that corpora share."""
     said = []
     for part, other in (("valid", "train"), ("test", "train"), ("test", "valid")):
         found = shared_documents(made[part], made[other]) if part in made and other in made else None
@@ -100,7 +100,7 @@ def shared_by(made: Mapping[str, Corpus]) -> str:
 
 
 def forms_of(files: Sequence[Path], settings: LanguageSettings) -> dict[str, str]:
-    """How each file is written."""
+    """The format of each file."""
     return {
         file.name: document_format(file, text_column=settings.text_column, options=settings.tables)
         for file in text_files(files)[0]
@@ -112,7 +112,7 @@ def check_context(settings: LanguageSettings, model: Transformer) -> None:
     room = model.config.room
     if room is not None and room < settings.context:
         raise InputError(
-            f"--context {settings.context}: --init {settings.init} has a table of {room} positions. Lower it"
+            f"--context {settings.context}: --init {settings.init} has only {room} positions. Lower --context"
         )
 
 
@@ -170,7 +170,8 @@ def window_starts(corpus: Corpus, length: int, *, seed: int, epoch: int) -> rang
     """The starts of an epoch's windows. Each epoch cuts the text at other positions, so that every token is used."""
     if len(corpus) < length:
         raise InputError(
-            f"the text to train on has {len(corpus):,} tokens, and a window {length:,}: lower --context, or give more"
+            f"the training text has {len(corpus):,} tokens, fewer than a window of {length:,}. Lower --context, or "
+            "give more text"
         )
     most = min(length, len(corpus) - length + 1)
     first = random.Random(f"windows {seed} {epoch}").randrange(most)
@@ -178,7 +179,7 @@ def window_starts(corpus: Corpus, length: int, *, seed: int, epoch: int) -> rang
 
 
 def covering(corpus: Corpus, length: int, stride: int) -> IntArray:
-    """Windows over a whole text, (N, 2): the start of each, and from where on its tokens are new; each token is new
+    """Windows over a whole text, (N, 2): the start of each, and the position of its first new token. Each token is new
     once.
 
     Each window starts `stride` tokens after the previous one, so that a new token has at least length - stride tokens
@@ -192,7 +193,7 @@ def covering(corpus: Corpus, length: int, stride: int) -> IntArray:
 def cut(corpus: Corpus, starts: IntArray, length: int) -> tuple[IntArray, IntArray]:
     """Windows as ids (B, T), and the document of each of their tokens (B, T).
 
-    A window may begin at -1: the first token is then repeated before itself.
+    A window may begin at -1: the first token then appears twice.
     """
     positions = np.maximum(starts[:, None] + np.arange(length), 0)  # (B, T)
     documents = np.searchsorted(corpus.starts, (corpus.first + positions).astype(np.uint64), side="right")  # (B, T)
@@ -200,7 +201,7 @@ def cut(corpus: Corpus, starts: IntArray, length: int) -> tuple[IntArray, IntArr
 
 
 def unknown_tokens_note(tokenizer: Tokenizer, corpus: Corpus) -> list[str]:
-    """How many of its tokens are unknown, if any."""
+    """A note on the number of unknown tokens, if any."""
     count = 0 if tokenizer.unknown_id is None else int(np.count_nonzero(corpus.tokens == tokenizer.unknown_id))
     return [f"{count:,} of {len(corpus):,} tokens are unknown to the vocabulary"] if count else []
 
@@ -210,15 +211,15 @@ def describe_corpora(corpora: Corpora, settings: LanguageSettings) -> str:
     origin = ", ".join(map(str, settings.data)) or "Python's documentation (no --data was given)"
     named = {"to train on": corpora.train, "held out": corpora.valid, "to test": corpora.test}
     parts = [f"{len(corpus):,} tokens {use}" for use, corpus in named.items() if corpus is not None]
-    empty = f"; {corpora.left_out:,} empty documents left out" if corpora.left_out else ""
-    others = f"; {len(corpora.others):,} other files in the folder not read" if corpora.others else ""
+    left_out, other = corpora.left_out, len(corpora.others)
+    empty = f"; {left_out:,} empty document{'s' * (left_out > 1)} left out" if left_out else ""
+    others = f"; {other:,} other file{'s' * (other > 1)} in the folder not read" if other else ""
     shared = f"; {corpora.shared}" if corpora.shared else ""
     return f"{origin}: {', '.join(parts)}{empty}{others}{shared}"
 
 
 def notes_of(corpora: Corpora) -> list[str]:
-    """Notes beside the scores: documents that are in several files, and the format of scored files if it is not
-    plain UTF-8."""
+    """Notes on the scores: documents that are in several files, and the format of scored files unless plain UTF-8."""
     shared = [corpora.shared] if corpora.shared else []
     if corpora.train is None and set(corpora.forms.values()) - {f"{UTF8} text"}:
         return [*shared, f"read as {describe_together(corpora.forms)}"]

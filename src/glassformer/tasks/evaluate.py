@@ -21,9 +21,9 @@ from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
 from glassformer.training.task import Scores, Task
 from glassformer.training.waiting import Follow
 
-WRITE = ("translate", "caption", "ask")  # tasks whose models search for what to write
+WRITE = ("translate", "caption", "ask")  # tasks whose models generate by search
 OWN_FILES = ("data", "valid", "test")
-OF_A_FILE = ("delimiter", "quotes", "encoding", "sheet")  # what a flag said about those
+OF_A_FILE = ("delimiter", "quotes", "encoding", "sheet")  # settings of the format of those files
 
 
 def evaluate(
@@ -38,11 +38,10 @@ def evaluate(
     follow: Follow | None = None,
     **changes: Any,
 ) -> Scores:
-    """The scores of a run, or of any model whose `task` is named, on all of `data` or of a `split` of the run's own.
+    """The scores of a run, or of any model if `task` is given, on all of `data` or on a `split` of the run's own data.
 
-    `follow` shows the progress (`training/waiting.py`).
     `changes` are settings that differ from training, such as `text_columns`. `engine` is as in `gf.pipeline`: with a
-    compiled model, scores may differ in the sixth digit.
+    compiled model, scores may differ in the sixth digit. `follow` shows the progress (`training/waiting.py`).
     """
     made = task_to_score(run, data, split=split, task=task, device=device, num_beams=num_beams, **changes)
     made.follow = follow or made.follow
@@ -67,7 +66,7 @@ def task_to_score(
     if split not in (None, "valid", "test"):
         raise InputError(f"split is {split!r}: expected 'valid' or 'test'")
     if data and split:
-        raise InputError(f"files and split={split!r} were both given: a split is of the run's own examples. Choose one")
+        raise InputError(f"both files and split={split!r} given: a split belongs to the run's own data. Choose one")
     place = usable_device(device)
     settings = settings_of(run, task, bool(data), changes)
     if num_beams is not None:
@@ -77,7 +76,7 @@ def task_to_score(
         check_own_files(settings, str(run))
     made = make_task(settings, files)
     if split == "test" and made.test is None:
-        raise InputError(f"{run} has no test set: leave --split out, and it is scored on what it was validated on")
+        raise InputError(f"{run} has no test set. Leave --split out to score it on the validation set")
     made.split = "valid" if split == "valid" else "test"
     model = made.model.to(place).eval()
     if num_beams is not None:
@@ -99,17 +98,17 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
             raise InputError(f"--task {task}: {run} was trained for {name}. Leave --task out")
         if not (folder / WEIGHTS).is_file() and ((folder / CHECKPOINTS).is_dir() or not (folder / CONFIG).is_file()):
             old = replaced_place(folder)
-            kept = f". The run that it is to replace is in {old}" if old.is_dir() else ""
+            kept = f". The run that it will replace is in {old}" if old.is_dir() else ""
             raise InputError(
-                f"{run} has not ended, so there is no model to score yet: go on with it (train --resume){kept}"
+                f"{run} is not finished, so there is no model to score yet. Continue it with train --resume{kept}"
             )
     elif task is None:
         raise InputError(
-            f"{run} has no {RUN}, so it is no run of a training here. To score another model, say what it is for, such "
+            f"{run} has no {RUN}, so it is not a run of glassformer train. To score another model, name its task, such "
             "as --task classify"
         )
     elif not has_data:
-        raise InputError(f"{run} has no {RUN}, which would say what was held out: give files to score with --data")
+        raise InputError(f"{run} has no {RUN}, so its held-out data is unknown. Give files to score with --data")
     else:
         name, values = task, {}
     if has_data:  # another file may have another format
@@ -118,7 +117,7 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
     known = {entry.name for entry in fields(settings)}
     for change in changes:
         if change not in known:
-            raise InputError(f"--{change.replace('_', '-')} is not for {name}: leave it out")
+            raise InputError(f"--{change.replace('_', '-')} is not a setting of {name}. Leave it out")
     return type(settings).from_dict({**settings.to_dict(), **changes})
 
 
@@ -126,15 +125,14 @@ def check_own_files(settings: TaskSettings, run: str) -> None:
     for name, files in settings.files.items():
         for file in files:
             if not file.exists():
-                put_back = "Put it back" if file.is_absolute() else "Call eval where the training was called"
+                put_back = "Put it back" if file.is_absolute() else "Run eval in the folder where you ran train"
                 raise InputError(
-                    f"{file}, which {run} was trained with as --{name}, is not there. {put_back}, or give files with "
-                    "--data"
+                    f"{file}, the --{name} of {run}, does not exist. {put_back}, or give files with --data"
                 )
 
 
 def check_beams(num_beams: int, task: str) -> None:
     if task not in WRITE:
-        raise InputError(f"--num-beams is for a model that writes; this one is for {task}: leave it out")
+        raise InputError(f"--num-beams is for tasks that generate text, not for {task}. Leave it out")
     if num_beams < 1:
         raise InputError(f"num_beams is {num_beams}: expected at least 1")

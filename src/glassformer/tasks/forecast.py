@@ -1,7 +1,7 @@
-"""Forecasting: a series cut into patches that look at each other, from which the future of each channel is read off.
+"""Forecasting (PatchTST: Nie et al., 2023): an encoder over the patches of a series predicts its next values.
 
-Channels are forecast one by one, by the same weights (PatchTST: Nie et al., 2023): what one tells about another is not
-used. Scores are over every window of the held-out rows, on values scaled by the training rows, as is the custom.
+Each channel is forecast separately with the same weights, so relations between channels are not used. As in most
+papers, scores cover every window of the held-out rows, on values standardised with the training rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ForecastSettings
 from glassformer.training.task import Batch, Curve, Scores, Task, spread
 
-JUDGED = 256  # windows that are looked at together
+JUDGED = 256  # windows per batch in validation
 DRAWN = 6  # curves in the report
 Split = Literal["train", "validation", "test"]
 
@@ -49,13 +49,13 @@ class Forecast(Task):
     def __init__(self, settings: ForecastSettings, files: Sequence[Path] = ()) -> None:
         self.settings: ForecastSettings = settings
         if len(files) > 1:
-            raise InputError(f"{len(files)} files to score: expected one, with the channels of the training")
+            raise InputError(f"{len(files)} files to score: expected one, with the channels of the training data")
         path = files[0] if files else settings.data
         self.series = self.read(path)
         rows = self.series.values
         check_numbers(rows)
         if files:
-            assert settings.init_folder is not None  # what is scored is loaded
+            assert settings.init_folder is not None  # scoring needs a loaded model
             self.scaler = self.scaler_of(settings.init_folder)
             everything = windows(self.scaler.scale(rows), settings.length, settings.horizon)
             self.train = self.valid = self.test = everything
@@ -79,13 +79,13 @@ class Forecast(Task):
         is_new = series.frequency == WEEKDAYS and settings.calendar == "auto"
         if is_new and settings.resume and "calendar" not in read_record(settings.out)["settings"]:
             raise InputError(
-                f"--resume: {settings.out} was begun by a version that did not know trading days. Use --calendar "
-                "every-day to go on with it as it began"
+                f"--resume: {settings.out} was started by a version without trading days. Use --calendar every-day to "
+                "continue it unchanged"
             )
         return series
 
     def format(self) -> SeriesFormat:
-        """How to read the file: as the settings ask; to score a run, as it read its own."""
+        """The format of the file: from the settings; for the score of a run, that of its training file."""
         settings = self.settings
         asked = SeriesFormat(
             columns=settings.columns,
@@ -109,7 +109,7 @@ class Forecast(Task):
             small={"d_model": 128, "num_layers": 3, "num_heads": 8, "d_ff": 256},
             base={"d_model": 256, "num_layers": 4, "num_heads": 8, "d_ff": 512},
         )
-        # Dropout on the branches only, as in PatchTST: before the first block and the head it costs accuracy.
+        # Dropout on the branches only, as in PatchTST: before the first block and the head it lowers the accuracy.
         stack = {"dropout": 0.2, **sizes, **({} if self.drops_before_blocks else {"embed_dropout": 0.0})}
         return TransformerConfig(
             encoder=StackConfig(**stack, positions="learned", activation="gelu", final_norm=False),
@@ -127,29 +127,29 @@ class Forecast(Task):
 
     @cached_property
     def drops_before_blocks(self) -> bool:
-        """Whether a run goes on that was begun when the presets had dropout before the first block, too."""
+        """Whether the resumed run was started when the presets still had dropout before the first block."""
         if not self.settings.resume:
             return False
         record = read_record(self.settings.out)
         return bool(
             record.get("drops_before_blocks", "qk_norm" not in record["settings"])
-        )  # a setting of later versions
+        )  # qk_norm is newer than the change
 
     def record(self) -> dict[str, Any]:
         return {"drops_before_blocks": True} if self.drops_before_blocks else {}
 
     def scaler_of(self, run: Path) -> Scaler:
-        """How a run scaled its channels, which must be those of this series."""
+        """The scaler of a run; its channels must be those of this series."""
         scale = read_scale(run)
         if scale is None:
-            raise InputError(f"{run} has no {SCALE}, which says how its series were scaled: is it a forecast run?")
+            raise InputError(f"{run} has no {SCALE}, which holds the scale of its series. Is it a forecast run?")
         if scale.names != self.series.names:
             ours, theirs = ", ".join(self.series.names), ", ".join(scale.names)
-            raise InputError(f"the channels are {ours}, and {run} was trained on {theirs}")
+            raise InputError(f"the channels are {ours}, but {run} was trained on {theirs}. Choose with --columns")
         return scale.scaler
 
     def check_windows(self) -> None:
-        """A loaded model reads and writes windows of its own length."""
+        """Refuses a length or horizon other than the loaded model's."""
         series = self.model.config.series
         for name, value in (("length", self.settings.length), ("horizon", self.settings.horizon)):
             its = getattr(series, name, None)
@@ -177,7 +177,7 @@ class Forecast(Task):
 
     @torch.no_grad()
     def errors(self, chosen: Windows, numbers: Sequence[int] | None = None) -> dict[str, float]:
-        """MSE and MAE over every window (or those of these numbers), every value and every channel."""
+        """MSE and MAE over every value and channel of all windows, or of the windows with these numbers."""
         squared = absolute = 0.0
         numbers = range(len(chosen)) if numbers is None else numbers
         for start in self.follow(range(0, len(numbers), JUDGED)):
@@ -215,10 +215,10 @@ class Forecast(Task):
         judged, numbers = self.judged, spread(len(self.judged), most)
         metrics = self.errors(judged, numbers)
         baselines, notes = self.compared(self.methods(judged, numbers))
-        which = f"every one of the {len(judged):,} windows is" if len(numbers) == len(judged) else "windows are"
+        which = f"all {len(judged):,} windows are" if len(numbers) == len(judged) else "windows are"
         if not self.is_trained_on:
-            notes.append("no linear forecast to compare with: it needs the training rows, and only the file was read")
-        if self.settings.is_judged:  # a training has said them before
+            notes.append("no linear baseline: it needs the training rows, but only the file to score was read")
+        if self.settings.is_judged:  # after training they have already been printed
             notes = [*self.notes(), *notes]
         return Scores(
             metrics=metrics,
@@ -231,7 +231,7 @@ class Forecast(Task):
         )
 
     def methods(self, judged: Windows, numbers: Sequence[int]) -> dict[str, Callable[[], dict[str, float]]]:
-        """What the model must beat, on the windows of these numbers."""
+        """The baselines, on the windows with these numbers."""
         period, follow = min(self.settings.period, self.settings.length), self.follow
         found = {f"seasonal naive, {period}": lambda: seasonal_naive(judged, period, numbers, follow).metrics}
         if self.is_trained_on:
@@ -239,7 +239,7 @@ class Forecast(Task):
         return found
 
     def curves(self) -> list[Curve]:
-        """Forecasts to look at: channel by channel, at places spread over the test."""
+        """Forecasts for the report: channel by channel, at positions spread over the test rows."""
         drawn = []
         for number in range(DRAWN):
             channel, place = number % len(self.series.names), (2 * number + 1) * len(self.judged) // (2 * DRAWN)
@@ -258,10 +258,10 @@ class Forecast(Task):
         used = sum(settings.splits) or len(series)
         unused = f", of which the last {len(series) - used:,} are not used (--splits)" if used < len(series) else ""
         repaired = "".join(f"; {note}" for note in self.repairs())
+        channels = f"{len(series.names)} channel{'s' * (len(series.names) > 1)}"
         reading = {"reading": "; ".join(series.notes)} if series.notes else {}
         return {
-            "data": f"{origin}: {len(series):,} rows of {len(series.names)} channels, every "
-            f"{series.frequency}{unused}{repaired}",
+            "data": f"{origin}: {len(series):,} rows of {channels}, every {series.frequency}{unused}{repaired}",
             **({"format": str(table_format(settings.data, settings.tables))} if settings.data else {}),
             **reading,
             "windows": f"{settings.length} values back, {settings.horizon} ahead: {len(self.train):,} to train on, "
@@ -270,12 +270,12 @@ class Forecast(Task):
         }
 
     def repairs(self) -> list[str]:
-        series, fill = self.series, self.series.format.fill
-        cut = [f"{series.cut:,} values outside the common span cut off (--cut)"] if series.cut else []
-        return cut + ([f"{series.filled:,} missing values filled (--fill {fill})"] if series.filled else [])
+        cut, filled, fill = self.series.cut, self.series.filled, self.series.format.fill
+        trimmed = [f"{cut:,} value{'s' * (cut > 1)} outside the common span trimmed (--cut)"] if cut else []
+        return trimmed + ([f"{filled:,} missing value{'s' * (filled > 1)} filled (--fill {fill})"] if filled else [])
 
     def notes(self) -> list[str]:
-        """What was decided and done in reading the file."""
+        """How the file was read, and what was repaired."""
         return [*self.series.notes, *self.repairs()]
 
     def seen_example(self) -> Batch:

@@ -1,4 +1,4 @@
-"""Images: cut into patches that look at each other, and summed up in a token that names the class (ViT)."""
+"""Image classification (ViT: Dosovitskiy et al., 2021): patches attend to each other and to a class token."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -35,9 +35,9 @@ from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ImagesSettings
 from glassformer.training.task import Batch, Scores, spread
 
-JUDGED = 256  # images that are looked at together
-MEANS = 5000  # training images that the nearest-mean baseline looks at
-TURN, STRETCH, SHIFT = np.pi / 18, 0.1, 1 / 16  # the most that affine changes: an angle, a part of the side, another
+JUDGED = 256  # images per batch in validation
+MEANS = 5000  # about how many training images the nearest-mean baseline uses
+TURN, STRETCH, SHIFT = np.pi / 18, 0.1, 1 / 16  # limits of the affine augmentation: an angle, fractions of the side
 
 
 class ImageClasses(ClassTask):
@@ -51,12 +51,12 @@ class ImageClasses(ClassTask):
     def __init__(self, settings: ImagesSettings, files: Sequence[Path] = ()) -> None:
         self.settings: ImagesSettings = settings
         if len(files) > 1:
-            raise InputError(f"{len(files)} places with images to score: expected one")
+            raise InputError(f"{len(files)} folders or files to score: expected one")
         self.place = files[0] if files else settings.data
         self.knows_classes = settings.init is not None and settings.head is None
-        self.reads: ImageConfig | None = None  # what a loaded model does
-        self.named: dict[Path, list[Path]] = {}  # the files that a table names
-        self.shared = ""  # which parts have images in common
+        self.reads: ImageConfig | None = None  # the images that a loaded model expects
+        self.named: dict[Path, list[Path]] = {}  # the image files listed in each table
+        self.shared = ""  # a note on images shared between parts
         if settings.init_folder is not None:
             self.reads = config_and_dtype(settings.init_folder)[0].image
         if self.knows_classes:
@@ -71,7 +71,7 @@ class ImageClasses(ClassTask):
             self.model = make_model(settings, self.config, head="class", num_classes=len(self.names))
             name_classes(self.model, self.names)
         self.preparation = self.prepare()
-        if settings.init is not None:  # a loaded model says how its images are brought to size, too
+        if settings.init is not None:  # a loaded model also defines how images are resized
             read = partial(read_colours, preparation=self.preparation)
             self.train, self.valid = (replace(images, read=read) for images in (self.train, self.valid))
             self.test = self.test and replace(self.test, read=read)
@@ -83,20 +83,20 @@ class ImageClasses(ClassTask):
         return str(self.place or "scikit-learn's digits (no --data was given)")
 
     def load(self) -> tuple[Images, Images, Images | None]:
-        """The images to train on, to validate and to test: as they are given, split off, or the built-in digits."""
+        """Training, validation and test images: from files, split off if need be, or the built-in digits."""
         settings = self.settings
         parts = {"train": built_in(held_out=False), "test": built_in(held_out=True)}
         is_new = not settings.is_judged and not settings.resume  # a run that has begun keeps its settings
         if settings.data is None and settings.size not in (None, parts["train"].size) and is_new:
             raise InputError(
-                f"--size {settings.size}: the built-in digits have {parts['train'].size} pixels a side. Leave it out, "
-                "or give images with --data"
+                f"--size {settings.size}: the built-in digits are {parts['train'].size}x{parts['train'].size} pixels. "
+                "Leave it out, or give images with --data"
             )
         if settings.data is not None:
             parts = self.read(settings.data)
         train = parts.get("train", parts.get("all"))
         if train is None:
-            raise InputError(f"{settings.data} has no images to train on, only the part {' and '.join(parts)}")
+            raise InputError(f"{settings.data} has no training images, only those of {' and '.join(parts)}")
         for part, path in (("validation", settings.valid), ("test", settings.test)):
             if path is not None:
                 read = self.read(path, train)
@@ -113,7 +113,7 @@ class ImageClasses(ClassTask):
         return train, parts["validation"], parts.get("test")
 
     def judged_only(self, path: Path) -> tuple[Images, Images, Images]:
-        """Only images to be scored; the size is that of the model."""
+        """Only images to score, at the size of the model."""
         parts = self.read(path)
         chosen = parts.get("test", next(iter(parts.values())))
         nothing = chosen.subset([])
@@ -141,7 +141,7 @@ class ImageClasses(ClassTask):
         settings, size = self.settings, self.train.size
         patch = settings.patch or choose_patch(size)
         if size % patch:
-            raise InputError(f"--patch {patch} must divide the size of the images, {size}: change it, or give --size")
+            raise InputError(f"--patch {patch} must divide the image size {size}. Change it, or give --size")
         stack = StackConfig(
             **{"dropout": 0.1, "d_ff": 4 * sizes_of(settings)["d_model"], **sizes_of(settings)},
             positions="learned", activation="gelu", norm_eps=1e-12,
@@ -155,14 +155,14 @@ class ImageClasses(ClassTask):
         )
 
     def prepare(self) -> Preparation:
-        """As the loaded model says, or to mean 0 and deviation 1 over the training images."""
+        """The loaded model's own, or mean 0 and standard deviation 1 over the training images."""
         image, settings = self.model.config.image, self.settings
         channels = CHANNELS[self.test.mode if self.test is not None else self.train.mode]
         if image is None or (image.size, image.channels) != (self.train.size, channels):
-            reads = f"{image.size} pixels a side and {image.channels} channels" if image else "no images"
+            reads = f"images of {in_words(image.size, image.channels)}" if image else "no images"
             raise InputError(
-                f"--init {settings.init} reads {reads}, and these images have {self.train.size} and {channels}. Bring "
-                "them there with --size and --mode"
+                f"--init {settings.init} reads {reads}, but these have {in_words(self.train.size, channels)}. Convert "
+                "them with --size and --mode"
             )
         if settings.init_folder is not None:
             loaded = read_preparation(settings.init_folder, self.model.config)
@@ -179,7 +179,7 @@ class ImageClasses(ClassTask):
         return {"pixel_values": self.as_input(pixels), "labels": torch.from_numpy(self.train.labels[list(examples)])}
 
     def changed(self, pixels: Pixels, epoch: int, example: int) -> Pixels:
-        """An image changed at random, as `augment` says: a function of (seed, epoch, example)."""
+        """An image augmented at random, a function of (seed, epoch, example)."""
         rng = np.random.default_rng((self.settings.seed, epoch, example))
         if self.settings.augment == "affine":
             sides, way = 1 + rng.uniform(-STRETCH, STRETCH, 2), rng.uniform(-SHIFT, SHIFT, 2)
@@ -233,22 +233,22 @@ class ImageClasses(ClassTask):
         whole, images = self.judged, sample_of(self.judged, most)
         names = [str(file) for file in images.files] or [f"image {i}" for i in spread(len(whole), most)]
         baselines, notes = self.baselines(images)
-        # A training has said them before, but for what the score needs beside it.
+        # After training, the notes on the files have already been printed; shared images belong beside the score.
         notes = [*(self.notes() if self.settings.is_judged else filter(None, [self.shared])), *notes]
         scores = self.score(*self.judge(images), names, baselines, [*notes, *self.about_baselines()])
         return replace(scores, sample=self.sample_of(len(whole), len(images)))
 
     def about_baselines(self) -> list[str]:
-        """Why there are none, or what they were made from."""
+        """Why there are no baselines, or which images they use."""
         if not len(self.train):
             return [NO_TRAINING]
         few = len(self.train) >= 2 * MEANS
         return (
-            [f"the nearest mean image is by about {MEANS:,} of the {len(self.train):,} training images"] if few else []
+            [f"the nearest mean image uses about {MEANS:,} of the {len(self.train):,} training images"] if few else []
         )
 
     def baselines(self, images: Images) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """Always the most frequent class; the class whose mean image is nearest, unless that takes too long."""
+        """The most frequent class, and the class with the nearest mean image unless that takes too long."""
         if not len(self.train):
             return {}, []
         truths = images.labels.tolist()
@@ -259,7 +259,7 @@ class ImageClasses(ClassTask):
         return {"always the most frequent class": always, **found}, notes
 
     def nearest_means(self, images: Images) -> list[int]:
-        """Of each image the class whose mean image is nearest."""
+        """For each image, the class with the nearest mean image."""
         known = self.train.subset(range(0, len(self.train), max(1, len(self.train) // MEANS)))
         with self.follow.counted(len(known) + len(images)) as tell:
 
@@ -277,7 +277,7 @@ class ImageClasses(ClassTask):
             counts = np.bincount(known.labels, minlength=len(self.names))
             present = np.flatnonzero(counts)
             means = sums[present] / counts[present, None]
-            lengths = (means**2).sum(axis=1)  # distances are |m|^2 - 2 m x, up to what is the same for all classes
+            lengths = (means**2).sum(axis=1)  # distances are |m|^2 - 2 m x, without the constant |x|^2
             return [int(i) for _, x in rows(images) for i in present[(lengths - 2 * x @ means.T).argmin(axis=1)]]
 
     def describe(self) -> dict[str, str]:
@@ -295,14 +295,14 @@ class ImageClasses(ClassTask):
         return said | {"model": describe_model(self.model, settings)}
 
     def notes(self) -> list[str]:
-        """What was done to the files: how they came to one size and one mode, and what was left out."""
+        """How the files were converted to one size and mode, and which were skipped."""
         parts = [images for images in (self.train, self.valid, self.test) if images is not None]
         notes = []
         for found in {id(images.found): images.found for images in parts if images.found is not None}.values():
             if not found.are_alike or self.train.size not in {look.width for look in found.looks}:
                 chosen = "" if self.settings.size or self.reads else " (choose with --size)"
                 side = self.train.size
-                notes.append(f"{found.sizes()} pixels are brought to {side}x{side}{chosen}: {self.resizing()}")
+                notes.append(f"{found.sizes()} pixels are resized to {side}x{side}{chosen}: {self.resizing()}")
             upright, background = self.preparation.upright, self.preparation.background
             notes += found.notes(self.train.mode, upright=upright, background=background)
         notes += [self.shared] if self.shared else []
@@ -313,13 +313,13 @@ class ImageClasses(ClassTask):
         return notes
 
     def resizing(self) -> str:
-        """How an image comes to the size of the model."""
+        """How an image is resized for the model."""
         if isinstance(self.preparation.resize, int):
-            return "the shorter side is scaled, the longer one cut at both ends"
-        return "both sides are scaled" + ("" if self.preparation.crop is None else ", and the centre cut out")
+            return "the shorter side is scaled, the longer one cropped at both ends"
+        return "both sides are scaled" + ("" if self.preparation.crop is None else ", and the centre is cropped")
 
     def about_table(self) -> dict[str, str]:
-        """How the table is written that names the images, if there is one."""
+        """The format of the table that lists the images, if there is one."""
         path, settings = self.settings.data, self.settings
         if path is None or not path.is_file():
             return {}
@@ -343,7 +343,7 @@ def sample_of(images: Images, most: int | None) -> Images:
 
 
 def fit_preparation(pixels: Pixels) -> Preparation:
-    """Brings pictures like these (N, C, Y, X) to mean 0 and deviation 1."""
+    """The preparation that normalises images like these (N, C, Y, X) to mean 0 and standard deviation 1."""
     some, side = pixels / 255.0, pixels.shape[-1]
     deviation = np.maximum(some.std(axis=(0, 2, 3)), 1e-3)
     return Preparation(
@@ -357,23 +357,28 @@ def fit_preparation(pixels: Pixels) -> Preparation:
     )
 
 
+def in_words(size: int, channels: int) -> str:
+    """The format of an image, for an error."""
+    return f"{size}x{size} pixels and {channels} channel{'s' * (channels > 1)}"
+
+
 def choose_patch(size: int) -> int:
-    """A quarter of a small image, else a seventh or an eighth; where that does not divide it, what comes near."""
+    """A quarter of a small image, otherwise a seventh or an eighth; if none divides the size, the nearest divisor."""
     usual = max(1, size // 4 if size <= 16 else size // 7 if size % 7 == 0 else size // 8)
     if size % usual == 0:
         return usual
     fitting = [patch for patch in range(1, size + 1) if size % patch == 0 and 4 <= size // patch <= 16]
     if not fitting:
         raise InputError(
-            f"images of {size} pixels a side cannot be cut into equal patches. Use --size {size - size % 8}"
+            f"images of {size}x{size} pixels cannot be divided into equal patches. Use --size {size - size % 8}"
         )
     return min(fitting, key=lambda patch: abs(size // patch - 8))
 
 
 def moved_by(pixels: Pixels, angle: float, sides: Sequence[float], shift: Sequence[float]) -> Pixels:
-    """An image (C, Y, X) that was turned, stretched and shifted about its middle, black where nothing was.
+    """An image (C, Y, X) rotated, scaled and shifted about its centre; black outside the original.
 
-    A pixel of the result is read at R(angle) S(sides) p + shift: between four pixels, by how near they are.
+    A pixel p of the result is the original at R(angle) S(sides) p + shift, by bilinear interpolation.
     """
     (x, y), (right, down) = sides, (2 * part for part in shift)  # coordinates go from -1 to 1
     cos, sin = np.cos(angle), np.sin(angle)

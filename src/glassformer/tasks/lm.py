@@ -1,8 +1,8 @@
 """Causal language modelling: a decoder reads text and predicts each next token (Radford et al., 2018).
 
-Training cuts the text into windows of `context` tokens, every one of which is predicted from those before it in its
-document. Where a document begins, the model reads the token that texts begin with; from one document nothing attends to
-another. The presets are built like LLaMA (Touvron et al., 2023) and are saved as such.
+Training splits the text into windows of `context` tokens. Each token is predicted from those before it in its document:
+the model reads a start token at the beginning of a document, and tokens do not attend across documents. The presets
+have the architecture of LLaMA (Touvron et al., 2023) and are saved as such.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,10 +43,10 @@ from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_toke
 from glassformer.text import Tokenizer
 from glassformer.training.task import Batch, Scores, Task, spread
 
-VALIDATED = 256  # windows, spread over the text, that are looked at during training
-COUNTED = 3_000_000  # bytes of text up to which n-grams are counted for comparison
+VALIDATED = 256  # windows, spread over the text, used for validation during training
+COUNTED = 3_000_000  # maximum bytes of text for the n-gram baseline
 REPORTED = ("bits_per_byte", "perplexity")
-PROMPT = 20  # tokens of held-out text that a sample begins with
+PROMPT = 20  # tokens of held-out text at the start of a sample
 
 
 class LanguageModel(Task):
@@ -67,16 +67,16 @@ class LanguageModel(Task):
         self.tokenizer = make_tokenizer(settings, training_texts(settings), around="nothing")
         self.model = make_model(settings, self.config, head="language")
         if self.model.encoder is not None:
-            raise InputError(f"--init {settings.init} has an encoder: a causal language model is a decoder alone")
+            raise InputError(f"--init {settings.init} has an encoder: a causal language model has only a decoder")
         fit_tokenizer(self.tokenizer, self.model)
         check_context(settings, self.model)
         known = (i for i in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id) if i is not None)
-        self.start = next(known, None)  # what is read before a document
+        self.start = next(known, None)  # read before the first token of a document
         self.corpora = load_corpora(settings, self.tokenizer, files, counts_bytes=True)
         self.test = self.corpora.test
 
     def config(self) -> TransformerConfig:
-        """LLaMA at the size that was asked for."""
+        """LLaMA at the requested size."""
         settings, tokenizer = self.settings, self.tokenizer
         stack = StackConfig(
             **gated_width({"dropout": 0.1, **sizes_of(settings)}),
@@ -112,10 +112,10 @@ class LanguageModel(Task):
         return self.as_batch(self.corpora.trained, starts, self.settings.context)
 
     def as_batch(self, corpus: Corpus, starts: IntArray, length: int) -> Batch:
-        """Windows of `length` tokens to be predicted, and what is read for them: the token before each.
+        """Windows of `length` tokens as labels, and as input the token before each.
 
-        That before a document's first is the start token, or where there is none it is not predicted. What is read for
-        a token belongs to its document, for attention and positions.
+        The first token of a document has the start token before it; without one, it is not predicted. In attention and
+        positions, an input token belongs to the document of its label.
         """
         ids, documents = cut(corpus, starts - 1, length + 1)
         inputs, labels = ids[:, :-1], ids[:, 1:]
@@ -136,7 +136,7 @@ class LanguageModel(Task):
 
     @torch.no_grad()
     def cross_entropy(self, corpus: Corpus, windows: IntArray) -> tuple[float, int]:
-        """The sum over the tokens that are new in these windows, and their number."""
+        """The summed loss of the new tokens in these windows, and their number."""
         length = min(self.settings.context, len(corpus))
         total, count = 0.0, 0
         size = max(1, self.settings.batch_tokens // length)
@@ -151,7 +151,7 @@ class LanguageModel(Task):
         return total, count
 
     def windows(self, split: Literal["test", "valid"]) -> IntArray:
-        """Those that are scored: one behind another during training; in the end they overlap by half."""
+        """The windows to score: side by side during training, overlapping by --overlap in the final score."""
         context = self.settings.context
         if split == "valid":
             return covering(self.corpora.scored("valid"), context, context)
@@ -167,7 +167,7 @@ class LanguageModel(Task):
         return self.measured(self.corpora.valid, *self.cross_entropy(self.corpora.valid, chosen))
 
     def measured(self, corpus: Corpus, total: float, count: int) -> dict[str, float]:
-        """The mean per token, its exponential, and per byte of text: in bits, by the tokens that a byte takes."""
+        """The mean loss per token, its exponential, and bits per byte: loss / log(2) * tokens / bytes."""
         loss = total / count
         bits = loss / log(2) * len(corpus) / corpus.num_bytes
         return {"loss": loss, "perplexity": exp(min(700.0, loss)), "bits_per_byte": bits}
@@ -177,7 +177,7 @@ class LanguageModel(Task):
 
     @property
     def stride(self) -> int:
-        """How far a window begins behind the one before, where a text is scored."""
+        """Distance between the starts of two windows in the final score."""
         return max(1, self.settings.context - int(self.settings.context * self.settings.overlap))
 
     def score_some(self, most: int) -> Scores:
@@ -199,8 +199,8 @@ class LanguageModel(Task):
         ]
         if corpus.num_unknown:
             notes.append(
-                f"the tokenizer does not know {corpus.num_unknown:,} of these bytes, so bits per byte is too good: "
-                "compare it with none, or take --tokenizer bytes"
+                f"{corpus.num_unknown:,} of these bytes are unknown to the tokenizer, so bits per byte is too low to "
+                "compare. Use --tokenizer bytes"
             )
         examples = self.sample()
         methods, why_not = self.methods()
@@ -219,19 +219,16 @@ class LanguageModel(Task):
         )
 
     def methods(self) -> tuple[dict[str, Callable[[], dict[str, float]]], list[str]]:
-        """Character 5-grams, where the text is not too long to count, and can be had back from its tokens; and why they
-        are left out, if so."""
+        """The character 5-gram baseline, or why it is left out: the text is too long, or its tokens lose characters."""
         train, scored = self.corpora.train, self.corpora.scored(self.split)
         if train is None:
             return {}, [NO_TRAINING]
         longest = max(train.num_bytes, scored.num_bytes)
         if longest > COUNTED:
-            return {}, [
-                f"no 5-grams to compare with: {longest:,} bytes are more than {COUNTED:,}, and would take too long"
-            ]
+            return {}, [f"no 5-gram baseline: {longest:,} bytes are more than {COUNTED:,}, which would take too long"]
         before, text = (self.tokenizer.decode(corpus.tokens.tolist()) for corpus in (train, scored))
         if (len(before.encode()), len(text.encode())) != (train.num_bytes, scored.num_bytes):
-            return {}, ["no 5-grams to compare with: the tokenizer does not give back the text that it reads"]
+            return {}, ["no 5-gram baseline: the tokenizer is lossy, so its tokens do not decode to the same text"]
 
         def count() -> dict[str, float]:
             with self.follow.counted(len(before) + len(text)) as tell:
@@ -240,7 +237,7 @@ class LanguageModel(Task):
         return {"character 5-grams (Kneser-Ney)": count}, []
 
     def sample(self) -> list[dict[str, str]]:
-        """A text that the model writes, after the beginning of the held-out one."""
+        """A sample text: the model continues the beginning of the held-out text."""
         beginning = self.corpora.scored(self.split).tokens[: min(PROMPT, self.settings.context // 2)].tolist()
         most = min(self.settings.sample, self.settings.context - len(beginning))
         if most < 1:
@@ -257,7 +254,7 @@ class LanguageModel(Task):
     def describe(self) -> dict[str, str]:
         corpora, windows = self.corpora, len(self.window_starts(0))
         documents = corpora.trained.num_documents
-        packed = f", packed with {documents:,} documents, none of which sees another" if documents > 1 else ""
+        packed = f", packed from {documents:,} documents that do not attend to each other" if documents > 1 else ""
         return {
             "data": describe_corpora(corpora, self.settings),
             **describe_forms(corpora),

@@ -11,7 +11,7 @@ def translation_metrics(
 ) -> tuple[dict[str, float], list[str]]:
     """BLEU and chrF by sacrebleu (Post, 2018), with the signatures that make them comparable."""
     if find_spec("sacrebleu") is None:
-        return {}, ["BLEU and chrF are measured by sacrebleu, which is not here: pip install 'glassformer[mt]'"]
+        return {}, ["no BLEU and chrF: sacrebleu is not installed. Run pip install 'glassformer[mt]'"]
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -25,7 +25,7 @@ def translation_metrics(
 
 
 def classification_metrics(truths: Sequence[int], guesses: Sequence[int], num_classes: int) -> dict[str, float]:
-    """Accuracy, and the mean of the classes' F1: 2 right / (2 right + missed + wrongly given)."""
+    """Accuracy, and macro F1: the mean over classes of 2 TP / (2 TP + FN + FP)."""
     table = confusion(truths, guesses, num_classes)
     right = [table[i][i] for i in range(num_classes)]
     scores = []

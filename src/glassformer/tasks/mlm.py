@@ -90,12 +90,12 @@ class MaskedLanguageModel(Task):
         self.tokenizer = make_tokenizer(settings, training_texts(settings), around="segments")
         if self.tokenizer.mask_token_id is None:
             raise InputError(
-                f"the tokenizer of {settings.init or settings.tokenizer_from} has no mask token: expected that of a "
-                "model that fills in words, such as BERT"
+                f"the tokenizer of {settings.init or settings.tokenizer_from} has no mask token: expected one of a "
+                "masked language model, such as BERT"
             )
         self.model = make_model(settings, self.config, head="language")
         if self.model.decoder is not None:
-            raise InputError(f"--init {settings.init} has a decoder: what fills in words is an encoder alone")
+            raise InputError(f"--init {settings.init} has a decoder: a masked language model has only an encoder")
         fit_tokenizer(self.tokenizer, self.model)
         check_context(settings, self.model)
         self.mask = self.tokenizer.mask_token_id
@@ -103,7 +103,9 @@ class MaskedLanguageModel(Task):
         self.after = [i for i in (self.tokenizer.sep_token_id,) if i is not None]
         self.length = settings.context - len(self.before) - len(self.after)  # tokens of text in a window
         if self.length < 1:
-            raise InputError(f"--context {settings.context} has no room between {self.before} and {self.after}")
+            raise InputError(
+                f"--context {settings.context} leaves no room for text between the special tokens. Raise it"
+            )
         added = self.tokenizer.backend.get_added_tokens_decoder()
         special = [i for i, token in added.items() if token.special]
         self.ordinary = np.setdiff1d(np.arange(len(self.tokenizer)), special)
@@ -137,7 +139,7 @@ class MaskedLanguageModel(Task):
         generators: Sequence[np.random.Generator],
         new: IntArray | None = None,
     ) -> Batch:
-        """Windows with some tokens masked; `new` is the position in the text from which on tokens may be masked."""
+        """Windows with some tokens masked; only tokens from position `new` of the text on may be masked."""
         length = min(self.length, len(corpus))
         truth, documents = cut(corpus, starts, length)
         may = self.is_ordinary[truth]
@@ -170,7 +172,7 @@ class MaskedLanguageModel(Task):
         return self.settings.label_smoothing
 
     def fixed_batches(self, corpus: Corpus, most: int | None = None) -> Iterator[Batch]:
-        """All of a text, or some of its windows, with the same tokens masked each time."""
+        """All windows of a text, or `most` of them, with the same tokens masked each time."""
         windows = covering(corpus, self.length, self.length)
         windows = windows[spread(len(windows), most)]
         size = max(1, self.settings.batch_tokens // self.settings.context)
@@ -194,7 +196,7 @@ class MaskedLanguageModel(Task):
             if len(judged.examples) < REPORT_EXAMPLES:
                 judged.examples += self.shown(batch["input_ids"], labels.cpu(), guesses.cpu())
         if not judged.truths:
-            raise InputError("the held-out text has no token to hide: give more of it, or raise --valid-fraction")
+            raise InputError("the held-out text has no token to mask. Give more text, or raise --valid-fraction")
         return judged
 
     def shown(self, inputs: Tensor, labels: Tensor, guesses: Tensor) -> list[dict[str, str]]:
@@ -232,7 +234,7 @@ class MaskedLanguageModel(Task):
     def evaluate(self, most: int | None = None) -> Scores:
         judged, whole = self.judge(self.corpora.scored(self.split), most), self.count(self.split)
         baselines = {}
-        notes = [f"{self.settings.mask_fraction:.0%} of the tokens are to be guessed, always the same ones"]
+        notes = [f"{self.settings.mask_fraction:.0%} of the tokens are predicted, always the same ones"]
         notes += notes_of(self.corpora)
         if self.corpora.train is None:
             notes.append(NO_TRAINING)
@@ -242,7 +244,7 @@ class MaskedLanguageModel(Task):
                 [counted[self.is_ordinary[counted]].tolist()], judged.truths, len(self.tokenizer)
             )
             if len(self.corpora.train) > COUNTED:
-                notes.append(f"the most frequent token is that of the first {COUNTED:,} training tokens")
+                notes.append(f"token frequencies are counted on the first {COUNTED:,} training tokens")
             baselines["the most frequent token"] = {"accuracy": frequent.accuracy, "perplexity": frequent.perplexity}
         return Scores(
             metrics=judged.metrics,
@@ -265,7 +267,7 @@ class MaskedLanguageModel(Task):
             "data": describe_corpora(self.corpora, self.settings),
             **describe_forms(self.corpora),
             "windows": f"{len(self.window_starts(0)):,} of {self.settings.context} tokens in an epoch, with "
-            f"{self.settings.mask_fraction:.0%} of the {hidden} to be guessed",
+            f"{self.settings.mask_fraction:.0%} of the {hidden} to predict",
             "tokens": describe_tokenizer(self.tokenizer, self.settings),
             "model": describe_model(self.model, self.settings),
         }

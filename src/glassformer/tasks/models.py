@@ -1,6 +1,6 @@
-"""The model that a task trains: made from a preset, or loaded from a checkpoint with a head of the task's kind.
+"""The model that a task trains: new from a preset, or loaded from a checkpoint with the task's kind of head.
 
-Every preset is one that a published family expresses, so that other libraries open what was trained here.
+Every preset is an architecture of a published family, so that other libraries can load the trained model.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from glassformer.tasks.settings import TaskSettings
 from glassformer.text import Tokenizer
 from glassformer.threads import memory_of_machine
 
-GRID = 0.1  # the height of these waves, beside patches of about 0.15
-TRAINING_BYTES = 16  # of a parameter: its value, its gradient, and two moments
+GRID = 0.1  # amplitude of the position sines; patch embeddings are about 0.15
+TRAINING_BYTES = 16  # per parameter: its value, its gradient, and two moments
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "num_layers": 2, "num_heads": 4},
     "small": {"d_model": 256, "num_layers": 4, "num_heads": 4},
@@ -29,25 +29,24 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def sizes_of(settings: TaskSettings, **presets: dict[str, Any]) -> dict[str, Any]:
-    """What preset and flags decide of a `StackConfig`; `presets` are a task's own, where they differ from `SIZES`.
+    """The fields of a `StackConfig` set by preset and flags; `presets` are a task's own, if they differ from `SIZES`.
 
-    Dropout is where the paper has it, on branches and embeddings; on attention weights it would cost the fused kernel.
+    Dropout is on branches and embeddings, as in the paper; on attention weights it would rule out the fused kernel.
     """
     paper = {"attention_dropout": 0.0, "ffn_dropout": 0.0}
     return {**SIZES[settings.preset], **presets.get(settings.preset, {}), **paper, **settings.sizes}
 
 
 def gated_width(sizes: dict[str, Any]) -> dict[str, Any]:
-    """Sizes of a stack whose feed-forward is gated: it has three matrices instead of two, so unless it is given, its
-    width is two thirds of 4 d_model, as a multiple of 32, and the parameters are as many (Shazeer, 2020)."""
+    """Adds the default width of a gated feed-forward: 2/3 of 4 d_model, rounded up to a multiple of 32. It has three
+    matrices instead of two, so the number of parameters stays the same (Shazeer, 2020)."""
     return {"d_ff": -(-8 * sizes["d_model"] // 3 // 32) * 32, **sizes}
 
 
 def encoder_config(
     settings: TaskSettings, tokenizer: Tokenizer, *, max_len: int, dropout: float = 0.1, **head: Any
 ) -> TransformerConfig:
-    """ModernBERT (Warner et al., 2024) at the size that was asked for, each layer of which sees everything; with this
-    head."""
+    """ModernBERT (Warner et al., 2024) at the requested size, with global attention in every layer, and this head."""
     stack = StackConfig(
         **gated_width({"dropout": dropout, **sizes_of(settings)}),
         max_len=max_len,
@@ -78,7 +77,7 @@ def encoder_config(
 def make_model(
     settings: TaskSettings, config: Callable[[], TransformerConfig], *, head: str, num_classes: int | None = None
 ) -> Transformer:
-    """The model of a run: new by this config, or that of `--init`, with its own classes unless a number is given."""
+    """The model of a run: new from this config, or loaded from `--init`, with its own classes unless given."""
     torch.manual_seed(settings.seed)
     if settings.init_folder is None:
         chosen = config()
@@ -95,23 +94,23 @@ def make_model(
         classes = f" of {num_classes} classes" if num_classes else ""
         has = f" of {model.config.num_classes} classes" if model.config.num_classes else ""
         raise InputError(
-            f"--init {settings.init} has the head {model.config.head!r}{has}, and {settings.task} needs {head!r}"
-            f"{classes}. A new head is made only by name: --head {head}"
+            f"--init {settings.init} has the head {model.config.head!r}{has}, but {settings.task} needs {head!r}"
+            f"{classes}. Use --head {head} to replace it with a new, untrained one"
         )
-    for parameter in model.parameters():  # what was loaded is the file itself, mapped, and may not be written to
+    for parameter in model.parameters():  # loaded weights are a read-only memory map
         parameter.data = parameter.data.clone()
     return model.train()
 
 
 @torch.no_grad()
 def place_on_grid(model: Transformer) -> None:
-    """Starts the learned positions of patches as sines of their row and column (as in He et al., 2022).
+    """Initialises the learned positions of patches with sines of their row and column (as in He et al., 2022).
 
-    From these a model learns in a few hundred steps where things are; from random ones it takes many times as long.
+    The model then learns locations in a few hundred steps; from random positions it takes many times as long.
     """
     image, embed = model.config.image, model.encoder.embed if model.encoder is not None else None
     if image is None or not isinstance(embed, PatchEmbedding) or not isinstance(embed.positions, Learned):
-        raise InputError("positions on a grid are for a model of patches with learned positions")
+        raise InputError("grid positions need a model of image patches with learned positions")
     table = embed.positions.weight  # (N, D)
     side, width = image.patches_per_side, table.shape[1] // 4
     turns = torch.arange(side)[:, None] * 2 / 100 ** (torch.arange(width) / max(1, width))  # (side, D/4)
@@ -122,7 +121,7 @@ def place_on_grid(model: Transformer) -> None:
 
 
 def make_pair(settings: TaskSettings, config: Callable[[], PairConfig]) -> Pair:
-    """The two models of a run: new by this config, or those of `--init`."""
+    """The two models of a run: new from this config, or loaded from `--init`."""
     torch.manual_seed(settings.seed)
     if settings.init_folder is None:
         chosen = config()
@@ -134,34 +133,35 @@ def make_pair(settings: TaskSettings, config: Callable[[], PairConfig]) -> Pair:
     if not isinstance(pair, Pair):
         raise InputError(
             f"--init {settings.init}: {settings.task} needs a text and an image model together, such as a CLIP "
-            "checkpoint or a run of train match"
+            "checkpoint or a run of `glassformer train match`"
         )
-    for parameter in pair.parameters():  # what was loaded is the file itself, mapped, and may not be written to
+    for parameter in pair.parameters():  # loaded weights are a read-only memory map
         parameter.data = parameter.data.clone()
     return pair.train()
 
 
 def check_memory(config: TransformerConfig | PairConfig) -> None:
-    """Refuses a model that no training on this machine can hold, before its first tensor is made."""
+    """Refuses a model that needs more memory to train than this machine has, before allocating it."""
     with torch.device("meta"):
         parameters = count(Pair(config) if isinstance(config, PairConfig) else Transformer(config))
     needed, there = TRAINING_BYTES * parameters, memory_of_machine()
     if there is not None and needed > there:
         raise InputError(
             f"a model of {parameters:,} parameters takes at least {needed / 1e9:,.0f} GB to train (weights, gradients "
-            f"and two moments of the optimiser), and this machine has {there / 1e9:,.0f} GB. Choose a smaller "
+            f"and two moments of the optimiser), but this machine has {there / 1e9:,.0f} GB. Choose a smaller "
             "--d-model, --num-layers or --vocab-size"
         )
 
 
 def describe_model(model: Transformer | Pair, settings: TaskSettings) -> str:
-    """A line about a model: its stacks, its size, and where it is from."""
+    """A line about a model: its stacks, its size and its origin."""
     origin = f", from {settings.init}" if settings.init else f" ({settings.preset})"
     if isinstance(model, Pair):
         text, image = model.config.text.last_stack, model.config.image.last_stack
         return (
-            f"a pair: images by {image.num_layers} layers, d_model {image.d_model}, texts by {text.num_layers}, "
-            f"d_model {text.d_model}; vectors of {model.config.text.pooled_width}, {count(model):,} parameters{origin}"
+            f"image encoder with {image.num_layers} layers, d_model {image.d_model}; text encoder with "
+            f"{text.num_layers}, d_model {text.d_model}; embeddings of {model.config.text.pooled_width}, "
+            f"{count(model):,} parameters{origin}"
         )
     stacks = {"encoder": model.config.encoder, "decoder": model.config.decoder}
     parts = [name for name, stack in stacks.items() if stack is not None]

@@ -29,7 +29,7 @@ from glassformer.tasks.texts import (
 from glassformer.text import Tokenizer
 from glassformer.training.task import Batch
 
-PATCHES = 20  # in a series, by default
+PATCHES = 20  # default number of patches in a series
 SHOWN_VALUES = 6
 
 
@@ -77,7 +77,7 @@ class Reader(ABC):
         """An example as text, for the report."""
 
     def notes(self, examples: Examples[Any]) -> list[str]:
-        """Notes beside the scores of these examples."""
+        """Notes on the scores of these examples."""
         return []
 
     @abstractmethod
@@ -111,7 +111,7 @@ class TextReader(Reader):
         texts = (text for example in self.trained for text in example.texts)
         self.tokenizer = make_tokenizer(self.settings, texts, around="segments")
         if self.settings.subword_dropout and any(len(example.texts) > 1 for example in self.trained):
-            raise InputError("--subword-dropout cuts single texts anew, and these are pairs: leave it out")
+            raise InputError("--subword-dropout works on single texts, but these are pairs. Leave it out")
 
     def config(self, num_classes: int) -> TransformerConfig:
         assert self.tokenizer is not None
@@ -123,7 +123,7 @@ class TextReader(Reader):
     def fit(self, model: Transformer) -> None:
         assert self.tokenizer is not None
         if model.config.patches is not None:
-            raise InputError(f"--init {self.settings.init} reads no text: expected a model of texts, or --reads series")
+            raise InputError(f"--init {self.settings.init} does not read text: give a text model, or --reads series")
         self.model = model
         fit_tokenizer(self.tokenizer, model)
         self.cutter = Cutter(self.tokenizer, self.settings, model.config.room)
@@ -138,8 +138,8 @@ class TextReader(Reader):
         unit = unit_of(examples.path)
         places = [f"{examples.path}, {unit} {line}" for line in examples.lines]
         rows = self.cutter.rows(first, pairs, what="text", places=places)
-        told_apart = pairs is not None and self.model.config.num_segments > 1
-        segments = self.cutter.segments(first, pairs or []) if told_apart else [[] for _ in rows]
+        has_segments = pairs is not None and self.model.config.num_segments > 1
+        segments = self.cutter.segments(first, pairs or []) if has_segments else [[] for _ in rows]
         return list(zip(rows, segments, strict=True))
 
     def batch(self, encoded: Sequence[Any], numbers: Sequence[int] = (), epoch: int = 0) -> Batch:
@@ -165,13 +165,15 @@ class TextReader(Reader):
 
     def describe(self) -> dict[str, str]:
         assert self.tokenizer is not None
-        return {"tokens": describe_tokenizer(self.tokenizer, self.settings) + cut_note(self.cutter)}
+        return {
+            "tokens": describe_tokenizer(self.tokenizer, self.settings) + cut_note(self.cutter.cut, self.cutter.limit)
+        }
 
 
 class SeriesReader(Reader):
-    """A series of numbers in patches (PatchTST: Nie et al., 2023), normalised to mean 0 and deviation 1."""
+    """A series of numbers in patches (PatchTST: Nie et al., 2023), normalised to mean 0 and standard deviation 1."""
 
-    values: int  # in each series
+    values: int  # length of each series
     tokens: int
 
     def read(self, path: Path) -> Examples[LabeledSeries]:
@@ -187,7 +189,7 @@ class SeriesReader(Reader):
         patch = self.settings.patch or max(1, round(self.values / PATCHES))
         stride = max(1, patch // 2)
         if patch > self.values:
-            raise InputError(f"--patch {patch} is longer than the series, which have {self.values} values")
+            raise InputError(f"--patch {patch} is longer than the series: expected at most {self.values} values")
         series = SeriesConfig(length=self.values, patch=patch, stride=stride, channels=1, instance_norm=True)
         stack = StackConfig(
             **{"dropout": 0.1, **sizes_of(self.settings)},
@@ -201,7 +203,7 @@ class SeriesReader(Reader):
 
     def fit(self, model: Transformer) -> None:
         if model.config.series is None:
-            raise InputError(f"--init {self.settings.init} reads no series: expected a model that was trained on some")
+            raise InputError(f"--init {self.settings.init} does not read series: expected a model trained on series")
         self.model = model
         self.values, self.tokens = model.config.series.length, model.config.series.num_tokens
 
@@ -209,7 +211,7 @@ class SeriesReader(Reader):
         for example, line in zip(examples, examples.lines, strict=True):
             if len(example.values) != self.values:
                 raise InputError(
-                    f"{place_of(examples.path, line)}: {len(example.values)} values, and the model reads {self.values}"
+                    f"{place_of(examples.path, line)}: {len(example.values)} values, but the model reads {self.values}"
                 )
         return [example.values for example in examples]
 
@@ -226,6 +228,4 @@ class SeriesReader(Reader):
     def describe(self) -> dict[str, str]:
         series = self.model.config.series
         assert series is not None
-        return {
-            "series": f"{self.values} values, in {self.tokens} patches of {series.patch}, one every {series.stride}"
-        }
+        return {"series": f"{self.values} values, in {self.tokens} patches of {series.patch}, stride {series.stride}"}

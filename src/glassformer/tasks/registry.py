@@ -1,6 +1,6 @@
-"""The tasks, one row each: the only list of them. The command line, `eval`, `inspect` and the explorer read it.
+"""The list of all tasks, one row each. The command line, `eval`, `inspect` and the explorer read it.
 
-A row is plain data. What is heavy is only named in it, and imported when it is used, so that `--help` answers at once.
+A row is plain data. It names heavy modules without importing them, so that `--help` is fast.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """What the other rooms need to know of a task."""
+    """What the rest of the package needs to know about a task."""
 
     name: str  # in `train NAME`, in run.json, in TOML files
     help: str
     settings: type[TaskSettings]
     page: str  # module:class of its `Task`
     metric: str  # decides which weights are best
-    abilities: tuple[str, ...]  # what `predict/pipeline.py` does with its models
-    view: str  # what the explorer answers with (`explore/view/answers.py`)
-    example: str  # the built-in data that it is trained on without --data
+    abilities: tuple[str, ...]  # what its models can do in `predict/pipeline.py`
+    view: str  # the explorer's kind of answer (`explore/view/answers.py`)
+    example: str  # the built-in data, used without --data
 
 
 ROWS = (
@@ -52,7 +52,7 @@ ROWS = (
     ),
     Row(
         name="classify",
-        help="train to name the class of a text or a series",
+        help="train to classify texts, text pairs or series",
         settings=ClassifySettings,
         page="glassformer.tasks.classify:Classify",
         metric="macro_f1",
@@ -82,7 +82,7 @@ ROWS = (
     ),
     Row(
         name="images",
-        help="train to name the class of an image",
+        help="train to classify images",
         settings=ImagesSettings,
         page="glassformer.tasks.images:ImageClasses",
         metric="accuracy",
@@ -92,7 +92,7 @@ ROWS = (
     ),
     Row(
         name="caption",
-        help="train to write what an image shows",
+        help="train to caption images",
         settings=CaptionSettings,
         page="glassformer.tasks.pictures.caption:Caption",
         metric="loss",
@@ -102,7 +102,7 @@ ROWS = (
     ),
     Row(
         name="ask",
-        help="train to answer questions about an image",
+        help="train to answer questions about images",
         settings=AskSettings,
         page="glassformer.tasks.pictures.ask:Ask",
         metric="accuracy",
@@ -112,7 +112,7 @@ ROWS = (
     ),
     Row(
         name="match",
-        help="train to find the caption of an image and the image of a caption",
+        help="train to match images and captions",
         settings=MatchSettings,
         page="glassformer.tasks.pictures.match:Match",
         metric="recall",
@@ -122,7 +122,7 @@ ROWS = (
     ),
     Row(
         name="forecast",
-        help="train to say how a series goes on",
+        help="train to forecast a series",
         settings=ForecastSettings,
         page="glassformer.tasks.forecast:Forecast",
         metric="mse",
@@ -136,25 +136,25 @@ TASKS = {row.name: row for row in ROWS}
 if TYPE_CHECKING:
     TaskName = str
 else:
-    TaskName = Literal[tuple(TASKS)]  # the type of a flag that names a task: its help lists them
+    TaskName = Literal[tuple(TASKS)]  # the type of a flag for a task, so that its help lists them
 
 
 def page_of(task: str) -> "type[Task]":
-    """The class of a task; imports its page."""
+    """The class of a task; imports its module."""
     module, name = TASKS[task].page.split(":")
     page: type[Task] = getattr(import_module(module), name)
     return page
 
 
 def make_task(settings: TrainSettings, files: Sequence[Path] = ()) -> "Task":
-    """The task of these settings, with its data and its model; with `files`, to score what is in them."""
+    """The task of these settings, with its data and model. With `files`, it scores those."""
     make: Any = page_of(settings.task)
     task: Task = make(settings, files)
     return task
 
 
 def settings_to_judge(task: str, values: Mapping[str, Any], model: str) -> TaskSettings:
-    """The settings of a training as they are for its finished model: loaded, so of no other size than its own."""
+    """The training settings, changed to load and score the finished model; its sizes come from its checkpoint."""
     kind = TASKS[task].settings
     loaded = {"init": model, "out": model, "head": None, "resume": False, "overwrite": False}
     of_the_model = kind.of_the_model()

@@ -50,7 +50,7 @@ class TaskSettings(TrainSettings):
     drop_path: float = 0.0
     """Stochastic depth: probability of dropping a residual branch in the last layer; lower in earlier layers."""
     qk_norm: bool = False
-    """Normalise queries and keys (Henry et al., 2020); an lm is then saved as Qwen3 instead of LLaMA."""
+    """Normalise queries and keys (Henry et al., 2020). A language model is then saved as Qwen3 instead of LLaMA."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +67,7 @@ class TaskSettings(TrainSettings):
         if self.init is not None:
             for name in self.of_the_model():
                 if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                    raise self._refuse(name, "a model that is loaded (--init) has its own; leave it out")
+                    raise self._refuse(name, "the loaded model (--init) has its own. Leave it out")
 
     @classmethod
     def of_the_model(cls) -> list[str]:
@@ -102,7 +102,7 @@ class TaskSettings(TrainSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TableSettings(TaskSettings):
-    """The format of tables; detected where it is not given."""
+    """The format of tables (default: detected)."""
 
     header: bool | None = None
     """Whether the first row of a table holds the column names (default: detected)."""
@@ -136,14 +136,14 @@ class TokenSettings(TableSettings):
     tokenizer_from: str | None = None
     """Use the tokenizer of this folder or hub id instead of training one. With --init, the model's own is used."""
     vocab_size: int = 8000
-    """Largest size of the vocabulary that is learned."""
+    """Maximum size of the vocabulary."""
     label_smoothing: float = 0.0
     """Fraction of the target probability spread over all classes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.vocab_size < 64:
-            raise self._refuse("vocab_size", "expected at least 64, room for the characters of the text")
+            raise self._refuse("vocab_size", "expected at least 64, to hold the characters of the text")
         if not 0 <= self.label_smoothing < 1:
             raise self._refuse("label_smoothing", "expected at least 0 and below 1")
 
@@ -153,7 +153,7 @@ class TextSettings(TokenSettings):
     """Tokens and batches of a task that reads text."""
 
     batch_tokens: int = 4096
-    """Tokens in a batch, padding included, on the longer side."""
+    """Tokens per batch, padding included; for pairs, on the longer side."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,7 +171,7 @@ class ExampleSettings(TextSettings):
     max_len: int = 512
     """Maximum length of a text in tokens."""
     truncate: bool = False
-    """Truncate longer texts; without this flag they are an error."""
+    """Truncate texts longer than --max-len; without this flag they are an error."""
     skip_empty: bool = False
     """Skip examples with an empty text and report their number; without this flag they are an error."""
 
@@ -202,7 +202,7 @@ class TranslateSettings(ExampleSettings):
 
     data: tuple[Path, ...] = ()
     """Pairs to train on: a file with source<TAB>target in each line, a table with columns (.csv, .tsv, .jsonl, .json,
-    .parquet, .xlsx), or two files aligned line by line. Files of text may be gzipped."""
+    .parquet, .xlsx), or two files aligned line by line. Text formats may be gzipped."""
     valid: tuple[Path, ...] = ()
     """Validation pairs, in the same format; they select the best weights (default: a fraction of --data)."""
     test: tuple[Path, ...] = ()
@@ -217,7 +217,7 @@ class TranslateSettings(ExampleSettings):
     """Number of built-in training pairs, if there is no --data."""
 
     norm_order: Literal["post", "pre", "sandwich"] = "post"
-    """Where the norms are; post is the paper's."""
+    """Position of the norms in a block; post is the original paper's."""
     num_beams: int = 1
     """Number of beams for the final score, saved as the model's own setting."""
     length_penalty: float = 1.0
@@ -247,7 +247,7 @@ class ClassifySettings(ExampleSettings):
     task: ClassVar[str] = "classify"
 
     data: Path | None = None
-    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with a text and a label in each row; one of text may be
+    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with a text and a label in each row; text formats may be
     gzipped."""
     valid: Path | None = None
     """Validation rows, which select the best weights (default: a stratified fraction of --data)."""
@@ -284,7 +284,7 @@ class ClassifySettings(ExampleSettings):
         if len(self.text_columns) > 2:
             raise self._refuse("text_columns", "expected one column, or the two of a pair")
         if self.label_separator == "":
-            raise self._refuse("label_separator", "expected what stands between two labels, such as a comma")
+            raise self._refuse("label_separator", "expected the text between two labels, such as a comma")
         if self.batch_size < 1 or (self.patch is not None and self.patch < 1):
             raise self._refuse("batch_size" if self.batch_size < 1 else "patch", "expected at least 1")
 
@@ -296,7 +296,7 @@ class LanguageSettings(TextSettings):
 
     data: tuple[Path, ...] = ()
     """Text files, folders of them (.txt, .md), or tables with a column of texts (.csv, .tsv, .jsonl, .json, .parquet,
-    .xlsx); files of text may be gzipped. Larger than memory is fine."""
+    .xlsx); text formats may be gzipped. They may be larger than memory."""
     valid: tuple[Path, ...] = ()
     """Validation text, which selects the best weights (default: the last part of --data)."""
     test: tuple[Path, ...] = ()
@@ -306,7 +306,7 @@ class LanguageSettings(TextSettings):
     documents: Literal["file", "line", "blank-line"] = "file"
     """What counts as a document in a plain text file. Tokens do not attend across documents."""
     valid_fraction: float = 0.1
-    """Fraction at the end of the text held out for validation, if there is no --valid."""
+    """Fraction of the text, at its end, held out for validation, if there is no --valid."""
     context: int = 128
     """Context length in tokens."""
     rate: float | None = OPEN
@@ -383,9 +383,9 @@ class ImagesSettings(TableSettings):
     skip_corrupt: bool = False
     """Skip files that cannot be read as images and list them; without this flag they are an error."""
     size: int | None = None
-    """Image size in pixels per side (default: unchanged if all are alike, otherwise chosen, at most 64)."""
+    """Image size in pixels per side (default: unchanged if all are equal squares, otherwise chosen, at most 64)."""
     patch: int | None = None
-    """Patch size in pixels per side (default: a quarter of the image)."""
+    """Patch size in pixels per side (default: a quarter of a small image, about an eighth of a larger one)."""
     mode: Literal["grey", "rgb"] | None = None
     """Read all images in grey or in colour (default: colour, unless all are grey)."""
     grey: bool = False
@@ -406,7 +406,7 @@ class ImagesSettings(TableSettings):
         super().__post_init__()
         self._check_fraction("valid_fraction")
         if self.grey and self.mode == "rgb":
-            raise self._refuse("mode", "--grey says otherwise. Leave one of them out")
+            raise self._refuse("mode", "--grey contradicts it. Leave one of them out")
         if self.mode == "rgb" and self.data is None:
             raise self._refuse("mode", "the built-in digits are grey. Leave it out, or give images with --data")
         self._check_seed()
@@ -421,41 +421,41 @@ class ImagesSettings(TableSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(optimizer="muon", schedule="linear", final_rate=0.02, beta2=0.98, vocab_size=2000)
 class PictureSettings(TokenSettings):
-    """What the tasks have that write about pictures: a caption, or an answer."""
+    """Settings of tasks with images and texts: captions, questions and matching."""
 
     data: Path | None = None
-    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with the path of an image and its texts in each row; paths
-    start at the table's own folder. Without one, built-in scenes of coloured shapes."""
+    """A table (.csv, .tsv, .jsonl, .json, .parquet, .xlsx) with an image path and its caption, or its question and
+    answer, in each row; paths are relative to the table's folder."""
     valid: Path | None = None
-    """Rows to choose the best weights by; without any, those of a fraction of the images."""
+    """Validation rows, which select the best weights (default: the rows of a fraction of the images)."""
     test: Path | None = None
-    """Rows for the score at the end; without any, the validation rows."""
+    """Test rows for the final score (default: the validation rows)."""
     image_column: str = "image"
-    """The column of the image's path."""
+    """Column of the image path."""
     valid_fraction: float = 0.1
-    """Fraction of your images kept from training, if there is no --valid."""
+    """Fraction of your images held out for validation, if there is no --valid."""
     skip_corrupt: bool = False
-    """Leave out files that cannot be read as images, and say which; without it, they are an error."""
+    """Skip files that cannot be read as images and list them; without this flag they are an error."""
     skip_empty: bool = False
-    """Leave rows with an empty text out, and say how many; without it, they are an error."""
+    """Skip rows with an empty text and report their number; without this flag they are an error."""
     size: int | None = None
-    """Pixels to a side that all images are brought to; as they are if all are alike, and else chosen, up to 64."""
+    """Image size in pixels per side (default: unchanged if all are equal squares, otherwise chosen, at most 64)."""
     patch: int | None = None
-    """Pixels to a side of a patch; about an eighth of the image, if not given."""
+    """Patch size in pixels per side (default: about an eighth of the image)."""
     mode: Literal["grey", "rgb"] | None = None
-    """Read all images as grey, or all in colour (rgb); in colour unless all are grey, if not given."""
+    """Read all images in grey or in colour (default: colour, unless all are grey)."""
     language: Literal["en", "ko"] = "en"
-    """The language of the built-in texts."""
+    """Language of the built-in texts."""
     examples: int = 40_000
-    """How many built-in pictures make an epoch; the next epoch has others."""
+    """Number of built-in images per epoch; each epoch has new ones."""
     max_len: int = 64
-    """The longest text that the decoder takes, in tokens."""
+    """Maximum length of a text in tokens."""
     truncate: bool = False
-    """Cut longer texts; without it, they are an error."""
+    """Truncate texts longer than --max-len; without this flag they are an error."""
     batch_size: int = 64
-    """Images in a batch."""
+    """Images per batch."""
     rate: float | None = OPEN
-    """The highest learning rate; 0.003 if not given, and for a model that has learned already (--init) 0.0002."""
+    """Peak learning rate (default: 0.003, or 0.0002 with --init)."""
 
     def __post_init__(self) -> None:
         self._settle(rate=3e-3 if self.init is None else 2e-4)
@@ -469,56 +469,56 @@ class PictureSettings(TokenSettings):
         if self.max_len < 4:
             raise self._refuse("max_len", "expected at least 4 tokens")
         if self.language != "en" and self.data is not None:
-            raise self._refuse("language", "your own texts (--data) have their language. Leave it out")
+            raise self._refuse("language", "it is for the built-in texts, not for --data. Leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/caption"))
 class CaptionSettings(PictureSettings):
-    """Train a captioner: an encoder looks at a picture, a decoder writes what it shows. With no data given, on
-    built-in scenes of coloured shapes."""
+    """Train a model to caption images: an encoder reads the image, a decoder writes the caption. Without --data, it
+    uses built-in scenes of coloured shapes."""
 
     task: ClassVar[str] = "caption"
 
     caption_column: str = "caption"
-    """The column of the caption."""
+    """Column of the caption."""
 
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/match"), batch_size=128)
 class MatchSettings(PictureSettings):
-    """Train a pair of models on images and their captions, so that each finds the other (CLIP). With no data given, on
-    built-in scenes of coloured shapes."""
+    """Train an image encoder and a text encoder to match images and captions (CLIP). Without --data, it uses built-in
+    scenes of coloured shapes."""
 
     task: ClassVar[str] = "match"
 
     caption_column: str = "caption"
-    """The column of the caption."""
+    """Column of the caption."""
     patch: int | None = None
-    """Pixels to a side of a patch; a quarter of a small image and about an eighth of a larger one, if not given."""
+    """Patch size in pixels per side (default: a quarter of a small image, about an eighth of a larger one)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("label_smoothing", "r_drop"):
             if getattr(self, name):
-                raise self._refuse(name, "it is for a loss over classes or tokens, and match compares. Leave it out")
+                raise self._refuse(name, "it needs a loss over classes or tokens; match's is contrastive. Leave it out")
         if self.batch_size < 2:
-            raise self._refuse("batch_size", "each image is compared with those beside it: expected at least 2")
+            raise self._refuse("batch_size", "expected at least 2: match compares the images of a batch")
 
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/ask"))
 class AskSettings(PictureSettings):
-    """Train a model to answer questions about a picture. With no data given, on built-in scenes of coloured shapes."""
+    """Train a model to answer questions about images. Without --data, it uses built-in scenes of coloured shapes."""
 
     task: ClassVar[str] = "ask"
 
     question_column: str = "question"
-    """The column of the question."""
+    """Column of the question."""
     answer_column: str = "answer"
-    """The column of the answer."""
+    """Column of the answer."""
     questions: int = 8
-    """How many questions are asked at once about a picture of a batch."""
+    """Maximum number of questions per image in a training batch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -535,7 +535,7 @@ class ForecastSettings(TableSettings):
     task: ClassVar[str] = "forecast"
 
     data: Path | None = None
-    """A .csv with a date column and a column per channel, or a long one with unique_id, ds and y; may be gzipped."""
+    """A .csv with a date column and a column per channel, or a long table with unique_id, ds and y; may be gzipped."""
     columns: tuple[str, ...] = ()
     """Columns to use as channels (default: all but the dates)."""
     splits: tuple[int, ...] = ()
@@ -549,7 +549,7 @@ class ForecastSettings(TableSettings):
     calendar: Literal["auto", "every-day", "weekdays"] = "auto"
     """Days of a daily series. auto: detects trading days without weekends; every-day: missing weekends are gaps."""
     cut: bool = False
-    """Cut series with different time spans to the common span; without this flag they are an error."""
+    """Trim series with different time spans to the common span; without this flag they are an error."""
     length: int = 168
     """Input length: past values that the model reads."""
     horizon: int = 24
@@ -559,7 +559,7 @@ class ForecastSettings(TableSettings):
     stride: int = 8
     """Distance between the starts of two patches, in values."""
     period: int = 24
-    """Season of the seasonal-naive baseline; at most --length."""
+    """Season length of the seasonal-naive baseline, in values; at most --length."""
     instance_norm: bool = True
     """Reversible instance norm (Kim et al., 2022): normalise each window, and its forecast back. --no-instance-norm
     turns it off."""
@@ -578,10 +578,10 @@ class ForecastSettings(TableSettings):
         if self.date_format is not None and not is_date_format(self.date_format):
             raise self._refuse("date_format", "expected a format with a year, such as %d/%m/%Y or %Y-%m-%d %H:%M")
         if self.splits and (len(self.splits) != 3 or min(self.splits) < 1):
-            raise self._refuse("splits", "expected three numbers of rows: to train, to validate, to test")
+            raise self._refuse("splits", "expected three numbers of rows: training, validation and test")
         for name in ("patch", "stride"):
             if getattr(self, name) > self.length:
-                raise self._refuse(name, f"is longer than --length {self.length}")
+                raise self._refuse(name, f"expected at most --length {self.length}")
 
 
 def is_date_format(text: str) -> bool:

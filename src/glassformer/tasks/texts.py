@@ -1,4 +1,4 @@
-"""What the tasks that read text share: their tokenizer, and texts as ids that fit the model."""
+"""The shared code of the text tasks: the tokenizer, and texts as ids that fit the model."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -15,14 +15,14 @@ from glassformer.text.tokenizer import TOKENIZER
 from glassformer.text.train import Around
 from glassformer.text.unknown import Tally, check_mostly_known, find_unknown
 
-CHUNK = 1000  # texts that are encoded at a time
-KNOWN = 0.9  # of a model's table, what its own tokenizer knows at least: tables are rounded up
+CHUNK = 1000  # texts encoded at a time
+KNOWN = 0.9  # a tokenizer fills at least this fraction of its model's embedding table, whose size may be rounded up
 
 
 def make_tokenizer(settings: TokenSettings, texts: Iterable[str], *, around: Around) -> Tokenizer:
-    """The tokenizer of `--init` or `--tokenizer-from`, or one learned from these texts, with this `around` each.
+    """The tokenizer of `--init` or `--tokenizer-from`, or one trained on these texts. `around`: its special tokens.
 
-    A run that goes on with changed data keeps the one that it began with.
+    A run resumed with changed data keeps its first tokenizer.
     """
     if settings.resume and (settings.out / TOKENIZER).is_file() and has_changed_data(settings):
         return read_tokenizer(settings.out)
@@ -34,17 +34,18 @@ def make_tokenizer(settings: TokenSettings, texts: Iterable[str], *, around: Aro
 
 
 def has_changed_data(settings: TokenSettings) -> bool:
-    """Whether a run goes on with other data than it began with, now or before."""
+    """Whether a run's data has changed since it started, at this or an earlier resume."""
     return settings.accept_changed_data or "changed_data" in read_record(settings.out)
 
 
 def fit_tokenizer(tokenizer: Tokenizer, model: Transformer) -> None:
-    """Refuses a tokenizer of another vocabulary than the model's, and has it say no segments where there are none."""
+    """Refuses a tokenizer with another vocabulary than the model's, and drops its segment ids if the model has none."""
     rows = model.config.vocab_size or 0
     check_vocabulary(tokenizer, rows)
     if len(tokenizer) < KNOWN * rows:
         raise InputError(
-            f"the tokenizer has {len(tokenizer):,} tokens and the model a table of {rows:,}: it belongs to another one"
+            f"the tokenizer has {len(tokenizer):,} tokens, but the model's embedding table has {rows:,}: the tokenizer "
+            "belongs to another model"
         )
     names = tokenizer.settings.get("model_input_names")
     if names is not None and model.config.num_segments == 0:
@@ -58,12 +59,12 @@ def describe_tokenizer(tokenizer: Tokenizer, settings: TokenSettings) -> str:
 
 
 class Cutter:
-    """Texts -> ids, never longer than the model takes: longer ones are an error, or cut and counted."""
+    """Texts -> ids that fit the model. Longer texts are an error, or truncated and counted with --truncate."""
 
     def __init__(self, tokenizer: Tokenizer, settings: ExampleSettings, limit: int | None = None) -> None:
         self.tokenizer, self.settings = tokenizer, settings
         self.limit = min(settings.max_len, limit or settings.max_len)
-        self.cut = 0  # texts that were shortened
+        self.cut = 0  # number of truncated texts
 
     def rows(
         self,
@@ -74,16 +75,16 @@ class Cutter:
         places: Sequence[str] | None = None,
         target: bool = False,
     ) -> list[list[int]]:
-        """`what` the texts are, for the error: "pair" names the eighth of them "pair 8". Or else by their `places`,
-        such as a line of a file."""
+        """The ids of these texts. An error names a text by its place, such as a line of a file, or by `what` and its
+        number: "pair 8"."""
         rows = self.tokenizer.rows(texts, pairs, target=target)
         long = [i for i, row in enumerate(rows) if len(row) > self.limit]
         if long and not self.settings.truncate:
             first = long[0]
             name = places[first] if places else f"{what} {first + 1}"
             raise InputError(
-                f"{name} has {len(rows[first])} tokens, and the model takes {self.limit} (so with "
-                f"{len(long):,} of {len(rows):,}): {texts[first][:60]!r}. Cut them with --truncate, or raise --max-len"
+                f"{name} has {len(rows[first])} tokens, but the model takes at most {self.limit} ({len(long):,} of "
+                f"{len(rows):,} are too long): {texts[first][:60]!r}. Use --truncate, or raise --max-len"
             )
         if long:
             chosen = None if pairs is None else [pairs[i] for i in long]
@@ -94,7 +95,7 @@ class Cutter:
         return rows
 
     def segments(self, texts: Sequence[str], pairs: Sequence[str]) -> list[list[int]]:
-        """Which of the two each token of a pair is of, 0 or 1: for each id of `rows`."""
+        """The segment of each token of a pair, 0 or 1, for the ids of `rows`."""
         found = []
         for start in range(0, len(texts), CHUNK):
             some = slice(start, start + CHUNK)
@@ -104,7 +105,7 @@ class Cutter:
         return found
 
     def sampled(self, text: str, ids: list[int], epoch: int, number: int) -> list[int]:
-        """The same text cut differently, a function of (seed, epoch, example); its ids where that is not asked for."""
+        """The text tokenised at random, a function of (seed, epoch, example); `ids` without --subword-dropout."""
         if not self.settings.subword_dropout:
             return ids
         rng = random.Random(f"subwords {self.settings.seed} {epoch} {number}")
@@ -113,12 +114,12 @@ class Cutter:
 
 
 def unknown_note(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[str]:
-    """How much of scored texts the vocabulary lacks, if anything; texts that it mostly lacks tell a wrong tokenizer."""
+    """A note on unknown tokens in scored texts, if any. Refuses texts that are mostly unknown: wrong tokenizer."""
     found = find_unknown(tokenizer, texts, pairs)
     check_mostly_known(tokenizer, found, [f"text {number + 1}" for number in range(len(texts))])
     said = Tally(found).sentence()
     return [said] if said else []
 
 
-def cut_note(cutter: Cutter) -> str:
-    return f"; {cutter.cut:,} texts cut to {cutter.limit} tokens (--truncate)" if cutter.cut else ""
+def cut_note(count: int, limit: int) -> str:
+    return f"; {count:,} text{'s' * (count > 1)} truncated to {limit} tokens (--truncate)" if count else ""

@@ -41,7 +41,7 @@ from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
 from glassformer.training.task import Batch, Scores, Task, spread
 
-HELD_OUT_DATES = 500  # to validate, and as many to test
+HELD_OUT_DATES = 500  # for validation, and the same number for the test
 REPORT_EXAMPLES = 20  # examples in the report
 LONGER = 50  # extra length of a translation in tokens (the paper, section 6.1): an untrained model never stops
 
@@ -61,9 +61,9 @@ class Translate(Task):
     def __init__(self, settings: TranslateSettings, files: Sequence[Path] = ()) -> None:
         self.settings: TranslateSettings = settings
         self.left_out = self.doubles = 0
-        self.shared = ""  # which files share sources
-        self.forms: dict[str, str] = {}  # how each file is written
-        self.notes: list[str] = []  # notes beside the scores
+        self.shared = ""  # a note on sources shared between files
+        self.forms: dict[str, str] = {}  # format of each file
+        self.notes: list[str] = []  # notes on the scores
         self.columns: tuple[str, str] | None = None  # names of the source and target columns, if any
         self.pairs, self.valid, self.test = ([], [], self.read(files)) if files else self.load()
         if not files:
@@ -72,18 +72,15 @@ class Translate(Task):
         self.tokenizer = make_tokenizer(settings, texts, around="end")
         self.model = make_model(settings, self.config, head="language")
         if self.model.encoder is None or self.model.decoder is None:
-            raise InputError(f"--init {settings.init} has one stack: a translation needs an encoder and a decoder")
+            raise InputError(f"--init {settings.init} has only one stack: translation needs an encoder and a decoder")
         if settings.init is not None:
             self.set_search()
         fit_tokenizer(self.tokenizer, self.model)
         self.cutter = Cutter(self.tokenizer, settings, self.model.config.room)
         self.examples = self.encode(self.pairs)
         self.lengths = [max(map(len, example)) for example in self.examples]
-        for held_out in (
-            self.valid,
-            self.test or [],
-        ):  # texts that are too long are reported now, not at the first evaluation
-            self.encode(held_out)
+        for held_out in (self.valid, self.test or []):
+            self.encode(held_out)  # a text that is too long is an error now, not at the first evaluation
 
     def load(self) -> tuple[list[Pair], list[Pair], list[Pair] | None]:
         """Training, validation and test pairs: given, split off, or the built-in dates."""
@@ -105,7 +102,7 @@ class Translate(Task):
         return [pairs[i] for i in train], [pairs[i] for i in valid], test
 
     def read(self, files: Sequence[Path]) -> list[Pair]:
-        """The pairs of all files: tables and single files hold pairs, other files are aligned two by two."""
+        """The pairs of all files: tables and single files hold pairs, other files are aligned in pairs."""
         settings, waiting = self.settings, None
         pairs: list[Pair] = []
         for file in files:
@@ -133,7 +130,7 @@ class Translate(Task):
             pairs += found
             self.left_out += len(found.left_out)
         if waiting is not None:
-            raise InputError(f"{waiting} has no second file: give sources and targets two by two, aligned line by line")
+            raise InputError(f"{waiting} has no second file. Give sources and targets in pairs, aligned line by line")
         return pairs
 
     def config(self) -> TransformerConfig:
@@ -251,7 +248,7 @@ class Translate(Task):
                 self.model, self.tokenizer, sources, generation=options, limit=limit, longest=longest,
                 engine=self.engine, tell=tell,
             )  # fmt: skip
-        truths = [self.tokenizer.decode(target) for _, target in encoded]  # as it writes them
+        truths = [self.tokenizer.decode(target) for _, target in encoded]  # unknown characters are lost, as in guesses
         return (*self.measure(guesses, pairs, truths), guesses)
 
     def measure(
@@ -286,10 +283,11 @@ class Translate(Task):
             notes = [*notes, NO_TRAINING]
 
         def nearest() -> dict[str, float]:
-            alike = nearest_source(self.pairs, pairs, self.follow)
-            return self.measure(alike, pairs, [pair.target for pair in pairs])[0]
+            similar = nearest_source(self.pairs, pairs, self.follow)
+            return self.measure(similar, pairs, [pair.target for pair in pairs])[0]
 
-        baselines, left_out = self.compared({"the target of the most alike source": nearest} if self.pairs else {})
+        methods = {"translation of the most similar training sentence": nearest} if self.pairs else {}
+        baselines, left_out = self.compared(methods)
         rows = [
             {"source": pair.source, "expected": pair.target, "translation": guess}
             for pair, guess in zip(pairs[:REPORT_EXAMPLES], guesses, strict=False)
@@ -325,7 +323,7 @@ class Translate(Task):
         shared = f"; {self.shared}" if self.shared else ""
         return {
             "data": f"{origin}: {len(self.pairs):,} pairs to train on, {len(self.valid):,} held out{tested}"
-            f"{doubles}{empty}{cut_note(self.cutter)}{shared}",
+            f"{doubles}{empty}{cut_note(self.cutter.cut, self.cutter.limit)}{shared}",
             **({"format": describe_together(self.forms)} if self.forms else {}),
             "tokens": describe_tokenizer(self.tokenizer, self.settings),
             "model": describe_model(self.model, self.settings),
@@ -333,5 +331,5 @@ class Translate(Task):
 
 
 def has_columns(file: Path) -> bool:
-    """Whether a file holds pairs by itself; others are aligned two by two."""
+    """Whether a file holds pairs itself; other files are aligned in pairs."""
     return kind_of(file) is not None and not file.name.lower().removesuffix(".gz").endswith(".txt")

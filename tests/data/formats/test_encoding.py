@@ -1,4 +1,4 @@
-"""Encodings are found where they are certain, and refused where another language would be read as signs."""
+"""Encodings are detected if they are certain, and refused if text would be garbled."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ JAPANESE = "すべての人間は、生まれながらにして自由であり�
 def test_western_europe(text: str) -> None:
     found = find_encoding(text.encode("cp1252"), "a.txt", whole=True)
     assert (found.codec, text.encode("cp1252").decode(found.codec)) == ("cp1252", text)
-    assert f"by which it has {found.word!r}" in str(found)
+    assert f"guessed from {found.word!r}" in str(found)
     assert found.word in text
     assert find_encoding(text.encode(), "a.txt", whole=True).name == "UTF-8"
 
@@ -55,13 +55,13 @@ def test_korea(codec: str) -> None:
         (CZECH, ["cp1250", "iso8859-2"]),
         (HUNGARIAN, ["cp1250"]),
         (TURKISH, ["cp1254"]),
-        (ICELANDIC, ["cp1252"]),  # its letters are others in Turkey
+        (ICELANDIC, ["cp1252"]),  # the same bytes are other letters in Turkish
         (CHINESE, ["gbk"]),
         (TRADITIONAL, ["big5"]),
         (JAPANESE, ["shift_jis", "euc-jp", "iso2022_jp"]),
         ("café, schön, naïf", ["mac_roman", "cp850"]),
         (KOREAN, ["johab"]),
-        ("둘", ["cp949"]),  # too little to be certain of
+        ("둘", ["cp949"]),  # too short to be certain
     ],
 )
 def test_what_is_not_certain_is_refused(text: str, codecs: list[str]) -> None:
@@ -74,7 +74,7 @@ def test_what_is_not_certain_is_refused(text: str, codecs: list[str]) -> None:
 
 
 def test_a_late_wrong_byte_is_told_where_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the beginning decides may be wrong further on: then the line is named, and nothing is replaced."""
+    """The encoding detected at the beginning may be wrong later: the error names the line, and nothing is replaced."""
     monkeypatch.setattr("glassformer.data.files.BLOCK", 16)
     file = tmp_path / "a.txt"
     beginnings = {"UTF-8": "only ascii here", "CP1252": "schön und müde "}
@@ -91,13 +91,13 @@ def test_a_late_wrong_byte_is_told_where_it_is_read(tmp_path: Path, monkeypatch:
 def test_a_line_in_utf8_behind_another_encoding_is_told(
     read: Any, codec: str, text: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two exports in one file: each would be read as the signs of the other, and CP1252 has nearly every byte."""
+    """Two exports in one file: one of them would be garbled, since nearly every byte is valid in CP1252."""
     monkeypatch.setattr("glassformer.data.files.BLOCK", len(text.encode(codec)) + 9)
     file = tmp_path / "a.txt"
     file.write_bytes((text + "\n" + "more\n" * 9).encode(codec) + other.encode() + b"\n")
     with pytest.raises(InputError) as error:
         list(read(file))
-    assert str(error.value).startswith(f"{file}, line 11 is UTF-8, and the file begins as {codec.upper()} (")
+    assert str(error.value).startswith(f"{file}, line 11 is UTF-8, but the file begins as {codec.upper()} (")
     assert "--encoding" in str(error.value)
     file.write_bytes((text + "\n" + "more\n" * 9 + text).encode(codec))
     assert list(read(file)), "one encoding alone is read"

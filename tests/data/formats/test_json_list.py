@@ -1,4 +1,4 @@
-"""A JSON list is read object by object, however its text arrives."""
+"""A JSON list is read object by object, however its text is split into blocks."""
 
 import json
 from collections.abc import Iterator

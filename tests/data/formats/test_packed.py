@@ -1,4 +1,4 @@
-"""Parquet and Excel: read piece by piece, and refused in words where the package, the file or the memory is wanting."""
+"""Parquet and Excel: read in parts, with a clear error if a package is missing, a file is broken or memory is short."""
 
 import io
 import sys
@@ -53,5 +53,5 @@ def test_a_workbook_that_would_fill_the_memory_is_refused(tmp_path: Path, monkey
         archive.writestr("xl/more.xml", " " * 1_000_000)
     assert (tmp_path / "a.xlsx").stat().st_size < 20_000
     monkeypatch.setattr(packed, "LARGEST", 500_000)
-    with pytest.raises(InputError, match=r"a\.xlsx unpacks to 1,0\d\d,\d{3} bytes: too many for a workbook"):
+    with pytest.raises(InputError, match=r"a\.xlsx unpacks to 1,0\d\d,\d{3} bytes: expected at most"):
         read_table(tmp_path / "a.xlsx")

@@ -1,4 +1,4 @@
-"""The scenes: what they promise of places, captions, questions and parts."""
+"""Scenes: positions, captions, questions and parts."""
 
 import hashlib
 from itertools import combinations
@@ -61,7 +61,7 @@ def test_boxes_fit_the_masks_and_masks_fit_the_colours(made: dict[Part, Pictures
             assert shape.box == (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1)
         values = pixels.astype(int)
         colourful = values.max(axis=0) - values.min(axis=0) > 50
-        assert np.array_equal(colourful, masks.any(axis=0))  # the ground is grey, and the shapes are not
+        assert np.array_equal(colourful, masks.any(axis=0))  # the background is grey, the shapes are not
 
 
 def test_relations_are_clear(made: dict[Part, Pictures]) -> None:

@@ -93,7 +93,7 @@ def test_a_model_without_a_run_is_judged_on_files(tmp_path: Path) -> None:
     assert found.whole.metrics["accuracy"] == gf.evaluate(tmp_path / "model", **how).metrics["accuracy"]
     assert {row.head: set(row.worse.values()) for row in found.heads}["encoder.blocks.1.attn.0"] == {0.0}
     assert (found.whole.count, len(found.heads)) == (12, 2)
-    with pytest.raises(InputError, match=r"has no run.json, .* say what it is for, such as --task classify"):
+    with pytest.raises(InputError, match=r"has no run.json, .* name its task, such as --task classify"):
         head_importance(tmp_path / "model")
-    with pytest.raises(InputError, match=r"has no run.json, .* give files to score with --data"):
+    with pytest.raises(InputError, match=r"has no run.json, .* Give files to score with --data"):
         head_importance(tmp_path / "model", task="classify")

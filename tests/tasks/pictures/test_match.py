@@ -1,4 +1,4 @@
-"""Match: a pair of models on scenes and on the user's own files; scores, baselines, export, and labels of one's own."""
+"""Match: a pair of encoders on scenes and on user files; scores, baselines, export, and the user's labels."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ LABELS = ["a red circle", "a blue square", "a green triangle"]
 
 @pytest.fixture(autouse=True, scope="module")
 def few() -> Any:
-    """Fewer scenes to score than a real run has."""
+    """Fewer scenes to score than in a real run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pictures, "HELD_OUT", {"valid": 66, "test": 70, "pairs": 10})
         yield
@@ -43,7 +43,7 @@ def task_of(**changes: Any) -> Match:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's table of sixteen pictures and their captions."""
+    """A user's table of sixteen images and their captions."""
     root = tmp_path_factory.mktemp("own")
     made, lines = make_scenes(range(16), seed=3), []
     for number, (pixels, scene) in enumerate(zip(made.pixels, made.scenes, strict=True)):
@@ -122,7 +122,7 @@ def test_the_histogram_baseline_knows_colours_and_nothing_of_places() -> None:
 
 
 def test_a_pair_learns_scenes() -> None:
-    """Far from done in so few steps, and well above a guess."""
+    """After so few steps, far from perfect but well above chance."""
     settings = MatchSettings.from_dict({**SMALL, "out": "unused", "d_model": 32, "batch_size": 32, "examples": 6400})
     task = Match(settings)
     optimizer = torch.optim.AdamW(task.model.parameters(), lr=1e-3)
@@ -201,12 +201,12 @@ def test_accumulation_changes_nothing(trained: dict[str, Path], tmp_path: Path) 
         torch.testing.assert_close(dict(parts.named_parameters())[name], weights, rtol=0, atol=2e-4)
 
 
-# --- labels of one's own ----------------------------------------------------------------------------------------------
+# --- the user's labels ------------------------------------------------------------------------------------------------
 
 
 def test_predict_names_the_best_label_and_gives_vectors(trained: dict[str, Path], own: Path, capsys: Any) -> None:
     folder, file = trained["scenes"], own / "0.png"
-    capsys.readouterr()  # of the training
+    capsys.readouterr()  # discards the output of training
     shown = printed(capsys, "predict", folder, file, "--labels", *LABELS).splitlines()
     assert sorted(line[:-5].strip() for line in shown) == sorted(LABELS)
     both = printed(capsys, "predict", folder, file, own / "1.png", "--labels", *LABELS, "--json").splitlines()
@@ -245,7 +245,7 @@ def test_a_picture_that_is_no_file_is_read_too(trained: dict[str, Path], own: Pa
         (["{own}/0.png"], ["a red circle"], "1 label given: expected at least 2"),
         (["{own}/0.png"], ["a red circle", "a red circle"], "label 2 is given twice"),
         (["{own}/0.png"], ["a red circle", " "], "label 2 is empty"),
-        (["{own}/cut.png"], LABELS, "cannot be read as a picture"),
+        (["{own}/cut.png"], LABELS, "cannot be read as an image"),
         (["{own}/huge.png"], LABELS, "pixels: expected at most 89,478,485. Make it smaller"),
         (["{own}/0.png", ""], None, "text 1 is empty"),
         (["a red circle " * 40], None, "text 1 has .* tokens: expected at most 64. Shorten it, or use"),
@@ -265,7 +265,7 @@ def test_captions_that_are_all_the_same(own: Path, tmp_path: Path, capsys: pytes
     rows = "".join(f"{own}/{number}.png,a shape\n" for number in range(12))
     (tmp_path / "same.csv").write_text("image,caption\n" + rows, encoding="utf-8")
     assert run("train", "match", "--data", tmp_path / "same.csv", "--out", tmp_path / "run", *FLAGS, "--steps", 2) == 2
-    assert "all captions to train on are 'a shape'" in capsys.readouterr().err
+    assert "all training captions are 'a shape'" in capsys.readouterr().err
 
 
 def test_labels_are_for_a_pair(trained: dict[str, Path], tmp_path: Path) -> None:
@@ -280,12 +280,12 @@ def test_labels_are_for_a_pair(trained: dict[str, Path], tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"label_smoothing": 0.1}, "match compares"),
-        ({"r_drop": 1.0}, "match compares"),
+        ({"label_smoothing": 0.1}, "match.s is contrastive"),
+        ({"r_drop": 1.0}, "match.s is contrastive"),
         ({"batch_size": 1}, "expected at least 2"),
-        ({"patch": 5}, "--patch 5 must divide the size of the images, 32"),
-        ({"mode": "grey"}, "told apart by colour"),
-        ({"max_len": 5}, "Cut texts with --truncate, or raise --max-len"),
+        ({"patch": 5}, "--patch 5 must divide the image size 32"),
+        ({"mode": "grey"}, "scenes differ in colour"),
+        ({"max_len": 5}, "Use --truncate, or raise --max-len"),
         ({"init": "{text}", "d_model": None, "num_layers": None, "num_heads": None, "patch": None},
          "needs a text and an image model together"),
     ],

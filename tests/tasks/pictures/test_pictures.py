@@ -1,4 +1,4 @@
-"""Captions and questions about pictures: batches, scores, baselines, and runs on scenes and on the user's own files."""
+"""Captions and questions about images: batches, scores, baselines, and runs on scenes and on user files."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ FLAGS = [f for name, value in SMALL.items() for f in (f"--{name.replace('_', '-'
 
 @pytest.fixture(autouse=True, scope="module")
 def few() -> Any:
-    """Fewer scenes to score than a real run has."""
+    """Fewer scenes to score than in a real run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pictures, "HELD_OUT", {"valid": 10, "test": 12, "pairs": 10})
         yield
@@ -51,7 +51,7 @@ def ask(**changes: Any) -> Ask:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve scenes as files of a user, with a table of captions and one of questions."""
+    """Twelve scenes as user files, with a table of captions and a table of questions."""
     root = tmp_path_factory.mktemp("own")
     made = make_scenes(range(12), seed=3)
     captions, questions = ["image,caption"], []
@@ -119,7 +119,7 @@ def test_questions_are_read_and_answers_written() -> None:
 
 
 def test_questions_in_one_row_do_not_see_each_other() -> None:
-    """The logits of packed questions are those of each question by itself, about the same picture."""
+    """The logits of packed questions equal those of each question alone, about the same image."""
     task = ask(questions=4)
     task.model.eval()
     examples = task.scenes("train", range(3))
@@ -165,7 +165,7 @@ def test_korean_scenes(make: Callable[..., Caption | Ask]) -> None:
 
 @pytest.mark.parametrize("make", [caption, ask])
 def test_what_is_validated_is_what_greedy_search_writes(make: Callable[..., Caption | Ask]) -> None:
-    """A model that has learned its few pictures by heart: both ways count the same texts as right."""
+    """A model that has memorised its few images: validation and generation count the same texts as right."""
     task = make(examples=12, batch_size=12, d_model=32)
     task.valid = task.scenes("train", range(12))
     task.test = task.valid
@@ -361,7 +361,7 @@ def write(path: Path, *rows: str) -> Path:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["image,caption", "pictures/0.png,a circle", "pictures/99.png,none"], r"line 3: there is no file .*99\.png"),
+        (["image,caption", "pictures/0.png,a circle", "pictures/99.png,none"], r"line 3: .*99\.png does not exist"),
         (["image,caption", "pictures/0.png,"], r"line 2.*caption of 'pictures/0.png' is empty.*--skip-empty"),
         (["image,text", "pictures/0.png,a circle"], r"caption.*--caption-column"),
         (["path,caption", "pictures/0.png,a circle"], r"image.*--image-column"),
@@ -381,8 +381,8 @@ def test_corrupt_files_and_empty_captions_are_left_out_and_told(own: Path) -> No
     good = [f"pictures/{number}.png,a shape" for number in range(6)]
     table = write(own / "some.csv", "image,caption", *good, "broken.png,a shape", "pictures/7.png,")
     told = caption(data=table, skip_corrupt=True, skip_empty=True).describe()["images"]
-    assert "1 of 7 files cannot be read and are left out (--skip-corrupt)" in told
-    assert "1 rows with an empty text are left out (--skip-empty)" in told
+    assert "1 of 7 files cannot be read, skipped (--skip-corrupt)" in told
+    assert "1 row with an empty text left out (--skip-empty)" in told
 
 
 def test_pictures_of_other_sizes_and_modes_are_brought_to_one(own: Path) -> None:
@@ -392,16 +392,16 @@ def test_pictures_of_other_sizes_and_modes_are_brought_to_one(own: Path) -> None
     table = write(own / "odd.csv", "image,caption", *(f"odd{number}.png,shape {number}" for number in range(3)))
     task = caption(data=table, size=24, patch=8, valid_fraction=0.34)
     assert task.collate([0], 0)["pixel_values"].shape == (1, 3, 24, 24)
-    assert "are brought to 24x24" in task.describe()["images"]
+    assert "are resized to 24x24" in task.describe()["images"]
 
 
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (caption, {"size": 64}, "--size 64: the built-in scenes have 32 pixels"),
-        (caption, {"mode": "grey"}, "told apart by colour"),
+        (caption, {"size": 64}, "--size 64: the built-in scenes are 32x32 pixels"),
+        (caption, {"mode": "grey"}, "scenes differ in colour"),
         (caption, {"patch": 5}, "--patch 5 must divide"),
-        (caption, {"max_len": 8}, "the decoder takes 8.*--max-len"),
+        (caption, {"max_len": 8}, "the decoder takes at most 8.*--max-len"),
         (ask, {"questions": 0}, "--questions"),
         (ask, {"language": "ko", "data": Path("x.csv")}, "--language"),
         (caption, {"data": Path("missing.csv")}, "missing.csv: there is no such file"),
@@ -454,7 +454,7 @@ def test_pixels_are_floats(runs: dict[str, Path]) -> None:
 
 
 def test_loss_falls_on_scenes() -> None:
-    """The first steps of a training of the default kind."""
+    """The first steps of training with default settings."""
     task = caption(d_model=32)
     optimizer = torch.optim.AdamW(task.model.parameters(), lr=3e-3)
     losses = []

@@ -40,7 +40,7 @@ WEEKDAYS = Frequency(1, "weekday")
 
 
 def lay_out(times: Sequence[datetime], calendar: Calendar) -> tuple[Frequency, list[int | None]]:
-    """The step between ascending times, and how many steps each is after the first; None for a time between two
+    """The step between ascending times, and the number of steps from the first to each; None for a time between two
     steps."""
     if calendar == "weekdays" or (calendar == "auto" and are_trading_days(times)):
         return WEEKDAYS, list(place_weekdays(times))
@@ -71,7 +71,7 @@ def count_weekdays(first: datetime, last: datetime) -> int:
 
 
 def place_weekdays(times: Sequence[datetime]) -> list[int]:
-    """One step per row, also across holidays; a gap too long for holidays has as many steps as weekdays."""
+    """One step per row, also across holidays; a gap too long for holidays has one step per weekday."""
     days = np.array(times, dtype="datetime64[D]")
     apart = np.busday_count(days[:-1], days[1:])
     steps = np.where(apart > LONGEST_HOLIDAY + 1, apart, 1)
@@ -86,7 +86,7 @@ def to_month_start(times: Sequence[datetime]) -> timedelta:
 
 
 def find_frequency(times: Sequence[datetime]) -> Frequency:
-    """The commonest step. Steps of 28 to 31 days on one day of the month are months."""
+    """The most frequent step. Steps of 28 to 31 days on the same day of the month are months."""
     months = Counter(12 * (b.year - a.year) + b.month - a.month for a, b in pairwise(times))
     if len({(time.day, time.time()) for time in times}) == 1 and 0 not in months:
         return Frequency(months.most_common(1)[0][0], "month")
@@ -131,7 +131,7 @@ def even_times(times: Sequence[datetime], places: Sequence[int], frequency: Freq
 
 
 def times_after(times: Times, frequency: Frequency, count: int) -> Times:
-    """The times that follow these."""
+    """The next `count` times after these."""
     known: list[datetime] = times.astype("datetime64[s]").tolist()
     shift = to_month_start(known) if frequency.unit == "month" else timedelta(0)
     return step_times(known[-1] + shift, frequency, count + 1)[1:] - np.timedelta64(shift.days, "D")

@@ -50,7 +50,7 @@ class Cells:
                 rows.append(cells)
                 lines.append(row.line)
         if not rows:
-            raise InputError(f"{path} has a header and no rows")
+            raise InputError(f"{path} has a header but no rows")
         return cls(path, names, rows, lines)
 
     def place(self, row: int) -> str:
@@ -94,7 +94,7 @@ class Cells:
         return any(cells == [str(row + start) for row in range(len(cells))] for start in (0, 1))
 
     def choose(self, columns: Sequence[str], among: Sequence[int]) -> list[int]:
-        """The columns of these names, in this order."""
+        """The columns with these names, in this order."""
         known = {self.names[number]: number for number in among}
         for name in columns:
             if name not in known:
@@ -128,7 +128,7 @@ class Cells:
             if 2 * len(wrong) > known or not known:
                 texts[number] = wrong[0] if wrong else 0
             elif wrong and first is None:
-                more = f", and {len(wrong) - 1:,} more of this column are none" if len(wrong) > 1 else ""
+                more = f", and {len(wrong) - 1:,} more cells of this column are not" if len(wrong) > 1 else ""
                 cell = self.rows[wrong[0]][number].strip()
                 first = InputError(
                     f"{self.place(wrong[0])}, column {self.names[number]!r}: {cell!r} is not a number{more}. Correct "
@@ -141,7 +141,7 @@ class Cells:
         return values
 
     def not_numbers(self, texts: dict[int, int], others: Sequence[int], advice: str) -> InputError:
-        """The error that says which columns cannot be series, and which can."""
+        """The error that lists the columns that cannot be series, and those that can."""
         cells = {number: self.rows[row][number].strip() for number, row in texts.items()}
         number, row = next(iter(texts.items()))
         what = f"{self.place(row)}, column {self.names[number]!r}: {cells[number]!r} is not a number"

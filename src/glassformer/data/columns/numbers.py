@@ -64,7 +64,7 @@ def decide_decimal(cells: Sequence[str], place: str, *, remembered: Decimal | No
     if only["point"] and only["comma"]:
         raise InputError(
             f"{place} has numbers written in two ways, such as {only['point'][0]!r} and {only['comma'][0]!r}. Write "
-            "all with one decimal mark, or use --columns for those that have it"
+            "all with one decimal mark, or select columns that have it with --columns"
         )
     for mark, found in only.items():
         if found:

@@ -258,11 +258,11 @@ def settle_zones(times: list[datetime], place: Callable[[int], str]) -> tuple[li
     otherwise they are converted to UTC."""
     for row, time in enumerate(times):
         if not FIRST_YEAR <= time.year <= LAST_YEAR:
-            raise InputError(f"{place(row)}: the year {time.year} is out of reach. Correct it, or leave the row out")
+            raise InputError(f"{place(row)}: the year {time.year} is not supported. Correct it, or leave the row out")
     odd = next((row for row, time in enumerate(times) if (time.tzinfo is None) != (times[0].tzinfo is None)), None)
     if odd is not None:
         raise InputError(
-            f"{place(odd)}: of this row and the first, one has a time zone and one has none. Give both one"
+            f"{place(odd)}: this row or the first row has a time zone, but not both. Give all rows one, or none"
         )
     if times[0].tzinfo is None:
         return times, ()
@@ -294,7 +294,7 @@ def not_times(cells: Sequence[str], place: Callable[[int], str], column: str, re
         )
     if all(map(EXCEL_DAY.fullmatch, cells)):
         return InputError(
-            f"{place(0)}: {cell!r} is a day number of Excel. Choose a date format for the column there, such as "
+            f"{place(0)}: {cell!r} is an Excel day number. Choose a date format for the column there, such as "
             "yyyy-mm-dd, and save the table again"
         )
     zone = UNKNOWN_ZONE.fullmatch(cell)

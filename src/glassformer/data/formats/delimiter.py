@@ -53,7 +53,7 @@ def find_delimiter(
     if len(found) > 1:
         first, second = found[:2]
         raise InputError(
-            f"{name}: its cells may be separated by {first}s or by {second}s. Say which with --delimiter {first} or "
+            f"{name}: its cells may be separated by {first}s or by {second}s. Choose with --delimiter {first} or "
             f"--delimiter {second}"
         )
     return found[0]

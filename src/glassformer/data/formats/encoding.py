@@ -19,8 +19,8 @@ MARKS = {  # byte order marks, the longer ones first, because one begins with an
     b"\xfe\xff": ("utf-16", "UTF-16"),
 }
 ZEROS = 0.1  # share of zero bytes above which a file is not text, or is UTF-16 without a mark
-ESCAPES = re.compile(rb"\x1b\$[@B)]")  # with which ISO-2022 switches to Japanese or Korean, in ASCII
-SETTLE = "Name its encoding, such as --encoding cp949 (Korean) or --encoding cp1252 (Western European)"
+ESCAPES = re.compile(rb"\x1b\$[@B)]")  # ISO-2022 switches to Japanese or Korean with these
+SETTLE = "Give its encoding, such as --encoding cp949 (Korean) or --encoding cp1252 (Western European)"
 KOREAN = 4  # Hangul syllables needed to detect CP949; fewer may be a coincidence
 
 # Characters of Western European texts in CP1252. The letters of Czech, Polish, Turkish or Icelandic are
@@ -41,24 +41,24 @@ WESTERN = re.compile(
 )
 BEHIND_A_WORD = re.compile(rf"[A-Za-z{LETTERS}]{{3}}[¹²³]|[A-Za-z][¿¡]")
 ODD = (OUTSIDE, CROWD, INSIDE_A_WORD, BESIDE_A_LETTER, BEHIND_A_WORD, WITHOUT_ASCII)
-HUNGARIAN = ("õûÕÛ", "öüÖÜ", "áíóúÁÍÓÚ")  # some of each: no Western European language has all of these
+HUNGARIAN = ("õûÕÛ", "öüÖÜ", "áíóúÁÍÓÚ")  # no Western European language has letters of all three groups
 TOLERATED = 0.005  # share of non-ASCII characters that may be odd: a long text has a few typos
 FOREIGN_WORD, FOREIGN_SIGN = re.compile(r"\w*[^\W\x00-\x7f]\w*"), re.compile(r"\S*[^\x00-\x7f]\S*")
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """A codec by Python's name and its common name; with a note if it was guessed from the content."""
+    """A codec by Python's name and its common name; `word` is the evidence if it was guessed."""
 
     codec: str
     name: str
     word: str = ""
-    asked: bool = False  # by --encoding
+    asked: bool = False  # set by --encoding
 
     def __str__(self) -> str:
         if self.asked:
             return f"{self.name} (--encoding)"
-        return f"{self.name} (by which it has {self.word!r}; --encoding for another)" if self.word else self.name
+        return f"{self.name} (guessed from {self.word!r}; choose another with --encoding)" if self.word else self.name
 
     @property
     def is_plain(self) -> bool:
@@ -108,11 +108,11 @@ def find_encoding(
         return asked_encoding(trained, marked, name)
     if head.count(0) > ZEROS * len(head):
         raise InputError(
-            f"{name} has zero bytes, so it is no text, or UTF-16 without a byte order mark. If it is text, say "
+            f"{name} has zero bytes, so it is not text, or UTF-16 without a byte order mark. If it is text, use "
             "--encoding utf-16-le or --encoding utf-16-be"
         )
     if ESCAPES.search(head):
-        raise InputError(f"{name} has the escapes of ISO-2022. Say --encoding iso2022_jp or --encoding iso2022_kr")
+        raise InputError(f"{name} has ISO-2022 escape sequences. Use --encoding iso2022_jp or --encoding iso2022_kr")
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
     except UnicodeDecodeError as error:
@@ -137,8 +137,8 @@ def asked_encoding(asked: str, marked: Encoding | None, name: str) -> Encoding:
         "a".encode(codec.name)
     except LookupError:
         raise InputError(
-            f"--encoding {asked}: there is no such text encoding. Known are utf-8, utf-16, cp949, euc-kr, cp1252, "
-            "latin-1, shift_jis, gbk, big5 and the others of Python"
+            f"--encoding {asked}: there is no such text encoding. Use utf-8, utf-16, cp949, euc-kr, cp1252, "
+            "latin-1, shift_jis, gbk, big5 or another encoding of Python"
         ) from None
     if marked is not None and not codec.name.startswith(marked.codec):
         raise InputError(f"{name} begins with the byte order mark of {marked.name}: leave --encoding {asked} out")
@@ -146,15 +146,15 @@ def asked_encoding(asked: str, marked: Encoding | None, name: str) -> Encoding:
 
 
 def guess_encoding(head: bytes, name: str, whole: bool, error: UnicodeDecodeError) -> Encoding:
-    """CP949 or CP1252, if just one of them makes sense."""
+    """CP949 or CP1252, if exactly one of them makes sense."""
     line, byte = head.count(b"\n", 0, error.start) + 1, head[error.start]
     broken = head.decode("utf-8", "replace")
     bad = broken.count("\ufffd")
     good = outside_ascii(broken) - bad
     if good >= 3 * bad:
         raise InputError(
-            f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8, and {good:,} other characters are. Repair the line, "
-            "or name the encoding of the file with --encoding"
+            f"{name}, line {line}: byte 0x{byte:02x} is not UTF-8, but {good:,} other characters are. Repair the line, "
+            "or give the encoding of the file with --encoding"
         )
     found = []
     for codec, makes_sense in (("cp949", is_korean), ("cp1252", is_western)):
@@ -217,12 +217,12 @@ def is_mixed(line: bytes, encoding: Encoding) -> bool:
 
 def two_encodings(name: str, line: int, encoding: Encoding) -> InputError:
     return InputError(
-        f"{name}, line {line} is UTF-8, and the file begins as {encoding.name} ({encoding.word!r}): it has two "
-        "encodings. Save all of it as UTF-8, or name one encoding with --encoding"
+        f"{name}, line {line} is UTF-8, but the file begins as {encoding.name} ({encoding.word!r}): it has two "
+        "encodings. Save all of it as UTF-8, or give one encoding with --encoding"
     )
 
 
 def wrong_byte(name: str, line: int, error: UnicodeDecodeError, encoding: Encoding) -> InputError:
     """The error for a byte that is invalid in the encoding, after the part it was detected from."""
     what = f"{name}, line {line}: byte 0x{error.object[error.start]:02x} is not {encoding.name}"
-    return InputError(f"{what}. {'Name another encoding' if encoding.asked else SETTLE}, or repair the line")
+    return InputError(f"{what}. {'Give another encoding' if encoding.asked else SETTLE}, or repair the line")

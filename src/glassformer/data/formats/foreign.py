@@ -36,14 +36,14 @@ ENDINGS = {
     ".db": ("a database", "Export the table as .csv"),
 }
 BEGINNINGS = {
-    b"PK\x03\x04": ("a zip archive, as .xlsx and .docx files are", "Give it its right ending, or save it as .csv"),
-    b"\xd0\xcf\x11\xe0": ("an old Office file, as .xls and .doc files are", "Save it as .xlsx, .csv or plain text"),
+    b"PK\x03\x04": ("a zip archive, like .xlsx and .docx files", "Give it the right extension, or save it as .csv"),
+    b"\xd0\xcf\x11\xe0": ("an old Office file, like .xls and .doc files", "Save it as .xlsx, .csv or plain text"),
     b"%PDF": ENDINGS[".pdf"],
     b"PAR1": ("a Parquet table", "Rename it to end in .parquet"),
     b"\x1f\x8b": ("packed with gzip", "Rename it to end in .gz"),
     b"SQLite format 3": ENDINGS[".db"],
-    b"\x89PNG": ("a picture", "Expected text"),
-    b"\xff\xd8\xff": ("a picture", "Expected text"),
+    b"\x89PNG": ("an image", "Expected text"),
+    b"\xff\xd8\xff": ("an image", "Expected text"),
 }
 
 
@@ -57,7 +57,7 @@ def check_ending(path: Path) -> None:
 
 
 def check_beginning(path: Path, head: bytes) -> None:
-    """Refuses a file by its first bytes, whatever it is called."""
+    """Refuses a file by its first bytes, whatever its name."""
     for beginning, (what, way_out) in BEGINNINGS.items():
         if head.startswith(beginning):
             raise InputError(f"{path} is {what}. {way_out}")

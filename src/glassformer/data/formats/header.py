@@ -13,7 +13,7 @@ IDENTIFIER = re.compile(r"[A-Za-z]\w*")
 WRITTEN_TOGETHER = re.compile(r"\w_\w|[a-z][A-Z]|[a-z]\d+$")  # source_text, sourceText, sentence1
 LONGEST_NAME, MOST_WORDS = 30, 4
 FEW, SOME, MANY = 3, 8, 10  # rows needed to judge a column by its numbers, its labels, its length
-# Words that name a column. Each group is one thing in several languages: a row that has two words of one group is a
+# Words for column names. Each group is one concept in several languages: a row with two words of one group is a
 # translation of that word, not a header.
 GROUPS = (
     *("en eng english 영어 englisch anglais inglés", "ko kor kr korean 한국어 한글 koreanisch coréen kokr"),
@@ -42,7 +42,7 @@ GROUP_OF = {word: number for number, words in enumerate(GROUPS) for word in word
 
 @dataclass(frozen=True)
 class Header:
-    """Whether there is a header; whether its names are known; whether that is unusual for such files."""
+    """Whether there is a header, whether that is certain, and whether it is unusual for such files."""
 
     is_there: bool
     certain: bool = False
@@ -84,7 +84,7 @@ def known_name(cell: str) -> Hashable | None:
 
 
 def are_known(cells: Sequence[str]) -> bool:
-    """Whether these are several known column names, each for another thing."""
+    """Whether these are several known column names, each for a different concept."""
     known = [known_name(cell.strip()) for cell in cells if cell.strip()]
     return len(known) > 1 and None not in known and len(set(known)) == len(known)
 

@@ -59,7 +59,7 @@ def objects_in_list(
     text.at += 1  # the opening bracket
     while (sign := text.next_sign()) != "]":
         if not sign:
-            raise InputError(f"{name} ends inside its list: expected a ] at the end. Is the file whole?")
+            raise InputError(f"{name} ends inside its list: expected a ] at the end. Is the file complete?")
         value, end = decode(text, name, longest)
         if not isinstance(value, dict):
             raise InputError(
@@ -70,7 +70,7 @@ def objects_in_list(
         text.go_to(end)
     text.at += 1
     if text.next_sign():
-        raise InputError(f"{name}, line {text.line}: something follows the list. Expected one list of objects")
+        raise InputError(f"{name}, line {text.line}: unexpected text after the list. Expected one list of objects")
 
 
 def decode(text: TextStream, name: str, longest: int) -> tuple[Any, int]:
@@ -79,7 +79,7 @@ def decode(text: TextStream, name: str, longest: int) -> tuple[Any, int]:
         try:
             return DECODER.raw_decode(text.buffer, text.at)
         except RecursionError:
-            raise InputError(f"{name}, line {text.line}: brackets inside brackets, too deep to be read") from None
+            raise InputError(f"{name}, line {text.line}: brackets are nested too deeply to be read") from None
         except ValueError as error:
             if not isinstance(error, json.JSONDecodeError):  # such as a number of thousands of digits
                 raise InputError(f"{name}, line {text.line} cannot be read ({error})") from None

@@ -10,9 +10,9 @@ from typing import IO
 from glassformer.errors import InputError
 
 MEGABYTE = 10**6
-MAX_LINE_MB, MOST_MB = 16, 2000  # of a line by default; maximum of the flag
+MAX_LINE_MB, MOST_MB = 16, 2000  # default and maximum of --max-line-mb
 LONGEST = MAX_LINE_MB * MEGABYTE
-COUNTED = 16  # times the limit: how far a line is read to tell its size
+COUNTED = 16  # a line is read up to this multiple of the limit to report its size
 BLOCK = 1 << 20
 
 
@@ -26,7 +26,7 @@ def bounded_lines(stream: IO[bytes], name: str, longest: int) -> Iterator[bytes]
 
 
 def size_of_line(stream: IO[bytes], begun: bytes, longest: int) -> tuple[int, int, bool]:
-    """The size of a line that was begun, the limit, and whether it has more bytes than counted."""
+    """The size of a partly read line, the limit, and whether it has more bytes than counted."""
     size, part = len(begun), begun
     while part and not part.endswith(b"\n") and size < COUNTED * longest:
         part = stream.readline(BLOCK)
@@ -40,7 +40,7 @@ def too_long(place: str, what: str, size: int, longest: int, more: bool = False)
     return InputError(
         f"{place}: {'an' if what == 'object' else 'a'} {what} of {'more than ' if more else ''}{megabytes(size)} MB, "
         f"expected at most {megabytes(longest)} MB. {missing.get(what, 'Is a closing quote or bracket missing?')} If "
-        f"it is meant so, raise the limit with --max-line-mb {min(MOST_MB, -(-2 * size // MEGABYTE))}"
+        f"that is intended, raise the limit with --max-line-mb {min(MOST_MB, -(-2 * size // MEGABYTE))}"
     )
 
 

@@ -17,13 +17,13 @@ from glassformer.data.formats.long import too_long
 from glassformer.errors import InputError, nearest
 
 BATCH = 1000  # rows of a Parquet file held as Python values
-BATCH_BYTES = 1 << 27  # of the texts in these rows; fewer rows are held if they have more
+BATCH_BYTES = 1 << 27  # maximum bytes of text in these rows; fewer rows are held if they have more
 ROW_BYTES = 16  # minimum memory of a Parquet row, however small it is in the file
-LARGEST = 1 << 30  # bytes of a decompressed workbook: its texts are held in memory
+LARGEST = 1 << 30  # maximum bytes of a decompressed workbook: its texts are held in memory
 LAST_ROW = 1 << 20  # of an Excel sheet
 # A file that expands to more than both is an attack: texts and numbers expand to 3 to 30 times as much.
 UNPACKED, TIMES = 1 << 22, 100
-BEGINNING = 1 << 24  # decompressed bytes after which what was read so far is checked in the same way
+BEGINNING = 1 << 24  # decompressed bytes after which the data read so far is checked in the same way
 
 
 def check_unpacked(path: Path, size: int, unpacked: int) -> None:
@@ -31,7 +31,7 @@ def check_unpacked(path: Path, size: int, unpacked: int) -> None:
     if unpacked > max(UNPACKED, TIMES * size):
         raise InputError(
             f"{path} has {size:,} bytes and unpacks to more than {unpacked // 10**6:,} MB, over {TIMES} times as much, "
-            "so it is hardly data. If it is, unpack it first and give it as plain .csv or text"
+            "which real data does not do. If it is real, unpack it first and give it as plain .csv or text"
         )
 
 
@@ -40,7 +40,7 @@ def check_so_far(path: Path, read: int, unpacked: int) -> None:
     if unpacked > max(BEGINNING, TIMES * read):
         raise InputError(
             f"{path}: its first {read:,} bytes unpack to more than {unpacked // 10**6:,} MB, over {TIMES} times as "
-            "much, so it is hardly data. If it is, unpack it first and give it as plain .csv or text"
+            "much, which real data does not do. If it is real, unpack it first and give it as plain .csv or text"
         )
 
 
@@ -75,7 +75,7 @@ def parquet_rows(path: Path, longest: int) -> Iterator[dict[str, Any]]:
     except InputError:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        raise InputError(f"{path} cannot be read as Parquet ({first_line(error)}). Is the file whole?") from None
+        raise InputError(f"{path} cannot be read as Parquet ({first_line(error)}). Is the file complete?") from None
 
 
 def is_text(kind: Any) -> bool:
@@ -122,11 +122,11 @@ def excel_beginning(path: Path, sheet: str | None, trained: str | None, count: i
 
 
 def sheet_rows(page: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Refuses row numbers beyond Excel's limit: openpyxl generates all missing rows, so row 10^12 would follow as
-    many empty ones."""
+    """The rows of a sheet. Refuses row numbers beyond Excel's limit: openpyxl would generate all the empty rows before
+    row 10^12."""
     for number, row in enumerate(page.iter_rows(values_only=True), start=1):
         if number > LAST_ROW:
-            raise InputError(f"{path} has a row behind {LAST_ROW:,}, where Excel ends. Save it as .csv")
+            raise InputError(f"{path} has a row after {LAST_ROW:,}, the last row of Excel. Save it as .csv")
         yield number, [as_text(value) for value in row]
 
 
@@ -143,7 +143,7 @@ def workbook(path: Path) -> Iterator[Any]:
             size = sum(entry.file_size for entry in archive.infolist())
         check_unpacked(path, path.stat().st_size, size)
         if size > LARGEST:
-            raise InputError(f"{path} unpacks to {size:,} bytes: too many for a workbook. Save it as .csv")
+            raise InputError(f"{path} unpacks to {size:,} bytes: expected at most {LARGEST:,}. Save it as .csv")
         with path.open("rb") as stream:  # openpyxl does not close its file if it fails
             with warnings.catch_warnings(action="ignore"):
                 book = load_workbook(stream, read_only=True, data_only=True)
@@ -160,13 +160,13 @@ def workbook(path: Path) -> Iterator[Any]:
 
 
 def chosen_sheet(book: Any, path: Path, sheet: str | None, trained: str | None = None) -> Any:
-    """The requested sheet, that of the training if it exists, or the first that is not hidden."""
+    """The requested sheet, the one used in training if it exists, or the first visible one."""
     pages = {page.title: page for page in book.worksheets}
     if sheet is not None and sheet not in pages:
         raise InputError(f"--sheet {sheet}: {path} has no such sheet{nearest(sheet, pages)}")
     shown = [page for page in book.worksheets if page.sheet_state == "visible"]
     if not shown:
-        raise InputError(f"{path} has no sheet with cells")
+        raise InputError(f"{path} has no visible sheet with cells")
     page = pages[sheet] if sheet is not None else pages.get(trained, shown[0])
     page.reset_dimensions()  # some programs write wrong ones
     return page

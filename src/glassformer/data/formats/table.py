@@ -27,11 +27,11 @@ from glassformer.data.formats.long import LONGEST, MAX_LINE_MB, MEGABYTE, MOST_M
 from glassformer.errors import InputError
 from glassformer.schema import shown
 
-FileKind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the ending of the name
+FileKind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the file extension
 LOOKED_AT = 500  # rows from which the format is detected
 WEB_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
-TOLD = 3  # files and formats that are listed by name
-ROW_CHARACTERS = 60  # of a row, shown in a message
+TOLD = 3  # maximum number of files and formats listed by name
+ROW_CHARACTERS = 60  # characters of a row shown in a message
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Trained:
-    """The flags given for the training data, which apply to other files where they fit."""
+    """The flags given for the training data, which apply to other files if they fit."""
 
     delimiter: Delimiter | None = None
     quotes: bool | None = None
@@ -83,8 +83,8 @@ class Reads:
     columns: tuple[str, ...] = ()  # names expected in a header
     header: bool = True
     delimiters: tuple[Delimiter, ...] = DELIMITERS
-    numbers: bool = False  # in its cells
-    kind: str | None = None  # of a file whose name does not tell it
+    numbers: bool = False  # whether its cells are numbers
+    kind: str | None = None  # of a file without a known extension
 
 
 @dataclass(frozen=True)
@@ -92,21 +92,21 @@ class TableFormat:
     """The format of a table, and the cells of its first row."""
 
     kind: str
-    text: TextFormat | None = None  # of a file of text
-    delimiter: Delimiter | None = None  # of cells between delimiters
-    usual: bool = True  # whether that delimiter is the usual one for the ending of the name
+    text: TextFormat | None = None  # of a text file
+    delimiter: Delimiter | None = None  # of a delimited file
+    usual: bool = True  # whether that delimiter is the usual one for the file extension
     quotes: Quotes = "several lines"
-    quotes_asked: bool = False  # by --quotes or --no-quotes
-    skips_spaces: bool = False  # behind a delimiter
-    tells_excel: bool = False  # a first line that says the delimiter
-    is_list: bool = False  # of objects, in JSON
+    quotes_asked: bool = False  # set by --quotes or --no-quotes
+    skips_spaces: bool = False  # after a delimiter
+    tells_excel: bool = False  # whether the first line is Excel's sep=, line
+    is_list: bool = False  # whether the JSON is a list of objects
     header: Header | None = None  # None if each row names its cells
-    asked: bool = False  # by --header or --no-header
+    asked: bool = False  # set by --header or --no-header
     first: tuple[str, ...] = ()
     decimal_comma: bool = False
-    ends_open: bool = False  # with a delimiter behind the last cell of every row
+    ends_open: bool = False  # whether every row ends with a delimiter
     sheet: str = ""
-    longest: int = LONGEST  # bytes of a line or cell
+    longest: int = LONGEST  # maximum bytes of a line or cell
 
     @property
     def has_header(self) -> bool:
@@ -146,7 +146,7 @@ class TableFormat:
         return ", ".join(parts)
 
     def about_quotes(self) -> str:
-        """What was decided about quotes, if that is unusual."""
+        """A note on quotes, if they are unusual."""
         if self.quotes_asked:
             return ", quotes are text (--no-quotes)" if self.quotes == "text" else ", cells in quotes (--quotes)"
         if self.delimiter != "tab" or self.quotes == "none":
@@ -175,7 +175,7 @@ def describe_together(forms: Mapping[str, str]) -> str:
         names if len(names) <= TOLD else [*names[:TOLD], f"{len(names) - TOLD:,} more"] for names in alike.values()
     )
     told = [f"{', '.join(names)}: {form}" for names, form in zip(several, alike, strict=True)]
-    return "; ".join(told if len(told) <= TOLD else [*told[:TOLD], f"{len(told) - TOLD:,} other ways to write"])
+    return "; ".join(told if len(told) <= TOLD else [*told[:TOLD], f"{len(told) - TOLD:,} other formats"])
 
 
 def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: TableOptions, reads: Reads) -> TableFormat:
@@ -253,7 +253,7 @@ def header_of(
     title = next(filter(None, (cell.strip() for cell in rows[0])))
     if not header.certain and is_title(rows):
         raise InputError(
-            f"{name}, {unit} 1: {title[:ROW_CHARACTERS]!r} stands above the header. Delete the {unit}s above it"
+            f"{name}, {unit} 1: {title[:ROW_CHARACTERS]!r} is above the header. Delete the {unit}s above it"
         )
     return header, False
 

@@ -1,10 +1,10 @@
-"""Scenes by number: every picture is a pure function of (part, seed, index), the same on every machine.
+"""Makes scenes: every image is a pure function of (part, seed, index), the same on every machine.
 
-Random numbers are hashes of (seed, part, index, attempt), so any picture can be made without those before it. A layout
-that is not clear is drawn again: no two shapes touch, and no relation is a matter of a pixel.
+Random numbers are hashes of (seed, part, index, attempt), so any image can be made without the ones before it. Unclear
+layouts are drawn again: no two shapes touch, and no relation depends on a few pixels.
 
-The parts have no caption in common. `train`, `valid` and `test` hold no shape of the pairs of colour and kind that are
-held out; every picture of `pairs` shows at least one of them.
+The parts share no captions. `train`, `valid` and `test` never show the held-out pairs of colour and kind; every image
+of `pairs` shows at least one of them.
 """
 
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ Part = Literal["train", "valid", "test", "pairs"]
 PARTS: tuple[Part, ...] = get_args(Part)
 HELD_OUT: tuple[tuple[Colour, Kind], ...] = (("blue", "circle"), ("yellow", "triangle"))
 SHADES = {"red": (220, 45, 45), "green": (45, 170, 60), "blue": (45, 85, 220), "yellow": (225, 200, 45)}
-DARKEST = 0.8  # of a shape's colour
-GROUND = (80, 170)  # the greys of the ground
-NOISE = 16  # added to or taken from the grey of each pixel, at most
-TWO, THREE = 0.1, 0.45  # scenes with fewer shapes than two, than three
+DARKEST = 0.8  # lowest brightness of a shape, relative to its colour
+GROUND = (80, 170)  # range of the grey background
+NOISE = 16  # largest change of a pixel by noise
+TWO, THREE = 0.1, 0.45  # fractions of scenes with fewer than two and fewer than three shapes
 TRIES = 16  # layouts drawn at once
-AT_ONCE = 2048  # scenes made together: what bounds the memory
-OF_TEST, OF_VALID = 2, 1  # captions of 16
-SALT = 597  # gives every part captions of one, two and three shapes
+AT_ONCE = 2048  # scenes made at once, which bounds the memory
+OF_TEST, OF_VALID = 2, 1  # of every 16 captions
+SALT = 597  # chosen so that every part has captions of one, two and three shapes
 
 Numbers = NDArray[np.int64]
 NAMES = [(colour, kind) for colour in COLOURS for kind in KINDS]
@@ -55,20 +55,20 @@ PALETTE = np.array([SHADES[colour] for colour in COLOURS], dtype=np.float64)
 
 
 class Pictures(NamedTuple):
-    """Pictures (N, 3, Y, X) of bytes, and what each of them shows."""
+    """Images (N, 3, Y, X) of bytes, and the scene of each."""
 
     pixels: NDArray[np.uint8]
     scenes: list[Scene]
 
 
 def make_scene(seed: int, index: int, part: Part = "train") -> tuple[NDArray[np.uint8], Scene]:
-    """One picture (3, Y, X), and what it shows."""
+    """One image (3, Y, X) and its scene."""
     made = make_scenes([index], seed=seed, part=part)
     return made.pixels[0], made.scenes[0]
 
 
 def make_scenes(indices: Sequence[int] | Numbers, *, seed: int, part: Part = "train") -> Pictures:
-    """The pictures of these numbers in a part, thousands a second."""
+    """The images with these indices in a part; makes thousands per second."""
     if part not in PARTS:
         raise InputError(f"part {part!r} of the scenes: expected {', '.join(PARTS)}")
     numbers = np.asarray(indices, dtype=np.int64).reshape(-1)
@@ -91,7 +91,7 @@ def as_scene(count: int, chosen: list[int], places: list[list[int]]) -> Scene:
 
 
 def lay_out(keys: NDArray[np.uint64], part: Part) -> tuple[Numbers, Numbers, Numbers]:
-    """How many shapes, which (n, 3), and their x, y and radius (n, 3, 3): the first clear layout of each scene."""
+    """The first clear layout of each scene: the number of shapes (n), which (n, 3), and x, y and radius (n, 3, 3)."""
     counts = 1 + (share(keys, 0) >= TWO).astype(np.int64) + (share(keys, 0) >= THREE)
     chosen = np.zeros((len(keys), MOST), dtype=np.int64)
     places = np.zeros((len(keys), MOST, 3), dtype=np.int64)
@@ -112,7 +112,7 @@ def lay_out(keys: NDArray[np.uint64], part: Part) -> tuple[Numbers, Numbers, Num
 
 
 def place(tries: NDArray[np.uint64]) -> Numbers:
-    """x, y and radius (..., 3, 3) of three shapes inside the picture."""
+    """x, y and radius (..., 3, 3) of three shapes inside the image."""
     smallest, largest = RADII
     laid = np.empty((*tries.shape, MOST, 3), dtype=np.int64)
     for shape in range(MOST):
@@ -124,12 +124,12 @@ def place(tries: NDArray[np.uint64]) -> Numbers:
 
 
 def is_clear(laid: Numbers, count: int) -> tuple[NDArray[np.bool_], Numbers]:
-    """Whether the shapes stand apart in clear relations (...), and the number that stands for these relations (...)."""
+    """Whether the shapes are separate and in clear relations (...), and a code for these relations (...)."""
     clear = np.ones(laid.shape[:-2], dtype=bool)
     relations = np.zeros(laid.shape[:-2], dtype=np.int64)
     for a, b in combinations(range(count), 2):
         apart = np.abs(laid[..., a, :2] - laid[..., b, :2]).max(axis=-1)
-        clear &= apart >= laid[..., a, 2] + laid[..., b, 2] + 2  # a pixel of ground between their boxes
+        clear &= apart >= laid[..., a, 2] + laid[..., b, 2] + 2  # a pixel of background between their boxes
     if count > 1:
         across, down = (laid[..., 0, axis] - laid[..., 1, axis] for axis in range(2))
         clear &= np.abs(np.abs(across) - np.abs(down)) >= CLEAR
@@ -141,7 +141,7 @@ def is_clear(laid: Numbers, count: int) -> tuple[NDArray[np.bool_], Numbers]:
         before, behind = third <= least - CLEAR, third >= most + CLEAR  # (..., 2)
         amid = (third >= least + BETWEEN) & (third <= most - BETWEEN)
         sides = np.stack([before[..., 0], behind[..., 0], before[..., 1], behind[..., 1]], axis=-1)  # as RELATIONS
-        upright = amid[..., 1] & ~level  # one above the other, and the third beside them
+        upright = amid[..., 1] & ~level  # one is above the other, and the third is beside them
         sides &= np.stack([upright, upright, amid[..., 0] & level, amid[..., 0] & level], axis=-1)
         clear &= sides.any(axis=-1)
         relations += len(RELATIONS) * sides.argmax(axis=-1)
@@ -149,7 +149,7 @@ def is_clear(laid: Numbers, count: int) -> tuple[NDArray[np.bool_], Numbers]:
 
 
 def part_of(count: int, which: Numbers, relations: Numbers) -> Numbers:
-    """The number of the part that a caption belongs to: a hash of the caption alone, so no part shares one."""
+    """The index of the part that a caption belongs to: it depends on the caption alone, so parts share none."""
     code = (count * 1000 + which) * len(RELATIONS) ** 2 + relations
     drawn = below(hashed(code.astype(np.uint64), SALT), 0, 16)
     parts = np.where(drawn < OF_TEST, PARTS.index("test"), PARTS.index("train"))
@@ -158,7 +158,7 @@ def part_of(count: int, which: Numbers, relations: Numbers) -> Numbers:
 
 
 def paint(keys: NDArray[np.uint64], counts: Numbers, chosen: Numbers, places: Numbers) -> NDArray[np.uint8]:
-    """Bytes (n, 3, Y, X): shapes on a grey ground, with noise over all of it."""
+    """Images (n, 3, Y, X) of bytes: shapes on a grey background, with noise."""
     masks = fill(chosen % len(KINDS), places[..., 0], places[..., 1], places[..., 2])  # (n, 3, Y, X)
     masks &= (np.arange(MOST) < counts[:, None])[..., None, None]
     lights = hashed(keys[:, None], 1000 + np.arange(MOST))  # (n, 3)
@@ -175,7 +175,7 @@ def paint(keys: NDArray[np.uint64], counts: Numbers, chosen: Numbers, places: Nu
 
 
 def hashed(keys: NDArray[np.uint64] | Numbers, more: NDArray[np.int64] | int) -> NDArray[np.uint64]:
-    """Keys and further numbers as one well mixed number each (splitmix64: Steele et al., 2014)."""
+    """Hashes each key with another number (splitmix64: Steele et al., 2014)."""
     with np.errstate(over="ignore"):
         mixed = keys.astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
         mixed = mixed + (np.asarray(more).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -185,11 +185,11 @@ def hashed(keys: NDArray[np.uint64] | Numbers, more: NDArray[np.int64] | int) ->
 
 
 def below(keys: NDArray[np.uint64], what: int, most: int | Numbers) -> Numbers:
-    """One whole number from 0 to below `most` for each key; `what` tells draws of one key apart."""
+    """A random integer from 0 to most - 1 for each key; `what` distinguishes the draws of a key."""
     high = (hashed(keys, 5000 + what) >> np.uint64(32)).astype(np.int64)
     return np.asarray((high * most) >> 32)
 
 
 def share(keys: NDArray[np.uint64], what: int) -> NDArray[np.float64]:
-    """One number from 0 to below 1 for each key."""
+    """A random number in [0, 1) for each key."""
     return np.asarray(below(keys, 9000 + what, 2**20) / 2**20)

@@ -1,4 +1,4 @@
-"""Questions about a scene that have one right answer: of colour, shape, count and relation, in English and Korean."""
+"""Questions about a scene with one right answer: colour, shape, count and relation, in English and Korean."""
 
 from collections.abc import Iterator
 from itertools import permutations
@@ -13,7 +13,7 @@ TOPICS: tuple[Topic, ...] = get_args(Topic)
 
 
 class Question(NamedTuple):
-    """A question, its answer, what it is about, and whether that is a shape of a held-out pair of colour and kind."""
+    """A question, its topic and answer, and whether it is about a held-out pair of colour and kind."""
 
     topic: Topic
     text: str
@@ -22,7 +22,7 @@ class Question(NamedTuple):
 
 
 class Phrases(NamedTuple):
-    """The questions of one language and the words of their answers."""
+    """The question templates and answer words of one language."""
 
     colour: str
     shape: str
@@ -74,7 +74,7 @@ def make(topic: Topic, text: str, answer: str, *about: Shape) -> Question:
 
 
 def colours(scene: Scene, language: Language) -> Iterator[Question]:
-    """The colour of each shape whose kind is there once."""
+    """Asks for the colour of each shape whose kind occurs once."""
     phrases, words = PHRASES[language], WORDS[language]
     for kind in KINDS:
         same = [shape for shape in scene.shapes if shape.kind == kind]
@@ -84,7 +84,7 @@ def colours(scene: Scene, language: Language) -> Iterator[Question]:
 
 
 def shapes(scene: Scene, language: Language) -> Iterator[Question]:
-    """The kind of each shape whose colour is there once."""
+    """Asks for the kind of each shape whose colour occurs once."""
     phrases, words = PHRASES[language], WORDS[language]
     for colour in COLOURS:
         same = [shape for shape in scene.shapes if shape.colour == colour]
@@ -93,7 +93,7 @@ def shapes(scene: Scene, language: Language) -> Iterator[Question]:
 
 
 def counts(scene: Scene, language: Language) -> Iterator[Question]:
-    """How many shapes there are: all, of each colour, of each kind."""
+    """Asks for the number of shapes: all, of each colour, of each kind."""
     phrases, words = PHRASES[language], WORDS[language]
     yield make("count", phrases.all, phrases.counts[len(scene.shapes)], *scene.shapes)
     for colour in COLOURS:
@@ -106,7 +106,7 @@ def counts(scene: Scene, language: Language) -> Iterator[Question]:
 
 
 def relations(scene: Scene, language: Language) -> Iterator[Question]:
-    """On which side each shape is of each other one, where that is clear."""
+    """Asks on which side of another shape each shape is, if that is clear."""
     phrases = PHRASES[language]
     for a, b in permutations(scene.shapes, 2):
         if not is_clear(a, b):
@@ -117,5 +117,5 @@ def relations(scene: Scene, language: Language) -> Iterator[Question]:
 
 
 def is_clear(a: Shape, b: Shape) -> bool:
-    """Whether one direction tells how two shapes stand."""
+    """Whether one direction clearly describes the relation of two shapes."""
     return abs(abs(a.x - b.x) - abs(a.y - b.y)) >= CLEAR

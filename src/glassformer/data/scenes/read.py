@@ -1,7 +1,7 @@
-"""A picture read back: which shapes it shows, by rule.
+"""Recovers the scene from an image, by rule.
 
-Exact on every picture that `make.py` paints. Of other pictures (a model's drawing, say) it tells the shapes that are
-well drawn, and leaves out spots that look like none.
+Exact on every image made by `make.py`. In other images, such as generated ones, it finds well-drawn shapes and ignores
+other spots.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from glassformer.data.scenes.make import PALETTE
 from glassformer.data.scenes.scene import COLOURS, KINDS, SIZE, Scene, Shape, fill
 from glassformer.errors import InputError
 
-COLOURFUL = 50  # the strongest channel above the weakest: grey has none of it
-ALIKE = 0.75  # of the pixels of a spot and of a shape, those they share
+COLOURFUL = 50  # minimum difference between the strongest and weakest channel; 0 for grey
+ALIKE = 0.75  # minimum intersection over union of a spot and a shape
 
 
 def parse(pixels: NDArray[np.uint8]) -> Scene:
-    """The scene that a picture (3, Y, X) of bytes shows."""
+    """The scene in an image (3, Y, X) of bytes."""
     if pixels.shape != (3, SIZE, SIZE) or pixels.dtype != np.uint8:
-        raise InputError(f"a picture {pixels.shape} of {pixels.dtype}: expected (3, {SIZE}, {SIZE}) of uint8")
+        raise InputError(f"an image {pixels.shape} of {pixels.dtype}: expected (3, {SIZE}, {SIZE}) of uint8")
     values = pixels.astype(np.int64)
     colourful = values.max(axis=0) - values.min(axis=0) >= COLOURFUL  # (Y, X)
     found: dict[int, Shape] = {}
@@ -30,7 +30,7 @@ def parse(pixels: NDArray[np.uint8]) -> Scene:
 
 
 def spots(colourful: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-    """Connected parts (Y, X). Every pixel takes the smallest number beside it, until none changes."""
+    """The connected components (Y, X). Each pixel takes the smallest label of its neighbours until none changes."""
     numbers = np.where(colourful, np.arange(1, SIZE * SIZE + 1).reshape(SIZE, SIZE), 0)
     far = SIZE * SIZE + 1
     while True:
@@ -43,14 +43,14 @@ def spots(colourful: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
 
 
 def nearest_colour(colour: NDArray[np.float64]) -> int:
-    """The number of the colour with the same hue: lightness does not count."""
+    """The index of the colour with the nearest hue, ignoring lightness."""
     given, known = (rows - rows.mean(axis=-1, keepdims=True) for rows in (colour, PALETTE))
     alike = known @ given / (np.linalg.norm(known, axis=1) * np.linalg.norm(given))
     return int(alike.argmax())
 
 
 def nearest_shape(spot: NDArray[np.bool_], colour: int) -> Shape | None:
-    """The shape that a spot is nearest to; none if it is near to none."""
+    """The shape most similar to a spot, or None if none is similar enough."""
     rows, columns = np.flatnonzero(spot.any(axis=1)), np.flatnonzero(spot.any(axis=0))
     x, y = (int(line[0] + line[-1]) // 2 for line in (columns, rows))
     radius = max(int(columns[-1] - columns[0]), int(rows[-1] - rows[0])) // 2

@@ -1,7 +1,7 @@
-"""What a scene is: one to three coloured shapes, where they stand, and how they stand to each other.
+"""A scene: one to three coloured shapes, their positions, and their relations to each other.
 
-The shapes of a scene differ in colour or kind, and are listed in one fixed order: by colour, then by kind. So a scene
-has one description. The second relation is that of the third shape to both others.
+The shapes of a scene differ in colour or kind, and are sorted by colour, then by kind, so a scene has exactly one
+description. The first relation is that of the second shape to the first, the second that of the third shape to both.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 COLOURS: tuple[Colour, ...] = get_args(Colour)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
-SIZE = 32  # pixels a side
-MOST = 3  # shapes in a scene
-RADII = (3, 6)  # the smallest and the largest
-CLEAR = 4  # pixels by which a relation holds: nearer cases are never drawn
-BETWEEN = 3  # pixels by which the third shape stands between the others in the other direction
+SIZE = 32  # pixels per side
+MOST = 3  # maximum number of shapes in a scene
+RADII = (3, 6)  # smallest and largest radius
+CLEAR = 4  # minimum margin of a relation in pixels; closer cases are never drawn
+BETWEEN = 3  # minimum margin in pixels by which the third shape is between the others on the other axis
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape in a box of 2 * radius + 1 pixels a side around (x, y); y counts downwards."""
+    """A shape in a square box of 2 * radius + 1 pixels around (x, y); y points down."""
 
     kind: Kind
     colour: Colour
@@ -38,23 +38,23 @@ class Shape:
 
     @property
     def number(self) -> int:
-        """Which of the twelve pairs of colour and kind it is."""
+        """The index of its pair of colour and kind, 0 to 11."""
         return COLOURS.index(self.colour) * len(KINDS) + KINDS.index(self.kind)
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """Left, top, right and bottom; the last two are one behind the last pixel."""
+        """Left, top, right and bottom; right and bottom are exclusive."""
         return self.x - self.radius, self.y - self.radius, self.x + self.radius + 1, self.y + self.radius + 1
 
     def mask(self) -> NDArray[np.bool_]:
-        """Its pixels (Y, X). Nothing hides them."""
+        """Its pixels (Y, X). Shapes never overlap."""
         numbers = (np.array(value) for value in (KINDS.index(self.kind), self.x, self.y, self.radius))
         return fill(*numbers)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The shapes of a picture, by colour, then by kind."""
+    """The shapes of an image, sorted by colour, then by kind."""
 
     shapes: tuple[Shape, ...]
 
@@ -62,22 +62,22 @@ class Scene:
         numbers = [shape.number for shape in self.shapes]
         if numbers != sorted(set(numbers)):
             named = ", ".join(f"{shape.colour} {shape.kind}" for shape in self.shapes)
-            raise InputError(f"a scene of {named}: expected shapes that differ, by colour, then by kind")
+            raise InputError(f"a scene of {named}: expected different shapes, sorted by colour, then by kind")
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """Where the second shape is from the first, and where the third is from both; none for a single shape."""
+        """The second shape relative to the first, and the third relative to both; empty for a single shape."""
         first, *others = self.shapes
         found = [] if not others else [towards(others[0], first)]
         return tuple(found if len(others) < MOST - 1 else [*found, beside(others[1], first, others[0])])
 
     def masks(self) -> NDArray[np.bool_]:
-        """The pixels of every shape (N, Y, X)."""
+        """The pixels of each shape, (N, Y, X)."""
         return np.stack([shape.mask() for shape in self.shapes])
 
 
 def towards(a: Shape, b: Shape) -> Relation:
-    """Where `a` is from `b`: by the direction in which they are further apart."""
+    """The position of `a` relative to `b`, along the axis on which they are further apart."""
     across, down = a.x - b.x, a.y - b.y
     if abs(across) > abs(down):
         return "left" if across < 0 else "right"
@@ -85,13 +85,13 @@ def towards(a: Shape, b: Shape) -> Relation:
 
 
 def opposite(relation: Relation) -> Relation:
-    """The other end of the same direction."""
+    """The opposite direction."""
     number = RELATIONS.index(relation)
     return RELATIONS[number + 1 if number % 2 == 0 else number - 1]
 
 
 def beside(a: Shape, b: Shape, c: Shape) -> Relation:
-    """Where `a` is from both others: on the side where it is furthest ahead of the nearer one."""
+    """The position of `a` relative to both others: the side with the largest distance to the nearer one."""
     ahead: dict[Relation, int] = {
         "left": min(b.x, c.x) - a.x,
         "right": a.x - max(b.x, c.x),
@@ -104,7 +104,7 @@ def beside(a: Shape, b: Shape, c: Shape) -> Relation:
 def fill(
     kind: NDArray[np.int_], x: NDArray[np.int_], y: NDArray[np.int_], radius: NDArray[np.int_]
 ) -> NDArray[np.bool_]:
-    """The pixels (..., Y, X) of shapes given by numbers (...)."""
+    """The pixels (..., Y, X) of shapes given by arrays (...)."""
     kind, x, y, radius = (value[..., None, None] for value in (kind, x, y, radius))
     rows, columns = np.arange(SIZE)[:, None], np.arange(SIZE)
     across, down = np.abs(columns - x), rows - y  # (..., 1, X), (..., Y, 1)

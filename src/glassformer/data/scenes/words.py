@@ -1,10 +1,10 @@
-"""What a scene is in words, English and Korean: its caption, and the facts that a caption states.
+"""Captions of scenes in English and Korean, and the facts that a caption states.
 
     a red circle, a blue square right of it, a green triangle above both
     빨간 원이 파란 사각형 왼쪽에 있고, 초록 삼각형이 둘의 위에 있다
 
-Shapes are named before their relation, in the order of the scene. A scene has one caption in each language, and a
-caption tells everything of a scene but exact places and sizes.
+Shapes come before their relation, in the order of the scene. A scene has one caption in each language, which describes
+everything but exact positions and sizes.
 """
 
 import re
@@ -15,21 +15,21 @@ from glassformer.data.scenes.scene import Colour, Kind, Relation, Scene, Shape, 
 
 Language = Literal["en", "ko"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
-# A shape, as in ("red circle",), or how one stands to another or to both, as in ("red circle", "blue square", "right").
+# A shape such as ("red circle",), or its relation to another or to both such as ("red circle", "blue square", "right").
 Fact = tuple[str, ...]
 
 
 class Words(NamedTuple):
-    """The words of one language, and its sentences about one, two and three shapes."""
+    """The words of one language, and its sentence templates for one, two and three shapes."""
 
     colours: dict[Colour, str]
     kinds: dict[Kind, str]
     relations: dict[Relation, str]
     shape: str
     sentences: tuple[str, str, str]
-    pair: str  # of the sentences, what states the first relation
-    both: str  # and the second
-    of_first: bool  # the first relation tells where the first shape is from the second, not the other way round
+    pair: str  # the part of a sentence that states the first relation
+    both: str  # the part that states the second
+    of_first: bool  # whether the first relation places the first shape relative to the second, or the reverse
 
 
 WORDS: dict[Language, Words] = {
@@ -62,7 +62,7 @@ def name_of(shape: Shape, language: Language = "en") -> str:
 
 
 def caption_of(scene: Scene, language: Language = "en") -> str:
-    """The caption of a scene: every shape with its colour, and how they stand to each other."""
+    """The caption of a scene: every shape with its colour, and their relations."""
     words = WORDS[language]
     names = dict(zip("abc", (name_of(shape, language) for shape in scene.shapes), strict=False))
     found = scene.relations
@@ -73,7 +73,7 @@ def caption_of(scene: Scene, language: Language = "en") -> str:
 
 
 def facts_of(caption: str, language: Language = "en") -> set[Fact]:
-    """What a text states in the words of captions: shapes with their colours, and relations. No other words count."""
+    """The facts stated in a text: shapes with their colours, and relations. Other words are ignored."""
     words = WORDS[language]
     meaning: dict[str, str] = {
         word: name for table in (words.colours, words.kinds, words.relations) for name, word in table.items()
@@ -99,6 +99,6 @@ def facts_of(caption: str, language: Language = "en") -> set[Fact]:
 
 
 def share_of_facts(guess: str, truth: str, language: Language = "en") -> float:
-    """Facts stated rightly, of those that are to be stated or that are stated, whichever are more."""
+    """Correct facts, divided by the number of true or of stated facts, whichever is larger."""
     stated, true = facts_of(guess, language), facts_of(truth, language)
     return len(stated & true) / max(len(stated), len(true), 1)

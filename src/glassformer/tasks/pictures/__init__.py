@@ -1,1 +1,1 @@
-"""The tasks of pictures with texts: what they share is in `task.py`; each has its page."""
+"""Tasks with images and texts: the shared code is in `task.py`, and each task has a file."""

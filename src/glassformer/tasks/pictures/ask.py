@@ -1,6 +1,6 @@
-"""Questions about a picture: the question is the decoder's prompt, and the model goes on with the answer.
+"""Questions about an image: the question is the decoder's prompt, and the decoder continues with the answer.
 
-Several questions about one picture are answered in one pass of the training: they share its vectors and do not see each
+Training answers several questions about an image in one pass: they share its encoder output and do not attend to each
 other (`documents` in `core/model.py`).
 """
 
@@ -18,15 +18,15 @@ from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import AskSettings
 
-SCORED = 2  # questions to each built-in picture that is scored
-RELATION = 4  # how much more often training asks for a relation than for another topic: it is learned last
-# In training, the first question about a scene asks for all of it: to answer, the model must find every shape and see
-# how they stand.
+SCORED = 2  # questions per built-in image in validation and test
+RELATION = 4  # training samples relations this many times as often as other topics: they are learned last
+# In training, the first question about a scene asks for a full description: the answer needs every shape and their
+# relation.
 WHOLE: dict[Language, str] = {"en": "what does the picture show?", "ko": "그림에 무엇이 있나요?"}
 
 
 class Ask(PictureTask):
-    """Pictures with questions and answers; the share of answers that are right, by topic."""
+    """Images with questions and answers; accuracy, overall and by topic."""
 
     name: ClassVar[str] = "ask"
     unit: ClassVar[str] = "questions"
@@ -43,8 +43,8 @@ class Ask(PictureTask):
         return self.settings.questions
 
     def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
-        """Questions of random topics, a function of (seed, part, index): in training mostly of relations, else of each
-        topic as often. Of pictures with held-out pairs, those that are about them."""
+        """Questions on random topics, a function of (seed, part, index). Training prefers relations; otherwise all
+        topics are equally likely. Scenes with held-out pairs get only questions about those pairs."""
         count = self.settings.questions if part == "train" else SCORED
         asked = questions_of(scene, self.settings.language)
         if part == "pairs":
@@ -74,7 +74,7 @@ class Ask(PictureTask):
         return {"accuracy": sum(every) / len(every), **topics}, []
 
     def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """The commonest answer: to this very question, to questions of its topic, or to all of them."""
+        """The most frequent training answer: to the same question, else in its topic, else overall."""
         if not len(self.train):
             return {}, [NO_TRAINING]
         to: dict[str, Counter[str]] = defaultdict(Counter)
@@ -83,19 +83,19 @@ class Ask(PictureTask):
             to[one.question or ""][one.text] += 1
             about[one.topic][one.text] += 1
 
-        def commonest(topic: str) -> str:
+        def most_frequent(topic: str) -> str:
             return (about.get(topic) or sum(about.values(), Counter())).most_common(1)[0][0]
 
         def by_question() -> dict[str, float]:
             found = (to.get(one.question or "") for _, one in looked)
             alone = [
-                answers.most_common(1)[0][0] if answers else commonest(one.topic)
+                answers.most_common(1)[0][0] if answers else most_frequent(one.topic)
                 for answers, (_, one) in zip(found, looked, strict=True)
             ]
             return self.measure(alone, looked)[0]
 
         def by_topic() -> dict[str, float]:
-            return self.measure([commonest(one.topic) for _, one in looked], looked)[0]
+            return self.measure([most_frequent(one.topic) for _, one in looked], looked)[0]
 
         topic = "commonest answer of the topic" if self.is_built_in else "always the commonest answer"
         return self.compared({"the question alone": by_question, topic: by_topic})

@@ -1,4 +1,4 @@
-"""Captions: an encoder looks at a picture, a decoder writes what it shows (Vinyals et al., 2015; Xu et al., 2015)."""
+"""Captions: an encoder reads an image, a decoder describes it (Vinyals et al., 2015; Xu et al., 2015)."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -14,7 +14,7 @@ from glassformer.tasks.settings import CaptionSettings
 
 
 class Caption(PictureTask):
-    """Pictures with captions; exact match, and how many facts are right or, for other captions, BLEU and chrF."""
+    """Images with captions; exact match, and the share of correct facts (built-in scenes) or BLEU and chrF (files)."""
 
     name: ClassVar[str] = "caption"
     unit: ClassVar[str] = "captions"
@@ -41,7 +41,7 @@ class Caption(PictureTask):
         return metrics | exact, notes
 
     def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """The caption of the training picture that is nearest by its pixels."""
+        """The caption of the training image with the most similar pixels."""
         if not len(self.train):
             return {}, [NO_TRAINING]
         known = self.known()

@@ -1,6 +1,6 @@
-"""Match: a model of images and one of texts learn one space, in which an image is nearest to its caption (CLIP).
+"""Match (CLIP: Radford et al., 2021): an image encoder and a text encoder learn a shared embedding space.
 
-In a batch every image has to find its caption among all captions, and every caption its image (Radford et al., 2021).
+In a batch, each image must find its caption among all captions, and each caption its image.
 """
 
 import zlib
@@ -35,16 +35,16 @@ from glassformer.text.padding import pad
 from glassformer.text.train import Around
 from glassformer.training.task import Batch, Scores
 
-GROUP = 64  # images and captions among which each has to find its own
-BINS = 4  # of each colour, in a histogram
+GROUP = 64  # recall is measured among this many images and captions
+BINS = 4  # histogram bins per colour channel
 RIDGE = 1e-2  # keeps the weights of the histogram baseline small
-SMALL = (16, 24, 32)  # pixels to a side of images that are cut into 16 patches: as good, and a quarter of the time
-SCALE = 3.0  # the logarithm of what similarities are multiplied by at first: 20 instead of CLIP's 14 learns sooner
-LABELS = 4  # captions in the command that a report proposes
+SMALL = (16, 24, 32)  # image sides that are split into 16 patches: as accurate as 64, in a quarter of the time
+SCALE = 3.0  # initial log of the logit scale: exp(3) = 20 learns sooner than CLIP's 14
+LABELS = 4  # captions in the command that a report suggests
 
 
 class Match(PictureTask):
-    """Images with captions, a pair of models, contrastive loss, recall of the own one among 64."""
+    """Images with captions, a pair of encoders, contrastive loss, recall@1 among 64."""
 
     name: ClassVar[str] = "match"
     unit: ClassVar[str] = "captions"
@@ -74,11 +74,11 @@ class Match(PictureTask):
         return make_pair(self.settings, self.pair_config)
 
     def pair_config(self) -> PairConfig:
-        """A small CLIP: the text model has half of the image model's layers."""
+        """A small CLIP: the text model has half as many layers as the image model."""
         settings, tokenizer, (size, channels) = self.settings, self.tokenizer, self.image
         patch = settings.patch or (size // 4 if size in SMALL else choose_patch(size))
         if size % patch:
-            raise InputError(f"--patch {patch} must divide the size of the images, {size}: change it, or give --size")
+            raise InputError(f"--patch {patch} must divide the image size {size}. Change it, or give --size")
         sizes = {"dropout": 0.0, **sizes_of(settings, **SIZES)}
         sizes = {"d_ff": 2 * sizes["d_model"], **sizes}
         layers = settings.num_layers or max(1, sizes["num_layers"] // 2)
@@ -106,31 +106,31 @@ class Match(PictureTask):
 
     def check_model(self) -> None:
         config = self.model.config
-        pair_layout_for(self.model)  # refuses what could not be saved, before it is trained
+        pair_layout_for(self.model)  # a model that cannot be saved is refused before training
         if len(captions := {one.text for _, one in self.train.looked}) == 1:
             raise InputError(
-                f"all captions to train on are {min(captions)[:60]!r}: expected different ones, to be told apart"
+                f"all training captions are {min(captions)[:60]!r}: expected at least two different captions"
             )
         assert config.image.image is not None
         self.check_image(config.image.image)
         if self.tokenizer.eos_token_id not in config.text.eos_token_ids and config.text.pooling == "first_end":
             raise InputError(
-                f"--init {self.settings.init}: its texts are read at the token {config.text.eos_token_id}, and its "
-                f"tokenizer ends them with {self.tokenizer.eos_token_id}: correct eos_token_id in config.json"
+                f"--init {self.settings.init}: the model pools texts at token {config.text.eos_token_id}, but the "
+                f"tokenizer ends them with {self.tokenizer.eos_token_id}. Correct eos_token_id in config.json"
             )
 
     # --- training ---------------------------------------------------------------------------------------------------
 
     def rows(self, told: Sequence[Told]) -> list[list[int]]:
-        """The captions as the text model reads them, each up to its end token."""
+        """The captions as ids, each with its end token."""
         rows = self.tokenizer.ids_batch([one.text for one in told])
         for number, row in enumerate(rows):
             if len(row) > self.limit:
                 one = told[number]
                 if not self.settings.truncate:
                     raise InputError(
-                        f"{one.place or 'a built-in text'} has {len(row)} tokens, and the text model takes "
-                        f"{self.limit}: {one.text[:60]!r}. Cut texts with --truncate, or raise --max-len"
+                        f"{one.place or 'a built-in text'} has {len(row)} tokens, but the text model takes at most "
+                        f"{self.limit}: {one.text[:60]!r}. Use --truncate, or raise --max-len"
                     )
                 rows[number] = [*row[: self.limit - 1], row[-1]]
                 self.cut += 1
@@ -140,7 +140,7 @@ class Match(PictureTask):
         return [([], row) for row in self.rows(told)]
 
     def as_batch(self, pixels: Pixels, told: Sequence[Sequence[Told]]) -> Batch:
-        """Images with a caption each. Equal captions have equal labels: each belongs to the image of the other, too."""
+        """Images with one caption each. Equal captions get equal labels: either one is right for both images."""
         texts = [some[0] for some in told]
         labels = torch.tensor([label_of(one.text) for one in texts])
         return {"pixel_values": self.as_input(pixels), **self.as_ids(texts), "labels": labels}
@@ -165,7 +165,7 @@ class Match(PictureTask):
 
     @torch.no_grad()
     def logits(self, part: Pictures, looked: Sequence[Looked]) -> Tensor:
-        """How well each image fits each caption, (n, n)."""
+        """The similarity of each image to each caption, (n, n)."""
         images, texts = [], []
         for start in self.follow(range(0, len(looked), JUDGED)):
             some = looked[start : start + JUDGED]
@@ -178,7 +178,7 @@ class Match(PictureTask):
         return scale * torch.cat(images) @ torch.cat(texts).t()
 
     def validate(self, most: int | None = None) -> dict[str, float]:
-        """Quickly, by 64 neighbours at a time: of captions that say the same, any is right."""
+        """Scores groups of 64 neighbours, which is quick. Any of several equal captions counts as right."""
         looked = self.chosen(self.valid, most)
         logits, captions = self.logits(self.valid, looked), [one.text for _, one in looked]
         groups, labels = in_groups(list(range(len(looked)))), torch.tensor(list(map(label_of, captions)))
@@ -230,7 +230,7 @@ class Match(PictureTask):
         )
 
     def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """A guess; and the colours of an image against the words of a caption, with no look at any shape."""
+        """A random guess, and the colours of an image against the words of a caption, ignoring shapes."""
         captions = [one.text for _, one in looked]
         groups = different_groups(captions)
         guess = {"random guess": dict.fromkeys(("recall", "image_to_text", "text_to_image"), 1 / len(groups[0]))}
@@ -249,7 +249,7 @@ class Match(PictureTask):
         return {**guess, **found}, notes
 
     def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
-        raise NotImplementedError  # nothing is written
+        raise NotImplementedError  # match generates no text
 
     def seen_example(self) -> Batch:
         return {"pixel_values": self.as_input(self.judged.take([self.judged.looked[0][0]]))}
@@ -261,20 +261,20 @@ class Match(PictureTask):
 
 
 def label_of(caption: str) -> int:
-    """The same number for the same caption, in every process."""
+    """A number for a caption, the same in every process."""
     return zlib.crc32(caption.encode())
 
 
 def in_groups(rows: list[int]) -> list[list[int]]:
-    """64 neighbours each; what is left over makes no group of its own, unless there is no other."""
+    """Groups of 64 neighbours; drops an incomplete last group, unless it is the only one."""
     return [rows[start : start + GROUP] for start in range(0, max(1, len(rows) - GROUP + 1), GROUP)]
 
 
 def different_groups(captions: Sequence[str]) -> list[list[int]]:
-    """Groups of 64 rows whose captions all differ, or of as many different captions as there are."""
+    """Groups of 64 rows with pairwise different captions, or fewer rows if there are fewer different captions."""
     size = min(GROUP, len(set(captions)))
     groups: list[list[int]] = []
-    seen: Counter[str] = Counter()  # the groups before this one have the caption, or are full
+    seen: Counter[str] = Counter()  # first group that may still take the caption
     for row, caption in enumerate(captions):
         place = seen[caption]
         while place < len(groups) and len(groups[place]) == size:
@@ -287,7 +287,7 @@ def different_groups(captions: Sequence[str]) -> list[list[int]]:
 
 
 def recalls(logits: Tensor, captions: Sequence[str], groups: Sequence[Sequence[int]]) -> dict[str, float]:
-    """In each group, how often the caption that fits an image best is its own or says the same; and for captions."""
+    """How often the best match within the group has the right caption: for images, for captions, and the mean."""
     right = [0, 0]
     for rows in groups:
         own = logits[list(rows)][:, list(rows)]
@@ -300,7 +300,7 @@ def recalls(logits: Tensor, captions: Sequence[str], groups: Sequence[Sequence[i
 def colours_against_words(
     pixels: Pixels, captions: Sequence[str], asked: Pixels, texts: Sequence[str]
 ) -> tuple[Tensor, Tensor]:
-    """Vectors of images and texts by what colours say of words: ridge regression from histograms to bags of words."""
+    """Unit vectors of images and texts: a ridge regression predicts bags of words from colour histograms."""
     words = sorted({word for caption in captions for word in caption.split()})
     known, wanted = (as_bags(some, words) for some in (captions, texts))
     mean = known.mean(axis=0)
@@ -316,7 +316,7 @@ def colours_against_words(
 
 
 def as_bags(texts: Sequence[str], words: Sequence[str]) -> NDArray[np.float64]:
-    """How often each word is in each text."""
+    """The count of each word in each text."""
     place = {word: number for number, word in enumerate(words)}
     bags = np.zeros((len(texts), len(words)))
     for row, text in zip(bags, texts, strict=True):
@@ -327,7 +327,7 @@ def as_bags(texts: Sequence[str], words: Sequence[str]) -> NDArray[np.float64]:
 
 
 def histograms(pixels: Pixels) -> NDArray[np.float64]:
-    """How much of each image (N, C, Y, X) has which colour, of BINS levels a channel."""
+    """The colour histogram of each image (N, C, Y, X), with BINS levels per channel."""
     levels = pixels.astype(np.int64) * BINS // 256
     channels = levels.shape[1]
     codes = sum(levels[:, channel] * BINS**channel for channel in range(channels))  # (N, Y, X)

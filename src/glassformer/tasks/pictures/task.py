@@ -1,7 +1,7 @@
-"""What the tasks share that write about pictures: a ViT looks, a decoder writes what comes behind its prompt.
+"""The shared code of the image-to-text tasks: a ViT encodes the image, a decoder continues a prompt.
 
-A picture has one text or several: a caption, or questions with answers. Several are packed into one row of the decoder,
-so that the picture is looked at once. The loss is taken where the model writes, never on a question.
+An image has a caption, or one or more questions with answers. They are packed into one row of the decoder, so that the
+image is encoded once. The loss covers what the model writes, never the question.
 """
 
 from abc import abstractmethod
@@ -37,25 +37,25 @@ from glassformer.predict.calls import BATCH
 from glassformer.predict.captions import prompt_ids, write
 from glassformer.predict.images import normalised, read_colours
 from glassformer.predict.writing import AS_THE_MODEL
-from glassformer.tasks.images import choose_patch, fit_preparation
+from glassformer.tasks.images import choose_patch, fit_preparation, in_words
 from glassformer.tasks.models import describe_model, make_model, place_on_grid, sizes_of
 from glassformer.tasks.settings import PictureSettings
-from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.tasks.texts import cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
 from glassformer.text.train import Around
 from glassformer.training.task import Batch, Scores, Task, spread
 
-HELD_OUT = {"valid": 500, "test": 1000, "pairs": 500}  # built-in pictures to score
-KNOWN = 5000  # training pictures that tokenizer, preparation and baselines look at
-JUDGED = 128  # pictures that are looked at together
+HELD_OUT = {"valid": 500, "test": 1000, "pairs": 500}  # built-in images for scoring
+KNOWN = 5000  # training images used for the tokenizer, the preparation and the baselines
+JUDGED = 128  # images per batch in validation
 SHOWN = 20  # examples in the report
-EXAMPLE = "example.png"  # a built-in picture beside the model, to try it with
+EXAMPLE = "example.png"  # a built-in image saved with the model, to try it with
 SIZES: dict[str, dict[str, Any]] = {"tiny": {"d_model": 128, "num_layers": 4, "num_heads": 4}}
 
 
 class Told(NamedTuple):
-    """A text about a picture, behind a question if there is one."""
+    """A text about an image, with the question that it answers, if any."""
 
     question: str | None
     text: str
@@ -63,11 +63,11 @@ class Told(NamedTuple):
     place: str = ""  # file and line
 
 
-Looked = tuple[int, Told]  # the number of a picture in its part, and one of its texts
+Looked = tuple[int, Told]  # the index of an image in its part, and one of its texts
 
 
 class Pictures:
-    """The pictures of one part, each with its texts."""
+    """The images of one part, each with its texts."""
 
     def __init__(self, told: Sequence[Sequence[Told]]) -> None:
         self.told = told
@@ -77,22 +77,22 @@ class Pictures:
 
     @property
     def looked(self) -> list[Looked]:
-        """Every text with its picture: what is scored."""
+        """Every text with the index of its image: the examples to score."""
         return [(number, one) for number, some in enumerate(self.told) for one in some]
 
     def take(self, numbers: Sequence[int]) -> Pixels:
-        """The pixels (N, C, Y, X) of some of them."""
+        """The pixels (N, C, Y, X) of these images."""
         raise NotImplementedError
 
 
 class FilePictures(Pictures):
-    """Pictures that a table names. Rows of one picture become one example, of at most `most` texts."""
+    """Images listed in a table. Rows with the same image become one example of at most `most` texts."""
 
     def __init__(self, found: ImageTexts, most: int) -> None:
         self.found = found
-        self.rows: list[int] = []  # of the first text of each example
+        self.rows: list[int] = []  # the table row of each example's first text
         told: list[list[Told]] = []
-        last: dict[Path, int] = {}  # the example that has room for another text of a file
+        last: dict[Path, int] = {}  # each file's latest example
         for row, (texts, place) in enumerate(zip(found.texts, found.places, strict=True)):
             file, one = found.images.files[row], Told(texts[0] if len(texts) > 1 else None, texts[-1], place=place)
             if file in last and len(told[last[file]]) < most:
@@ -108,7 +108,7 @@ class FilePictures(Pictures):
 
 
 class ScenePictures(Pictures):
-    """Built-in scenes, held in memory: few enough to score, or to learn a tokenizer from."""
+    """Built-in scenes, held in memory: a batch, a part to score, or a sample to train a tokenizer on."""
 
     def __init__(self, pixels: Pixels, scenes: Sequence[Scene], told: Sequence[Sequence[Told]]) -> None:
         super().__init__(told)
@@ -119,11 +119,11 @@ class ScenePictures(Pictures):
 
 
 class PictureTask(Task):
-    """Pictures with texts, a ViT with a decoder that cross-attends, cross-entropy where the decoder writes."""
+    """Images with texts, a ViT with a cross-attending decoder, cross-entropy of what the decoder writes."""
 
-    columns: ClassVar[Mapping[str, str]]  # the settings that name the columns of the texts, each with its flag
-    around: ClassVar[Around] = "end"  # what stands beside a text, where a tokenizer is learned
-    rate_of_right: ClassVar[str]  # what the share of texts is called that are right to the letter
+    columns: ClassVar[Mapping[str, str]]  # settings that name the text columns, each with its flag
+    around: ClassVar[Around] = "end"  # special tokens around a text, if a tokenizer is trained
+    rate_of_right: ClassVar[str]  # name of the metric that counts exactly right texts
 
     tokenizer: Tokenizer
     test: Pictures | None
@@ -132,13 +132,13 @@ class PictureTask(Task):
         self.settings: PictureSettings = settings
         if len(files) > 1:
             raise InputError(f"{len(files)} tables to score: expected one")
-        self.reads: ImageConfig | None = None  # what a loaded model does
-        self.shared, self.cut = "", 0  # which parts have pictures in common; texts that were shortened
-        self.named: dict[Path, list[Path]] = {}  # the files that a table names
+        self.reads: ImageConfig | None = None  # the images that a loaded model expects
+        self.shared, self.cut = "", 0  # a note on images shared between parts; number of truncated texts
+        self.named: dict[Path, list[Path]] = {}  # the image files listed in each table
         if settings.init_folder is not None:
             self.reads = self.image_read(settings.init_folder)
         self.is_built_in = settings.data is None and not files
-        self.pairs: Pictures | None = None  # built-in pictures of held-out pairs of colour and kind
+        self.pairs: Pictures | None = None  # built-in scenes with held-out pairs of colour and kind
         self.train: Pictures
         self.train, self.valid, self.test = self.judged_only(files[0]) if files else self.load()
         self.tokenizer = make_tokenizer(settings, self.texts(), around=self.around)
@@ -152,12 +152,12 @@ class PictureTask(Task):
         fit_tokenizer(self.tokenizer, reader)
         self.limit = min(settings.max_len, reader.config.last_stack.room or settings.max_len)
         self.preparation = self.prepare()
-        if settings.init_folder is not None:  # a loaded model says how its images are brought to size, too
+        if settings.init_folder is not None:  # a loaded model also defines how images are resized
             for part in (self.train, self.valid, self.test):
                 if isinstance(part, FilePictures):
                     read = partial(read_colours, preparation=self.preparation)
                     part.found = replace(part.found, images=replace(part.found.images, read=read))
-        for part in (self.train, self.valid, self.test):  # what is too long is told now, and not at its step
+        for part in (self.train, self.valid, self.test):  # too long a text is an error now, not in mid-training
             if part is not None:
                 self.encode([one for _, one in part.looked])
 
@@ -169,7 +169,7 @@ class PictureTask(Task):
 
     @property
     def most_texts(self) -> int:
-        """How many texts of one picture make an example."""
+        """The maximum number of texts per example."""
         return 1
 
     def scenes(self, part: Part, indices: Sequence[int]) -> ScenePictures:
@@ -178,9 +178,9 @@ class PictureTask(Task):
         return ScenePictures(made.pixels, made.scenes, told)
 
     def load(self) -> tuple[Pictures, Pictures, Pictures | None]:
-        """Pictures to train on, to validate and to test: as they are given, split off, or the built-in scenes.
+        """Training, validation and test images: from files, split off if need be, or the built-in scenes.
 
-        Of the built-in ones to train on, these are the first; `collate` makes all of them.
+        Of the built-in training scenes these are only the first; `collate` makes all of them.
         """
         settings = self.settings
         if settings.data is None:
@@ -206,17 +206,17 @@ class PictureTask(Task):
         )
 
     def check_scenes(self) -> None:
-        """Flags that the built-in scenes have no use for are an error."""
+        """Refuses settings that do not fit the built-in scenes."""
         settings, is_new = self.settings, not self.settings.is_judged and not self.settings.resume
         if is_new and settings.size not in (None, SIZE):
-            raise InputError(f"--size {settings.size}: the built-in scenes have {SIZE} pixels a side. Leave it out")
+            raise InputError(f"--size {settings.size}: the built-in scenes are {SIZE}x{SIZE} pixels. Leave it out")
         if is_new and settings.mode == "grey":
-            raise InputError("--mode grey: the built-in scenes are told apart by colour. Leave it out")
+            raise InputError("--mode grey: the built-in scenes differ in colour. Leave it out")
         reads = self.reads
         if reads is not None and (reads.size, reads.channels) != (SIZE, 3):
             raise InputError(
-                f"--init {settings.init} reads {reads.size} pixels a side and {reads.channels} channels, and the "
-                f"built-in scenes have {SIZE} and 3: give images with --data"
+                f"--init {settings.init} reads images of {in_words(reads.size, reads.channels)}, but the built-in "
+                f"scenes have {in_words(SIZE, 3)}. Give images with --data"
             )
 
     def judged_only(self, path: Path) -> tuple[Pictures, Pictures, Pictures]:
@@ -241,25 +241,25 @@ class PictureTask(Task):
         return self.named
 
     def texts(self) -> list[str]:
-        """What a tokenizer is learned from."""
+        """The texts that a tokenizer is trained on."""
         return [text for _, one in self.train.looked for text in (one.question, one.text) if text is not None]
 
     # --- model ------------------------------------------------------------------------------------------------------
 
     @property
     def image(self) -> tuple[int, int]:
-        """The side and the channels of the pictures."""
+        """The side length and the number of channels of the images."""
         part = self.train if len(self.train) or self.test is None else self.test
         if isinstance(part, FilePictures):
             return part.found.images.size, CHANNELS[part.found.images.mode]
         return SIZE, 3
 
     def config(self) -> TransformerConfig:
-        """A small ViT, and a decoder like GPT-2 (Radford et al., 2019) of half its layers that looks at its patches."""
+        """A small ViT, and a decoder like GPT-2 (Radford et al., 2019) with half as many layers and cross-attention."""
         settings, tokenizer, (size, channels) = self.settings, self.tokenizer, self.image
         patch = settings.patch or choose_patch(size)
         if size % patch:
-            raise InputError(f"--patch {patch} must divide the size of the images, {size}: change it, or give --size")
+            raise InputError(f"--patch {patch} must divide the image size {size}. Change it, or give --size")
         sizes = {"dropout": 0.0, **sizes_of(settings, **SIZES)}
         sizes = {"d_ff": 2 * sizes["d_model"], **sizes}
         layers = settings.num_layers or max(1, sizes["num_layers"] // 2)
@@ -281,7 +281,7 @@ class PictureTask(Task):
         )  # fmt: skip
 
     def image_read(self, folder: Path) -> ImageConfig | None:
-        """What images the model of a folder looks at."""
+        """The images that the model in a folder expects."""
         return config_and_dtype(folder)[0].image
 
     def make(self) -> Any:
@@ -290,17 +290,17 @@ class PictureTask(Task):
 
     @property
     def looker(self) -> TransformerConfig:
-        """The model that looks at the pictures."""
+        """The config of the model that reads the images."""
         config: TransformerConfig = self.model.config.image if isinstance(self.model, Pair) else self.model.config
         return config
 
     def check_model(self) -> None:
-        """A loaded model must look at pictures of this size and write."""
+        """Refuses a loaded model that does not read images of this size or does not write text."""
         config, settings = self.model.config, self.settings
         if config.image is None or self.model.decoder is None:
             raise InputError(
                 f"--init {settings.init}: {self.name} needs a model that reads images and writes text, such as a run "
-                "of train caption or a VisionEncoderDecoder checkpoint"
+                "of `glassformer train caption` or a VisionEncoderDecoder checkpoint"
             )
         self.check_image(config.image)
         if not config.eos_token_ids:
@@ -310,12 +310,12 @@ class PictureTask(Task):
         size, channels = self.image
         if (reads.size, reads.channels) != (size, channels):
             raise InputError(
-                f"--init {self.settings.init} reads {reads.size} pixels a side and {reads.channels} channels, "
-                f"and these images have {size} and {channels}. Bring them there with --size and --mode"
+                f"--init {self.settings.init} reads images of {in_words(reads.size, reads.channels)}, but these have "
+                f"{in_words(size, channels)}. Convert them with --size and --mode"
             )
 
     def prepare(self) -> Preparation:
-        """As the loaded model says, or to mean 0 and deviation 1 over the training pictures."""
+        """The loaded model's own, or mean 0 and standard deviation 1 over the training images."""
         settings = self.settings
         if settings.init_folder is not None:
             loaded = read_preparation(settings.init_folder, self.looker)
@@ -334,14 +334,14 @@ class PictureTask(Task):
         return in_order(count, self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
-        if self.is_built_in:  # every epoch has pictures of its own
+        if self.is_built_in:  # each epoch has new images
             numbers = [epoch * self.settings.examples + number for number in examples]
             part: Pictures = self.scenes("train", numbers)
             return self.as_batch(part.take(range(len(numbers))), part.told)
         return self.as_batch(self.train.take(examples), [self.train.told[number] for number in examples])
 
     def as_batch(self, pixels: Pixels, told: Sequence[Sequence[Told]]) -> Batch:
-        """Pictures, and all texts of each in one row; a question is read, and what follows it written."""
+        """Images, and all texts of each in one row. Labels ignore the prompts."""
         encoded = iter(self.encode([one for some in told for one in some]))
         rows: list[list[int]] = []
         labels: list[list[int]] = []
@@ -361,7 +361,7 @@ class PictureTask(Task):
             "pixel_values": self.as_input(pixels),
             "decoder_input_ids": pad(rows, self.tokenizer.padding_id),
             "labels": pad(labels, IGNORE),
-        }  # nothing sees the padding: it stands behind every text
+        }  # needs no mask: padding comes after the texts, and the decoder is causal
         if any(len(some) > 1 for some in told):
             longest = max(map(len, rows))
             padded = [[*row, *range(row[-1] + 1, row[-1] + 1 + longest - len(row))] for row in documents]
@@ -369,7 +369,7 @@ class PictureTask(Task):
         return batch
 
     def encode(self, told: Sequence[Told]) -> list[tuple[list[int], list[int]]]:
-        """Of each text the prompt, which is read, and what is written, up to its end."""
+        """The ids of each text: its prompt, and what the decoder must write, end token included."""
         config, limit = self.model.config, self.limit
         end = config.eos_token_ids[0]
         written = self.tokenizer.ids_batch([one.text for one in told], add_special=False)
@@ -385,8 +385,8 @@ class PictureTask(Task):
             one, room = told[number], limit + 1 - len(prompt)
             if not self.settings.truncate or room < 2:
                 raise InputError(
-                    f"{one.place or 'a built-in text'} has {len(prompt) + len(text) - 1} tokens, and the decoder takes "
-                    f"{limit}: {(one.question or one.text)[:60]!r}. Cut texts with --truncate, or raise --max-len"
+                    f"{one.place or 'a built-in text'} has {len(prompt) + len(text) - 1} tokens, but the decoder takes "
+                    f"at most {limit}: {(one.question or one.text)[:60]!r}. Use --truncate, or raise --max-len"
                 )
             rows[number] = prompt, text[:room]
         self.cut += len(long)
@@ -411,8 +411,8 @@ class PictureTask(Task):
 
     @torch.no_grad()
     def validate(self, most: int | None = None) -> dict[str, float]:
-        """The loss per token, and how many texts are right: greedy search writes the true text if and only if every
-        token of it is the likeliest behind the true ones before it."""
+        """The loss per token, and the fraction of texts that greedy search would get right: those in which every token
+        has the highest probability given the true tokens before it."""
         part = self.valid
         looked = part.looked
         chosen = [looked[number] for number in spread(len(looked), most)]
@@ -430,7 +430,7 @@ class PictureTask(Task):
         return {"loss": loss / tokens, self.rate_of_right: right / len(chosen)}
 
     def written(self, part: Pictures, looked: Sequence[Looked]) -> list[str]:
-        """What the model writes about these pictures."""
+        """What the model writes about these images."""
         guesses = []
         with self.follow.counted(len(looked)) as tell:
             for start in range(0, len(looked), BATCH):
@@ -443,12 +443,12 @@ class PictureTask(Task):
         return [guess.strip() for guess in guesses]
 
     def truths(self, looked: Sequence[Looked]) -> list[str]:
-        """The texts as the tokenizer writes them, which may lose what it does not know."""
+        """The texts encoded and decoded: unknown characters are lost, as in what the model writes."""
         return [self.tokenizer.decode(text).strip() for _, text in self.encode([one for _, one in looked])]
 
     @abstractmethod
     def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
-        """Scores of what was written, and what must be said beside them."""
+        """The scores of what the model wrote, and notes on them."""
 
     def work(self) -> Work:
         assert self.model.config.image is not None
@@ -478,7 +478,7 @@ class PictureTask(Task):
             notes = [*notes, f"held-out pairs: {len(others):,} {self.unit} on colour-shape pairs not seen in training"]
         rows = [self.as_row(one, guess) for (_, one), guess in zip(looked[:SHOWN], guesses, strict=False)]
         pictures = [as_shown(image) for image in part.take([number for number, _ in looked[:SHOWN]])]
-        # A training has said before what was done to the files.
+        # After training, the notes on the files have already been printed.
         said = self.notes() if self.settings.is_judged else [self.shared] if self.shared else []
         return Scores(
             metrics=metrics,
@@ -492,16 +492,16 @@ class PictureTask(Task):
         )
 
     def as_row(self, one: Told, guess: str) -> dict[str, str]:
-        """An example of the report."""
+        """An example row in the report."""
         asked = {"question": one.question} if one.question is not None else {}
         return {**asked, "expected": one.text, "answer": guess}
 
     @abstractmethod
     def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """What simple methods reach, and notes on them."""
+        """The scores of simple methods, and notes on them."""
 
     def known(self) -> list[Looked]:
-        """Training texts that a baseline may learn from: all, or some of many."""
+        """The training texts that a baseline uses: at most KNOWN, spread over all."""
         return self.chosen(self.train, KNOWN)
 
     def seen_example(self) -> Batch:
@@ -516,7 +516,7 @@ class PictureTask(Task):
         settings = self.settings
         if self.is_built_in:
             data = (
-                f"built-in scenes (no --data was given): {settings.examples:,} pictures an epoch, "
+                f"built-in scenes (no --data was given): {settings.examples:,} images per epoch, "
                 f"{len(self.valid):,} held out, {len(self.test or ()):,} to test"
             )
         else:
@@ -527,7 +527,7 @@ class PictureTask(Task):
                 f"{settings.data}: {trained:,} {self.unit} to train on, {self.count('valid'):,} held out{tested}, on "
                 f"images of {size}x{size} pixels"
             )
-        cut = f"; {self.cut:,} texts cut to {self.limit} tokens (--truncate)" if self.cut else ""
+        cut = cut_note(self.cut, self.limit)
         form = self.train.found.form if isinstance(self.train, FilePictures) else None
         notes = self.notes()
         return {
@@ -539,14 +539,14 @@ class PictureTask(Task):
         }
 
     def notes(self) -> list[str]:
-        """What was done to the files: how they came to one size and mode, and what was left out."""
+        """How the files were converted to one size and mode, and which were skipped."""
         parts = [part.found for part in (self.train, self.valid, self.test) if isinstance(part, FilePictures)]
         images: list[Images] = [part.images for part in parts]
         notes = []
         side = self.image[0]
         for found in {id(one.found): one.found for one in images if one.found is not None}.values():
             if not found.are_alike or side not in {look.width for look in found.looks}:
-                notes.append(f"{found.sizes()} pixels are brought to {side}x{side}")
+                notes.append(f"{found.sizes()} pixels are resized to {side}x{side}")
             notes += found.notes(
                 images[0].mode, upright=self.preparation.upright, background=self.preparation.background
             )
@@ -554,7 +554,7 @@ class PictureTask(Task):
         if skipped := sorted({file for one in images for file in one.skipped}):
             notes.append(left_out(skipped, len({file for one in images for file in one.files}) + len(skipped)))
         if empty := sum({id(part.images.found): part.left_out for part in parts}.values()):
-            notes.append(f"{empty:,} rows with an empty text are left out (--skip-empty)")
+            notes.append(f"{empty:,} row{'s' * (empty > 1)} with an empty text left out (--skip-empty)")
         return notes
 
     def try_next(self, out: Path) -> list[list[str]]:
@@ -567,12 +567,12 @@ class PictureTask(Task):
 
 
 def as_shown(pixels: Pixels) -> Pixels:
-    """A picture (C, Y, X) as a page shows it: (Y, X), or (Y, X, 3)."""
+    """An image (C, Y, X) in the layout of the report: (Y, X), or (Y, X, 3)."""
     return np.ascontiguousarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))
 
 
 def nearest_pictures(known: Pixels, asked: Pixels) -> NDArray[np.int64]:
-    """Of each picture that is asked for, the number of the nearest known one: by the squares of their differences."""
+    """The index of the nearest known image for each asked one, by squared distance."""
     rows = known.reshape(len(known), -1).astype(np.float32)  # (K, P)
     lengths = (rows**2).sum(axis=1)  # (K)
     others = asked.reshape(len(asked), -1).astype(np.float32)  # (N, P)
