@@ -26,7 +26,7 @@ import glassformer as gf
 from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.session import Session
 from glassformer.serve.server import Server
-from glassformer.verbs.demo import EXAMPLE
+from glassformer.verbs.demo import EXAMPLE_DATE
 
 LENGTHS = (16, 2048)
 VISITS, HOVERS = 5, 21
@@ -95,7 +95,7 @@ def take_picture(browser: Any, server: Server, file: Path) -> None:
     from PIL import Image
 
     page = browser.new_page(viewport={"width": 1280, "height": 1290}, reduced_motion="reduce")
-    page.goto(f"{server.address}#{urlencode({'text': EXAMPLE, 'lang': 'en', 'theme': 'light'})}")
+    page.goto(f"{server.address}#{urlencode({'text': EXAMPLE_DATE, 'lang': 'en', 'theme': 'light'})}")
     page.wait_for_selector("main[aria-busy=false]", timeout=PATIENCE)
     page.screenshot(path=file)
     page.close()

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from readme import ROOT, write_table
 
 from glassformer.data.known import KNOWN
-from glassformer.training.report import as_number
+from glassformer.training.report import readable_metric
 
 SHORT = 20  # minutes; in a shorter run a long warm-up would take most of the training
 
@@ -123,7 +123,9 @@ def run(*words: str, folder: Path) -> bool:
 
 def said(scores: dict[str, float], metrics: tuple[str, ...]) -> str:
     shown = [
-        f"{metric.replace('_', ' ')} {as_number(metric, scores[metric])}" for metric in metrics if metric in scores
+        f"{metric.replace('_', ' ')} {readable_metric(metric, scores[metric])}"
+        for metric in metrics
+        if metric in scores
     ]
     return ", ".join(shown)
 

@@ -377,12 +377,12 @@ def step_seconds(task: str, settings: dict[str, Any], *, quicker: bool) -> tuple
     from glassformer.tasks.registry import TASKS, make_task
     from glassformer.training import loop
     from glassformer.training.checkpoint import Checkpoints
-    from glassformer.training.quicker import keeping_memory
+    from glassformer.training.quicker import keep_freed_memory
     from glassformer.training.ranks import Ranks
     from glassformer.training.report import Report
 
-    plain = nullcontext() if quicker else patch.object(loop, "make_quicker", lambda *_, **__: None)
-    with tempfile.TemporaryDirectory() as folder, keeping_memory() if quicker else nullcontext(), plain:
+    plain = nullcontext() if quicker else patch.object(loop, "speed_up", lambda *_, **__: None)
+    with tempfile.TemporaryDirectory() as folder, keep_freed_memory() if quicker else nullcontext(), plain:
         options = TASKS[task].settings.from_dict({**settings, "out": folder})
         ranks = Ranks("cpu")
         report = Report(Path(folder) / "metrics.jsonl", Console(quiet=True), unit="steps", steps=10**6)
@@ -418,14 +418,14 @@ def drop_last(arguments: argparse.Namespace) -> Iterator[Cells]:
     from glassformer.checkpoints.run import read_record as read_run
     from glassformer.tasks.baselines import linear_forecast
     from glassformer.tasks.forecast import Forecast
-    from glassformer.tasks.registry import make_task, settings_to_judge
+    from glassformer.tasks.registry import make_task, settings_for_scoring
 
     found: dict[str, dict[str, float]] = {}
     for horizon in HORIZONS:
         run = arguments.runs / f"etth1-{horizon}-0"
         if "results" not in read_record(run):
             continue
-        task = make_task(settings_to_judge("forecast", read_run(run)["settings"], str(run)))
+        task = make_task(settings_for_scoring("forecast", read_run(run)["settings"], str(run)))
         assert isinstance(task, Forecast)
         task.model.eval()
         counts = {str(size): len(task.test) // size * size for size in DROPPED} | {"every": len(task.test)}

@@ -25,7 +25,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.data.scenes.make import make_scenes
-from glassformer.data.scenes.words import WORDS, caption_of
+from glassformer.data.scenes.words import CAPTION_WORDS, caption_of
 from glassformer.inspect.looks.attention import picture_input
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.images import normalised
@@ -160,7 +160,7 @@ def look(run: Path) -> Looks:
     assert image is not None
     assert decoder is not None
     made = make_scenes(range(WATCHED), seed=0, part="test")
-    kinds = set(WORDS["en"].kinds.values())
+    kinds = set(CAPTION_WORDS["en"].kinds.values())
     shares: list[Tensor] = []
     chances: list[float] = []
     for pixels, scene in zip(made.pixels, made.scenes, strict=True):

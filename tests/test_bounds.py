@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import glassformer as gf
 from glassformer.config import MOST_LAYERS
-from glassformer.errors import LONGEST, InputError, nearest
+from glassformer.errors import MAX_MESSAGE, InputError, did_you_mean
 from glassformer.text.sentencepiece_file import read_sentencepiece
 
 GPT2 = {
@@ -72,7 +72,7 @@ def test_a_config_of_absurd_size_is_refused_before_anything_is_built(key: str, v
     start = time.monotonic()
     with pytest.raises(InputError) as caught:
         gf.load(tmp_path)
-    assert len(str(caught.value)) <= LONGEST
+    assert len(str(caught.value)) <= MAX_MESSAGE
     assert time.monotonic() - start < SECONDS
 
 
@@ -96,14 +96,14 @@ def test_absurd_flags(flags: tuple[str, str], says: str, tmp_path: Path, capfd: 
 
 def test_a_message_keeps_its_beginning_and_its_end() -> None:
     text = str(InputError("begin " + 10**6 * "x" + " end"))
-    assert len(text) <= LONGEST
+    assert len(text) <= MAX_MESSAGE
     assert text.startswith("begin xxx")
     assert text.endswith("xxx end")
 
 
 def test_of_a_million_names_some_are_listed() -> None:
-    said = nearest("q" * 10**6, (f"column {i}" for i in range(10**5)))
-    assert len(said) < LONGEST
+    said = did_you_mean("q" * 10**6, (f"column {i}" for i in range(10**5)))
+    assert len(said) < MAX_MESSAGE
     assert "and 99,960 more" in said
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glassformer.config import (
-    NAMED,
+    NAMED_CONFIGS,
     GenerationConfig,
     GenerationOptions,
     ImageConfig,
@@ -51,7 +51,7 @@ def test_json_in_and_out() -> None:
                 bad_words_ids=((4,), (5, 6)), early_stopping="never", forced_eos_token_id=(2, 3)
             ),
         ),
-        *(TransformerConfig.named(name) for name in NAMED),
+        *(TransformerConfig.named(name) for name in NAMED_CONFIGS),
     ]
     for config in configs:
         assert TransformerConfig.from_json(config.to_json()) == config

@@ -9,15 +9,15 @@ from helpers.command import python
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
 from glassformer.io import (
+    atomic_file,
+    atomic_folder,
     fingerprint,
     partial_name,
     read_json,
     remove_partial,
     replaced_place,
-    whole_file,
-    whole_folder,
+    write_atomic,
     write_json,
-    write_whole,
 )
 
 
@@ -26,14 +26,14 @@ class StoppedError(Exception):
 
 
 def write_half(file: Path, durable: bool) -> None:
-    with whole_file(file, durable=durable) as stream:
+    with atomic_file(file, durable=durable) as stream:
         stream.write(b"half of it")
         raise StoppedError
 
 
 def test_a_file_is_there_when_all_is_written(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
-    with whole_file(file) as stream:
+    with atomic_file(file) as stream:
         stream.write(b"all of it")
         assert not file.exists()
     assert file.read_bytes() == b"all of it"
@@ -43,7 +43,7 @@ def test_a_file_is_there_when_all_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_writer_that_stops_leaves_what_was_there(tmp_path: Path, durable: bool) -> None:
     file = tmp_path / "a.txt"
-    write_whole(file, "before", durable=durable)
+    write_atomic(file, "before", durable=durable)
     with pytest.raises(StoppedError):
         write_half(file, durable)
     assert file.read_text(encoding="utf-8") == "before"
@@ -53,35 +53,35 @@ def test_a_writer_that_stops_leaves_what_was_there(tmp_path: Path, durable: bool
 def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
     file, link, pipe = tmp_path / "a.txt", tmp_path / "link", tmp_path / "pipe"
     link.symlink_to(file)
-    write_whole(link, "한국어")
+    write_atomic(link, "한국어")
     assert link.is_symlink()
     assert file.read_text(encoding="utf-8") == "한국어"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_whole(pipe, b"read at once")
+    write_atomic(pipe, b"read at once")
     assert os.read(reader, 100) == b"read at once"
     os.close(reader)
     assert pipe.is_fifo()
-    script = "from pathlib import Path; from glassformer.io import write_whole; write_whole(Path('/dev/stdout'), 'x')"
+    script = "from pathlib import Path; from glassformer.io import write_atomic; write_atomic(Path('/dev/stdout'), 'x')"
     assert python("-c", script) == "x"
 
 
 def test_a_name_of_any_length_can_be_written(tmp_path: Path) -> None:
     for name in ("a" * 255, "한" * 85, ".hidden", "no ending"):
-        write_whole(tmp_path / name, name)
+        write_atomic(tmp_path / name, name)
         assert (tmp_path / name).read_text(encoding="utf-8") == name
 
 
 def test_a_folder_takes_its_place_and_keeps_what_is_to_stay(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    with whole_folder(folder) as written:
+    with atomic_folder(folder) as written:
         for name in ("stays", "goes"):
             (written / name).write_text("before", encoding="utf-8")
         assert not folder.exists()
-    with whole_folder(folder, stays=lambda entry, new: entry.name == "stays") as written:
+    with atomic_folder(folder, stays=lambda entry, new: entry.name == "stays") as written:
         (written / "new").touch()
     assert sorted(file.name for file in folder.iterdir()) == ["new", "stays"]
-    with pytest.raises(StoppedError), whole_folder(folder):
+    with pytest.raises(StoppedError), atomic_folder(folder):
         raise StoppedError
     assert sorted(file.name for file in folder.iterdir()) == ["new", "stays"]
     assert list(tmp_path.iterdir()) == [folder]
@@ -90,7 +90,7 @@ def test_a_folder_takes_its_place_and_keeps_what_is_to_stay(tmp_path: Path) -> N
 def test_a_folder_of_any_name_can_be_replaced(tmp_path: Path) -> None:
     for name in ("a" * 255, "한" * 85):
         for content in ("old", "new"):
-            with whole_folder(tmp_path / name) as written:
+            with atomic_folder(tmp_path / name) as written:
                 (written / content).touch()
         assert [file.name for file in (tmp_path / name).iterdir()] == ["new"]
     assert replaced_place(tmp_path / ("a" * 254 + "b")) != replaced_place(tmp_path / ("a" * 255))
@@ -104,7 +104,7 @@ def test_what_stays_is_never_gone(tmp_path: Path) -> None:
     folder.rename(replaced_place(folder))
     with pytest.raises(InputError, match=r"The old folder is complete, in .*\.model\.replaced: move it back"):
         find_folder(folder)
-    with whole_folder(folder, stays=lambda entry, new: True) as written:
+    with atomic_folder(folder, stays=lambda entry, new: True) as written:
         assert (folder / "notes" / "mine.txt").read_text(encoding="utf-8") == "kept"
         (written / "new").touch()
     assert sorted(str(file.relative_to(folder)) for file in folder.rglob("*")) == ["new", "notes", "notes/mine.txt"]

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from glassformer.cli import VERBS, main
-from glassformer.data.known import KNOWN, check_brought
+from glassformer.data.known import KNOWN, check_downloaded
 from glassformer.errors import InputError
 from glassformer.tasks.settings import TaskSettings
 
@@ -92,5 +92,5 @@ def test_without_its_data_a_recipe_says_how_to_get_it(
     assert shown.startswith(f"error: data/{name}")
     assert shown.endswith(f"there is no such file. Download it with: glassformer data {name}\n")
     with pytest.raises(InputError, match=rf"Download it with: glassformer data {name} --out /mine$"):
-        check_brought([Path("/mine") / name / KNOWN[name].files[0].name])
+        check_downloaded([Path("/mine") / name / KNOWN[name].files[0].name])
     assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ from helpers.command import printed
 
 from glassformer.errors import InputError
 from glassformer.settings import Settings, defaults
-from glassformer.tasks.registry import ROWS
+from glassformer.tasks.registry import TASK_ENTRIES
 from glassformer.training.settings import TrainSettings
 
 
@@ -50,10 +50,10 @@ def test_a_field_that_is_not_inherited_is_refused() -> None:
 
 def test_tasks_differ_in_their_defaults_and_in_nothing_else_of_a_training() -> None:
     shared = [(field.name, field.type) for field in fields(TrainSettings)]
-    for row in ROWS:
+    for row in TASK_ENTRIES:
         own = [(field.name, field.type) for field in fields(row.settings)]
         assert own[: len(shared)] == shared
-    optimizers = {row.name: row.settings(rate=1e-3).optimizer for row in ROWS}
+    optimizers = {row.name: row.settings(rate=1e-3).optimizer for row in TASK_ENTRIES}
     assert optimizers == {
         "translate": "adam", "classify": "muon", "lm": "muon", "mlm": "muon", "images": "adamw", "caption": "muon",
         "ask": "muon", "match": "muon", "forecast": "adamw",

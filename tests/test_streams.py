@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.command import PATIENCE
 
-from glassformer.terminal import Enduring, make_console
+from glassformer.terminal import LossyStream, make_console
 
 PAIRS = "".join(f"word {i}\t단어 {i}\n" for i in range(60))
 SMALL = "--steps=30 --eval-every=5 --d-model=16 --num-layers=1 --num-heads=2 --batch-tokens=128 --vocab-size=64"
@@ -108,5 +108,5 @@ def test_letters_that_a_stream_has_not_are_spelled_out(monkeypatch: pytest.Monke
             return len(text)
 
     monkeypatch.setattr(sys, "stdout", Ascii(ValueError()))
-    Enduring("stdout").write("한 word")
+    LossyStream("stdout").write("한 word")
     assert written == ["\\ud55c word"]

@@ -10,7 +10,7 @@ from helpers.command import run
 from helpers.oracle import writer
 
 from glassformer import threads
-from glassformer.generation.pace import Pace
+from glassformer.generation.pace import ThreadLimit
 from glassformer.threads import Load, Reading, exactly, held, reading, threads_of_training
 
 
@@ -99,13 +99,13 @@ def test_another_openmp_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_generation_takes_the_threads_that_its_work_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     small, taken = writer(), list[int]()
-    monkeypatch.setattr(Pace.load, "free_cores", lambda: 2)
+    monkeypatch.setattr(ThreadLimit.load, "free_cores", lambda: 2)
     with exactly(2):
-        with Pace(small) as pace:
+        with ThreadLimit(small) as pace:
             for tokens in (1, 10**7):
                 pace.set(tokens)
                 taken.append(torch.get_num_threads())
-            monkeypatch.setattr(Pace.load, "free_cores", lambda: 1)
+            monkeypatch.setattr(ThreadLimit.load, "free_cores", lambda: 1)
             pace.set(10**7)
             taken.append(torch.get_num_threads())
             monkeypatch.setattr(pace, "is_free", False)
@@ -135,8 +135,8 @@ def test_held_threads_do_not_depend_on_what_else_runs(variable: str | None, monk
         monkeypatch.setenv("OMP_NUM_THREADS", variable)
     small = writer()
     for free in (1, 2):
-        monkeypatch.setattr(Pace.load, "free_cores", lambda free=free: free)
-        with held(2), Pace(small) as pace:
+        monkeypatch.setattr(ThreadLimit.load, "free_cores", lambda free=free: free)
+        with held(2), ThreadLimit(small) as pace:
             pace.set(10**7)
             assert torch.get_num_threads() == 2
             pace.set(1)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn, get_type_hints
 
-from glassformer.errors import FailedElsewhere, InputError, Stopped, nearest
+from glassformer.errors import InputError, OtherProcessFailed, Stopped, did_you_mean
 from glassformer.settings import Settings
 from glassformer.tasks.registry import TASKS
 from glassformer.terminal import open_streams, silence
@@ -79,7 +79,7 @@ usage: glassformer VERB [flags]
   --version                  print the version
 """
 HELP = ("--help", "-h")
-PATIENCE = 5.0  # seconds for torchrun to stop this process after another failed
+TORCHRUN_GRACE = 5.0  # seconds for torchrun to stop this process after another failed
 
 
 def main(args: list[str] | None = None) -> None:
@@ -94,8 +94,8 @@ def main(args: list[str] | None = None) -> None:
         if debug:
             raise
         _fail(f"error: {error}")
-    except FailedElsewhere:
-        time.sleep(PATIENCE)  # for torchrun to see first which process failed
+    except OtherProcessFailed:
+        time.sleep(TORCHRUN_GRACE)  # for torchrun to see first which process failed
         sys.exit(2)
     except Stopped as stopped:
         if _is_first():
@@ -148,7 +148,7 @@ def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
     """Exits with a message. If several processes fail with the same error, the first prints it. The others wait for
     torchrun to stop them, and print it too if that does not happen."""
     if wait or not _is_first():
-        time.sleep(PATIENCE)
+        time.sleep(TORCHRUN_GRACE)
     try:
         print(message, file=sys.stderr, flush=True)
     except OSError:
@@ -158,7 +158,7 @@ def _fail(message: str, code: int = 2, *, wait: bool = False) -> NoReturn:
 
 
 @contextmanager
-def _first_speaks() -> Iterator[None]:
+def _only_first_prints() -> Iterator[None]:
     """If several processes refuse the same flags, the first prints the error."""
     if _is_first():
         yield
@@ -168,7 +168,7 @@ def _first_speaks() -> Iterator[None]:
         with redirect_stdout(said), redirect_stderr(said):
             yield
     except SystemExit:
-        time.sleep(PATIENCE)
+        time.sleep(TORCHRUN_GRACE)
         print(said.getvalue(), end="", file=sys.stderr)
         raise
 
@@ -197,7 +197,7 @@ def _run(args: list[str]) -> None:
         print(_choices(args[0]) if args[0] in SECOND else _overview())
     else:
         name, rest = _split_verb(args)
-        with _first_speaks():
+        with _only_first_prints():
             settings = read_settings(VERBS[name].settings, name, rest)
         VERBS[name].main(settings)
 
@@ -210,19 +210,21 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
     if args[0] not in SECOND:
         if said := verb_elsewhere(args[0]):
             raise InputError(said)
-        known = nearest(args[0], {name.split()[0] for name in VERBS})
+        known = did_you_mean(args[0], {name.split()[0] for name in VERBS})
         raise InputError(f"there is no verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
-    if args[0] == "inspect" and (now := new_form(args[1:], _behind("inspect"))):
+    if args[0] == "inspect" and (now := new_form(args[1:], _second_words("inspect"))):
         raise InputError(now)
     needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, but"
     if args[1:] and not args[1].startswith("-"):
         if args[0] == "train" and (said := verb_elsewhere(args[1], what="task")):
             raise InputError(said)
-        raise InputError(f"{needs} {args[1]!r} is not one. Choose from {', '.join(_behind(args[0]))}. {SEE_NOT_HERE}")
-    raise InputError(f"{needs} none was given. Choose from\n\n{_listed(_behind(args[0]))}")
+        raise InputError(
+            f"{needs} {args[1]!r} is not one. Choose from {', '.join(_second_words(args[0]))}. {SEE_NOT_HERE}"
+        )
+    raise InputError(f"{needs} none was given. Choose from\n\n{_listed(_second_words(args[0]))}")
 
 
-def _behind(first: str) -> dict[str, str]:
+def _second_words(first: str) -> dict[str, str]:
     """The second words of the verbs that begin with this word, with their help."""
     return {name.split()[1]: verb.help for name, verb in VERBS.items() if name.startswith(f"{first} ")}
 
@@ -232,8 +234,8 @@ def _overview() -> str:
     lines = {}
     for name, verb in VERBS.items():
         first = name.split()[0]
-        if len(_behind(first)) > 1:
-            lines[f"{first} {SECOND[first].upper()}"] = ", ".join(_behind(first))
+        if len(_second_words(first)) > 1:
+            lines[f"{first} {SECOND[first].upper()}"] = ", ".join(_second_words(first))
         else:
             lines[name] = verb.help
     return USAGE.format(version=__version__, verbs=_listed(lines))
@@ -242,7 +244,7 @@ def _overview() -> str:
 def _choices(first: str) -> str:
     second = SECOND[first]
     usage = f"glassformer {first} {second.upper()}"
-    return f"usage: {usage} [flags]\n\n{_listed(_behind(first))}\n\n  {usage} --help    the flags of a {second}\n"
+    return f"usage: {usage} [flags]\n\n{_listed(_second_words(first))}\n\n  {usage} --help    the flags of a {second}\n"
 
 
 def _listed(lines: Mapping[str, str]) -> str:

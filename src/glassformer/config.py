@@ -9,16 +9,16 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from glassformer.errors import InputError, listed, nearest
+from glassformer.errors import InputError, did_you_mean, join_names
 from glassformer.schema import OPEN, Config
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "relu_squared", "tanh"]
 Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
 Pooling = Literal["first", "last", "end", "first_end", "highest_id", "mean", "max", "attention"]
-Head = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
+HeadKind = Literal["language", "class", "token", "span", "pool", "forecast", "none"]
 
 LARGEST, MOST_LAYERS = 2**31 - 1, 1024  # larger sizes are mistakes: refuse them before allocating a model
-MOST_POSITIONS = 2**28  # values in a sinusoidal table, whose size no weight file can confirm
+MAX_SINUSOID_VALUES = 2**28  # values in a sinusoidal table, whose size no weight file can confirm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +154,10 @@ class StackConfig(Config):
         if not 0 <= self.position_offset <= LARGEST:
             raise self._refuse("position_offset", f"expected 0 to {LARGEST:,} rows")
         rows = self.max_len + self.position_offset
-        if self.positions == "sinusoidal" and rows * self.d_model > MOST_POSITIONS:
+        if self.positions == "sinusoidal" and rows * self.d_model > MAX_SINUSOID_VALUES:
             raise InputError(
                 f"StackConfig.max_len is {self.max_len} (position_offset {self.position_offset}): with d_model = "
-                f"{self.d_model}, the sinusoidal table has more than {MOST_POSITIONS:,} values. Choose a smaller "
+                f"{self.d_model}, the sinusoidal table has more than {MAX_SINUSOID_VALUES:,} values. Choose a smaller "
                 "max_len: the table grows on demand"
             )
         for name in ("attention_scale", "score_cap"):
@@ -387,7 +387,7 @@ class TransformerConfig(Config):
     embed_norm: bool = False
     num_segments: int = 0  # number of segment embeddings (sentence A, sentence B); 0: none
 
-    head: Head = "language"
+    head: HeadKind = "language"
     tie_embeddings: bool = True  # the language head shares the (target) embedding's matrix
     head_activation: Activation | None = None  # if set, a dense layer with this activation precedes the output layer
     head_norm: bool = False  # norm after that dense layer
@@ -558,9 +558,9 @@ class TransformerConfig(Config):
     @classmethod
     def named(cls, name: str, **changes: Any) -> Self:
         """The config of a published model, with some of its fields changed: `named("base", vocab_size=8000)`."""
-        if name not in NAMED:
-            raise InputError(f"no config is named {name!r}{nearest(name, NAMED)}")
-        return cls.from_dict({**NAMED[name], **changes})
+        if name not in NAMED_CONFIGS:
+            raise InputError(f"no config is named {name!r}{did_you_mean(name, NAMED_CONFIGS)}")
+        return cls.from_dict({**NAMED_CONFIGS[name], **changes})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -618,7 +618,7 @@ def _palm(d_model: int, num_layers: int, num_heads: int) -> dict[str, Any]:
 
 # base and big: table 3 of the paper, whose shared English-German vocabulary has 37,000 tokens.
 # palm: table 1 of Chowdhery et al. (2022), with d_ff = 4 d_model.
-NAMED: dict[str, dict[str, Any]] = {
+NAMED_CONFIGS: dict[str, dict[str, Any]] = {
     "base": _paper(d_model=512, d_ff=2048, num_heads=8, dropout=0.1),
     "big": _paper(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
     "palm-8b": _palm(d_model=4096, num_layers=32, num_heads=16),
@@ -629,4 +629,4 @@ NAMED: dict[str, dict[str, Any]] = {
 
 def _divisors(number: int) -> str:
     small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
-    return listed([str(n) for n in sorted({*small, *(number // n for n in small)})])
+    return join_names([str(n) for n in sorted({*small, *(number // n for n in small)})])

@@ -13,9 +13,9 @@ from glassformer.errors import InputError
 from glassformer.io import replaced_place
 
 # The files that a model needs; weights as safetensors if there are any.
-SAFE = ["model*.safetensors", "model.safetensors.index.json"]
-OLD = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
-SMALL = ["*.json", "1_Pooling/*", "2_Normalize/*", "*.txt", "*.model", "*.spm", "*.bpe", "*.jinja"]
+SAFE_WEIGHT_FILES = ["model*.safetensors", "model.safetensors.index.json"]
+OLD_WEIGHT_FILES = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
+SMALL_FILES = ["*.json", "1_Pooling/*", "2_Normalize/*", "*.txt", "*.model", "*.spm", "*.bpe", "*.jinja"]
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -47,21 +47,21 @@ def _download(name: str, revision: str | None, token: str | None, weights: bool)
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
     def fetch(large: list[str], *, from_cache: bool) -> Path:
-        wanted = [*SMALL, *(large if weights else [])]
+        wanted = [*SMALL_FILES, *(large if weights else [])]
         return Path(
             snapshot_download(name, revision=revision, token=token, allow_patterns=wanted, local_files_only=from_cache)
         )
 
     try:
         if HF_HUB_OFFLINE:
-            return fetch([*SAFE, *OLD], from_cache=True)
+            return fetch([*SAFE_WEIGHT_FILES, *OLD_WEIGHT_FILES], from_cache=True)
         files = HfApi(token=token).list_repo_files(name, revision=revision)
         is_safe = "model.safetensors" in files or "model.safetensors.index.json" in files
-        return fetch(SAFE if is_safe else OLD, from_cache=False)
+        return fetch(SAFE_WEIGHT_FILES if is_safe else OLD_WEIGHT_FILES, from_cache=False)
     except Exception as error:  # of many kinds: no network, unknown name, no permission, not cached
         if not HF_HUB_OFFLINE:
             with suppress(Exception):
-                return fetch([*SAFE, *OLD], from_cache=True)
+                return fetch([*SAFE_WEIGHT_FILES, *OLD_WEIGHT_FILES], from_cache=True)
         reason = str(error).splitlines()[0]
         raise InputError(
             f"{name} is not a local folder, and downloading it from the hub failed ({type(error).__name__}: {reason}). "

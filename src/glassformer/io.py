@@ -18,13 +18,13 @@ from typing import IO, Any
 
 from glassformer.errors import InputError
 
-LARGEST_JSON = 1 << 26  # bytes; the parsed values take up to twenty times as much memory
+MAX_JSON_BYTES = 1 << 26  # bytes; the parsed values take up to twenty times as much memory
 
 
 def parse_json(file: Path) -> Any:
     """The content of a JSON file."""
     try:
-        return json.loads(read_small(file, LARGEST_JSON).decode("utf-8"))
+        return json.loads(read_small(file, MAX_JSON_BYTES).decode("utf-8"))
     except InputError:
         raise
     except UnicodeDecodeError as error:
@@ -64,17 +64,17 @@ def write_json(file: Path, values: Mapping[str, Any], *, durable: bool = False) 
         content = text.encode("utf-8")
     except UnicodeEncodeError:  # a path that is not UTF-8
         content = json.dumps(values, indent=2).encode("ascii")
-    write_whole(file, content + b"\n", durable=durable)
+    write_atomic(file, content + b"\n", durable=durable)
 
 
-def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> None:
+def write_atomic(file: Path, content: str | bytes, *, durable: bool = False) -> None:
     """Writes a file atomically."""
-    with whole_file(file, durable=durable) as stream:
+    with atomic_file(file, durable=durable) as stream:
         stream.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
-def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
+def atomic_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
     """A temporary file to write to, which is renamed to `file` when it is complete.
 
     With `durable` it is flushed to disk first, so that it survives a crash of the machine. A device or a pipe, such as
@@ -101,7 +101,7 @@ def whole_file(file: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_folder(path: Path, *, stays: Callable[[Path, Path], bool] = lambda entry, new: False) -> Iterator[Path]:
+def atomic_folder(path: Path, *, stays: Callable[[Path, Path], bool] = lambda entry, new: False) -> Iterator[Path]:
     """A temporary folder to write to, which is renamed to `path` when it is complete.
 
     `stays` is called with each entry of the old folder and the new folder; entries for which it is true are kept. A

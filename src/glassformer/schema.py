@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 
 OPEN: Any = None  # default of a field that is filled in on construction: None may be given, but a value is read
 
@@ -33,7 +33,7 @@ class Config:
         hints, names = get_type_hints(cls), {entry.name for entry in fields(cls)}
         for key in values:
             if key not in names:
-                raise InputError(f"{cls.__name__} has no field {key!r}{nearest(key, names)}")
+                raise InputError(f"{cls.__name__} has no field {key!r}{did_you_mean(key, names)}")
         for known in fields(cls):
             if known.default is MISSING and known.default_factory is MISSING and known.name not in values:
                 raise InputError(f"{cls.__name__} needs a value for {known.name!r}")

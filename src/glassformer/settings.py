@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from glassformer.schema import Config
 
-Kind = TypeVar("Kind", bound=type)
+SettingsType = TypeVar("SettingsType", bound=type)
 
 # The largest value of each flag, in every verb that has it: more is a mistake, refused before any work.
 STEPS, TOKENS = 99_999_999, 2**28
-MOST: dict[str, float] = {
+MAX_BY_NAME: dict[str, float] = {
     **dict.fromkeys(("steps", "warmup", "eval_every", "checkpoint_every", "patience", "keep", "average"), STEPS),
     **dict.fromkeys(("batch_tokens", "max_new_tokens", "sample"), TOKENS),
     **dict.fromkeys(("prompt_tokens", "new_tokens", "mean_tokens", "texts"), 2**17),  # of `bench`
@@ -29,7 +29,7 @@ MOST: dict[str, float] = {
     "length_penalty": 100,
     "threads": 4096,
 }
-LARGEST = 2**63 - 1  # of all other whole numbers
+MAX_INT = 2**63 - 1  # of all other whole numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Settings(Config):
         super().__post_init__()
         for name, value in vars(self).items():
             for number in value if isinstance(value, tuple) else (value,):
-                most = MOST.get(name, LARGEST if isinstance(number, int) else math.inf)
+                most = MAX_BY_NAME.get(name, MAX_INT if isinstance(number, int) else math.inf)
                 if isinstance(number, int | float) and abs(number) > most:
                     raise self._refuse(name, f"expected at most {most:,}")
 
@@ -48,10 +48,10 @@ class Settings(Config):
         return "--" + field.replace("_", "-")
 
 
-def defaults(**values: Any) -> Callable[[Kind], Kind]:
+def defaults(**values: Any) -> Callable[[SettingsType], SettingsType]:
     """New defaults for inherited fields, which keep their type, help and order. Goes below `@dataclass`."""
 
-    def change(kind: Kind) -> Kind:
+    def change(kind: SettingsType) -> SettingsType:
         for name, value in values.items():
             types = [get_annotations(base)[name] for base in kind.__mro__ if name in get_annotations(base)]
             if not types:

@@ -22,7 +22,7 @@ class NotebookConsole(Console):
         return False  # there is none
 
 
-class Enduring:
+class LossyStream:
     """Standard output or error for work that continues when nobody reads it: a closed pipe or a full disk only loses
     lines."""
 
@@ -92,5 +92,5 @@ def make_console(*, stderr: bool = False, enduring: bool = False) -> Console:
     if console.is_jupyter and find_spec("ipywidgets") is not None:
         return NotebookConsole(**options)
     if not console.is_jupyter and (enduring or stderr):
-        return Console(**options, file=cast(IO[str], Enduring("stderr" if stderr else "stdout")))
+        return Console(**options, file=cast(IO[str], LossyStream("stderr" if stderr else "stdout")))
     return console

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-PLACES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+AFFINITY_VARIABLES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 WINDOW = 0.1  # seconds: the kernel counts in hundredths
 SLACK = 0.3  # share of a core that others may use before it counts as busy
 
@@ -111,7 +111,9 @@ class Threads:
             self.free()
 
     def to_be_bound(self, number: int) -> bool:
-        return number == len(self.cores) > 1 and not any(os.environ.get(name) for name in (*VARIABLES, *PLACES))
+        return number == len(self.cores) > 1 and not any(
+            os.environ.get(name) for name in (*VARIABLES, *AFFINITY_VARIABLES)
+        )
 
     def free(self) -> None:
         """Unbinds the calling thread, because its children inherit its cores. The other threads only compute."""

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 import glassformer as gf
 from glassformer.checkpoints.convert import parse_size
 from glassformer.checkpoints.run import TextRules, read_text_rules
-from glassformer.predict.embed import Recipe, read_recipe
+from glassformer.predict.embed import PoolingRecipe, read_recipe
 
 NAMED = {str(sample): sample for sample in SAMPLES}
 
@@ -134,7 +134,7 @@ def test_how_sentences_are_pooled_comes_along(tmp_path: Path) -> None:
     (tmp_path / "old" / "sentence_bert_config.json").write_text('{"max_seq_length": 9}', encoding="utf-8")
     files = gf.convert(tmp_path / "old", tmp_path / "new").files
     assert {"1_Pooling/config.json", "modules.json", "sentence_bert_config.json"} <= files.keys()
-    assert read_recipe(tmp_path / "new") == read_recipe(tmp_path / "old") == Recipe(ways=("max",), max_length=9)
+    assert read_recipe(tmp_path / "new") == read_recipe(tmp_path / "old") == PoolingRecipe(ways=("max",), max_length=9)
 
 
 def test_how_a_run_prepares_its_inputs_comes_along(tmp_path: Path) -> None:

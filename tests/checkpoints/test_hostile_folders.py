@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 import glassformer as gf
 from glassformer.checkpoints.golden import read_golden
 from glassformer.core.model import count
-from glassformer.errors import LONGEST, InputError
+from glassformer.errors import MAX_MESSAGE, InputError
 
 ABSURD = {
     "10^9": 10**9, "10^18": 10**18, "10^400": 10**400, "-1": -1, "0": 0, "1.5": 1.5, "NaN": math.nan, "true": True,
@@ -85,7 +85,7 @@ def parameters(folder: Path) -> int | None:
             return count(gf.load(folder))
     except InputError as error:
         said = str(error)
-    assert len(said) <= LONGEST
+    assert len(said) <= MAX_MESSAGE
     return None
 
 

@@ -20,7 +20,7 @@ from helpers.small_checkpoints import (
 )
 
 import glassformer as gf
-from glassformer.core.model import About
+from glassformer.core.model import Metadata
 from glassformer.errors import InputError
 
 # About 60 MB each: stored transposed, unchanged, with one matrix for q, k and v, and with a head.
@@ -123,7 +123,7 @@ def test_a_model_that_changed_its_family_is_saved_under_our_names(made: Made, tm
     """Also if q, k and v are still views of one matrix in the file."""
     for architecture in ("GPT2LMHeadModel", "Phi3ForCausalLM"):
         model = gf.load(made(architecture))
-        model.about = About()
+        model.about = Metadata()
         gf.save(model, tmp_path / "own")
         assert same_parameters(gf.load(tmp_path / "own"), model)
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from glassformer.core.attention import attend, attend_in_tiles, attention_weights
 from glassformer.core.context import Mask
-from glassformer.core.positions import make_bias
+from glassformer.core.positions import make_position_bias
 
 
 @st.composite
@@ -105,7 +105,7 @@ def test_tiles_are_the_whole(padded, causal, window, scheme, dropout, seed, batc
     """Computing a few rows at a time gives the same outputs and gradients, with and without grad mode."""
     torch.manual_seed(seed)
     keys = queries + past
-    bias = make_bias(stack_config(scheme, heads), causal)
+    bias = make_position_bias(stack_config(scheme, heads), causal)
     learned = list(randomised(bias).parameters()) if bias else []
     keep = torch.rand(batch, keys) < 0.7 if padded else None
     mask = Mask(queries, keys, keep, causal, window, bias, torch.arange(keys)[None])

@@ -30,7 +30,7 @@ from glassformer.core.embeddings import Embedding
 from glassformer.core.heads import ClassHead
 from glassformer.core.model import Transformer
 from glassformer.core.norms import make_norm
-from glassformer.core.pair import Pair, contrastive_loss, unit
+from glassformer.core.pair import Pair, contrastive_loss, normalise
 from glassformer.core.positions import sinusoids
 
 LEGEND = read_legend(core.__doc__ or "")
@@ -200,7 +200,7 @@ def pair_images_with_texts(check: Checker) -> None:
     with check.watching(**STACK, V=V, N=16):
         pair(ids(5)), pair(pixel_values=torch.randn(B, 5, 8, 8))
     with check.watching(**STACK, A=4, W=37):
-        pair.logits(unit(torch.randn(B, 37)), torch.randn(4, 37))
+        pair.logits(normalise(torch.randn(B, 37)), torch.randn(4, 37))
         contrastive_loss(torch.randn(B, B))
 
 

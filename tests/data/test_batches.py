@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.data.batches import bucketed, in_order
+from glassformer.data.batches import bucketed, shuffled_batches
 from glassformer.errors import InputError
 
 
@@ -37,9 +37,9 @@ def test_batches_hold_no_more_examples_than_asked_for() -> None:
 
 
 def test_batches_of_one_size() -> None:
-    batches = in_order(10, 4, seed=0, epoch=0)
+    batches = shuffled_batches(10, 4, seed=0, epoch=0)
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(i for batch in batches for i in batch) == list(range(10))
-    assert batches == in_order(10, 4, seed=0, epoch=0)
-    assert in_order(100, 100, seed=0, epoch=0) != in_order(100, 100, seed=0, epoch=1)
-    assert in_order(100, 100, seed=0, epoch=0) != in_order(100, 100, seed=1, epoch=0)
+    assert batches == shuffled_batches(10, 4, seed=0, epoch=0)
+    assert shuffled_batches(100, 100, seed=0, epoch=0) != shuffled_batches(100, 100, seed=0, epoch=1)
+    assert shuffled_batches(100, 100, seed=0, epoch=0) != shuffled_batches(100, 100, seed=1, epoch=0)

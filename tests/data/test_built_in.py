@@ -5,14 +5,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from glassformer.data.digits import digits
-from glassformer.data.seasons import HOLIDAYS, NAMES, seasons
+from glassformer.data.digits import digit_images
+from glassformer.data.seasons import HOLIDAYS, SERIES_NAMES, seasons
 
 
 def test_every_digit_is_split_four_to_one() -> None:
     from sklearn.datasets import load_digits
 
-    (pixels, labels), (held_pixels, held_labels) = digits(False), digits(True)
+    (pixels, labels), (held_pixels, held_labels) = digit_images(False), digit_images(True)
     assert pixels.dtype == np.float32
     assert pixels.shape[1:] == (1, 8, 8)
     assert len(pixels) + len(held_pixels) == 1797
@@ -28,7 +28,7 @@ def test_every_digit_is_split_four_to_one() -> None:
 
 def test_a_town_has_its_rhythms() -> None:
     town = seasons()
-    assert town.names == NAMES
+    assert town.names == SERIES_NAMES
     assert town.values.shape == (9600, 7)
     assert np.isfinite(town.values).all()
     assert str(town.frequency) == "1 hour"
@@ -47,7 +47,7 @@ def test_the_feeder_follows_the_load_two_hours_late() -> None:
 
 
 def test_what_has_thresholds_stays_between_them() -> None:
-    town = dict(zip(NAMES, seasons().values.T, strict=True))
+    town = dict(zip(SERIES_NAMES, seasons().values.T, strict=True))
     for name, low, high in (("tower", 0.5, 10.0), ("basin", 0.3, 4.6), ("cold_store", -24.0, -16.5)):
         assert low < town[name].min(), name
         assert town[name].max() < high, name

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.corpus import Corpus, corpus_from_texts, open_corpus, write_corpus
-from glassformer.data.documents import documents_of_text, pieces_of
+from glassformer.data.documents import document_parts, documents_of_text
 from glassformer.errors import InputError
 from glassformer.text import Tokenizer, train_tokenizer
 
@@ -88,7 +88,7 @@ def test_blocks_and_pieces_of_any_size_give_the_same_documents(
 def test_a_long_document_is_cut_where_tokens_end() -> None:
     text = shared("shakespeare/input.txt").read_text(encoding="utf-8")[:300_000]
     tokenizer = train_tokenizer(text[:100_000].split("\n"), 600, "bytes")
-    pieces = list(pieces_of(text))
+    pieces = list(document_parts(text))
     assert len(pieces) > 5
     assert "".join(piece.text for piece in pieces) == text
     assert corpus_from_texts([text], tokenizer).tokens.tolist() == [*tokenizer.ids(text), tokenizer.eos_token_id]

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from glassformer.data.dates import MONTHS, WEEKDAYS, clock_times, date_pairs, korean_time, make_pair, spoken_times
-from glassformer.data.pairs import Pair
+from glassformer.data.pairs import TextPair
 
 KOREAN = re.compile(
     r"(?P<y>\d{4})년 (?P<m>\d{1,2})월 (?P<d>\d{1,2})일(?: (?P<w>[월화수목금토일])요일)?"
@@ -14,7 +14,7 @@ KOREAN = re.compile(
 )
 
 
-def day_of(pair: Pair) -> date:
+def day_of(pair: TextPair) -> date:
     match = KOREAN.fullmatch(pair.target)
     assert match, pair.target
     return date(int(match["y"]), int(match["m"]), int(match["d"]))

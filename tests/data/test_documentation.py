@@ -4,7 +4,7 @@ from collections import Counter
 
 from glassformer.data.documentation import (
     AROUND,
-    GAP,
+    BLANK,
     GAP_WORDS,
     documentation_examples,
     documentation_split,
@@ -77,9 +77,9 @@ def test_every_example_has_one_gap_and_the_word_that_fills_it() -> None:
         assert min(Counter(label for _, label in examples).values()) >= least
         assert len(examples) >= 20 * least
         for text, label in examples:
-            assert text.split().count(GAP) == 1
+            assert text.split().count(BLANK) == 1
             assert len(text.split()) <= 2 * AROUND + 1
-            assert text.replace(GAP, label) in sources[held_out]
+            assert text.replace(BLANK, label) in sources[held_out]
 
 
 def test_no_passage_is_on_both_sides_and_the_choice_is_fixed() -> None:

@@ -11,7 +11,15 @@ from helpers.shared import shared
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.files import AS_FOUND, as_trained, place_of, read_lines, read_table, stream_lines, stream_text
+from glassformer.data.files import (
+    AS_FOUND,
+    locate,
+    read_lines,
+    read_table,
+    stream_lines,
+    stream_text,
+    with_training_flags,
+)
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 
@@ -174,17 +182,17 @@ def test_late_quotes_that_contradict_the_beginning_are_told(
     ("name", "unit"), [("a.csv", "line"), ("a.jsonl", "line"), ("a.xlsx", "row"), ("a.parquet", "row")]
 )
 def test_a_place_is_a_line_or_a_row(name: str, unit: str, tmp_path: Path) -> None:
-    assert place_of(tmp_path / name, 3) == f"{tmp_path / name}, {unit} 3"
+    assert locate(tmp_path / name, 3) == f"{tmp_path / name}, {unit} 3"
 
 
 def test_flags_of_the_training_hold_where_they_fit(tmp_path: Path) -> None:
     """The delimiter and quotes of training apply only to files that fit."""
     trained = {"data": ["/old/a.tsv"], "delimiter": "pipe", "quotes": False, "encoding": "cp949", "header": None}
-    options = as_trained(AS_FOUND, trained)
+    options = with_training_flags(AS_FOUND, trained)
     pipes = write(tmp_path / "a.tsv", 'text|label\n"a"|b\t1\n')
     assert read_table(pipes, options).rows[0].cells == {"text": '"a"', "label": "b\t1"}
     tabs = write(tmp_path / "b.tsv", 'text\tlabel\n"a ""b"""\t1\n')
     assert read_table(tabs, options).texts("text") == ['"a ""b"""']
     commas = write(tmp_path / "a.csv", 'text,label\n"a, b",1\n')
     assert read_table(commas, options).texts("text") == ["a, b"]
-    assert as_trained(TableOptions(header=True), {"header": False}).header is True
+    assert with_training_flags(TableOptions(header=True), {"header": False}).header is True

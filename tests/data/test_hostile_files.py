@@ -29,7 +29,7 @@ from glassformer.data.formats.table import TableOptions
 from glassformer.data.images import IDX_PIXELS, read_idx, read_images
 from glassformer.data.labeled_series import read_labeled_series
 from glassformer.data.pairs import read_pairs
-from glassformer.data.pixels import look_at
+from glassformer.data.pixels import inspect_image
 from glassformer.data.series import read_series
 from glassformer.data.texts import read_labeled
 from glassformer.errors import InputError
@@ -307,7 +307,7 @@ PICTURES: dict[str, bytes] = {
 @pytest.mark.parametrize("content", PICTURES.values(), ids=PICTURES)
 def test_a_picture_that_is_a_bomb(content: bytes, tmp_path: Path) -> None:
     file = written(tmp_path, "a.png", content)
-    assert str(file) in refused(lambda: look_at(file))
+    assert str(file) in refused(lambda: inspect_image(file))
 
 
 def idx(*sizes: int, data: bytes = b"\0" * 16) -> bytes:

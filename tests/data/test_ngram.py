@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from glassformer.data.documentation import documentation_split
-from glassformer.data.ngram import UNKNOWN, CharacterNgram, character_ngram, find_discounts
+from glassformer.data.ngram import UNSEEN_CHARACTER, CharacterNgram, character_ngram, find_discounts
 from glassformer.errors import InputError
 
 
@@ -17,9 +17,9 @@ def test_the_probabilities_of_every_context_add_up_to_1() -> None:
     starts = [rng.randrange(len(text) - 10) for _ in range(40)]
     contexts = [text[start : start + length] for start in starts for length in (0, 1, 3, 4, 7)]
     for context in [*contexts, "zqzq", "세계", "the세", "qthe "]:
-        total = sum(model.probability(context, character) for character in [*model.alphabet, UNKNOWN])
+        total = sum(model.probability(context, character) for character in [*model.alphabet, UNSEEN_CHARACTER])
         assert total == pytest.approx(1.0, abs=1e-9), context
-        assert model.probability(context, UNKNOWN) > 0
+        assert model.probability(context, UNSEEN_CHARACTER) > 0
 
 
 def test_kneser_ney_by_hand() -> None:
@@ -31,7 +31,7 @@ def test_kneser_ney_by_hand() -> None:
     assert model.probability("a", "b") == pytest.approx((2 - 0.5) / 2 + 0.5 / 2 * alone)
     assert model.probability("a", "a") == pytest.approx(0.5 / 2 * alone)
     assert model.probability("x", "a") == pytest.approx(alone)
-    assert model.probability("", UNKNOWN) == pytest.approx(0.5 / 3)
+    assert model.probability("", UNSEEN_CHARACTER) == pytest.approx(0.5 / 3)
 
 
 def test_discounts_are_those_of_chen_and_goodman() -> None:

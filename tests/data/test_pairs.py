@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from helpers.shared import shared
 
-from glassformer.data.pairs import Pair, read_pairs
+from glassformer.data.pairs import TextPair, read_pairs
 from glassformer.errors import InputError
 
-EXPECTED = [Pair("one", "eins"), Pair("two", "zwei")]
+EXPECTED = [TextPair("one", "eins"), TextPair("two", "zwei")]
 
 
 def test_every_kind_of_file_gives_the_same_pairs(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_pairs_from_one_file_and_from_two(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("one\t하나\ntwo\t둘\n", encoding="utf-8")
     (tmp_path / "a.en").write_text("one\ntwo\n", encoding="utf-8")
     (tmp_path / "a.ko").write_text("하나\n둘\n", encoding="utf-8")
-    expected = [Pair("one", "하나"), Pair("two", "둘")]
+    expected = [TextPair("one", "하나"), TextPair("two", "둘")]
     assert list(read_pairs(tmp_path / "pairs.tsv")) == expected
     assert list(read_pairs(tmp_path / "a.en", tmp_path / "a.ko")) == expected
 

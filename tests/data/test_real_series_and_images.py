@@ -16,7 +16,7 @@ import pytest
 from PIL import Image, features
 
 from glassformer.data.images import read_images
-from glassformer.data.pixels import look_at, read_image
+from glassformer.data.pixels import inspect_image, read_image
 from glassformer.data.series import Series, SeriesFormat, read_series
 from glassformer.errors import InputError
 
@@ -728,10 +728,10 @@ def test_a_picture(case: Picture, tmp_path: Path) -> None:
     path.write_bytes(case.content())
     if case.refused:
         with pytest.raises(InputError) as error:
-            look_at(path)
+            inspect_image(path)
         assert str(error.value) == case.refused.replace("{path}", str(path))
         return
-    look = look_at(path)
+    look = inspect_image(path)
     assert (look.width, look.height) == case.size
     assert (look.mode, tuple(sorted(look.facts))) == (case.mode, case.facts)
     pixels = read_image(path, 16, look.mode)
@@ -744,7 +744,7 @@ def test_a_picture(case: Picture, tmp_path: Path) -> None:
 @pytest.mark.skipif(not features.check("avif"), reason="this Pillow reads no AVIF")
 def test_avif(tmp_path: Path) -> None:
     (tmp_path / "picture.avif").write_bytes(saved(halves(), "AVIF"))
-    assert look_at(tmp_path / "picture.avif").width == 24
+    assert inspect_image(tmp_path / "picture.avif").width == 24
 
 
 def folder_of_a_person(root: Path) -> None:

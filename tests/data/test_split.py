@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.split import split, split_without_doubles
+from glassformer.data.split import split, split_without_duplicates
 from glassformer.errors import InputError
 
 
@@ -54,11 +54,11 @@ def test_a_rare_class_is_on_both_sides() -> None:
 
 def test_no_double_of_a_text_is_held_out_and_trained_on() -> None:
     texts = [f"text {i // 3}" for i in range(300)]
-    training, held_out = split_without_doubles(texts, 0.1, seed=0)
+    training, held_out = split_without_duplicates(texts, 0.1, seed=0)
     assert len(held_out) == 30
     assert not {texts[i] for i in training} & {texts[i] for i in held_out}
     with pytest.raises(InputError, match=r"a\.csv has 5 examples, and each has a duplicate that is held out"):
-        split_without_doubles(["same"] * 5, 0.5, seed=0, name="a.csv")
+        split_without_duplicates(["same"] * 5, 0.5, seed=0, name="a.csv")
 
 
 def test_too_few_or_an_odd_share_is_named() -> None:

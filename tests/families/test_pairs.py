@@ -14,7 +14,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.families import PAIRS
+from glassformer.families import PAIR_FAMILIES
 
 SIZES = {"plain": ("plain", "plain"), "ends_pad": ("ends_pad", "grey"), "old_end": ("old_end", "eps")}
 IDS = {"bos_token_id": 1, "eos_token_id": 5, "pad_token_id": 3}
@@ -55,7 +55,7 @@ def called(model: Any, inputs: dict[str, Tensor], **more: Any) -> Any:
 
 
 def test_the_registry_names_what_is_tried_here() -> None:
-    assert {kind: family.architecture for kind, family in PAIRS.items()} == {"clip": "CLIPModel"}
+    assert {kind: family.architecture for kind, family in PAIR_FAMILIES.items()} == {"clip": "CLIPModel"}
 
 
 @pytest.mark.parametrize("name", SIZES)

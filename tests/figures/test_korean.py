@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from glassformer.figures.korean import PARTS, SENTENCES, both, in_korean
+from glassformer.figures.korean import PATTERNS, SENTENCES, bilingual, in_korean
 
 LINES = {
     "x.csv: 72 examples to train on, 8 held out; 3 empty ones left out (--skip-empty)": (
@@ -32,13 +32,13 @@ def test_a_line_is_known_by_its_parts(english: str) -> None:
 
 def test_what_is_not_known_stays_and_everything_is_escaped() -> None:
     assert in_korean("a class of the data") is None
-    assert both("<b> & co") == "&lt;b&gt; &amp; co"
-    assert both("Scores") == '<span lang="en">Scores</span><span lang="ko">점수</span>'
-    assert "<b>" not in both("<b>: 3 pairs to train on")
+    assert bilingual("<b> & co") == "&lt;b&gt; &amp; co"
+    assert bilingual("Scores") == '<span lang="en">Scores</span><span lang="ko">점수</span>'
+    assert "<b>" not in bilingual("<b>: 3 pairs to train on")
 
 
 def test_every_part_fills_in_what_it_found() -> None:
-    for pattern, korean in PARTS:
+    for pattern, korean in PATTERNS:
         groups = re.compile(pattern).groups
         assert {int(number) for number in re.findall(r"\{(\d)\}", korean)} <= set(range(groups))
     for english, korean in SENTENCES.items():

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from glassformer.figures import page
-from glassformer.figures.page import framed
+from glassformer.figures.page import make_page
 
 SOURCE = Path(page.__file__).parents[1]
 
@@ -27,7 +27,7 @@ class Tags(HTMLParser):
 def test_what_is_given_as_text_stays_text() -> None:
     evil = "<script>alert(1)</script> & 한국어"
     for footer in ("", evil):
-        text = framed("<p>main</p>", over=evil, title=evil, facts={evil: evil}, footer=footer)
+        text = make_page("<p>main</p>", over=evil, title=evil, facts={evil: evil}, footer=footer)
         tags = Tags()
         tags.feed(text)
         assert not tags.open, "every tag is closed"
@@ -38,11 +38,11 @@ def test_what_is_given_as_text_stays_text() -> None:
 
 
 def test_the_window_has_a_title_of_its_own_where_one_is_given() -> None:
-    named = framed("", over="a", title="b", facts={}, tab="c", style=".own { color: red; }")
+    named = make_page("", over="a", title="b", facts={}, tab="c", style=".own { color: red; }")
     assert "<title>c</title>" in named
     assert "<h1>b</h1>" in named
     assert ".own { color: red; }</style>" in named
-    assert "<title>b</title>" in framed("", over="a", title="b", facts={})
+    assert "<title>b</title>" in make_page("", over="a", title="b", facts={})
 
 
 def test_there_is_one_frame() -> None:

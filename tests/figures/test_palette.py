@@ -14,8 +14,8 @@ from glassformer.figures.palette import (
     LIGHT_SCALES,
     as_style_sheet,
     colour_at,
-    ink_on,
-    level_of,
+    text_colour_on,
+    weight_class,
 )
 
 SOURCE = Path(glassformer.__file__).parent
@@ -59,13 +59,13 @@ def test_scales_run_one_way_and_carry_legible_ink(scales: dict[str, tuple[str, .
     for level in range(LEVELS):
         share = level / (LEVELS - 1)
         colour = "#{:02x}{:02x}{:02x}".format(*colour_at(scales["sequential"], share))
-        assert contrast(colour, ink_on(scales["sequential"], share)) >= 4.5
+        assert contrast(colour, text_colour_on(scales["sequential"], share)) >= 4.5
 
 
 def test_a_weight_of_zero_is_paper_and_levels_follow_the_square_root() -> None:
     assert LIGHT_SCALES["sequential"][0] == LIGHT["surface"]
     assert DARK_SCALES["sequential"][0] == DARK["surface"]
-    assert [level_of(weight) for weight in (0.0, 0.25, 1.0, 2.0)] == [0, 8, 15, 15]
+    assert [weight_class(weight) for weight in (0.0, 0.25, 1.0, 2.0)] == [0, 8, 15, 15]
 
 
 def test_the_page_gets_every_colour_in_both_themes() -> None:

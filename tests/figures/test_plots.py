@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.figures.plots import draw_attention, end_of_scale, largest_in_dots
+from glassformer.figures.plots import draw_attention, largest_in_dots, scale_maximum
 
 
 @pytest.mark.parametrize("length", [600, 2048])
@@ -34,6 +34,6 @@ def test_dots_hold_the_largest_and_the_scale_leaves_out_the_extremes() -> None:
     assert float(dots[3, 3]) == float(weights[6:, 9:].max())
     assert largest_in_dots(weights, 10) is weights
     spread = torch.cat([torch.ones(5), torch.full((9995,), 0.01), torch.zeros(500)])
-    assert end_of_scale([spread]) == pytest.approx(0.01)
-    assert end_of_scale([torch.full((1000,), 0.001)]) == pytest.approx(0.001)
-    assert end_of_scale([torch.zeros(3)]) == 1.0
+    assert scale_maximum([spread]) == pytest.approx(0.01)
+    assert scale_maximum([torch.full((1000,), 0.001)]) == pytest.approx(0.001)
+    assert scale_maximum([torch.zeros(3)]) == 1.0

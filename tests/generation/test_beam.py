@@ -10,7 +10,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.generation.beam import GROUP, largest
+from glassformer.generation.beam import REDUCED_AT_ONCE, largest
 
 END, VOCAB, LONGEST = 2, 4, 4
 
@@ -102,7 +102,17 @@ def test_as_many_tokens_as_beams_need() -> None:
         assert gf.generate(tiny(vocab_size, ends), prompt, max_new_tokens=1).shape == (1, 4)
 
 
-@pytest.mark.parametrize("width", [7, GROUP * 8, GROUP * 9, GROUP * 40, GROUP * 40 + 1, GROUP * 41 - 1])
+@pytest.mark.parametrize(
+    "width",
+    [
+        7,
+        REDUCED_AT_ONCE * 8,
+        REDUCED_AT_ONCE * 9,
+        REDUCED_AT_ONCE * 40,
+        REDUCED_AT_ONCE * 40 + 1,
+        REDUCED_AT_ONCE * 41 - 1,
+    ],
+)
 def test_the_largest_are_those_of_topk(width: int) -> None:
     torch.manual_seed(0)
     x = torch.stack([torch.randn(3, width), torch.arange(3.0 * width).view(3, width)])

@@ -14,8 +14,8 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation import choose_engine as page
 from glassformer.generation import kernels
-from glassformer.generation.choose_engine import EngineChoice, Size, Work, pays_off, plain_seconds, size_of
-from glassformer.generation.compiled import OneStep, name_of
+from glassformer.generation.choose_engine import EngineChoice, Size, Work, model_size, pays_off, plain_seconds
+from glassformer.generation.compiled import OneStep, graph_key
 from glassformer.generation.engine import NO_END, Engine
 from glassformer.generation.kernels import NoKernels
 
@@ -67,14 +67,14 @@ def test_seconds_of_the_plain_path() -> None:
 
 def test_the_size_of_a_model() -> None:
     stack = gf.StackConfig(d_model=8, num_layers=6, num_heads=2, d_ff=16, num_blocks=1)
-    whole = size_of(Transformer(gf.TransformerConfig(encoder=stack, vocab_size=50, head="class", num_classes=3)))
+    whole = model_size(Transformer(gf.TransformerConfig(encoder=stack, vocab_size=50, head="class", num_classes=3)))
     apart = stack.replace(num_blocks=6)
-    again = size_of(Transformer(gf.TransformerConfig(encoder=apart, vocab_size=50, head="class", num_classes=3)))
+    again = model_size(Transformer(gf.TransformerConfig(encoder=apart, vocab_size=50, head="class", num_classes=3)))
     assert whole.reads == again.reads
     assert whole.packed < again.packed / 4
     both = translator()
-    assert size_of(both).writes > size_of(both).reads, "a decoder with cross-attention and a head"
-    assert size_of(Transformer(gf.TransformerConfig(encoder=stack, vocab_size=50, head="none"))).packed > 0
+    assert model_size(both).writes > model_size(both).reads, "a decoder with cross-attention and a head"
+    assert model_size(Transformer(gf.TransformerConfig(encoder=stack, vocab_size=50, head="none"))).packed > 0
 
 
 def test_auto_on_and_off() -> None:
@@ -108,7 +108,7 @@ def test_what_would_have_to_be_compiled(machine: dict[str, bool]) -> None:
     assert EngineChoice(model).engine_for(some) is None
     assert EngineChoice(model).engine_for(more) is not None
     seconds = 10.0
-    reads = Work(reads=round(seconds * page.COMPUTES * torch.get_num_threads() / 2 / size_of(model).reads))
+    reads = Work(reads=round(seconds * page.COMPUTES * torch.get_num_threads() / 2 / model_size(model).reads))
     assert EngineChoice(model).engine_for(reads) is not None, "reading needs no step"
     machine["kernels"] = False
     assert EngineChoice(model).engine_for(reads) is None
@@ -201,7 +201,7 @@ def test_the_name_of_a_step_is_known_before_anything_is_packed(
     names: list[str] = []
 
     def is_compiled(twin: Transformer, span: int) -> bool:
-        names.append(name_of(OneStep(twin, span)))
+        names.append(graph_key(OneStep(twin, span)))
         return len(names) > 1
 
     monkeypatch.setattr(page, "is_compiled", is_compiled)
@@ -210,4 +210,4 @@ def test_the_name_of_a_step_is_known_before_anything_is_packed(
     engine = Engine(model)
     twin = engine.twin()
     assert twin is not None
-    assert set(names) == {name_of(OneStep(twin, engine.span_at(0) or NO_END))}
+    assert set(names) == {graph_key(OneStep(twin, engine.span_at(0) or NO_END))}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.generation.encode import Batch, answer, encode, group, map_batches, map_texts
+from glassformer.generation.encode import TextBatch, answer, encode, group, map_batches, map_texts
 
 LEARNED = gf.StackConfig(d_model=8, num_layers=2, num_heads=2, positions="learned", max_len=40, dropout=0.5)
 ROTARY = gf.StackConfig(
@@ -126,7 +126,7 @@ def test_a_large_answer_is_reduced_batch_by_batch() -> None:
     model, texts = make(**HEADS["masked words"]), make_texts()
     shapes = []
 
-    def run(batch: Batch) -> list[int]:
+    def run(batch: TextBatch) -> list[int]:
         logits = model(**batch.arguments).logits  # (B, T, V)
         shapes.append(tuple(logits.shape[:2]))
         return [int(row.argmax()) for row in batch.rows(logits)]
@@ -152,7 +152,7 @@ def test_no_code_is_compiled_for_each_shape() -> None:
     """oneDNN would compile and cache it. The caller's setting is restored, also after an error."""
     model, texts, found = make(head="none", **SHAPES["encoder"]), make_texts(), []
 
-    def run(batch: Batch) -> list[None]:
+    def run(batch: TextBatch) -> list[None]:
         found.append(torch.backends.mkldnn.enabled)
         return [None] * len(batch.numbers)
 

@@ -28,7 +28,7 @@ PROMPTS, KEEP = torch.tensor([[5, 9, 3, 7], [8, 4, 0, 0]]), torch.tensor([[1, 1,
 
 @pytest.fixture(autouse=True)
 def _say_anew() -> None:
-    shelf.say_once.cache_clear()
+    shelf.warn_once.cache_clear()
 
 
 def both(model: gf.Transformer, engine: engines.Engine, **chosen: Any) -> list[list[list[int]]]:

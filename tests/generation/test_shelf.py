@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from glassformer.generation import shelf
-from glassformer.generation.shelf import Shelf, cache_home, fingerprint
+from glassformer.generation.shelf import Shelf, cache_home, shelf_key
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_a_name_follows_from_all_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fingerprint("a", 1) == fingerprint("a", 1)
-    assert fingerprint("a", 1) != fingerprint("a", 2)
-    before = fingerprint("a")
+    assert shelf_key("a", 1) == shelf_key("a", 1)
+    assert shelf_key("a", 1) != shelf_key("a", 2)
+    before = shelf_key("a")
     monkeypatch.setattr(shelf, "machine", lambda: "another processor")
-    assert fingerprint("a") != before
+    assert shelf_key("a") != before
 
 
 def test_what_has_changed_is_made_anew(home: Path) -> None:
@@ -100,7 +100,7 @@ def test_what_is_of_no_use_and_cannot_be_replaced_is_made_elsewhere(
 ) -> None:
     place = Shelf("things").get("one", write)
     monkeypatch.setattr(shelf.shutil, "rmtree", lambda *_, **__: None)  # a folder that is not writable
-    monkeypatch.setattr(shelf, "whole_folder", unwritable)
+    monkeypatch.setattr(shelf, "atomic_folder", unwritable)
     other = Shelf("things").get("one", write, anew=True)
     assert other != place
     assert (other / "file").is_file()

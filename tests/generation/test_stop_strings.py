@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.generation.loop import Reader, run, stream
+from glassformer.generation.loop import ModelReader, run, stream
 
 PAD = 39
 # Letters, subwords, and the two bytes of é, neither of which is a character.
@@ -78,7 +78,7 @@ def test_a_text_ends_where_that_of_hugging_face_does(make: Any, way: str) -> Non
     assert stopped > 5
 
 
-class Scripted(Reader):
+class Scripted(ModelReader):
     """A model that writes these tokens, whatever it reads."""
 
     def __init__(self, rows: list[list[str]]) -> None:
@@ -151,7 +151,7 @@ def test_whoever_reads(choices: dict[str, Any]) -> None:
     assert torch.equal(run(reader, ids, generator=seeded(), **keywords), expected)
     assert reader.rows[-1] < reader.rows[1]
     if "num_beams" not in choices:
-        columns = list(stream(Reader(model), ids, generator=seeded(), **keywords))
+        columns = list(stream(ModelReader(model), ids, generator=seeded(), **keywords))
         assert torch.equal(torch.stack(columns, dim=1), expected[:, 5:])
 
 

@@ -8,7 +8,7 @@ from helpers.oracle import STACK, Dropping, ragged, seeded, translator, writer
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.generation.loop import Reader, stream
+from glassformer.generation.loop import ModelReader, stream
 
 PAD = 39
 ENDS = [2, 15, 23, 31]
@@ -19,7 +19,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("reader", [Reader, Dropping])
+@pytest.mark.parametrize("reader", [ModelReader, Dropping])
 @pytest.mark.parametrize("make", [writer, translator])
 @pytest.mark.parametrize("way", WAYS)
 def test_the_columns_are_those_of_generate(reader: Any, make: Any, way: str) -> None:
@@ -48,7 +48,7 @@ def test_an_interrupted_stream_leaves_everything_usable() -> None:
     config = gf.TransformerConfig(decoder=STACK.replace(dropout=0.5), vocab_size=40)
     model, prompt = gf.Transformer(config).train(), torch.randint(3, 39, (2, 5))
     expected = gf.generate(model, prompt, max_new_tokens=8)
-    tokens = stream(Reader(model), prompt, max_new_tokens=8)
+    tokens = stream(ModelReader(model), prompt, max_new_tokens=8)
     first = next(tokens)
     assert torch.equal(first, expected[:, 5])
     assert torch.is_grad_enabled(), "between two tokens, the caller has gradients"
@@ -64,9 +64,9 @@ def test_an_interrupted_stream_leaves_everything_usable() -> None:
 
 def test_an_error_while_reading_is_the_callers_and_the_model_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     model = writer().train()
-    tokens = stream(Reader(model), torch.randint(3, 39, (2, 5)), max_new_tokens=8)
+    tokens = stream(ModelReader(model), torch.randint(3, 39, (2, 5)), max_new_tokens=8)
     next(tokens)
-    monkeypatch.setattr(Reader, "step", lambda *_: 1 / 0)
+    monkeypatch.setattr(ModelReader, "step", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         next(tokens)
     assert model.training
@@ -75,6 +75,6 @@ def test_an_error_while_reading_is_the_callers_and_the_model_is_as_before(monkey
 
 def test_what_cannot_be_streamed_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="num_beams is 3: a beam search has no final tokens before it ends"):
-        stream(Reader(writer()), torch.randint(3, 39, (2, 5)), num_beams=3)
+        stream(ModelReader(writer()), torch.randint(3, 39, (2, 5)), num_beams=3)
     with pytest.raises(InputError, match="max_new_tokens is 0"):
-        stream(Reader(writer()), torch.randint(3, 39, (2, 5)), max_new_tokens=0)
+        stream(ModelReader(writer()), torch.randint(3, 39, (2, 5)), max_new_tokens=0)

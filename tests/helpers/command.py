@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from glassformer.cli import main
-from glassformer.errors import LONGEST, InputError
+from glassformer.errors import MAX_MESSAGE, InputError
 
 PATIENCE = 240  # seconds; less than a test's limit in pyproject.toml, so that a failing test can show the output
 
@@ -84,6 +84,6 @@ def refused(call: Callable[[], Any], *, seconds: float = SECONDS) -> str:
     with bounded(seconds), pytest.raises(InputError) as caught:
         call()
     said = str(caught.value)
-    assert 0 < len(said) <= LONGEST
+    assert 0 < len(said) <= MAX_MESSAGE
     assert "Traceback" not in said
     return said

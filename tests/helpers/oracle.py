@@ -22,8 +22,8 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 import glassformer as gf
-from glassformer.generation.loop import Reader
-from glassformer.generation.plan import Call
+from glassformer.generation.loop import ModelReader
+from glassformer.generation.plan import GenerationCall
 
 VOCAB = 40
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -212,14 +212,14 @@ def same(mine: nn.Module, other: Any) -> None:
     mine.bias.copy_(other.bias)
 
 
-class Counting(Reader):
+class Counting(ModelReader):
     """Records the number of rows that each pass reads."""
 
     def __init__(self, model: gf.Transformer) -> None:
         super().__init__(model)
         self.rows: list[int] = []
 
-    def prefill(self, call: Call) -> Tensor:
+    def prefill(self, call: GenerationCall) -> Tensor:
         self.rows.append(len(call.prompt))
         return super().prefill(call)
 

@@ -45,7 +45,7 @@ WRITING: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def _say_anew() -> None:
-    shelf.say_once.cache_clear()
+    shelf.warn_once.cache_clear()
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from glassformer.tasks.evaluate import task_to_score
 from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.images import ImageClasses
 from glassformer.tasks.settings import ForecastSettings, ImagesSettings
-from glassformer.text.token_texts import name_of
+from glassformer.text.token_texts import short_name
 
 FolderOf = Callable[[str], Path]
 PAIR = "The quick fox\tsays hello"
@@ -46,7 +46,7 @@ QUESTION, PASSAGE = "Who says?", "The quick fox says hello."
 
 def names(shown: dict[str, Any], stack: str, line: str = "tokens") -> list[str]:
     """The tokens of a stack as the page shows them."""
-    return [name_of(token) for token in shown["lines"][stack][line]]
+    return [short_name(token) for token in shown["lines"][stack][line]]
 
 
 def reader_of(folder: Path) -> TextPreparer:

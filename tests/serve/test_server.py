@@ -309,7 +309,7 @@ def test_only_our_own_page_on_this_machine_may_ask(server: Server) -> None:
 
 
 def test_a_body_has_a_size_and_not_too_large_a_one(server: Server) -> None:
-    assert refused(server, "/api/view", b"{" + b" " * serving.MOST_BODY)[0] == 413
+    assert refused(server, "/api/view", b"{" + b" " * serving.MAX_BODY)[0] == 413
     assert refused(server, "/api/view", b"{}", headers={"Content-Length": "-1"})[0] == 411
     assert refused(server, "/api/view", b"{}", headers={"Content-Length": "\xb2"})[0] == 411
     assert refused(server, "/api/view", b"{}", headers={"Transfer-Encoding": "chunked"})[0] == 411
@@ -370,7 +370,7 @@ def test_a_connection_that_is_kept_has_a_deadline_for_each_request(
 @pytest.fixture
 def small_server(folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server with at most three connections."""
-    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 3)
     server = Server(Session(folder_of("decoder")), 0)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield server
@@ -419,7 +419,7 @@ def test_whoever_is_being_answered_keeps_its_place(small_server: Server, monkeyp
 
 def test_trickling_clients_do_not_starve_quick_ones(server: Server) -> None:
     address = ("127.0.0.1", server.port)
-    slow = [socket.create_connection(address, timeout=10) for _ in range(serving.MOST_CONNECTIONS + 16)]
+    slow = [socket.create_connection(address, timeout=10) for _ in range(serving.MAX_CONNECTIONS + 16)]
     over = threading.Event()
 
     def trickle() -> None:

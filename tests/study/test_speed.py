@@ -9,7 +9,16 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.study.speed import Inputs, Side, Workload, make_jobs, measure, prepare, random_texts, settled_lengths
+from glassformer.study.speed import (
+    Inputs,
+    Side,
+    Workload,
+    make_jobs,
+    measure,
+    prepare_side,
+    random_texts,
+    settled_lengths,
+)
 
 
 def model_with(positions: Any, max_len: int, *, encoder: bool = False) -> gf.Transformer:
@@ -19,7 +28,7 @@ def model_with(positions: Any, max_len: int, *, encoder: bool = False) -> gf.Tra
 
 
 def plain(model: gf.Transformer) -> Side:
-    return prepare("plain", model)
+    return prepare_side("plain", model)
 
 
 @pytest.mark.parametrize(("kind", "beams", "given"), [("decoder", None, 32), ("encoder-decoder", 2, 1)])

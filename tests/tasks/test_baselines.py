@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.shared import shared
 
-from glassformer.data.pairs import Pair
+from glassformer.data.pairs import TextPair
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, read_series, split_rows, windows
 from glassformer.errors import InputError
@@ -105,7 +105,11 @@ def test_masked_tokens_by_their_share() -> None:
 
 
 def test_translations_without_a_translator() -> None:
-    train = [Pair("a red house", "ein rotes Haus"), Pair("a blue car", "ein blaues Auto")]
-    test = [Pair("the red house", "das rote Haus"), Pair("Berlin", "Berlin"), Pair("a blue car", "ein blaues Auto")]
+    train = [TextPair("a red house", "ein rotes Haus"), TextPair("a blue car", "ein blaues Auto")]
+    test = [
+        TextPair("the red house", "das rote Haus"),
+        TextPair("Berlin", "Berlin"),
+        TextPair("a blue car", "ein blaues Auto"),
+    ]
     assert nearest_source(train, test)[0] == "ein rotes Haus"
     assert nearest_source(train, test)[2] == "ein blaues Auto"

@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.tasks.images import ImageClasses, choose_patch, moved_by
+from glassformer.tasks.images import ImageClasses, affine, choose_patch
 from glassformer.tasks.settings import ImagesSettings
 
 SMALL = {"d_model": 16, "num_layers": 1, "num_heads": 2, "out": Path("unused")}
@@ -91,7 +91,7 @@ def test_an_affine_change_is_scipys(angle: float, sides: tuple[float, float], sh
     middle = np.array([13.5, 13.5])
     offset = middle - matrix @ middle + 28 * np.array([shift[1], shift[0]])
     theirs = ndimage.affine_transform(pixels[0].astype(float), matrix, offset, order=1)
-    ours = moved_by(pixels, angle, sides, shift)
+    ours = affine(pixels, angle, sides, shift)
     assert ours.dtype == np.uint8
     assert np.abs(ours[0] - theirs).max() <= 1, "but for rounding"
     assert np.abs(ours[0] - pixels[0].astype(float)).max() > 20, "it is another image"

@@ -17,7 +17,7 @@ from glassformer.cli import main
 from glassformer.core.model import IGNORE
 from glassformer.data.corpus import corpus_from_texts
 from glassformer.errors import InputError
-from glassformer.tasks.corpora import covering, hold_out, window_starts
+from glassformer.tasks.corpora import hold_out, sliding_windows, window_starts
 from glassformer.tasks.lm import LanguageModel
 from glassformer.tasks.settings import LmSettings
 from glassformer.text import train_tokenizer
@@ -51,7 +51,7 @@ def test_every_token_is_new_once_and_has_half_a_context_before_it() -> None:
     corpus = corpus_from_texts(["ab " * 50], gf_bytes())
     for length, stride in ((16, 8), (7, 3), (16, 16), (500, 250)):
         counts = np.zeros(len(corpus), dtype=int)
-        for start, new in covering(corpus, length, stride):
+        for start, new in sliding_windows(corpus, length, stride):
             end = min(start + length, len(corpus))
             counts[new:end] += 1
             if start:

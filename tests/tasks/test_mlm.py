@@ -14,10 +14,10 @@ import glassformer as gf
 from glassformer.cli import main
 from glassformer.core.model import IGNORE
 from glassformer.errors import InputError
-from glassformer.tasks.mlm import MaskedLanguageModel, choose
+from glassformer.tasks.mlm import MaskedLanguageModel, masked_positions
 from glassformer.tasks.settings import MlmSettings
 from glassformer.text import train_tokenizer
-from glassformer.text.words import Words
+from glassformer.text.words import WordBoundaries
 from glassformer.training.run import run
 
 SENTENCE = "the cat sat on a mat while rain fell and children were watching birds over 12 houses"
@@ -102,7 +102,7 @@ def test_words_begin_where_the_tokenizer_cuts_them(kind: Any) -> None:
     tokenizer = train_tokenizer([*texts, "able able he he"], 280 if kind == "bytes" else 60, kind, around="segments")
     encoded = tokenizer.backend.encode(texts[0], add_special_tokens=False)
     expected = [i == 0 or encoded.word_ids[i] != encoded.word_ids[i - 1] for i in range(len(encoded.ids))]
-    begins = Words(tokenizer).begins(np.array(encoded.ids)).tolist()
+    begins = WordBoundaries(tokenizer).begins(np.array(encoded.ids)).tolist()
     assert sum(expected) < len(expected), "some words have several tokens"
     if kind == "bytes":  # its pattern treats several symbols in a row as one word
         expected = [yes or mark in "?:(),." for yes, mark in zip(expected, tokenizer.tokens(encoded.ids), strict=True)]
@@ -115,7 +115,7 @@ def test_whole_words_are_hidden_whole(tmp_path: Path, text: Path) -> None:
     for batch in task.fixed_batches(task.corpora.scored("test")):
         for row in batch["labels"][:, 1:-1] != IGNORE:
             assert row.any()
-    words = Words(task.tokenizer)
+    words = WordBoundaries(task.tokenizer)
     for numbers in task.batches(0):
         batch = task.collate(numbers, 0)
         starts = [task.window_starts(0)[number] for number in numbers]
@@ -135,11 +135,11 @@ def test_as_many_tokens_are_chosen_as_was_asked_for() -> None:
     begins = (rng.random(1000) < 0.4) | (np.arange(1000) == 0)
     may = rng.random(1000) < 0.9
     for fraction in (0.05, 0.15, 0.5):
-        chosen = choose(may, begins, fraction, rng)
+        chosen = masked_positions(may, begins, fraction, rng)
         assert len(chosen) / may.sum() == pytest.approx(fraction, abs=0.02)
         assert may[chosen].all()
-    assert len(choose(np.ones(3, bool), np.ones(3, bool), 0.01, rng)) == 1, "at least one"
-    assert len(choose(np.zeros(3, bool), np.ones(3, bool), 0.5, rng)) == 0
+    assert len(masked_positions(np.ones(3, bool), np.ones(3, bool), 0.01, rng)) == 1, "at least one"
+    assert len(masked_positions(np.zeros(3, bool), np.ones(3, bool), 0.5, rng)) == 0
 
 
 def test_the_scores_are_those_of_transformers(tmp_path: Path, text: Path) -> None:

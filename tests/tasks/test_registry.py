@@ -8,12 +8,12 @@ import pytest
 from helpers.command import run
 
 from glassformer.predict.pipeline import ABILITIES
-from glassformer.tasks.registry import ROWS, TASKS, Row, page_of, settings_to_judge
+from glassformer.tasks.registry import TASK_ENTRIES, TASKS, TaskEntry, settings_for_scoring, task_class
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_row_agrees_with_its_page_and_its_settings(row: Row) -> None:
-    page = page_of(row.name)
+@pytest.mark.parametrize("row", TASK_ENTRIES, ids=lambda row: row.name)
+def test_a_row_agrees_with_its_page_and_its_settings(row: TaskEntry) -> None:
+    page = task_class(row.name)
     assert row.name == page.name == row.settings.task
     assert row.metric == page.metric
     assert row.metric in page.metrics
@@ -23,9 +23,9 @@ def test_a_row_agrees_with_its_page_and_its_settings(row: Row) -> None:
 
 
 def test_no_two_tasks_have_the_same_ability() -> None:
-    abilities = [ability for row in ROWS for ability in row.abilities]
+    abilities = [ability for row in TASK_ENTRIES for ability in row.abilities]
     assert len(abilities) == len(set(abilities))
-    assert list(TASKS) == [row.name for row in ROWS]
+    assert list(TASKS) == [row.name for row in TASK_ENTRIES]
 
 
 def test_whoever_takes_a_task_lists_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,10 +36,10 @@ def test_whoever_takes_a_task_lists_them_all(tmp_path: Path, capsys: pytest.Capt
     assert "lmm" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_settings_come_back_from_a_record(row: Row) -> None:
+@pytest.mark.parametrize("row", TASK_ENTRIES, ids=lambda row: row.name)
+def test_settings_come_back_from_a_record(row: TaskEntry) -> None:
     settings = row.settings(rate=1e-3, steps=7, out=Path("runs/x"))
     record = json.loads(json.dumps(settings.to_dict()))
     assert row.settings.from_dict(record) == settings
-    judged = settings_to_judge(row.name, record, "runs/x")
+    judged = settings_for_scoring(row.name, record, "runs/x")
     assert (judged.init, judged.steps, judged.preset) == ("runs/x", 7, "tiny")

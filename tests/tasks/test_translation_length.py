@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.tasks import translate as page
 from glassformer.tasks.settings import TranslateSettings
-from glassformer.tasks.translate import LONGER, Translate
+from glassformer.tasks.translate import EXTRA_TOKENS, Translate
 
 
 def test_a_young_model_writes_no_more_than_the_paper_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,8 +25,10 @@ def test_a_young_model_writes_no_more_than_the_paper_allows(tmp_path: Path, monk
 
     monkeypatch.setattr(page, "translate", watched)
     _, _, guesses = task.scored(task.valid)
-    assert limits == [1 + LONGER, 10 + LONGER, 200], "as much longer as its source, and never beyond the model's limit"
-    most = max(len(row) for row in task.tokenizer.rows([pair.source for pair in task.valid])) + LONGER
+    assert limits == [1 + EXTRA_TOKENS, 10 + EXTRA_TOKENS, 200], (
+        "as much longer as its source, and never beyond the model's limit"
+    )
+    most = max(len(row) for row in task.tokenizer.rows([pair.source for pair in task.valid])) + EXTRA_TOKENS
     assert all(len(task.tokenizer.rows([guess])[0]) <= most + 1 for guess in guesses)
 
 

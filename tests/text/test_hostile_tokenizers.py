@@ -12,7 +12,7 @@ import glassformer as gf
 from glassformer.errors import InputError
 from glassformer.text import trial
 from glassformer.text.chat import render
-from glassformer.text.sandbox import MOST, ExhaustedError
+from glassformer.text.sandbox import MAX_OUTPUT, ExhaustedError
 
 VOCABULARY = {sign: i for i, sign in enumerate("abcdefghijklmnopqrstuvwxyz ")}
 MODEL = {"type": "BPE", "vocab": VOCABULARY, "merges": []}
@@ -223,7 +223,7 @@ def test_what_is_slow_with_long_conversations_only_is_stopped_then() -> None:
     grows = "{% set ns = namespace(t='xx') %}{% for m in messages %}{% set ns.t = ns.t ~ ns.t %}{% endfor %}{{ ns.t }}"
     assert render(grows, HELLO, add_generation_prompt=True, variables={}) == "xxxx"
     said = refused(lambda: render(grows, HELLO * 100, add_generation_prompt=True, variables={}))
-    assert f"makes more than {MOST:,} characters" in said
+    assert f"makes more than {MAX_OUTPUT:,} characters" in said
 
 
 # What is usual

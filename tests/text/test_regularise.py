@@ -16,11 +16,11 @@ from glassformer.data.dates import date_pairs
 from glassformer.errors import InputError
 from glassformer.text import Tokenizer, load_tokenizer, train_tokenizer
 from glassformer.text.regularise import merge, sample_ids, samplers
-from glassformer.text.train import Kind
+from glassformer.text.train import TokenizerKind
 
 LINES = [text for pair in date_pairs(1500, seed=0) for text in (pair.source, pair.target)]
 ODD = ["", "  ", "zzz 😀 noon", "<s>noon</s> <unk>", "May\tMay\n\nMay"]
-KINDS: tuple[Kind, ...] = ("bpe", "bytes", "unigram")
+KINDS: tuple[TokenizerKind, ...] = ("bpe", "bytes", "unigram")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -53,7 +53,7 @@ def test_the_seed_decides(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bytes"])
-def test_merges_are_done_as_the_library_does_them(kind: Kind) -> None:
+def test_merges_are_done_as_the_library_does_them(kind: TokenizerKind) -> None:
     lines = shared("ko-en/bible.dev.ko").read_text(encoding="utf-8").split("\n")
     lines += shared("multi30k/val.de").read_text(encoding="utf-8").split("\n")
     backend = train_tokenizer(lines, 3000, kind).backend

@@ -7,7 +7,7 @@ from helpers.tiny_models import LINES, tokenizer_of
 from tokenizers import decoders
 
 import glassformer as gf
-from glassformer.text.token_bytes import BYTES, readable_bytes
+from glassformer.text.token_bytes import BYTE_ALPHABET, readable_bytes
 from glassformer.text.token_texts import TokenTexts, join_characters
 
 MARKERS = ("Ġ", "Ċ", "▁", "##", "</w>", "<0x")
@@ -21,13 +21,13 @@ def described(tokenizer: gf.Tokenizer, text: str) -> list[dict[str, object]]:
 
 def test_the_alphabet_of_bytes_is_that_of_the_library() -> None:
     """Each single byte, spelled as in the vocabulary, decodes to itself in the library."""
-    assert sorted(BYTES.values()) == list(range(256))
+    assert sorted(BYTE_ALPHABET.values()) == list(range(256))
     decoder = decoders.ByteLevel()
-    for letter, byte in BYTES.items():
+    for letter, byte in BYTE_ALPHABET.items():
         if byte < 128:
             assert decoder.decode([letter]) == chr(byte)
     syllable = "한".encode()
-    letters = {byte: letter for letter, byte in BYTES.items()}
+    letters = {byte: letter for letter, byte in BYTE_ALPHABET.items()}
     assert decoder.decode(["".join(letters[byte] for byte in syllable)]) == "한"
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glassformer.data.dates import date_pairs
 from glassformer.errors import InputError
 from glassformer.text import Tokenizer, load_tokenizer, train_tokenizer
-from glassformer.text.train import Around, Kind
+from glassformer.text.train import SpecialTokenPlacement, TokenizerKind
 
 LINES = [text for pair in date_pairs(1500, seed=0) for text in (pair.source, pair.target)]
 HARD = [
@@ -42,14 +42,16 @@ for kind in ("bpe", "wordpiece"):
 """
 
 
-@pytest.fixture(scope="module", params=get_args(Kind))
+@pytest.fixture(scope="module", params=get_args(TokenizerKind))
 def trained(request: pytest.FixtureRequest) -> Tokenizer:
     return train_tokenizer(iter(LINES), 500, request.param)
 
 
-@pytest.mark.parametrize("around", get_args(Around))
-@pytest.mark.parametrize("kind", get_args(Kind))
-def test_transformers_opens_each_with_the_same_ids(kind: Kind, around: Around, tmp_path: Path) -> None:
+@pytest.mark.parametrize("around", get_args(SpecialTokenPlacement))
+@pytest.mark.parametrize("kind", get_args(TokenizerKind))
+def test_transformers_opens_each_with_the_same_ids(
+    kind: TokenizerKind, around: SpecialTokenPlacement, tmp_path: Path
+) -> None:
     tokenizer = train_tokenizer(iter(LINES), 400, kind, around=around)
     tokenizer.save(tmp_path)
     theirs, again = transformers.AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(tmp_path)
@@ -70,7 +72,7 @@ def test_transformers_opens_each_with_the_same_ids(kind: Kind, around: Around, t
 
 
 def test_what_stands_around_a_text() -> None:
-    def written(around: Around | None, kind: Kind, pair: str | None = None) -> list[str]:
+    def written(around: SpecialTokenPlacement | None, kind: TokenizerKind, pair: str | None = None) -> list[str]:
         tokenizer = train_tokenizer(LINES, 500, kind, around=around)
         return list(tokenizer.backend.encode("noon", pair).tokens)
 
@@ -121,7 +123,7 @@ def test_texts_come_back(trained: Tokenizer) -> None:
 
 def test_the_same_texts_give_the_same_tokenizer_in_every_process() -> None:
     """The library's own trainers differ from one process to the next."""
-    kinds = get_args(Kind)
+    kinds = get_args(TokenizerKind)
     first, second = (python("-c", DIGEST, *kinds) for _ in range(2))
     assert first == second
     assert len(set(first.split())) == len(kinds) + 2
@@ -151,7 +153,7 @@ def test_lines_are_read_once_and_one_by_one() -> None:
             given_out += 1
             yield line
 
-    for kind in get_args(Kind):
+    for kind in get_args(TokenizerKind):
         given_out = 0
         train_tokenizer(lines(), 500, kind)
         assert given_out == len(LINES)
@@ -175,7 +177,7 @@ def test_what_cannot_be_learned_is_named() -> None:
     for size in (40, characters + 2):
         with pytest.raises(InputError, match=f"vocab_size {size}: these texts have more distinct characters"):
             train_tokenizer(LINES, size, "unigram")
-    for kind in get_args(Kind):
+    for kind in get_args(TokenizerKind):
         with pytest.raises(InputError, match="no text to train a tokenizer on"):
             train_tokenizer([" "], 500, kind)
     with pytest.raises(InputError, match="a single text"):

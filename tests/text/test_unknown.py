@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.errors import InputError
 from glassformer.text import Tokenizer, load_tokenizer, train_tokenizer
-from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown
+from glassformer.text.unknown import Unknown, UnknownTally, check_mostly_known, find_unknown
 
 LINES = ["the quick brown fox", "jumps over the lazy dog"] * 3
 
@@ -49,17 +49,17 @@ def test_many_texts_keep_their_order() -> None:
 
 
 def test_the_sentence() -> None:
-    assert Tally([Unknown(4)]).sentence() == ""
-    one = Tally([Unknown(9, ("안", "녕"))])
+    assert UnknownTally([Unknown(4)]).sentence() == ""
+    one = UnknownTally([Unknown(9, ("안", "녕"))])
     assert one.sentence() == "2 of 9 tokens are unknown to the vocabulary: '안', '녕'"
-    several = Tally([Unknown(4)])
+    several = UnknownTally([Unknown(4)])
     several.add([Unknown(3, ("안", "안"), 0.6), Unknown(8, ("녕",), 0.5)])
     said = several.sentence()
     assert said.startswith(
         "3 of 15 tokens in 2 of 3 texts are unknown to the vocabulary: '안', '녕'. In 1 of them it is"
     )
-    assert ". That is more than half, so the answer means little" in Tally([Unknown(1, ("안",), 1.0)]).sentence()
-    assert Tally([Unknown(9, tuple("abcdefg"))]).sentence().endswith("'a', 'b', 'c', 'd', 'e', ...")
+    assert ". That is more than half, so the answer means little" in UnknownTally([Unknown(1, ("안",), 1.0)]).sentence()
+    assert UnknownTally([Unknown(9, tuple("abcdefg"))]).sentence().endswith("'a', 'b', 'c', 'd', 'e', ...")
 
 
 def test_a_text_that_is_mostly_unknown_disproves_what_was_assumed(tmp_path: Path) -> None:

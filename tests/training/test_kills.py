@@ -79,10 +79,10 @@ def attacked() -> Iterator[Attacked]:
 def serve() -> None:
     """Forks for each line of standard input."""
     from glassformer.cli import VERBS
-    from glassformer.tasks.registry import TASKS, page_of
+    from glassformer.tasks.registry import TASKS, task_class
 
     for task in TASKS:
-        page_of(task)
+        task_class(task)
         _ = VERBS[f"train {task}"].main
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:

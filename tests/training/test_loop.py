@@ -16,12 +16,12 @@ from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.translate import Translate
 from glassformer.training.folder import check_free
 from glassformer.training.loop import check_precision
-from glassformer.training.schedule import highest_rate, rate_factor
+from glassformer.training.schedule import peak_rate, rate_factor
 
 
 def test_the_papers_rate_rises_in_a_line_and_falls_with_the_root(tmp_path: Path) -> None:
     settings = tiny(tmp_path, warmup=4000)
-    assert highest_rate(settings, 512) == pytest.approx(512**-0.5 * 4000**-0.5)
+    assert peak_rate(settings, 512) == pytest.approx(512**-0.5 * 4000**-0.5)
     rates = [rate_factor(settings, step, 0.5, 4000) for step in range(1, 16001)]  # whatever is left
     assert max(rates) == rates[3999] == 1
     assert rates[1999] == pytest.approx(0.5)
@@ -229,7 +229,7 @@ def by_hand(settings: TranslateSettings, optimizer: type[torch.optim.Optimizer],
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient * (settings.clip / norm)
         for group in chosen.param_groups:
-            group["lr"] = highest_rate(settings, 16) * rate_factor(settings, step, 1.0, settings.warmup)
+            group["lr"] = peak_rate(settings, 16) * rate_factor(settings, step, 1.0, settings.warmup)
         chosen.step()
     return task
 

@@ -160,7 +160,8 @@ def test_simple_methods_that_do_not_fit_are_left_out_and_named(tmp_path: Path, m
     assert not scores.baselines
     (note,) = [note for note in scores.notes if note.startswith("baseline skipped")]
     assert note == (
-        "baseline skipped: translation of the most similar training sentence (it would take about 4 min, more than is left of "
+        "baseline skipped: translation of the most similar training sentence (it would take about 4 min, more "
+        "than is left of "
         "--minutes)"
     )
     assert clock.now - began < 60 + 31, "it gave up after the first"

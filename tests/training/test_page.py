@@ -14,12 +14,12 @@ from helpers.command import run
 
 import glassformer as gf
 from glassformer.figures.charts import HEIGHT, WIDTH
-from glassformer.figures.palette import level_of
+from glassformer.figures.palette import weight_class
 from glassformer.generation.choose_engine import Work
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.training.attention import attention_of_example
 from glassformer.training.page import write_page
-from glassformer.training.task import Batch, Curve, Scores, Task
+from glassformer.training.task import Batch, ForecastCurve, Scores, Task
 
 NASTY = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </table>"
 
@@ -140,7 +140,7 @@ def full_scores() -> Scores:
         ],
         classes=["calm", NASTY],
         confusion=[[2, 0], [1, 1]],
-        curves=[Curve(name=NASTY, past=[1.0, 2.0, float("nan"), 3.0], truth=[4.0, 5.0], forecast=[3.5, 4.0])],
+        curves=[ForecastCurve(name=NASTY, past=[1.0, 2.0, float("nan"), 3.0], truth=[4.0, 5.0], forecast=[3.5, 4.0])],
     )
 
 
@@ -202,7 +202,7 @@ def test_examples_and_confusions(tmp_path: Path) -> None:
     page, _ = write(tmp_path, full_scores(), entries())
     assert page.count('class="differs"') == 1
     assert re.search(r'<td class="w15 right" title="calm → calm: 2">2</td>', page)
-    assert page.count(f'<td class="w{level_of(0.5)}') == 2
+    assert page.count(f'<td class="w{weight_class(0.5)}') == 2
     names = [f"class {i}" for i in range(31)]
     counts = [[9 if i == j else 2 * (i == 4 and j == 7) for j in range(31)] for i in range(31)]
     scores = Scores(metrics={"accuracy": 0.9}, count=281, unit="texts", classes=names, confusion=counts)
@@ -250,7 +250,7 @@ def test_a_training_ends_with_its_report(tmp_path: Path) -> None:
 
 def test_a_report_of_a_run_that_wrote_nothing_down(tmp_path: Path) -> None:
     """There are no curves and no times, and a forecast without actual values."""
-    curve = Curve(name="load", past=[1.0, 2.0], truth=[], forecast=[3.0])
+    curve = ForecastCurve(name="load", past=[1.0, 2.0], truth=[], forecast=[3.0])
     page, read = write(tmp_path, Scores(metrics={"mse": 0.5}, count=1, unit="windows", curves=[curve]), [])
     assert read.count("svg") == 1
     assert "the forecast" in page

@@ -8,8 +8,8 @@ import pytest
 from helpers.tiny_runs import tiny
 
 from glassformer.training.plan import (
-    Costs,
     Leg,
+    MeasuredTimes,
     Plan,
     describe_plan,
     fitting_warmup,
@@ -18,12 +18,12 @@ from glassformer.training.plan import (
     sample_size,
     seconds_each,
 )
-from glassformer.training.task import spread
+from glassformer.training.task import sample_numbers
 
-FAST = Costs(step=0.1, valid=0.001, test=0.001)
+FAST = MeasuredTimes(step=0.1, valid=0.001, test=0.001)
 
 
-def minutes(out: Path, minutes: float, costs: Costs = FAST, **changes: Any) -> Plan:
+def minutes(out: Path, minutes: float, costs: MeasuredTimes = FAST, **changes: Any) -> Plan:
     told = {"waited": 20.0, "valid": 1000, "test": 1000, **changes}
     return plan_minutes(tiny(out, steps=None, minutes=minutes, warmup=100), costs, **told)
 
@@ -46,12 +46,12 @@ def test_steps_are_planned_as_they_are_asked_for(tmp_path: Path) -> None:
     "costs",
     [
         FAST,
-        Costs(step=0.1, valid=0.05, test=0.05),  # 50 seconds for 1,000 examples, each time
-        Costs(step=3.0, valid=0.0001, test=2.0),
-        Costs(step=0.001, valid=1e-6, test=1e-6),
+        MeasuredTimes(step=0.1, valid=0.05, test=0.05),  # 50 seconds for 1,000 examples, each time
+        MeasuredTimes(step=3.0, valid=0.0001, test=2.0),
+        MeasuredTimes(step=0.001, valid=1e-6, test=1e-6),
     ],
 )
-def test_everything_fits_into_the_minutes(costs: Costs, waited: float, tmp_path: Path) -> None:
+def test_everything_fits_into_the_minutes(costs: MeasuredTimes, waited: float, tmp_path: Path) -> None:
     plan = minutes(tmp_path, 2, costs, waited=waited)
     assert plan.seconds is not None
     assert plan.valid is not None and plan.test is not None  # noqa: PT018
@@ -67,7 +67,7 @@ def test_everything_fits_into_the_minutes(costs: Costs, waited: float, tmp_path:
 def test_what_does_not_fit_is_a_sample(tmp_path: Path) -> None:
     whole = minutes(tmp_path, 2)
     assert (whole.valid, whole.test, len(evaluated(whole))) == (1000, 1000, 10)
-    plan = minutes(tmp_path, 2, Costs(step=0.1, valid=0.05, test=0.05))
+    plan = minutes(tmp_path, 2, MeasuredTimes(step=0.1, valid=0.05, test=0.05))
     assert plan.valid is not None and 10 <= plan.valid < 1000  # noqa: PT018
     assert plan.test is not None and 10 <= plan.test < 1000  # noqa: PT018
     assert len(evaluated(plan)) == 3
@@ -142,10 +142,15 @@ def test_samples_are_round_numbers(fitting: float, count: int, expected: int) ->
 
 
 def test_a_sample_is_always_the_same_and_part_of_a_larger_one() -> None:
-    assert spread(1000, 50) == spread(1000, 50) == sorted(spread(1000, 50))
-    assert set(spread(1000, 50)) < set(spread(1000, 400)) < set(spread(1000, None)) == set(range(1000))
+    assert sample_numbers(1000, 50) == sample_numbers(1000, 50) == sorted(sample_numbers(1000, 50))
+    assert (
+        set(sample_numbers(1000, 50))
+        < set(sample_numbers(1000, 400))
+        < set(sample_numbers(1000, None))
+        == set(range(1000))
+    )
     labels = [number % 2 for number in range(1000)]  # every second row would not be representative
-    assert 0.35 < sum(labels[number] for number in spread(1000, 100)) / 100 < 0.65
+    assert 0.35 < sum(labels[number] for number in sample_numbers(1000, 100)) / 100 < 0.65
 
 
 def test_scores_are_timed_on_few_examples_first(monkeypatch: pytest.MonkeyPatch) -> None:

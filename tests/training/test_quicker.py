@@ -9,7 +9,7 @@ from torch import nn
 import glassformer as gf
 from glassformer.core.attention import Attention
 from glassformer.core.stack import Stack
-from glassformer.training.quicker import QuickDropout, keeping_memory, make_quicker
+from glassformer.training.quicker import FastDropout, keep_freed_memory, speed_up
 
 GROUPED = gf.StackConfig(
     d_model=12, num_layers=1, num_heads=6, num_kv_heads=2, head_dim=4, qk_norm=True, positions="rotary"
@@ -21,7 +21,7 @@ def test_joined_products_are_the_three() -> None:
         torch.manual_seed(0)
         plain = Stack(GROUPED.replace(qkv_bias=bias), causal=True).double().train()
         joined = copy.deepcopy(plain)
-        make_quicker(joined)
+        speed_up(joined)
         x = torch.randn(2, 5, 12, dtype=torch.float64)
         found = []
         for stack in (plain, joined):
@@ -37,7 +37,7 @@ def test_an_evaluation_computes_them_one_by_one() -> None:
     torch.manual_seed(0)
     plain = Stack(GROUPED.replace(dropout=0.5), causal=True).eval()
     joined = copy.deepcopy(plain)
-    make_quicker(joined)
+    speed_up(joined)
     assert all(isinstance(block.attn, Attention) for block in joined.blocks)
     seen: list[torch.Size] = []
     joined.blocks[0].attn.q.register_forward_hook(lambda module, given, made: seen.append(made.shape))
@@ -51,8 +51,8 @@ def test_an_evaluation_computes_them_one_by_one() -> None:
 def test_quick_dropout_leaves_out_as_many_and_keeps_the_mean(p: float, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     dropout = nn.Dropout(p)
-    make_quicker(nn.Sequential(dropout))
-    assert type(dropout) is QuickDropout
+    speed_up(nn.Sequential(dropout))
+    assert type(dropout) is FastDropout
     x = torch.ones(333, 1001, dtype=dtype, requires_grad=True)
     y = dropout(x)
     assert y.dtype == dtype
@@ -68,7 +68,7 @@ def test_quick_dropout_leaves_out_as_many_and_keeps_the_mean(p: float, dtype: to
 def test_quick_dropout_leaves_neighbours_to_themselves() -> None:
     """Four masks come from one 64-bit word; they must be independent."""
     torch.manual_seed(0)
-    dropped = (QuickDropout(0.3)(torch.ones(4, 400_000)) == 0).double().view(-1, 4)
+    dropped = (FastDropout(0.3)(torch.ones(4, 400_000)) == 0).double().view(-1, 4)
     correlations = torch.corrcoef(dropped.T) - torch.eye(4, dtype=torch.float64)
     assert float(correlations.abs().max()) < 0.01
     assert torch.allclose(dropped.mean(dim=0), torch.tensor(0.3, dtype=torch.float64), atol=0.005)
@@ -78,26 +78,26 @@ def test_quick_dropout_follows_the_seed() -> None:
     drawn = []
     for _ in range(2):
         torch.manual_seed(3)
-        drawn.append(QuickDropout(0.2)(torch.ones(7, 3)))
+        drawn.append(FastDropout(0.2)(torch.ones(7, 3)))
     assert torch.equal(*drawn)
-    assert not torch.equal(drawn[0], QuickDropout(0.2)(torch.ones(7, 3)))
+    assert not torch.equal(drawn[0], FastDropout(0.2)(torch.ones(7, 3)))
 
 
 def test_nothing_is_drawn_where_nothing_is_left_out() -> None:
     x = torch.randn(3, 5)
-    assert torch.equal(QuickDropout(0.0)(x), x)
-    assert torch.equal(QuickDropout(0.7).eval()(x), x)
-    assert not QuickDropout(1.0)(x).any()
+    assert torch.equal(FastDropout(0.0)(x), x)
+    assert torch.equal(FastDropout(0.7).eval()(x), x)
+    assert not FastDropout(1.0)(x).any()
 
 
 def test_a_compiled_model_keeps_its_dropout() -> None:
     model = nn.Sequential(nn.Dropout(0.1))
-    make_quicker(model, compiled=True)
+    speed_up(model, compiled=True)
     assert type(model[0]) is nn.Dropout
 
 
 def test_memory_is_kept_and_given_back_without_a_change_of_results() -> None:
     x = torch.randn(2000, 3000)
-    with keeping_memory():
+    with keep_freed_memory():
         inside = (x * 2).sum()
     assert torch.equal((x * 2).sum(), inside)

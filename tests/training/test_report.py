@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from glassformer.errors import InputError
-from glassformer.training.report import Report, as_bytes, as_number, as_time
+from glassformer.training.report import Report, readable_bytes, readable_metric, readable_time
 
 
 def follow(folder: Path, *, log: Path | None = None, terminal: bool = False) -> str:
@@ -72,14 +72,14 @@ def test_a_run_that_goes_on_leaves_out_what_came_after_its_checkpoint(tmp_path: 
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
-        (as_time(99), "99 s"),
-        (as_time(100), "2 min"),
-        (as_time(9000), "2.5 h"),
-        (as_bytes(1_500_000), "1.5 MB"),
-        (as_bytes(2_500_000_000), "2.5 GB"),
-        (as_number("accuracy", 0.123), "12.3%"),
-        (as_number("bleu", 12.345), "12.3"),
-        (as_number("mse", 0.000123456), "0.0001235"),
+        (readable_time(99), "99 s"),
+        (readable_time(100), "2 min"),
+        (readable_time(9000), "2.5 h"),
+        (readable_bytes(1_500_000), "1.5 MB"),
+        (readable_bytes(2_500_000_000), "2.5 GB"),
+        (readable_metric("accuracy", 0.123), "12.3%"),
+        (readable_metric("bleu", 12.345), "12.3"),
+        (readable_metric("mse", 0.000123456), "0.0001235"),
     ],
 )
 def test_numbers_as_people_read_them(shown: Any, expected: str) -> None:

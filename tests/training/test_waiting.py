@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from glassformer.training.waiting import Bars, Follow, OutOfTime
+from glassformer.training.waiting import LoopProgress, OutOfTime, ProgressBars
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
         patch.setattr(time, "perf_counter", lambda: self.now)
 
 
-def looped(follow: Follow, clock: Clock, seconds: float, count: int = 100) -> list[int]:
+def looped(follow: LoopProgress, clock: Clock, seconds: float, count: int = 100) -> list[int]:
     done = []
     for number in follow(range(count)):
         clock.now += seconds
@@ -28,14 +28,14 @@ def looped(follow: Follow, clock: Clock, seconds: float, count: int = 100) -> li
 def test_a_loop_goes_through_all_and_shows_nothing_by_itself(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert looped(Follow(), Clock(monkeypatch), 1.0) == list(range(100))
-    assert list(Follow()([])) == []
+    assert looped(LoopProgress(), Clock(monkeypatch), 1.0) == list(range(100))
+    assert list(LoopProgress()([])) == []
     assert not any(capsys.readouterr())
 
 
 def test_where_there_is_no_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     said, clock = StringIO(), Clock(monkeypatch)
-    with Bars(Console(file=said, width=100)) as bars, bars.named("evaluation"):
+    with ProgressBars(Console(file=said, width=100)) as bars, bars.named("evaluation"):
         looped(bars, clock, 0.1)
         assert not said.getvalue(), "ten seconds need no line"
         looped(bars, clock, 1.0)
@@ -49,7 +49,7 @@ def test_where_there_is_no_terminal_a_line_comes_now_and_then(monkeypatch: pytes
 
 def test_a_terminal_has_a_bar_with_the_time_left_and_loops_inside_loops() -> None:
     said = StringIO()
-    with Bars(Console(file=said, force_terminal=True, width=100)) as bars:
+    with ProgressBars(Console(file=said, force_terminal=True, width=100)) as bars:
         with bars.waiting("reading data"):
             bars.progress.refresh()
         for _ in bars(range(2), "outer"):
@@ -62,7 +62,7 @@ def test_a_terminal_has_a_bar_with_the_time_left_and_loops_inside_loops() -> Non
 
 
 def test_a_loop_that_would_take_too_long_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, follow = Clock(monkeypatch), Follow()
+    clock, follow = Clock(monkeypatch), LoopProgress()
     with follow.limited(50.0), pytest.raises(OutOfTime, match="it would take about"):
         looped(follow, clock, 1.0)
     assert clock.now < 10, "not only when the time is up"

@@ -7,12 +7,12 @@ import pytest
 from helpers.command import run
 
 from glassformer.cli import VERBS
-from glassformer.tasks.registry import ROWS
+from glassformer.tasks.registry import TASK_ENTRIES
 from glassformer.verbs.elsewhere import (
-    LONGER,
+    EPOCH_FLAGS,
     NO_SUCH_TASK,
     NOT_SUPPORTED,
-    SAME,
+    SAME_FLAGS,
     VERBS_ELSEWHERE,
     flag_elsewhere,
     verb_elsewhere,
@@ -75,19 +75,19 @@ def test_keys_of_a_file_are_answered_like_flags(tmp_path: Path, capsys: pytest.C
 
 
 def test_what_is_pointed_at_exists() -> None:
-    known = {entry.name for row in ROWS for entry in fields(row.settings)}
+    known = {entry.name for row in TASK_ENTRIES for entry in fields(row.settings)}
     known |= {entry.name for name in ("predict", "eval") for entry in fields(VERBS[name].settings)}
-    assert {name for ours in SAME for name in ours} <= known
+    assert {name for ours in SAME_FLAGS for name in ours} <= known
     for ours in VERBS_ELSEWHERE:
         name = ours.removesuffix(" --init MODEL").removesuffix(" RUN").removesuffix(" TASK").removesuffix(" LOOK")
         assert any(verb == name or verb.startswith(f"{name} ") for verb in VERBS)
 
 
 def test_our_own_words_are_never_taken_for_others() -> None:
-    for row in ROWS:
+    for row in TASK_ENTRIES:
         names = {entry.name for entry in fields(row.settings)}
         assert not [name for name in names if flag_elsewhere(name, names)]
-    theirs = [word for words in (*SAME.values(), LONGER, NOT_SUPPORTED) for word in words.split()]
+    theirs = [word for words in (*SAME_FLAGS.values(), EPOCH_FLAGS, NOT_SUPPORTED) for word in words.split()]
     assert all("-" not in word for word in theirs), "hyphens are brought to underscores"
     assert not [verb for verb in VERBS if verb_elsewhere(verb)]
     both = set(NO_SUCH_TASK.split()) & {word for words in VERBS_ELSEWHERE.values() for word in words.split()}

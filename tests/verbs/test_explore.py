@@ -14,7 +14,7 @@ from helpers.tiny_models import make_of_languages
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.explore.export.destination import write_page
+from glassformer.explore.export.destination import replace_page
 from glassformer.explore.view.session import Session
 
 
@@ -109,7 +109,7 @@ def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch:
     file, link = tmp_path / ("a" * 250 + ".html"), tmp_path / "link.html"
     file.write_text("before", encoding="utf-8")
     link.symlink_to(file)
-    write_page(link, "after")
+    replace_page(link, "after")
     assert link.is_symlink()
     assert file.read_text(encoding="utf-8") == "after"
 
@@ -118,7 +118,7 @@ def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(InputError, match="cannot be written: no space left on device"):
-        write_page(file, "too large")
+        replace_page(file, "too large")
     assert file.read_text(encoding="utf-8") == "after"
     assert sorted(tmp_path.iterdir()) == sorted([file, link])
 

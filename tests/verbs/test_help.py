@@ -8,7 +8,7 @@ import pytest
 from helpers.command import printed
 
 from glassformer.cli import VERBS
-from glassformer.verbs.help import HEADINGS, MORE, SHORT, START, entries_of, grouped
+from glassformer.verbs.help import HEADINGS, MAX_PLAIN_FLAGS, MORE, START, entries_of, grouped
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -28,7 +28,7 @@ def test_every_flag_is_there_with_its_text_and_without_pythons_words(
         assert entry.text.count("(default:") <= 1
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if len(fields(VERBS[verb].settings)) > SHORT])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if len(fields(VERBS[verb].settings)) > MAX_PLAIN_FLAGS])
 def test_a_long_page_begins_with_what_a_beginner_needs(verb: str) -> None:
     groups = grouped(entries_of(VERBS[verb].settings, None))
     assert next(iter(groups)) == START

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.checkpoints.example import make_example
-from glassformer.core.attention import Attending
+from glassformer.core.attention import AttentionInput
 from glassformer.core.cache import Cache
 from glassformer.core.stack import Stack
 from glassformer.watch.activations import activation_names, attention_names
@@ -26,7 +26,7 @@ class Heard(Listener):
     def begins(self) -> None:
         self.told.append(("begins",))
 
-    def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
+    def attends(self, name: str, attending: AttentionInput, cache: Cache | None) -> None:
         self.told.append(("attends", name, tuple(attending.q.shape)))
 
     def passes(self, name: str, value: Tensor, axis: int | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from glassformer.checkpoints.generation_file import plain
+from glassformer.checkpoints.generation_file import generation_json
 from glassformer.checkpoints.labels import unnamed
 from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.own_format import own_form
@@ -13,7 +13,7 @@ from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.families import FAMILIES, nearest_type
-from glassformer.families.keys import TOKENS
+from glassformer.families.keys import TOKEN_ID_KEYS
 
 NAME = "its config.json"
 
@@ -21,7 +21,7 @@ NAME = "its config.json"
 def layout_for(model: Transformer) -> Layout:
     """The layout to save a model in. Its config is the model's, or an equivalent one that the family's files use."""
     is_new = not model.about.settings
-    settings = described(model.config) if is_new else model.about.settings
+    settings = nearest_description(model.config) if is_new else model.about.settings
     values = {**settings, **model.about.classes}
     ours = FAMILIES[values["model_type"]].saved_form(model.config) if is_new else model.config
     try:
@@ -30,7 +30,7 @@ def layout_for(model: Transformer) -> Layout:
         if not is_new:
             raise
         return own_form(model, str(error))
-    layout = replace(layout, config=with_same_freedom(layout.config, ours, is_new=is_new))
+    layout = replace(layout, config=with_free_fields_of(layout.config, ours, is_new=is_new))
     difference = first_difference(layout.config.to_dict(), ours.to_dict())
     if difference is None:
         return layout
@@ -46,13 +46,13 @@ def with_head_of(config: TransformerConfig, values: Mapping[str, Any], generatio
     return layout_of(values, name=NAME, head="none") if (layout.head, config.head) == ("pool", "none") else layout
 
 
-def described(config: TransformerConfig) -> dict[str, Any]:
+def nearest_description(config: TransformerConfig) -> dict[str, Any]:
     """The most similar config.json for a model made here, from the family with the same architecture."""
     model_type = nearest_type(config)
     family = FAMILIES[model_type]
     assert family.describe is not None
     head = config.head if config.head in family.kinds else list(family.heads)[-1]
-    tokens = {key: plain(getattr(config, key)) for key in TOKENS} if config.reads_tokens else {}
+    tokens = {key: generation_json(getattr(config, key)) for key in TOKEN_ID_KEYS} if config.reads_tokens else {}
     return {
         "model_type": model_type,
         "architectures": [family.head(head).architecture],
@@ -63,10 +63,10 @@ def described(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-TRAINING = ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "drop_path")
+TRAINING_FIELDS = ("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "drop_path")
 
 
-def with_same_freedom(theirs: TransformerConfig, ours: TransformerConfig, *, is_new: bool) -> TransformerConfig:
+def with_free_fields_of(theirs: TransformerConfig, ours: TransformerConfig, *, is_new: bool) -> TransformerConfig:
     """The family's config, with the fields that may differ taken from ours.
 
     Generation settings are in a separate file, and training settings (dropout, init) do not change what a model
@@ -74,12 +74,12 @@ def with_same_freedom(theirs: TransformerConfig, ours: TransformerConfig, *, is_
     it too. A model that reads patches has one position per patch and no special tokens.
     """
     names = ["generation", "init", "head_dropout", *([] if is_new else ["tie_embeddings"])]
-    names += [] if ours.reads_tokens else TOKENS
+    names += [] if ours.reads_tokens else TOKEN_ID_KEYS
     free: dict[str, Any] = {name: getattr(ours, name) for name in names}
     for name in ("encoder", "decoder"):
         stack, other = getattr(ours, name), getattr(theirs, name)
         if stack and other:
-            same = {field: getattr(stack, field) for field in TRAINING}
+            same = {field: getattr(stack, field) for field in TRAINING_FIELDS}
             if stack.every_kind == other.every_kind:  # different patterns may describe the same layers
                 same["layer_kinds"] = stack.layer_kinds
             if ours.patches and name == "encoder":

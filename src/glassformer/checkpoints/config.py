@@ -11,7 +11,7 @@ from glassformer.checkpoints.folder import CONFIG, WEIGHT_FILES
 from glassformer.checkpoints.load import load_folder, read_configs, stored_dtype
 from glassformer.checkpoints.pair_layout import is_pair, pair_layout_of
 from glassformer.checkpoints.read_layout import layout_of
-from glassformer.config import NAMED, TransformerConfig
+from glassformer.config import NAMED_CONFIGS, TransformerConfig
 from glassformer.hub import find_folder
 
 
@@ -24,7 +24,7 @@ def config_and_dtype(
     Weight files, if present, are opened too, because they show whether the head is tied, and which head there is if
     config.json does not say. From the hub, only the small files are downloaded.
     """
-    if not Path(path).exists() and str(path) in NAMED:
+    if not Path(path).exists() and str(path) in NAMED_CONFIGS:
         return TransformerConfig.named(str(path)), None
     if Path(path).is_file():
         return read_config(Path(path))
@@ -37,7 +37,7 @@ def config_and_dtype(
 
 def sides_and_dtype(path: str | Path) -> tuple[dict[str, TransformerConfig], torch.dtype | None]:
     """The same for both models of a pair, by name; for any other model, its config under an empty name."""
-    if Path(path).exists() or str(path) not in NAMED:
+    if Path(path).exists() or str(path) not in NAMED_CONFIGS:
         file = Path(path) if Path(path).is_file() else find_folder(path, weights=False) / CONFIG
         values = read_configs(file)[0] if file.is_file() else {}
         if is_pair(values):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoints.folder import BESIDE, CONFIG, OLD_TOKENIZERS, read_settings_file, whole_model_folder
+from glassformer.checkpoints.folder import BESIDE, CONFIG, OLD_TOKENIZERS, atomic_model_folder, read_settings_file
 from glassformer.checkpoints.load import load_model
 from glassformer.checkpoints.run import RUN
 from glassformer.checkpoints.save import write_model
@@ -18,7 +18,7 @@ from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.hub import find_folder
 from glassformer.text import Tokenizer, read_tokenizer
-from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
+from glassformer.text.tokenizer import TOKENIZER_FILES as TOKENIZER_FILES
 from glassformer.text.vocabulary_files import NoTokenizerError
 
 # Files that say how inputs are prepared; in a run, also its rules for texts and the scale of a series.
@@ -61,11 +61,11 @@ def convert(
     """
     shard, wanted = parse_size(max_shard_size), as_dtype(dtype)
     folder, goal = find_folder(source, revision=revision, token=token), Path(target)
-    check_free(folder, goal, overwrite)
+    check_empty_folder(folder, goal, overwrite)
     model = load_model(folder, dtype=wanted, as_stored=True, finite=True)
-    tokenizer, carried = tokenizer_of(folder)
+    tokenizer, carried = tokenizer_to_write(folder)
     old = tuple(file.name for pattern in WEIGHT_PATTERNS for file in goal.glob(pattern))
-    with whole_model_folder(goal, replaces=(*old, *PREPARED)) as written:
+    with atomic_model_folder(goal, replaces=(*old, *PREPARED)) as written:
         write_model(model, written, tokenizer, max_shard_size=shard)
         for name in (*PREPARED, *carried):
             if (folder / name).is_file():
@@ -86,7 +86,7 @@ def convert(
     )
 
 
-def tokenizer_of(folder: Path) -> tuple[Tokenizer | None, tuple[str, ...]]:
+def tokenizer_to_write(folder: Path) -> tuple[Tokenizer | None, tuple[str, ...]]:
     """The tokenizer to write; or, if its files do not define how to tokenise, the names of files to copy unchanged."""
     if not has_tokenizer(folder):
         return None, ()
@@ -97,7 +97,7 @@ def tokenizer_of(folder: Path) -> tuple[Tokenizer | None, tuple[str, ...]]:
         return None, (*TOKENIZER_FILES, *OLD_TOKENIZERS)
 
 
-def check_free(source: Path, target: Path, overwrite: bool) -> None:
+def check_empty_folder(source: Path, target: Path, overwrite: bool) -> None:
     """Raises if the target is not empty. Called before anything is read."""
     if target.is_file():
         raise InputError(f"{target} is a file: expected a folder to write to")

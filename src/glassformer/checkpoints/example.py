@@ -22,7 +22,7 @@ MASKS = {
     "decoder_input_ids": "decoder_attention_mask",
     "decoder_attention_mask": "decoder_attention_mask",
 }
-CHANNELS = 2  # of a series that may have any number
+EXAMPLE_CHANNELS = 2  # of a series that may have any number
 
 
 def make_example(config: TransformerConfig | PairConfig) -> dict[str, Tensor]:
@@ -33,9 +33,11 @@ def make_example(config: TransformerConfig | PairConfig) -> dict[str, Tensor]:
         side = config.image.size
         inputs = {"pixel_values": wave((2, config.image.channels, side, side))}
     elif config.series:
-        inputs = {"past_values": wave((2, config.series.length, config.series.channels or CHANNELS))}
+        inputs = {"past_values": wave((2, config.series.length, config.series.channels or EXAMPLE_CHANNELS))}
     else:
-        source = text_rows(config, config.vocab_size or 0, fitting(config.encoder or config.last_stack, LENGTHS))
+        source = text_rows(
+            config, config.vocab_size or 0, fitting_lengths(config.encoder or config.last_stack, LENGTHS)
+        )
         inputs = padded(source, "input_ids", config)
         if config.num_segments > 1:
             second_half = torch.arange(inputs["input_ids"].shape[1]) >= len(source[1]) // 2
@@ -43,13 +45,13 @@ def make_example(config: TransformerConfig | PairConfig) -> dict[str, Tensor]:
     if config.encoder and config.decoder:
         # With heads class, span and pool, the decoder reads the source again, shifted right.
         reads_twice = config.head in ("class", "span", "pool") and not config.patches
-        lengths = fitting(config.decoder, LENGTHS if reads_twice else TARGET_LENGTHS)
+        lengths = fitting_lengths(config.decoder, LENGTHS if reads_twice else TARGET_LENGTHS)
         target = source if reads_twice else text_rows(config, config.output_vocab_size, lengths)
         inputs |= padded([[start_token(config), *row[:-1]] for row in target], "decoder_input_ids", config)
     return inputs
 
 
-def fitting(stack: StackConfig, lengths: tuple[int, int]) -> tuple[int, int]:
+def fitting_lengths(stack: StackConfig, lengths: tuple[int, int]) -> tuple[int, int]:
     """The lengths, limited to the stack's longest sequence."""
     most = max(lengths) if stack.room is None else stack.room
     return min(lengths[0], most), min(lengths[1], most)
@@ -83,7 +85,7 @@ def wave(shape: tuple[int, ...]) -> Tensor:
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float64).sin().float().reshape(shape)
 
 
-def alone(inputs: Mapping[str, Tensor], row: int) -> dict[str, Tensor]:
+def single_row(inputs: Mapping[str, Tensor], row: int) -> dict[str, Tensor]:
     """One row alone, without padding and mask."""
     found = {}
     for name, value in inputs.items():
@@ -94,7 +96,7 @@ def alone(inputs: Mapping[str, Tensor], row: int) -> dict[str, Tensor]:
     return found
 
 
-def to_left(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def left_padded(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same rows with their padding on the left."""
     found = dict(inputs)
     for name in inputs.keys() & MASKS.keys():
@@ -118,7 +120,7 @@ def answers(model: Transformer | Pair, inputs: Mapping[str, Tensor]) -> dict[str
     if model.config.head != "language":
         found["last_hidden_state"] = output.last_hidden_state
     return {
-        name: kept(value, inputs) if is_per_token(name, model.config) else value
+        name: without_padding(value, inputs) if is_per_token(name, model.config) else value
         for name, value in found.items()
         if value is not None
     }
@@ -128,7 +130,7 @@ def is_per_token(name: str, config: TransformerConfig) -> bool:
     return config.head in ("language", "token") if name == "logits" else name != "pooled"
 
 
-def kept(value: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+def without_padding(value: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
     """(B, T, ...) -> the values at tokens that are not padding, row after row."""
     keep = inputs.get("decoder_attention_mask", inputs.get("attention_mask"))
     return value.flatten(0, 1) if keep is None else value[keep.bool()]

@@ -9,8 +9,8 @@ from typing import Any
 from glassformer.checkpoints.card import CARD, is_ours
 from glassformer.checkpoints.golden import CERTIFICATE, GOLDEN
 from glassformer.errors import InputError
-from glassformer.io import read_json, replaced_place, whole_folder
-from glassformer.text.tokenizer import FILES as TOKENIZER_FILES
+from glassformer.io import atomic_folder, read_json, replaced_place
+from glassformer.text.tokenizer import TOKENIZER_FILES as TOKENIZER_FILES
 
 CONFIG, WEIGHTS, GENERATION = "config.json", "model.safetensors", "generation_config.json"
 PREPARATION = "preprocessor_config.json"
@@ -26,7 +26,7 @@ OLD_TOKENIZERS = (
     *("sentencepiece.bpe.model", "source.spm", "target.spm", "tokenizer.model"),
 )
 # The files of a model, deleted when another model replaces it.
-FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES, *OLD_TOKENIZERS, *BESIDE)
+MODEL_FILES = (CONFIG, WEIGHTS, GENERATION, GOLDEN, CERTIFICATE, *TOKENIZER_FILES, *OLD_TOKENIZERS, *BESIDE)
 # Weight files of any library.
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 
@@ -41,7 +41,7 @@ def read_settings_file(file: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def whole_model_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterator[Path]:
+def atomic_model_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterator[Path]:
     """A temporary folder to write a model to, which replaces `path` once everything is written.
 
     The files of the old model and those in `replaces` are deleted. Everything else in the folder is kept, including a
@@ -52,9 +52,9 @@ def whole_model_folder(path: Path, *, replaces: tuple[str, ...] = ()) -> Iterato
         raise InputError(f"{path} is a file: expected a folder to write to")
 
     def stays(entry: Path, new: Path) -> bool:
-        is_old = entry.name in {*FILES, *replaces} or WEIGHT_FILES.fullmatch(entry.name)
+        is_old = entry.name in {*MODEL_FILES, *replaces} or WEIGHT_FILES.fullmatch(entry.name)
         is_free = not (new / entry.name).exists() or entry.name == CARD
         return is_free and not is_old and not is_ours(entry)
 
-    with whole_folder(path, stays=stays) as written:
+    with atomic_folder(path, stays=stays) as written:
         yield written

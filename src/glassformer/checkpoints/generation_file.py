@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.checkpoints.layout import Layout
 from glassformer.config import GenerationConfig, TransformerConfig
 from glassformer.errors import InputError
-from glassformer.families.keys import TOKENS, token_ids
+from glassformer.families.keys import TOKEN_ID_KEYS, token_ids
 from glassformer.schema import shown
 
 # Settings that are not supported here, with the values that have no effect.
@@ -39,7 +39,7 @@ def with_generation(
     settings = {
         entry.name: given[entry.name] for entry in fields(GenerationConfig) if given.get(entry.name) is not None
     }
-    tokens = {key: token_ids(given.get(key), values) for key in TOKENS}
+    tokens = {key: token_ids(given.get(key), values) for key in TOKEN_ID_KEYS}
     tokens = {key: value for key, value in tokens.items() if value is not None and key not in fixed}
     try:
         return config.replace(generation=GenerationConfig.from_dict(settings), **tokens)
@@ -51,14 +51,16 @@ def generation_values(layout: Layout) -> dict[str, Any]:
     """The content of `generation_config.json`: the values it had, updated with the model's settings."""
     default, config = GenerationConfig(), layout.config
     fixed = () if layout.family is None else layout.family.fixed_tokens
-    tokens = {key: getattr(config, key) for key in TOKENS if key not in fixed and getattr(config, key) is not None}
+    tokens = {
+        key: getattr(config, key) for key in TOKEN_ID_KEYS if key not in fixed and getattr(config, key) is not None
+    }
     settings = {
         key: value
         for key, value in config.generation.to_dict().items()
         if key in layout.generation or value != default.to_dict()[key]
     }
-    return {**layout.generation, **settings, **{key: plain(value) for key, value in tokens.items()}}
+    return {**layout.generation, **settings, **{key: generation_json(value) for key, value in tokens.items()}}
 
 
-def plain(value: Any) -> Any:
+def generation_json(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value

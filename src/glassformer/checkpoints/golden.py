@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.example import CHANNELS, answers, make_example, wave
+from glassformer.checkpoints.example import EXAMPLE_CHANNELS, answers, make_example, wave
 from glassformer.config import PairConfig, TransformerConfig
 from glassformer.core.model import Transformer, count
 from glassformer.core.pair import Pair
@@ -26,10 +26,10 @@ from glassformer.schema import shown
 from glassformer.version import __version__
 
 GOLDEN, CERTIFICATE = "golden.json", "certificate.json"
-MOST_VALUES = 256  # of each output
-MOST_INPUT = 1 << 26  # values of an input read from a file
+MAX_OUTPUT_VALUES = 256  # of each output
+MAX_INPUT_VALUES = 1 << 26  # values of an input read from a file
 # Beyond either, saving would take seconds, or gigabytes for a copy in float32: then nothing is stored.
-MOST_PARAMETERS, MOST_WORK = 5 * 10**8, 10**11  # work: parameters times tokens
+MAX_PARAMETERS, MOST_WORK = 5 * 10**8, 10**11  # work: parameters times tokens
 
 
 def write_golden(model: Transformer | Pair, folder: Path) -> None:
@@ -47,18 +47,22 @@ def golden_values(model: Transformer | Pair) -> dict[str, Any] | None:
     """The model's outputs for the example of its config; None if they are expensive or not finite."""
     inputs = make_example(model.config)
     parameters = count(model)
-    if parameters > MOST_PARAMETERS or parameters * num_tokens(model.config, inputs) > MOST_WORK:
+    if parameters > MAX_PARAMETERS or parameters * num_tokens(model.config, inputs) > MOST_WORK:
         return None
-    outputs = answers(twin(model), inputs)
+    outputs = answers(float32_copy(model), inputs)
     if not all(bool(value.isfinite().all()) for value in outputs.values()):
         return None
     return {
         "about": "outputs of this model when it was saved; `glassformer verify` compares them with today's",
         "glassformer": __version__,
         "torch": torch.__version__,
-        "inputs": {name: plain(value) for name, value in inputs.items()},
+        "inputs": {name: tensor_json(value) for name, value in inputs.items()},
         "outputs": {
-            name: {"shape": list(value.shape), "scale": rounded(value.abs().max()), "values": plain(sample(value))}
+            name: {
+                "shape": list(value.shape),
+                "scale": rounded_values(value.abs().max()),
+                "values": tensor_json(sample(value)),
+            }
             for name, value in outputs.items()
         },
     }
@@ -68,11 +72,11 @@ def num_tokens(config: TransformerConfig | PairConfig, inputs: dict[str, Tensor]
     if isinstance(config, PairConfig):
         return num_tokens(config.text, inputs) + num_tokens(config.image, {})
     texts = sum(value.numel() for name, value in inputs.items() if name.endswith("input_ids"))
-    rows = 2 * (config.series.channels or CHANNELS if config.series else 1)
+    rows = 2 * (config.series.channels or EXAMPLE_CHANNELS if config.series else 1)
     return texts + (rows * config.patches.num_tokens if config.patches else 0)
 
 
-def twin(model: Transformer | Pair) -> Transformer | Pair:
+def float32_copy(model: Transformer | Pair) -> Transformer | Pair:
     """A second model with the same weights, in float32 on the CPU: running it triggers no hooks of the first.
 
     Weights that are float32 on the CPU already are shared, not copied.
@@ -84,21 +88,21 @@ def twin(model: Transformer | Pair) -> Transformer | Pair:
 
 
 def sample(value: Tensor) -> Tensor:
-    """At most `MOST_VALUES` of the values, evenly spread."""
+    """At most `MAX_OUTPUT_VALUES` of the values, evenly spread."""
     flat = value.flatten()
-    if len(flat) <= MOST_VALUES:
+    if len(flat) <= MAX_OUTPUT_VALUES:
         return flat
-    return flat[torch.linspace(0, len(flat) - 1, MOST_VALUES, dtype=torch.float64).round().long()]
+    return flat[torch.linspace(0, len(flat) - 1, MAX_OUTPUT_VALUES, dtype=torch.float64).round().long()]
 
 
-def plain(value: Tensor) -> Any:
+def tensor_json(value: Tensor) -> Any:
     """A tensor as JSON: integers and samples as lists, a wave as its shape."""
     if not value.is_floating_point():
         return value.tolist()
-    return {"wave": list(value.shape)} if value.ndim > 1 else [rounded(item) for item in value]
+    return {"wave": list(value.shape)} if value.ndim > 1 else [rounded_values(item) for item in value]
 
 
-def rounded(value: Tensor) -> float:
+def rounded_values(value: Tensor) -> float:
     return float(f"{value.item():.9g}")  # nine digits identify a float32
 
 
@@ -129,6 +133,6 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     """The shape of a wave to compute, checked because a file can ask for any size."""
     if not isinstance(shape, list) or not all(type(size) is int and size > 0 for size in shape):
         raise ValueError(f"a wave of shape {shown(shape)}")
-    if math.prod(shape) > MOST_INPUT:
-        raise ValueError(f"a wave of shape {shown(shape)}, and golden inputs have at most {MOST_INPUT:,} values")
+    if math.prod(shape) > MAX_INPUT_VALUES:
+        raise ValueError(f"a wave of shape {shown(shape)}, and golden inputs have at most {MAX_INPUT_VALUES:,} values")
     return tuple(shape)

@@ -11,7 +11,7 @@ from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
-KEYS = ("id2label", "label2id", "problem_type")
+LABEL_KEYS = ("id2label", "label2id", "problem_type")
 
 
 def name_classes(model: Transformer, names: Sequence[str], problem: Problem = "single_label_classification") -> None:
@@ -30,10 +30,10 @@ def name_classes(model: Transformer, names: Sequence[str], problem: Problem = "s
     if (problem == "regression") != (count == 1) and model.config.head == "class":
         expected = "a regression has 1 class" if problem == "regression" else "a model with 1 class is a regression"
         raise InputError(f"problem is {problem!r} and the model has num_classes = {count}: {expected}")
-    model.about = replace(model.about, classes={**as_labels(names), "problem_type": problem})
+    model.about = replace(model.about, classes={**label_names(names), "problem_type": problem})
 
 
-def as_labels(names: Sequence[str]) -> dict[str, Any]:
+def label_names(names: Sequence[str]) -> dict[str, Any]:
     return {
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
@@ -42,12 +42,12 @@ def as_labels(names: Sequence[str]) -> dict[str, Any]:
 
 def unnamed(num_classes: int) -> dict[str, Any]:
     """Default names for unnamed classes: LABEL_0, LABEL_1, ..."""
-    return as_labels([f"LABEL_{i}" for i in range(num_classes)])
+    return label_names([f"LABEL_{i}" for i in range(num_classes)])
 
 
 def labels_in(values: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of a config.json about classes."""
-    return {key: values[key] for key in KEYS if values.get(key) is not None}
+    return {key: values[key] for key in LABEL_KEYS if values.get(key) is not None}
 
 
 def class_names(model: Transformer) -> list[str]:

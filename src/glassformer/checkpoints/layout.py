@@ -13,7 +13,7 @@ from typing import Any
 from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.families import Family
-from glassformer.families.table import Place, Rule, Table, expand, known
+from glassformer.families.table import NameTable, Rule, TensorTarget, expand, known
 
 LAST_LAYER = ("head.out.", "head.second.")  # the parameters whose shape depends on the number of classes
 
@@ -36,7 +36,7 @@ class Layout:
         """A rule for every tensor. Given the names in a file, the prefix of the base model is the one used there."""
         if self.family is None:
             return [
-                Rule(name, (name,), (tuple(parameter.shape),), Place(name))
+                Rule(name, (name,), (tuple(parameter.shape),), TensorTarget(name))
                 for name, parameter in model.named_parameters()
             ]
         return expand(self._table(self._prefix(file_names)), model)
@@ -98,7 +98,7 @@ class Layout:
         theirs = known(_prefixed(self.family.head(self.file_head).table(self.config), self._prefix(file_names)))
         return {name for name in last if theirs.fullmatch(name)}
 
-    def _table(self, prefix: str) -> Table:
+    def _table(self, prefix: str) -> NameTable:
         assert self.family is not None
         base = {prefix + name: place for name, place in self.family.table(self.config).items()}
         return {**base, **_prefixed(self.family.head(self.head).table(self.config), prefix)}
@@ -118,6 +118,6 @@ class Layout:
         )
 
 
-def _prefixed(table: Table, prefix: str) -> Table:
+def _prefixed(table: NameTable, prefix: str) -> NameTable:
     """A head's table, with the prefix added to the names marked `^`, which belong to the base model."""
     return {prefix + name[1:] if name.startswith("^") else name: place for name, place in table.items()}

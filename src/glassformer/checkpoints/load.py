@@ -24,7 +24,7 @@ from glassformer.checkpoints.pair_layout import is_pair, pair_layout_of
 from glassformer.checkpoints.read_layout import layout_of
 from glassformer.checkpoints.tensors import DTYPES, Tensors, as_dtype, can_compute, open_tensors
 from glassformer.config import ImageConfig, TransformerConfig
-from glassformer.core.model import About, Transformer, initialise
+from glassformer.core.model import Metadata, Transformer, initialise
 from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.families.table import Rule, assign, check
@@ -63,7 +63,7 @@ def load(
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pauses Python's garbage collector: loading creates thousands of objects and no garbage, and one collection,
     which goes through all of PyTorch's objects, would take longer than loading."""
     collects = gc.isenabled()
@@ -75,7 +75,7 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-@without_collecting()
+@gc_paused()
 def load_folder(
     folder: Path,
     *,
@@ -114,14 +114,14 @@ def load_folder(
         model = make_empty(layout)
         rules = layout.rules(model, tensors.shapes)
     if stored_image is not None:
-        tensors = stretched(tensors, rules, stored_image, layout.config)
+        tensors = interpolate_positions(tensors, rules, stored_image, layout.config)
     if layout.is_new_head:
         tensors = without_old_head(layout, rules, tensors)
     check_fit(layout, rules, tensors, model, folder)
     if dtype is None and not as_stored:
         dtype = stored_dtype(values, name)
-    fill(model, rules, tensors, dtype, folder, finite)
-    make_lacking(model, lacking_reason(layout, folder), place)
+    fill_parameters(model, rules, tensors, dtype, folder, finite)
+    initialise_missing(model, reason_for_new_head(layout, folder), place)
     return model.eval().to(place if device is None else device)
 
 
@@ -138,7 +138,7 @@ def load_model(
     return load_pair(folder, values, dtype=dtype, device=device, **asked)
 
 
-@without_collecting()
+@gc_paused()
 def load_pair(
     folder: Path,
     values: dict[str, Any],
@@ -155,15 +155,15 @@ def load_pair(
         check_depth(side.config, tensors, name)
     with torch.device("meta"):
         pair = Pair(layout.config)
-    pair.about = About(settings=layout.values)
-    pair.text.about, pair.image.about = About(settings=layout.text.values), About(settings=layout.image.values)
+    pair.about = Metadata(settings=layout.values)
+    pair.text.about, pair.image.about = Metadata(settings=layout.text.values), Metadata(settings=layout.image.values)
     rules = layout.rules(pair, tensors.shapes)
     needless = layout.ignored(tensors.shapes) - {rule.file for rule in rules}
     shapes = {name: shape for name, shape in tensors.shapes.items() if name not in needless}
     check(rules, shapes, may_lack=set(), origin=str(folder))
     if dtype is None and not as_stored:
         dtype = stored_dtype(values, name)
-    fill(pair, rules, tensors, dtype, folder, finite)
+    fill_parameters(pair, rules, tensors, dtype, folder, finite)
     return pair.eval().to(place if device is None else device)
 
 
@@ -213,9 +213,9 @@ def make_empty(layout: Layout) -> Transformer:
         model = Transformer(layout.config)
     classes = labels_in(layout.values) if layout.config.num_classes else {}
     if layout.family is None:
-        model.about = About(classes=classes)
+        model.about = Metadata(classes=classes)
     else:
-        model.about = About(classes=classes, settings=layout.values, generation=layout.generation)
+        model.about = Metadata(classes=classes, settings=layout.values, generation=layout.generation)
     return model
 
 
@@ -261,7 +261,7 @@ def check_fit(layout: Layout, rules: list[Rule], tensors: Tensors, model: Transf
     check(rules, shapes, may_lack=head if layout.is_new_head else set(), origin=str(folder))
 
 
-def fill(
+def fill_parameters(
     model: nn.Module, rules: list[Rule], tensors: Tensors, dtype: torch.dtype | None, folder: Path, finite: bool
 ) -> None:
     """Reads each tensor into its parameter. If no conversion is needed, the parameter is the memory-mapped file."""
@@ -324,7 +324,7 @@ def count_infinite(tensor: Tensor) -> int:
     return 0 if bool(total.isfinite()) else int((~tensor.isfinite()).sum())
 
 
-def lacking_reason(layout: Layout, folder: Path) -> str:
+def reason_for_new_head(layout: Layout, folder: Path) -> str:
     """Why a head is new: the file has none of this kind, or one with another number of classes."""
     before, classes = layout.file_classes, layout.config.num_classes
     if layout.is_new_head and layout.file_head == layout.head and classes is not None:
@@ -332,7 +332,7 @@ def lacking_reason(layout: Layout, folder: Path) -> str:
     return f"{folder} has no {layout.head!r} head"
 
 
-def make_lacking(model: Transformer, reason: str, device: torch.device) -> None:
+def initialise_missing(model: Transformer, reason: str, device: torch.device) -> None:
     """Initialises the parameters of a new head that the file does not have."""
     lacking = {name: parameter for name, parameter in model.named_parameters() if parameter.is_meta}
     if not lacking:
@@ -372,7 +372,9 @@ def with_image_size(values: dict[str, Any], size: int) -> dict[str, Any]:
     return {**values, "image_size": size}
 
 
-def stretched(tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: TransformerConfig) -> Tensors:
+def interpolate_positions(
+    tensors: Tensors, rules: list[Rule], stored: ImageConfig, config: TransformerConfig
+) -> Tensors:
     """Interpolates the position table to another image size: bicubic, over the grid of patches."""
     assert config.image is not None
     rule = next(rule for rule in rules if rule.names == ("encoder.embed.positions.weight",))

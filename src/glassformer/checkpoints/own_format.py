@@ -6,7 +6,7 @@ Its config.json is a TransformerConfig, and its tensors have the names of the pa
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.checkpoints.labels import KEYS as LABELS
+from glassformer.checkpoints.labels import LABEL_KEYS as LABELS
 from glassformer.checkpoints.labels import labels_in
 from glassformer.checkpoints.layout import Layout
 from glassformer.config import TransformerConfig

@@ -13,10 +13,10 @@ from glassformer.checkpoints.read_layout import layout_of
 from glassformer.config import PairConfig
 from glassformer.core.pair import Pair
 from glassformer.errors import InputError
-from glassformer.families import PAIRS, PairFamily
+from glassformer.families import PAIR_FAMILIES, PairFamily
 from glassformer.families.keys import Keys
 from glassformer.families.page import Sides
-from glassformer.families.table import Place, Rule
+from glassformer.families.table import Rule, TensorTarget
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PairLayout:
             for side, layout, model in sides
             for rule in layout.rules(model, names)
         ]
-        return [*rules, Rule(self.family.scale, ("logit_scale",), ((),), Place("logit_scale"))]
+        return [*rules, Rule(self.family.scale, ("logit_scale",), ((),), TensorTarget("logit_scale"))]
 
     def ignored(self, file_names: Iterable[str]) -> set[str]:
         names = list(file_names)
@@ -47,12 +47,12 @@ class PairLayout:
 def is_pair(values: Mapping[str, Any]) -> bool:
     """Whether a `config.json` describes a pair of models."""
     model_type = values.get("model_type")
-    return isinstance(model_type, str) and model_type in PAIRS
+    return isinstance(model_type, str) and model_type in PAIR_FAMILIES
 
 
 def pair_layout_of(values: Mapping[str, Any], *, name: str) -> PairLayout:
     """The layout that the `config.json` of a pair describes."""
-    family = PAIRS[values["model_type"]]
+    family = PAIR_FAMILIES[values["model_type"]]
     hf = Keys(values, name=name)
     sides = family.sides(hf)
     hf.ignore("pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings")  # both models have their own
@@ -68,7 +68,7 @@ def pair_layout_of(values: Mapping[str, Any], *, name: str) -> PairLayout:
 def pair_layout_for(pair: Pair) -> PairLayout:
     """The layout to save a pair in."""
     text, image = layout_for(pair.text), layout_for(pair.image)
-    family = PAIRS["clip"]
+    family = PAIR_FAMILIES["clip"]
     for side, layout, expected in (("text", text, "clip_text"), ("image", image, "clip_vision")):
         if layout.family is None or layout.family.name != expected:
             reason = layout.reason or f"it is built like {layout.values['model_type']}"

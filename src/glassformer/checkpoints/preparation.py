@@ -18,7 +18,7 @@ from glassformer.io import read_json, write_json
 BILINEAR = 2  # Pillow's number for the filter
 SIDES = ("height", "width")
 # Defaults of transformers' `CLIPImageProcessor`, which differ from those of other processors.
-CLIP: dict[str, Any] = {
+CLIP_DEFAULTS: dict[str, Any] = {
     "size": {"shortest_edge": 224},
     "resample": 3,  # bicubic
     "do_center_crop": True,
@@ -51,14 +51,14 @@ def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
     side, channels = config.image.size, config.image.channels
     file, values = found_values(folder)
     if "CLIP" in str(values.get("image_processor_type") or values.get("feature_extractor_type")):
-        values = {**CLIP, **values}
+        values = {**CLIP_DEFAULTS, **values}
     mean, deviation = (tuple(values.get(key) or [0.5] * channels) for key in ("image_mean", "image_std"))
     if not values.get("do_normalize", True):
         mean, deviation = (0.0,) * channels, (1.0,) * channels
     prepared = Preparation(
-        resize=size_of(values, "size", side) if values.get("do_resize", True) else None,
+        resize=resized_size(values, "size", side) if values.get("do_resize", True) else None,
         resample=int(values.get("resample", BILINEAR)),
-        crop=as_pair(size_of(values, "crop_size", side)) if values.get("do_center_crop", False) else None,
+        crop=as_pair(resized_size(values, "crop_size", side)) if values.get("do_center_crop", False) else None,
         scale=float(values.get("rescale_factor", 1 / 255)) if values.get("do_rescale", True) else 1.0,
         mean=mean,
         deviation=deviation,
@@ -66,7 +66,7 @@ def read_preparation(folder: Path, config: TransformerConfig) -> Preparation:
         upright=bool(values.get("exif_rotation", not is_run(folder))),
         background=values.get("background"),
     )
-    check_size(prepared, config, str(file))
+    check_image_size(prepared, config, str(file))
     return prepared
 
 
@@ -84,7 +84,7 @@ def found_values(folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def write_preparation(preparation: Preparation, folder: Path, config: TransformerConfig) -> None:
-    check_size(preparation, config, "the preparation")
+    check_image_size(preparation, config, "the preparation")
     size = preparation.resize
     values: dict[str, Any] = {
         "image_processor_type": "CLIPImageProcessor" if is_pooled(config) else "ViTImageProcessor",
@@ -111,7 +111,7 @@ def is_pooled(config: TransformerConfig) -> bool:
     return config.image is not None and config.pooled_dim is not None
 
 
-def check_size(preparation: Preparation, config: TransformerConfig, name: str) -> None:
+def check_image_size(preparation: Preparation, config: TransformerConfig, name: str) -> None:
     """Raises if the prepared images would not have the size and channels that the model reads."""
     if config.image is None:
         raise InputError(f"{name} is for images, and this model does not read images: leave it out")
@@ -126,7 +126,7 @@ def check_size(preparation: Preparation, config: TransformerConfig, name: str) -
             raise InputError(f"{name} has {len(numbers)} values for the {what}: expected {channels}, one per channel")
 
 
-def size_of(values: Mapping[str, Any], key: str, default: int) -> tuple[int, int] | int:
+def resized_size(values: Mapping[str, Any], key: str, default: int) -> tuple[int, int] | int:
     size = values.get(key, default)
     kind = str(values.get("image_processor_type") or values.get("feature_extractor_type"))
     if key == "size" and isinstance(size, int) and kind.startswith("CLIP"):

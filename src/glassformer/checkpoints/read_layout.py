@@ -8,8 +8,8 @@ from glassformer.checkpoints.labels import unnamed
 from glassformer.checkpoints.layout import Layout
 from glassformer.checkpoints.own_format import OWN, own_layout
 from glassformer.config import TransformerConfig
-from glassformer.errors import InputError, nearest
-from glassformer.families import FAMILIES, PAIRS, REFUSED, Family
+from glassformer.errors import InputError, did_you_mean
+from glassformer.families import FAMILIES, PAIR_FAMILIES, REFUSED, Family
 from glassformer.families.keys import Keys
 
 
@@ -53,7 +53,7 @@ def layout_of(
 def family_of(values: Mapping[str, Any], name: str) -> Family:
     """The family of a `config.json`; raises if it is not supported."""
     model_type = values.get("model_type")
-    if isinstance(model_type, str) and model_type in PAIRS:
+    if isinstance(model_type, str) and model_type in PAIR_FAMILIES:
         raise InputError(
             f"{name}: model_type is {model_type!r}, a pair of a text and an image model: expected a single model. "
             "Save one of them: gf.save(gf.load(path).image, 'side'), or .text"
@@ -62,8 +62,10 @@ def family_of(values: Mapping[str, Any], name: str) -> Family:
         if isinstance(value, str) and value in REFUSED:
             raise InputError(f"{name}: {key} is {value!r}, which is not supported: {REFUSED[value]}")
     if not isinstance(model_type, str) or model_type not in FAMILIES:
-        known = [*FAMILIES, *PAIRS, OWN]
-        raise InputError(f"{name}: model_type is {model_type!r}, which is not known{nearest(str(model_type), known)}")
+        known = [*FAMILIES, *PAIR_FAMILIES, OWN]
+        raise InputError(
+            f"{name}: model_type is {model_type!r}, which is not known{did_you_mean(str(model_type), known)}"
+        )
     if values.get("quantization_config"):
         raise InputError(f"{name}: these weights are quantised (quantization_config). Load the unquantised model")
     return FAMILIES[model_type]
@@ -86,7 +88,7 @@ def wanted_head(family: Family, values: Mapping[str, Any], head: str | None, wri
         )
     if head not in family.kinds:
         raise InputError(
-            f"head is {head!r}, which a {values['model_type']!r} model does not have{nearest(head, family.kinds)}"
+            f"head is {head!r}, which a {values['model_type']!r} model does not have{did_you_mean(head, family.kinds)}"
         )
     return head
 

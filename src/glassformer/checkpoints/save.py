@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.card import write_card
 from glassformer.checkpoints.choose_layout import layout_for
-from glassformer.checkpoints.folder import CONFIG, GENERATION, whole_model_folder
+from glassformer.checkpoints.folder import CONFIG, GENERATION, atomic_model_folder
 from glassformer.checkpoints.generation_file import generation_values
 from glassformer.checkpoints.golden import write_golden
 from glassformer.checkpoints.layout import Layout
@@ -37,7 +37,7 @@ def save(
     Tied weights are stored once. `max_shard_size` is in bytes, or a text such as "5GB".
     """
     shard = parse_size(max_shard_size)
-    with whole_model_folder(Path(path)) as folder:
+    with atomic_model_folder(Path(path)) as folder:
         write_model(model, folder, tokenizer, preparation, max_shard_size=shard)
 
 

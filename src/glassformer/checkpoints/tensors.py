@@ -26,9 +26,9 @@ from glassformer.schema import shown
 SAFE, OLD = "model.safetensors", "pytorch_model.bin"
 SHARD = 50 * 10**9  # largest file in bytes
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-MOST_INSTRUCTIONS, MOST_BYTES = 1 << 20, 1 << 24  # of a pickle: a tensor takes about 40 instructions, 300 bytes
-LARGEST_NUMBER = 1 << 20  # the largest number that a pickle may contain, unless its file is larger
+BYTE_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+MAX_INSTRUCTIONS, MOST_BYTES = 1 << 20, 1 << 24  # of a pickle: a tensor takes about 40 instructions, 300 bytes
+MAX_PICKLE_INT = 1 << 20  # the largest number that a pickle may contain, unless its file is larger
 OLD_PICKLES, MAGIC = 4, 0x1950A86A20F9469CFC6C  # files before PyTorch 1.6: a magic number, then three more pickles
 HARMLESS = ("torch", "collections", "numpy")  # modules that a pickle of weights needs
 
@@ -107,7 +107,7 @@ def open_old(file: Path, device: torch.device) -> Tensors:
             values: Any = torch.load(file, map_location=device, weights_only=True, mmap=can_be_mapped)
     except Exception as error:  # a broken file raises many kinds
         named = re.search(r"GLOBAL (\S+)", str(error))
-        wanted = named[1] if named else wanted_by(file)
+        wanted = named[1] if named else unsafe_global(file)
         if wanted is None:
             raise InputError(unreadable(file, error)) from None
         raise InputError(
@@ -117,7 +117,7 @@ def open_old(file: Path, device: torch.device) -> Tensors:
     is_state = isinstance(values, dict) and all(isinstance(value, Tensor) for value in values.values())
     if not is_state or not all(isinstance(name, str) for name in values):
         raise InputError(f"{file} contains more than named tensors: expected the state dict of one model")
-    check_held(values, file)
+    check_storage(values, file)
     shapes = {name: tuple(value.shape) for name, value in values.items()}
     return Tensors({name: lambda value=value: value for name, value in values.items()}, shapes)  # type: ignore[misc]
 
@@ -152,9 +152,9 @@ def check_instructions(file: Path) -> None:
     size = file.stat().st_size
     try:
         for number, (code, argument, place) in enumerate(instructions(file)):
-            if number > MOST_INSTRUCTIONS or (place or 0) > MOST_BYTES:
+            if number > MAX_INSTRUCTIONS or (place or 0) > MOST_BYTES:
                 raise too_many_instructions(file)
-            if isinstance(argument, int) and abs(argument) > max(size, LARGEST_NUMBER) and argument != MAGIC:
+            if isinstance(argument, int) and abs(argument) > max(size, MAX_PICKLE_INT) and argument != MAGIC:
                 raise InputError(
                     f"{file} has {size:,} bytes, but claims a size of {shown(argument)} ({code.name}). It may be "
                     "incomplete: save or download it again"
@@ -180,12 +180,12 @@ def instructions(file: Path) -> Iterator[tuple[Any, Any, int | None]]:
 
 def too_many_instructions(file: Path) -> InputError:
     return InputError(
-        f"{file} is a pickle with more than {MOST_INSTRUCTIONS:,} instructions or {MOST_BYTES // 10**6} MB of them: "
+        f"{file} is a pickle with more than {MAX_INSTRUCTIONS:,} instructions or {MOST_BYTES // 10**6} MB of them: "
         f"expected a few thousand. Look for a {SAFE}"
     )
 
 
-def check_held(values: Mapping[str, Tensor], file: Path) -> None:
+def check_storage(values: Mapping[str, Tensor], file: Path) -> None:
     """Refuses tensors whose values are not all in the file: expanded views, and tensors without storage."""
     size, held, storages = file.stat().st_size, 0, set[int]()
     for name, value in values.items():
@@ -202,7 +202,7 @@ def check_held(values: Mapping[str, Tensor], file: Path) -> None:
             )
 
 
-def wanted_by(file: Path) -> str | None:
+def unsafe_global(file: Path) -> str | None:
     """The first function or class in a pickle that tensors do not need. The pickle is read, never run."""
     texts: list[str] = []
     try:
@@ -247,9 +247,9 @@ def can_compute(dtype: torch.dtype) -> bool:
 def parse_size(size: int | str) -> int:
     """The number of bytes in 5_000_000_000, "5000000000" or "5GB"."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
-    if match is None or match[2].upper() not in UNITS or float(match[1]) * UNITS[match[2].upper()] < 1:
+    if match is None or match[2].upper() not in BYTE_UNITS or float(match[1]) * BYTE_UNITS[match[2].upper()] < 1:
         raise InputError(f"max_shard_size is {size!r}: expected a number of bytes above 0, or a size such as 5GB")
-    return int(float(match[1]) * UNITS[match[2].upper()])
+    return int(float(match[1]) * BYTE_UNITS[match[2].upper()])
 
 
 def open_shards(index: Path, open_file: Callable[[Path, torch.device], Tensors], device: torch.device) -> Tensors:

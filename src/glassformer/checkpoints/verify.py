@@ -32,7 +32,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.example import alone, answers, is_per_token, kept, make_example, to_left
+from glassformer.checkpoints.example import (
+    answers,
+    is_per_token,
+    left_padded,
+    make_example,
+    single_row,
+    without_padding,
+)
 from glassformer.checkpoints.folder import CONFIG, read_settings_file
 from glassformer.checkpoints.golden import GOLDEN, read_golden, sample
 from glassformer.checkpoints.load import load_model
@@ -95,7 +102,7 @@ class RefusedError(Exception):
 
 def verify(path: str | Path, *, revision: str | None = None, token: str | None = None) -> Certificate:
     """Checks the model of a run, a Hugging Face folder or a hub id, without changing any file."""
-    subject = Subject(find_folder(path, revision=revision, token=token))
+    subject = VerifiedModel(find_folder(path, revision=revision, token=token))
     reference_version = version_of("transformers")
     checks = (
         ("cache = no cache", cache_and_none, TOLERANCE),
@@ -125,7 +132,7 @@ def verify(path: str | Path, *, revision: str | None = None, token: str | None =
     )
 
 
-class Subject:
+class VerifiedModel:
     """The model to verify, its inputs and its outputs.
 
     A half-precision model is run in float32, which holds its weights exactly, so that a mistake cannot hide in
@@ -159,7 +166,7 @@ class Subject:
                     )
 
 
-def compared(name: str, check: Callable[[Subject], float], subject: Subject, tolerance: float) -> Check:
+def compared(name: str, check: Callable[[VerifiedModel], float], subject: VerifiedModel, tolerance: float) -> Check:
     try:
         difference = check(subject)
     except NothingToCompareError as reason:
@@ -191,12 +198,12 @@ def apart(ours: Tensor, expected: Tensor, scale: float) -> float:
 
 
 @torch.no_grad()
-def cache_and_none(subject: Subject) -> float:
+def cache_and_none(subject: VerifiedModel) -> float:
     """With left padding, as in generation; the first half at once, then token by token."""
     if subject.reader.decoder is None:
         raise NothingToCompareError("an encoder reads its input once")
     subject.refuse_stretched()
-    ids, keep, memory = decoder_call(subject, to_left(subject.inputs))
+    ids, keep, memory = decoder_call(subject, left_padded(subject.inputs))
     whole = subject.reader.decode(ids, keep, **memory)
     cache, first = Cache(), max(1, ids.shape[1] // 2)
     pieces = [subject.reader.decode(ids[:, :first], keep[:, :first], **memory, cache=cache)]
@@ -205,7 +212,7 @@ def cache_and_none(subject: Subject) -> float:
 
 
 @torch.no_grad()
-def cut_and_whole(subject: Subject) -> float:
+def cut_and_whole(subject: VerifiedModel) -> float:
     if subject.reader.decoder is None:
         raise NothingToCompareError("an encoder attends to the whole input")
     subject.refuse_stretched()
@@ -216,7 +223,7 @@ def cut_and_whole(subject: Subject) -> float:
     return distance({"": cut[keep[:, :half].bool()]}, {"": whole[keep[:, :half].bool()]})
 
 
-def decoder_call(subject: Subject, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Any]]:
+def decoder_call(subject: VerifiedModel, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Any]]:
     """The decoder's token ids and their mask, and the encoder's output for it."""
     if subject.reader.encoder is None:
         return inputs["input_ids"], inputs["attention_mask"], {}
@@ -227,24 +234,24 @@ def decoder_call(subject: Subject, inputs: Mapping[str, Tensor]) -> tuple[Tensor
     return inputs["decoder_input_ids"], inputs["decoder_attention_mask"], memory
 
 
-def batch_and_single(subject: Subject) -> float:
+def batch_and_single(subject: VerifiedModel) -> float:
     if not subject.config.patches:
         subject.refuse_stretched()
-    single = [answers(subject.model, alone(subject.inputs, row)) for row in range(2)]
+    single = [answers(subject.model, single_row(subject.inputs, row)) for row in range(2)]
     each = {
         name: value for name, value in subject.answers.items() if name != "logits_per_image"
     }  # compares all with all
     return distance({name: torch.cat([row[name] for row in single]) for name in each}, each)
 
 
-def left_and_right(subject: Subject) -> float:
+def left_and_right(subject: VerifiedModel) -> float:
     masks = [value for name, value in subject.inputs.items() if name.endswith("attention_mask")]
     if all(bool(mask.all()) for mask in masks):
         raise NothingToCompareError("the inputs have no padding")
-    return distance(answers(subject.model, to_left(subject.inputs)), subject.answers)
+    return distance(answers(subject.model, left_padded(subject.inputs)), subject.answers)
 
 
-def watched_and_not(subject: Subject) -> float:
+def watched_and_not(subject: VerifiedModel) -> float:
     with record(subject.model) as seen:
         watched = answers(subject.model, subject.inputs)
     configs = (part.config for part in subject.model.modules() if isinstance(part, Stack))
@@ -254,7 +261,7 @@ def watched_and_not(subject: Subject) -> float:
     return distance(watched, subject.answers)
 
 
-def saved_and_loaded(subject: Subject) -> float:
+def saved_and_loaded(subject: VerifiedModel) -> float:
     """Saves to a temporary folder in the dtype of the file, and loads it again."""
     stored = load_model(subject.folder)
     with tempfile.TemporaryDirectory() as folder:
@@ -272,14 +279,14 @@ def saved_and_loaded(subject: Subject) -> float:
         return distance(answers(again.float() if subject.is_half else again, subject.inputs), subject.answers)
 
 
-def half_and_full(subject: Subject) -> float:
+def half_and_full(subject: VerifiedModel) -> float:
     if not subject.is_half:
         raise NothingToCompareError("the weights are not in half precision")
     inputs = {n: v.to(subject.dtype) if v.is_floating_point() else v for n, v in subject.inputs.items()}
     return distance(answers(load_model(subject.folder), inputs), subject.answers)
 
 
-def golden_and_now(subject: Subject) -> float:
+def golden_and_now(subject: VerifiedModel) -> float:
     if not (subject.folder / GOLDEN).is_file():
         raise NothingToCompareError(f"there is no {GOLDEN}: gf.save writes one")
     inputs, outputs = read_golden(subject.folder / GOLDEN)
@@ -297,7 +304,7 @@ def golden_and_now(subject: Subject) -> float:
 # transformers: used if it is installed, never required
 
 
-def theirs_and_ours(subject: Subject) -> float:
+def theirs_and_ours(subject: VerifiedModel) -> float:
     described = subject.model.about.settings
     if not described:
         raise NothingToCompareError("transformers has no such model")
@@ -305,9 +312,9 @@ def theirs_and_ours(subject: Subject) -> float:
         raise NothingToCompareError("transformers is not installed: pip install transformers")
     inputs = subject.inputs
     if subject.config.head == "class" and subject.config.pad_token_id is None and "input_ids" in inputs:
-        inputs = alone(inputs, 0)  # without a padding token, transformers classifies one text at a time
+        inputs = single_row(inputs, 0)  # without a padding token, transformers classifies one text at a time
     try:
-        with quiet():
+        with quiet_transformers():
             expected = their_answers(subject, described["architectures"][0], inputs)
     except (NothingToCompareError, RefusedError):
         raise
@@ -320,7 +327,7 @@ def theirs_and_ours(subject: Subject) -> float:
 
 
 @torch.no_grad()
-def their_answers(subject: Subject, architecture: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+def their_answers(subject: VerifiedModel, architecture: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     library = import_module("transformers")
     if not hasattr(library, architecture):
         raise NothingToCompareError(f"this version of transformers has no {architecture}: pip install -U transformers")
@@ -343,7 +350,10 @@ def their_answers(subject: Subject, architecture: str, inputs: dict[str, Tensor]
     if subject.config.prefix:  # transformers returns logits for the image too
         length = inputs["decoder_input_ids"].shape[1]
         found = {name: value[:, -length:] for name, value in found.items()}
-    return {name: kept(value, inputs) if is_per_token(name, subject.config) else value for name, value in found.items()}
+    return {
+        name: without_padding(value, inputs) if is_per_token(name, subject.config) else value
+        for name, value in found.items()
+    }
 
 
 def in_their_words(inputs: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
@@ -354,7 +364,7 @@ def in_their_words(inputs: Mapping[str, Tensor], model: Any) -> dict[str, Tensor
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Silences the progress bars, advice and warnings of transformers."""
     settings = import_module("transformers").logging
     verbosity, bars = settings.get_verbosity(), settings.is_progress_bar_enabled()

@@ -106,7 +106,7 @@ def attend_in_tiles(
     return torch.cat([checkpoint(attend_tile, *tile, q, k, v, use_reentrant=False) for tile in tiles], dim=2)
 
 
-class Attending(NamedTuple):
+class AttentionInput(NamedTuple):
     """The inputs of one attention step, from which a watcher can compute its weights."""
 
     attention: "Attention"
@@ -143,7 +143,7 @@ class Attention(nn.Module):
             if context.cache is not None:
                 k, v = context.cache.append(layer, k, v)  # (B, G, S, K), (B, G, S, K)
             mask = context.mask(layer)
-        context.tell(layer, "cross" if self.is_cross else "attn", Attending(self, q, k, v, mask))
+        context.tell(layer, "cross" if self.is_cross else "attn", AttentionInput(self, q, k, v, mask))
         dropout = self.dropout if self.training else 0.0
         mixed = attend_in_tiles(q, k, v, mask, dropout=dropout, scale=self.scale, cap=self.cap)  # (B, H, T, K)
         return self.out(join_heads(mixed))  # (B, T, D)

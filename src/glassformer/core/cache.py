@@ -114,7 +114,7 @@ def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:
     return buffer
 
 
-def starts_of(documents: Tensor) -> Tensor:
+def document_starts(documents: Tensor) -> Tensor:
     """True at the first token of each document."""
     return F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)  # (B, T)
 
@@ -132,4 +132,4 @@ def count_positions(
         counted = (keep.cumsum(dim=1) - 1).clamp(min=0)[:, past:]  # (B, T)
     if documents is None:
         return counted  # (B, T)
-    return counted - (counted * starts_of(documents)).cummax(dim=1).values  # (B, T)
+    return counted - (counted * document_starts(documents)).cummax(dim=1).values  # (B, T)

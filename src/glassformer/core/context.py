@@ -171,7 +171,7 @@ class Context:
             self.watch(self, layer, step, value)
 
 
-def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
+def as_padding_mask(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
     """Checks a padding mask from a tokenizer (1 or True = a token, 0 or False = padding) and makes it boolean."""
     if mask is None:
         return None
@@ -187,7 +187,7 @@ def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | 
     return mask.bool()  # (B, S)
 
 
-def as_documents(documents: Tensor | None, keep: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+def as_document_ids(documents: Tensor | None, keep: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
     """Checks the document number of each token. Padding gets the number of the token before it, or of the first."""
     if documents is None:
         return None

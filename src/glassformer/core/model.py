@@ -15,9 +15,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.core.cache import Cache, starts_of
-from glassformer.core.context import as_keep
-from glassformer.core.embeddings import Embedding, Memory, PatchEmbedding, SeriesEmbedding, TokenEmbedding, level_of
+from glassformer.core.cache import Cache, document_starts
+from glassformer.core.context import as_padding_mask
+from glassformer.core.embeddings import (
+    Embedding,
+    MemoryProjection,
+    PatchEmbedding,
+    SeriesEmbedding,
+    TokenEmbedding,
+    channel_statistics,
+)
 from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead, SpanHead, TokenHead
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, RelativeBias
@@ -41,7 +48,7 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class Metadata:
     """Metadata of a model, for saving and display. It does not affect any computation."""
 
     classes: Mapping[str, Any] = field(default_factory=dict)  # names of the classes, and the type of the problem
@@ -55,7 +62,7 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.about = About()
+        self.about = Metadata()
         self.encoder = self.decoder = self.memory = None
         if config.encoder:
             self.encoder = Stack(config.encoder, causal=False, embed=source_embedding(config, config.encoder))
@@ -67,7 +74,7 @@ class Transformer(nn.Module):
                 memory_width=config.memory_width,
             )  # fmt: skip
         if config.encoder and config.decoder and config.memory_project != "none":
-            self.memory = Memory(config.encoder, config.decoder, norm=config.memory_project == "linear_norm")
+            self.memory = MemoryProjection(config.encoder, config.decoder, norm=config.memory_project == "linear_norm")
         self.head = make_head(config)
         if self.device.type != "meta":  # meta tensors have no storage to initialise
             initialise(self)
@@ -210,7 +217,7 @@ class Transformer(nn.Module):
                 inputs_embeds=inputs_embeds, documents=documents, cache=cache,
             )  # (B, T, D)  # fmt: skip
             if labels is not None and documents is not None and labels.shape == documents.shape:
-                labels = labels.masked_fill(starts_of(documents), IGNORE)  # (B, T)
+                labels = labels.masked_fill(document_starts(documents), IGNORE)  # (B, T)
         answer = self.answer(hidden, self.pooled_over(input_ids, attention_mask, hidden), past_values)
         return Output(
             loss=self.loss(answer, labels) if labels is not None else None,
@@ -247,7 +254,7 @@ class Transformer(nn.Module):
         elif self.config.pooling in ("end", "first_end") and input_ids is not None:
             ends = torch.isin(input_ids, torch.tensor(self.config.eos_token_id, device=input_ids.device))  # (B, T)
             keep = ends if keep is None else ends & keep.bool()
-        return as_keep(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)
+        return as_padding_mask(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)
 
     def answer(self, hidden: Tensor, keep: Tensor | None, past_values: Tensor | None) -> dict[str, Tensor | None]:
         """The head's predictions, as fields of `Output`."""
@@ -264,7 +271,7 @@ class Transformer(nn.Module):
         if isinstance(self.head, ForecastHead) and past_values is not None and self.config.series is not None:
             forecast = self.head(hidden, past_values.shape[2])  # (B, Z, C)
             if self.config.series.instance_norm:  # undo it: the forecast has the mean and deviation of the input
-                mean, deviation = level_of(past_values)  # (B, 1, C), (B, 1, C)
+                mean, deviation = channel_statistics(past_values)  # (B, 1, C), (B, 1, C)
                 forecast = forecast * deviation + mean  # (B, Z, C)
             return {"logits": forecast}
         return {}

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config import PairConfig
-from glassformer.core.model import About, Transformer
+from glassformer.core.model import Metadata, Transformer
 from glassformer.errors import InputError
 
 
@@ -32,7 +32,7 @@ class Pair(nn.Module):
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
         self.config = config
-        self.about = About()
+        self.about = Metadata()
         self.text, self.image = Transformer(config.text), Transformer(config.image)
         self.logit_scale = nn.Parameter(torch.tensor(config.logit_scale))
 
@@ -60,9 +60,9 @@ class Pair(nn.Module):
         if input_ids is None and pixel_values is None:
             raise InputError("no input: give input_ids, pixel_values or both")
         if input_ids is not None:
-            texts = unit(self.text(input_ids, attention_mask).pooled)
+            texts = normalise(self.text(input_ids, attention_mask).pooled)
         if pixel_values is not None:
-            images = unit(self.image(pixel_values=pixel_values).pooled)
+            images = normalise(self.image(pixel_values=pixel_values).pooled)
         if texts is not None and images is not None:
             per_image = self.logits(images, texts)
         if return_loss and (per_image is None or per_image.shape[0] != per_image.shape[1]):
@@ -80,7 +80,7 @@ class Pair(nn.Module):
         return self.logit_scale.exp() * images @ texts.t()  # (B, A)
 
 
-def unit(x: Tensor | None) -> Tensor:
+def normalise(x: Tensor | None) -> Tensor:
     """x / |x|."""
     assert x is not None  # PairConfig requires head='pool'
     return x / x.norm(dim=-1, keepdim=True)  # (B, W)

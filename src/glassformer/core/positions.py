@@ -204,14 +204,14 @@ def alibi_slopes(num_heads: int) -> Tensor:
     return torch.tensor(slopes + between[: num_heads - below])  # (H)
 
 
-def make_added(config: StackConfig, width: int, length: int) -> Sinusoidal | Learned | None:
+def make_added_positions(config: StackConfig, width: int, length: int) -> Sinusoidal | Learned | None:
     """The position encoding that is added to x, if the stack has one."""
     if config.positions == "sinusoidal":
         return Sinusoidal(width, length, layout=config.sinusoids, offset=config.position_offset)
     return Learned(width, length, offset=config.position_offset) if config.positions == "learned" else None
 
 
-def make_bias(config: StackConfig, causal: bool) -> RelativeBias | Alibi | None:
+def make_position_bias(config: StackConfig, causal: bool) -> RelativeBias | Alibi | None:
     """The position bias that is added to the scores, if the stack has one. All layers share it."""
     if config.positions == "relative":
         return RelativeBias(config, causal)

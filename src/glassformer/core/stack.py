@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from glassformer.config import LayerKind, StackConfig
 from glassformer.core.block import Block
 from glassformer.core.cache import Cache, count_positions
-from glassformer.core.context import Context, Mask, as_documents, as_keep, watch_for
+from glassformer.core.context import Context, Mask, as_document_ids, as_padding_mask, watch_for
 from glassformer.core.embeddings import Embedding
 from glassformer.core.norms import make_norm
-from glassformer.core.positions import Rotary, make_bias
+from glassformer.core.positions import Rotary, make_position_bias
 from glassformer.errors import InputError
 
 
@@ -42,7 +42,7 @@ class Stack(nn.Module):
             Block(config, cross, first=i == 0, memory_width=memory_width) for i in range(config.num_blocks)
         )
         self.norm = make_norm(config, config.d_model) if config.final_norm else nn.Identity()
-        self.position_bias = make_bias(config, causal)
+        self.position_bias = make_position_bias(config, causal)
         self.kinds = tuple(dict.fromkeys(config.layer_kinds))  # without duplicates, in order
         self.rotaries = nn.ModuleList(Rotary(config, kind) for kind in self.kinds if config.positions == "rotary")
 
@@ -102,14 +102,16 @@ class Stack(nn.Module):
         past = cache.tokens if cache is not None else 0
         if cache is not None and cache.batch not in (None, batch):
             raise InputError(f"the cache has batch size {cache.batch} and the input {batch}: use one cache per batch")
-        keep = as_keep(keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask")
+        keep = as_padding_mask(
+            keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask"
+        )
         if cache is not None:
             keep = cache.kept(keep, batch, length)
         if documents is not None and cache is not None:
             raise InputError("documents do not work with a cache, which continues one document per row: leave one out")
         if documents is not None and self.prefix:
             raise InputError("documents do not work with a prefix: each row has one source. Give one document per row")
-        documents = as_documents(documents, keep, (batch, length))
+        documents = as_document_ids(documents, keep, (batch, length))
         if positions is None and cache is not None:
             return keep, None, *cache.numbered(keep, length, x.device)
         if positions is None:
@@ -132,11 +134,14 @@ class Stack(nn.Module):
         past, before = cache.length if cache is not None else 0, None
         if cache is not None and past:
             if memory is not None and memory.shape[1] != cache.prefix:
-                raise other_source(cache.prefix, memory.shape[1])
+                raise wrong_source_error(cache.prefix, memory.shape[1])
             size, before = cache.prefix, None if cache.keep is None else cache.keep[:, : cache.prefix]
         else:
             memory = self.checked(memory, x)
-            size, before = memory.shape[1], as_keep(memory_keep, tuple(memory.shape[:2]), "the source's attention_mask")
+            size, before = (
+                memory.shape[1],
+                as_padding_mask(memory_keep, tuple(memory.shape[:2]), "the source's attention_mask"),
+            )
             x = torch.cat([memory, x], dim=1)  # (B, T, D)
             positions = F.pad(positions, (size, 0))  # (B, T)
             if cache is not None:
@@ -198,15 +203,15 @@ class Stack(nn.Module):
             return Mask(0, 0)
         source = self.checked(memory, x) if known is None else known[0][:, 0]  # (B, S, ...)
         if memory is not None and memory.shape[1] != source.shape[1]:
-            raise other_source(source.shape[1], memory.shape[1])
+            raise wrong_source_error(source.shape[1], memory.shape[1])
         if source.shape[0] != x.shape[0]:
             raise InputError(f"the memory has batch size {len(source)} and the input {len(x)}: expected the same")
         keys = source.shape[1]
-        keep = as_keep(memory_keep, (x.shape[0], keys), "the source's attention_mask")
+        keep = as_padding_mask(memory_keep, (x.shape[0], keys), "the source's attention_mask")
         if cache is not None:
             keep = cache.memory_keep = cache.memory_keep if keep is None else keep
         return Mask(x.shape[1], keys, keep)
 
 
-def other_source(known: int, given: int) -> InputError:
+def wrong_source_error(known: int, given: int) -> InputError:
     return InputError(f"the cache holds a source of length {known}, not {given}: make a new Cache() for each source")

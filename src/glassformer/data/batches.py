@@ -18,8 +18,8 @@ def bucketed(
     The examples are shuffled, sorted by length within buckets so that little padding is needed, and the batches are
     shuffled again so that their length does not depend on the step.
     """
-    check_size("max_tokens", max_tokens)
-    check_size("max_examples", max_examples)
+    check_batch_size("max_tokens", max_tokens)
+    check_batch_size("max_examples", max_examples)
     rng = random.Random(f"batches {seed} {epoch}")
     order = list(range(len(lengths)))
     rng.shuffle(order)
@@ -39,14 +39,14 @@ def bucketed(
     return batches
 
 
-def in_order(count: int, size: int, *, seed: int, epoch: int) -> list[list[int]]:
+def shuffled_batches(count: int, size: int, *, seed: int, epoch: int) -> list[list[int]]:
     """Indices of examples of one length (images, windows) in shuffled batches of `size`; the last may be smaller."""
-    check_size("batch size", size)
+    check_batch_size("batch size", size)
     rng = np.random.default_rng(random.Random(f"batches {seed} {epoch}").getrandbits(128))
     order = rng.permutation(count).tolist()
     return [order[start : start + size] for start in range(0, count, size)]
 
 
-def check_size(name: str, size: int | None) -> None:
+def check_batch_size(name: str, size: int | None) -> None:
     if size is not None and size < 1:
         raise InputError(f"{name} {size}: expected 1 or more")

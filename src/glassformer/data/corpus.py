@@ -20,18 +20,18 @@ from typing import IO, Any
 import numpy as np
 import torch
 
-from glassformer.data.documents import DocumentPart, pieces_of, stream_documents
+from glassformer.data.documents import DocumentPart, document_parts, stream_documents
 from glassformer.data.files import AS_FOUND, opened
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
-from glassformer.io import parse_json, remove_partial, whole_file, write_json
+from glassformer.io import atomic_file, parse_json, remove_partial, write_json
 from glassformer.text.tokenizer import Tokenizer
 
 TOKENS, DOCUMENTS, MARKS, INDEX = "tokens.bin", "documents.bin", "marks.bin", "index.json"
 FORMAT = 1
-BATCH = 1 << 20  # characters encoded at a time
+CHARACTERS_AT_ONCE = 1 << 20  # characters encoded at a time
 POSITION = np.dtype("<u8")
-LONG = 8  # minimum tokens for equal documents to count as copies, not coincidence
+MIN_COPY_TOKENS = 8  # minimum tokens for equal documents to count as copies, not coincidence
 COMPARED = 2_000_000  # maximum number of documents compared, which takes a few seconds
 IntArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -156,7 +156,7 @@ def shared_documents(judged: Corpus, trained: Corpus) -> tuple[int, int] | None:
     """
     ends, others = (np.append(corpus.starts, len(corpus)).astype(np.int64) for corpus in (judged, trained))
     lengths, their_lengths = np.diff(ends), np.diff(others)
-    long = np.flatnonzero(lengths >= LONG)
+    long = np.flatnonzero(lengths >= MIN_COPY_TOKENS)
     candidates = np.flatnonzero(np.isin(their_lengths, lengths[long]))
     if len(long) + len(candidates) > COMPARED:
         return None
@@ -203,7 +203,7 @@ def write_corpus(
         "end": tokenizer.eos_token_id,
         "text_column": text_column,
         "document_separator": document_separator,
-        "sources": [describe(Path(file)) for file in files],
+        "sources": [file_facts(Path(file)) for file in files],
         **({"options": form} if any(value is not None for value in form.values()) else {}),
     }
     if (out / INDEX).is_file() and parse_json(out / INDEX).get("made_from") == made_from:
@@ -219,7 +219,7 @@ def write_corpus(
     remove_partial(out)
     names = (TOKENS, DOCUMENTS, MARKS)
     with ExitStack() as stack:
-        streams = [stack.enter_context(whole_file(out / name)) for name in names]
+        streams = [stack.enter_context(atomic_file(out / name)) for name in names]
         counts = write_pieces(pieces, tokenizer, *streams)
         if not counts.documents:
             raise InputError(f"{', '.join(map(str, files))}: no text found. Expected at least one document")
@@ -255,7 +255,7 @@ def open_corpus(folder: Path) -> Corpus:
 def corpus_from_texts(texts: Iterable[str], tokenizer: Tokenizer) -> Corpus:
     """A corpus in memory: each text is a document."""
     streams = [BytesIO() for _ in range(3)]
-    pieces = (piece for text in texts for piece in pieces_of(text if text.strip() else ""))
+    pieces = (piece for text in texts for piece in document_parts(text if text.strip() else ""))
     counts = write_pieces(pieces, tokenizer, *streams)
     if not counts.documents:
         raise InputError("no text given: expected at least one document")
@@ -296,7 +296,7 @@ def batched(pieces: Iterable[DocumentPart]) -> Iterator[list[DocumentPart]]:
     for piece in pieces:
         batch.append(piece)
         size += 1 + len(piece.text)
-        if size >= BATCH:
+        if size >= CHARACTERS_AT_ONCE:
             yield batch
             batch, size = [], 0
     if batch:
@@ -317,7 +317,7 @@ def id_type(tokenizer: Tokenizer) -> np.dtype[Any]:
     return np.dtype("<u2" if last < 1 << 16 else "<u4")
 
 
-def describe(file: Path) -> dict[str, Any]:
+def file_facts(file: Path) -> dict[str, Any]:
     """The path, size and time of a file, to detect changes."""
     with opened(file):
         state = file.stat()

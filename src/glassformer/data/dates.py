@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from glassformer.data.pairs import Pair
+from glassformer.data.pairs import TextPair
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September"]
@@ -51,17 +51,17 @@ Links = frozenset[tuple[int, int]]  # (word of the source, word of the target), 
 
 
 @dataclass(frozen=True)
-class AlignedPair(Pair):
+class AlignedPair(TextPair):
     """A pair with known links between its words, split at spaces. Sure links are also possible links."""
 
     sure: Links = frozenset()
     possible: Links = frozenset()
 
 
-def date_pairs(count: int, *, seed: int, held_out: bool = False) -> list[Pair]:
+def date_pairs(count: int, *, seed: int, held_out: bool = False) -> list[TextPair]:
     """`count` different phrases with their translations, in an order set by the seed."""
     rng = random.Random(f"dates {seed} {held_out}")
-    pairs: dict[str, Pair] = {}
+    pairs: dict[str, TextPair] = {}
     while len(pairs) < count:
         day = FIRST + timedelta(days=rng.randrange((LAST - FIRST).days + 1))
         if is_held_out(day) == held_out:
@@ -81,7 +81,7 @@ def is_held_out(day: date) -> bool:
     return (day.toordinal() * 2_654_435_761 >> 16) % 10 == 0
 
 
-def make_pair(rng: random.Random, day: date) -> Pair:
+def make_pair(rng: random.Random, day: date) -> TextPair:
     style = rng.choice(DATE_STYLES)
     parts = {
         "d": str(day.day), "dth": ordinal(day.day), "m": MONTHS[day.month - 1], "mon": MONTHS[day.month - 1][:3],
@@ -97,7 +97,7 @@ def make_pair(rng: random.Random, day: date) -> Pair:
         time = rng.choice(spoken if spoken and rng.random() < 0.5 else clock)
         english = rng.choice(BOTH_STYLES).format(date=english, time=time)
         korean += f" {korean_time(hour, minute)}"
-    return Pair(english, korean)
+    return TextPair(english, korean)
 
 
 def make_time(rng: random.Random) -> tuple[int, int]:

@@ -13,7 +13,7 @@ HOLD_OUT_EVERY = 5
 BRIGHTEST = 16  # a pixel counts the dark ones of 4x4 pixels of the scan
 
 
-def digits(held_out: bool) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def digit_images(held_out: bool) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Pixels (N, 1, 8, 8) from 0 to 1, and which digit each image shows (N)."""
     try:
         from sklearn.datasets import load_digits

@@ -21,10 +21,10 @@ from functools import cache
 from pydoc_data.topics import topics
 from zlib import crc32
 
-GAP = "___"
+BLANK = "___"
 GAP_WORDS = ("a", "and", "for", "in", "is", "of", "the", "to")
 AROUND = 5  # words on either side of a gap; fewer at the end of a sentence
-AT_MOST = {"training": 1500, "held out": 120}  # examples per word, so that the classes stay balanced
+MAX_EXAMPLES = {"training": 1500, "held out": 120}  # examples per word, so that the classes stay balanced
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"*])")
 LIST_MARK = re.compile(r"^(?:\*|\d+\.|\[\d+\]|\(\d+\))\s+")
@@ -57,7 +57,7 @@ def documentation_examples(held_out: bool) -> list[tuple[str, str]]:
     rng = random.Random(f"documentation {side}")
     chosen = []
     for word, texts in gaps.items():
-        chosen += [(text, word) for text in rng.sample(texts, min(AT_MOST[side], len(texts)))]
+        chosen += [(text, word) for text in rng.sample(texts, min(MAX_EXAMPLES[side], len(texts)))]
     rng.shuffle(chosen)
     return chosen
 
@@ -72,7 +72,7 @@ def cut_gaps(held_out: bool) -> dict[str, list[str]]:
                 for place, word in enumerate(words):
                     if word in gaps:
                         before, after = words[max(0, place - AROUND) : place], words[place + 1 : place + 1 + AROUND]
-                        gaps[word][" ".join([*before, GAP, *after])] = None
+                        gaps[word][" ".join([*before, BLANK, *after])] = None
     return {word: list(texts) for word, texts in gaps.items()}
 
 

@@ -11,21 +11,21 @@ from typing import NamedTuple
 
 from glassformer.data.files import (
     AS_FOUND,
-    as_text,
+    cell_text,
+    file_kind,
     find_column,
-    kind_of,
     stream_rows,
     stream_text,
     table_format,
     text_format,
 )
-from glassformer.data.formats.table import Reads, TableOptions
+from glassformer.data.formats.table import ExpectedColumns, TableOptions
 from glassformer.errors import InputError
 
-PIECE = 1 << 15  # characters
+PART_CHARACTERS = 1 << 15  # characters
 BLANK_LINES = "blank lines"
-NOWHERE = re.compile(r"(?!)")
-TEXTS = (".txt", ".md")  # read from a folder, plain or gzipped
+NEVER = re.compile(r"(?!)")
+TEXT_SUFFIXES = (".txt", ".md")  # read from a folder, plain or gzipped
 
 
 class DocumentPart(NamedTuple):
@@ -44,9 +44,9 @@ def text_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
             files.append(path)
             continue
         inside = [file for file in sorted(path.rglob("*")) if file.is_file() and not is_hidden(file.relative_to(path))]
-        found = [file for file in inside if file.name.lower().removesuffix(".gz").endswith(TEXTS)]
+        found = [file for file in inside if file.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES)]
         if not found:
-            raise InputError(f"{path} is a folder without texts: expected files ending in {' or '.join(TEXTS)}")
+            raise InputError(f"{path} is a folder without texts: expected files ending in {' or '.join(TEXT_SUFFIXES)}")
         files += found
         others += [file for file in inside if file not in set(found)]
     return files, others
@@ -58,14 +58,14 @@ def is_hidden(file: Path) -> bool:
 
 def is_plain(path: Path) -> bool:
     """Whether a file is running text, not a table."""
-    return kind_of(path) is None or path.name.lower().removesuffix(".gz").endswith(".txt")
+    return file_kind(path) is None or path.name.lower().removesuffix(".gz").endswith(".txt")
 
 
 def document_format(path: Path, *, text_column: str = "text", options: TableOptions = AS_FOUND) -> str:
     """The format of a file of documents, in words."""
     if is_plain(path):
         return f"{text_format(path, options)} text"
-    return str(table_format(path, options, Reads((text_column,))))
+    return str(table_format(path, options, ExpectedColumns((text_column,))))
 
 
 def stream_documents(
@@ -73,23 +73,25 @@ def stream_documents(
     *,
     text_column: str = "text",
     separator: str | None = None,
-    size: int = PIECE,
+    size: int = PART_CHARACTERS,
     options: TableOptions = AS_FOUND,
 ) -> Iterator[DocumentPart]:
     """The documents of one file, in parts. A row without text gives an empty part, so that it can be counted."""
     if is_plain(path):
         yield from documents_of_text(stream_text(path, form=text_format(path, options)), separator, size)
         return
-    rows = stream_rows(path, options, Reads((text_column,)))
+    rows = stream_rows(path, options, ExpectedColumns((text_column,)))
     for row in rows:
         name = find_column(path, text_column, tuple(row.cells), rows.form, "--text-column", row.line)
-        text = as_text(path, row.line, name, row.cells[name])
-        yield from pieces_of(text if text.strip() else "", size)
+        text = cell_text(path, row.line, name, row.cells[name])
+        yield from document_parts(text if text.strip() else "", size)
     for _ in range(rows.skipped.count):
-        yield from pieces_of("", size)
+        yield from document_parts("", size)
 
 
-def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = PIECE) -> Iterator[DocumentPart]:
+def documents_of_text(
+    blocks: Iterable[str], separator: str | None, size: int = PART_CHARACTERS
+) -> Iterator[DocumentPart]:
     pattern = separator_pattern(separator)
     buffer, begins = "", True
     for block in blocks:
@@ -99,7 +101,7 @@ def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = 
             buffer, begins = buffer[match.end() :], True
         # Keep enough to recognise a half-read separator.
         while len(buffer) > 2 * max(size, len(separator or "")):
-            end = place_to_cut(buffer, size)
+            end = split_point(buffer, size)
             yield DocumentPart(buffer[:end], begins, False)
             buffer, begins = buffer[end:], False
     match = pattern.search(buffer)
@@ -109,7 +111,7 @@ def documents_of_text(blocks: Iterable[str], separator: str | None, size: int = 
 def separator_pattern(separator: str | None) -> re.Pattern[str]:
     """The pattern between two documents, including the line ends beside a separator."""
     if separator is None:
-        return NOWHERE
+        return NEVER
     if not separator:
         raise InputError(f"document_separator is empty: expected {BLANK_LINES!r}, or a text such as '<|endoftext|>'")
     if separator == BLANK_LINES:
@@ -120,19 +122,19 @@ def separator_pattern(separator: str | None) -> re.Pattern[str]:
 def finish(text: str, begins: bool, size: int) -> Iterator[DocumentPart]:
     """The last part of a document; nothing if there is no text between two separators."""
     if not begins or text.strip():
-        yield from pieces_of(text, size, begins=begins)
+        yield from document_parts(text, size, begins=begins)
 
 
-def pieces_of(text: str, size: int = PIECE, *, begins: bool = True) -> Iterator[DocumentPart]:
+def document_parts(text: str, size: int = PART_CHARACTERS, *, begins: bool = True) -> Iterator[DocumentPart]:
     """A whole document, or the rest of one."""
     while len(text) > 2 * size:
-        end = place_to_cut(text, size)
+        end = split_point(text, size)
         yield DocumentPart(text[:end], begins, False)
         text, begins = text[end:], False
     yield DocumentPart(text, begins, True)
 
 
-def place_to_cut(text: str, size: int) -> int:
+def split_point(text: str, size: int) -> int:
     """Where to split, at a token boundary: after a line, else before a space between two words, else after `size`
     characters.
 

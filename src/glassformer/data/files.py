@@ -28,14 +28,22 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, NamedTuple, TypeVar, overload
 
-from glassformer.data.formats.delimiter import SIGNS, contradicts, without_quotes
+from glassformer.data.formats.delimiter import DELIMITER_SIGNS, contradicts, without_quotes
 from glassformer.data.formats.encoding import TextFormat, find_text_format, is_mixed, two_encodings, wrong_byte
 from glassformer.data.formats.foreign import check_beginning, check_ending
 from glassformer.data.formats.json_list import objects_in_list
-from glassformer.data.formats.long import LONGEST, bounded_lines, too_long
+from glassformer.data.formats.long import MAX_LINE_BYTES, bounded_lines, too_long
 from glassformer.data.formats.packed import check_so_far, check_unpacked, excel_beginning, excel_rows, parquet_rows
-from glassformer.data.formats.table import LOOKED_AT, Reads, TableFormat, TableOptions, Trained, find_format, header_of
-from glassformer.errors import InputError, nearest
+from glassformer.data.formats.table import (
+    LOOKED_AT,
+    ExpectedColumns,
+    TableFormat,
+    TableOptions,
+    TrainingFlags,
+    find_format,
+    header_of,
+)
+from glassformer.errors import InputError, did_you_mean
 
 TABLES = {
     ".csv": "csv",
@@ -51,8 +59,8 @@ FEW_LINES = 3  # enough to detect the format of a table with very long lines
 LISTED = 20  # columns listed in an error
 NULL = "\\N"  # an empty cell in database exports
 AS_FOUND = TableOptions()
-BY_NAME = Reads()
-PATIENCE = 5  # seconds to wait for a writer to open a pipe
+BY_NAME = ExpectedColumns()
+PIPE_TIMEOUT = 5  # seconds to wait for a writer to open a pipe
 PIPES: dict[tuple[int, int, int], Any] = {}  # the content read from each pipe
 Example = TypeVar("Example")
 
@@ -65,7 +73,7 @@ class Row(NamedTuple):
 
 
 @dataclass
-class Skipped:
+class BlankRows:
     """The number of blank rows of a table so far."""
 
     count: int = 0
@@ -89,7 +97,7 @@ class Table:
     def texts(self, name: str, flag: str = "") -> list[str]:
         """A column whose cells must be texts; a missing value is an empty text."""
         cells = self.column(name, flag)
-        return [as_text(self.path, row.line, name, cell) for row, cell in zip(self.rows, cells, strict=True)]
+        return [cell_text(self.path, row.line, name, cell) for row, cell in zip(self.rows, cells, strict=True)]
 
 
 class Examples(Sequence[Example]):
@@ -139,7 +147,7 @@ def read_lines(path: Path, options: TableOptions = AS_FOUND) -> list[str]:
     return found
 
 
-def read_table(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> Table:
+def read_table(path: Path, options: TableOptions = AS_FOUND, reads: ExpectedColumns = BY_NAME) -> Table:
     """All rows of a table."""
     rows = stream_rows(path, options, reads)
     every = list(rows)
@@ -147,7 +155,7 @@ def read_table(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_N
     return Table(path, names, every, rows.form, rows.skipped.count)
 
 
-def stream_rows(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> "Rows":
+def stream_rows(path: Path, options: TableOptions = AS_FOUND, reads: ExpectedColumns = BY_NAME) -> "Rows":
     """Streams the rows of a table, for files larger than memory."""
     return Rows(path, table_format(path, options, reads), options, reads)
 
@@ -155,8 +163,10 @@ def stream_rows(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_
 class Rows(Iterator[Row]):
     """An iterator over the rows of a table (at least one) that knows the table's format."""
 
-    def __init__(self, path: Path, form: TableFormat, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> None:
-        self.path, self.form, self.skipped = path, form, Skipped()
+    def __init__(
+        self, path: Path, form: TableFormat, options: TableOptions = AS_FOUND, reads: ExpectedColumns = BY_NAME
+    ) -> None:
+        self.path, self.form, self.skipped = path, form, BlankRows()
         self.names: tuple[str, ...] = ()  # of the columns; empty if each row names its cells
         if form.kind == "jsonl":
             self.rows = stream_objects(path, form)
@@ -178,7 +188,7 @@ class Rows(Iterator[Row]):
         return next(self.rows)
 
 
-def kind_of(path: Path) -> str | None:
+def file_kind(path: Path) -> str | None:
     """csv, tsv, jsonl, parquet or xlsx by the file extension; None for any other file. A table on standard input is
     csv."""
     if path == STDIN:
@@ -186,9 +196,9 @@ def kind_of(path: Path) -> str | None:
     return TABLES.get(Path(path.name.lower().removesuffix(".gz")).suffix)
 
 
-def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY_NAME) -> TableFormat:
+def table_format(path: Path, options: TableOptions = AS_FOUND, reads: ExpectedColumns = BY_NAME) -> TableFormat:
     """The format of a table: from flags, or detected from its beginning."""
-    kind = kind_of(path) or reads.kind
+    kind = file_kind(path) or reads.kind
     if kind in PACKED:
         with opened(path):
             if path.name.lower().endswith(".gz"):
@@ -207,13 +217,13 @@ def table_format(path: Path, options: TableOptions = AS_FOUND, reads: Reads = BY
     return find_format(kind, head, str(path), whole=whole, options=options, reads=reads)
 
 
-def as_trained(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
+def with_training_flags(options: TableOptions, settings: Mapping[str, Any]) -> TableOptions:
     """Flags, completed by those of training: its header and limit always apply, the others where they fit."""
     data = settings.get("data") or ()
-    kinds = tuple(kind_of(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
+    kinds = tuple(file_kind(Path(file)) for file in ([data] if isinstance(data, str | Path) else data))
     told = {name: settings.get(name) for name in ("delimiter", "quotes", "encoding", "sheet")}
     kept = {name: settings.get(name) for name in ("header", "max_line_mb") if getattr(options, name) is None}
-    return replace(options, **kept, trained=Trained(**told, kinds=kinds))
+    return replace(options, **kept, trained=TrainingFlags(**told, kinds=kinds))
 
 
 def sheets_of(options: TableOptions) -> tuple[str | None, str | None]:
@@ -228,14 +238,14 @@ def text_format(path: Path, options: TableOptions = AS_FOUND) -> TextFormat:
     return find_text_format(head, str(path), whole=whole, asked=options.encoding, trained=trained)
 
 
-def place_of(path: Path, line: int) -> str:
+def locate(path: Path, line: int) -> str:
     """The place of an example in an error: the line of a text file, or the row of another table."""
     return f"{path}, {unit_of(path)} {line}"
 
 
 def unit_of(path: Path) -> str:
     """What an error counts: lines, or rows if the file has no lines."""
-    return "row" if kind_of(path) in PACKED else "line"
+    return "row" if file_kind(path) in PACKED else "line"
 
 
 def beginning(path: Path, longest: int = 0) -> tuple[bytes, bool]:
@@ -262,7 +272,7 @@ def beginning(path: Path, longest: int = 0) -> tuple[bytes, bool]:
     return head, not after
 
 
-def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
+def checked_names(path: Path, form: TableFormat, reads: ExpectedColumns) -> list[str]:
     """The column names. Duplicates are an error, unless they are not used."""
     names = form.names
     seen = Counter[str]()
@@ -270,7 +280,7 @@ def checked_names(path: Path, form: TableFormat, reads: Reads) -> list[str]:
         seen[name] += 1
         if seen[name] > 1:
             if name and (not reads.columns or name in reads.columns):
-                raise InputError(f"{place_of(path, 1)}: two columns are called {name!r}. Rename one of them")
+                raise InputError(f"{locate(path, 1)}: two columns are called {name!r}. Rename one of them")
             names[place] = f"{name or 'column'} ({place + 1})"
     return names
 
@@ -307,7 +317,7 @@ def checked_object(path: Path, number: int, cells: dict[str, Any], text: str) ->
 
 
 def stream_cells(
-    path: Path, form: TableFormat, names: Sequence[str], options: TableOptions, skipped: Skipped
+    path: Path, form: TableFormat, names: Sequence[str], options: TableOptions, skipped: BlankRows
 ) -> Iterator[Row]:
     """The rows below the header. Cells after the last column must be empty, as after a trailing delimiter."""
     rows = rows_with_lines(path, form, options, skipped)
@@ -318,14 +328,14 @@ def stream_cells(
             cells += [""] * (len(names) - len(cells))
         if len(cells) != len(names) and (len(cells) < len(names) or any(cells[len(names) :])):
             raise InputError(
-                f"{place_of(path, number)}: {len(cells)} cells, expected {len(names)} ({listed(names)}): "
+                f"{locate(path, number)}: {len(cells)} cells, expected {len(names)} ({listed_columns(names)}): "
                 f"{' | '.join(cells)[:60]!r}"
             )
         yield Row(number, dict(zip(names, cells, strict=False)))
 
 
 def rows_with_lines(
-    path: Path, form: TableFormat, options: TableOptions, skipped: Skipped
+    path: Path, form: TableFormat, options: TableOptions, skipped: BlankRows
 ) -> Iterator[tuple[int, list[str]]]:
     """Every row, including the header, with the line on which it begins. Blank rows are skipped and, except at the
     beginning and end, counted; in a table with a single column they are empty cells."""
@@ -347,7 +357,7 @@ def rows_with_lines(
 
 def delimited_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
     assert form.delimiter is not None
-    lines, sign = stream_lines(path, form.text, form.longest), SIGNS[form.delimiter]
+    lines, sign = stream_lines(path, form.text, form.longest), DELIMITER_SIGNS[form.delimiter]
     skipped = 1 if form.tells_excel else 0
     for _ in range(skipped):
         next(lines)
@@ -388,7 +398,9 @@ def check_quotes(path: Path, line: int, cells: Sequence[str], form: TableFormat)
         )
 
 
-def stream_lines(path: Path, form: TextFormat | None = None, longest: int = LONGEST) -> Iterator[tuple[int, str]]:
+def stream_lines(
+    path: Path, form: TextFormat | None = None, longest: int = MAX_LINE_BYTES
+) -> Iterator[tuple[int, str]]:
     """Every line with its number from 1 and its line end. A line of more than `longest` bytes is an error."""
     form = form or text_format(path)
     is_plain = form.encoding.is_plain and not form.returns
@@ -472,10 +484,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         if path == STDIN:
             yield sys.stdin.buffer
         elif path.name.endswith(".gz"):
-            with io.BufferedReader(Unpacked(kept(path) if path.is_fifo() else path, path), BLOCK) as stream:
+            with io.BufferedReader(Unpacked(kept_pipe(path) if path.is_fifo() else path, path), BLOCK) as stream:
                 yield stream
         else:
-            with (kept(path) if path.is_fifo() else path).open("rb") as stream:
+            with (kept_pipe(path) if path.is_fifo() else path).open("rb") as stream:
                 kind = os.fstat(stream.fileno()).st_mode
                 if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not stream.isatty():
                     raise InputError(f"{path} is a device, expected a file")
@@ -514,7 +526,7 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
-def kept(pipe: Path) -> Path:
+def kept_pipe(pipe: Path) -> Path:
     """The content of a pipe in a temporary file for the rest of the program: a pipe can be read only once."""
     if state_of(pipe) not in PIPES:
         file = NamedTemporaryFile(prefix="glassformer-pipe-")  # noqa: SIM115 - stays open until the program ends
@@ -531,13 +543,14 @@ def kept(pipe: Path) -> Path:
 def copy_pipe(pipe: Path, file: IO[bytes]) -> None:
     """Copies a pipe to a file. If no writer opens it within some seconds, that is an error."""
     with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as stream:
-        events, until = select.poll(), time.monotonic() + PATIENCE
+        events, until = select.poll(), time.monotonic() + PIPE_TIMEOUT
         events.register(stream, select.POLLIN)
         # Nothing to read, and no writer has opened it yet.
         while (begun := stream.read(BLOCK)) == b"" and not events.poll(50):
             if time.monotonic() > until:
                 raise InputError(
-                    f"{pipe} is a pipe that nothing has opened for writing for {PATIENCE} seconds. Start its writer "
+                    f"{pipe} is a pipe that nothing has opened for writing for {PIPE_TIMEOUT} seconds. Start "
+                    "its writer "
                     "first, or give a file"
                 )
         os.set_blocking(stream.fileno(), True)
@@ -565,10 +578,10 @@ def find_column(
         return name
     if name.isdecimal() and 1 <= int(name) <= len(names):
         return names[int(name) - 1]
-    raise absent_column(str(path) if line is None else place_of(path, line), name, names, form, flag)
+    raise absent_column(str(path) if line is None else locate(path, line), name, names, form, flag)
 
 
-def listed(names: Iterable[str]) -> str:
+def listed_columns(names: Iterable[str]) -> str:
     """Column names for an error: on one line, and only the first if there are many."""
     first = [" ".join(name.split())[:40] for name in islice(names, LISTED + 1)]
     return ", ".join(first if len(first) <= LISTED else [*first[:LISTED], "..."])
@@ -578,12 +591,13 @@ def absent_column(
     place: str, name: str, names: Iterable[str], form: TableFormat | None = None, flag: str = ""
 ) -> InputError:
     names = list(names)
-    near = nearest(name, names)
-    what = f"{place} has the columns {listed(names)}, but none called {name!r}{near if near.startswith(':') else ''}"
-    return InputError(f"{what}{way_out(form, f'Choose with {flag}' if flag else '')}")
+    near = did_you_mean(name, names)
+    what = f"{place} has the columns {listed_columns(names)}, but none called "
+    f"{name!r}{near if near.startswith(':') else ''}"
+    return InputError(f"{what}{column_hint(form, f'Choose with {flag}' if flag else '')}")
 
 
-def way_out(form: TableFormat | None, hint: str) -> str:
+def column_hint(form: TableFormat | None, hint: str) -> str:
     """How to select another column, and how to correct a wrongly detected header."""
     hints = [hint] if hint else []
     if form is not None and form.header is not None and not form.asked and not form.header.certain:
@@ -601,11 +615,12 @@ def cell_of(path: Path, row: Row, name: str) -> Any:
         return row.cells[name]
     except KeyError:
         raise InputError(
-            f"{place_of(path, row.line)} has no {name!r}, only {listed(row.cells)}. Every {unit_of(path)} needs one"
+            f"{locate(path, row.line)} has no {name!r}, only {listed_columns(row.cells)}. Every {unit_of(path)} "
+            "needs one"
         ) from None
 
 
-def as_text(path: Path, line: int, name: str, cell: Any) -> str:
+def cell_text(path: Path, line: int, name: str, cell: Any) -> str:
     """A cell that must be a text; a missing value is an empty text."""
     if cell is None:
         return ""
@@ -615,8 +630,8 @@ def as_text(path: Path, line: int, name: str, cell: Any) -> str:
 
 def check_text(path: Path, line: int, name: str, cell: Any) -> None:
     if not isinstance(cell, str):
-        expected = "a text" if kind_of(path) in PACKED else "a text in quotes"
-        raise InputError(f"{place_of(path, line)}: {name} is {cell!r:.60}, expected {expected}")
+        expected = "a text" if file_kind(path) in PACKED else "a text in quotes"
+        raise InputError(f"{locate(path, line)}: {name} is {cell!r:.60}, expected {expected}")
 
 
 def check_surrogates(path: Path, line: int, cells: Any) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.files import AS_FOUND, place_of, read_table, unit_of
-from glassformer.data.formats.table import Reads, TableFormat, TableOptions
-from glassformer.data.images import Found, Images, choose_mode, choose_size, file_named, look_at_all, some_of
+from glassformer.data.files import AS_FOUND, locate, read_table, unit_of
+from glassformer.data.formats.table import ExpectedColumns, TableFormat, TableOptions
+from glassformer.data.images import FolderFindings, Images, choose_mode, choose_size, file_named, first_of, look_at_all
 from glassformer.data.pixels import Mode
 from glassformer.data.split import split
 from glassformer.errors import InputError
@@ -71,7 +71,7 @@ def read_image_texts(
     if not path.is_file():
         wanted = f"a table with the columns {image_column}, {', '.join(text_columns)}"
         raise InputError(f"{path}: there is no such file. Expected {wanted}, such as captions.csv or captions.jsonl")
-    table = read_table(path, options, Reads((image_column, *text_columns)))
+    table = read_table(path, options, ExpectedColumns((image_column, *text_columns)))
     named = table.texts(image_column, "--image-column")
     columns = [table.texts(column, flag) for column, flag in text_columns.items()]
     files: list[Path] = []
@@ -85,7 +85,7 @@ def read_image_texts(
             left_out += 1
         elif empty is not None:
             raise InputError(
-                f"{place_of(path, row.line)}: the {empty} of {image!r} is empty. Fill it, or leave such rows out with "
+                f"{locate(path, row.line)}: the {empty} of {image!r} is empty. Fill it, or leave such rows out with "
                 "--skip-empty"
             )
         elif not image.strip() or not file.is_file():
@@ -94,9 +94,9 @@ def read_image_texts(
         else:
             files.append(file)
             texts.append(tuple(said))
-            places.append(place_of(path, row.line))
+            places.append(locate(path, row.line))
     if wrong:
-        raise InputError(f"{path}, {some_of(wrong)}. Correct the table")
+        raise InputError(f"{path}, {first_of(wrong)}. Correct the table")
     if not files:
         raise InputError(f"{path} has no row with an image and its texts: expected at least one")
     looks = look_at_all(path, files, skip=skip_corrupt)
@@ -111,7 +111,7 @@ def read_image_texts(
         mode or choose_mode(seen),
         tuple(files[number] for number in kept),
         skipped=tuple(dict.fromkeys(file for file in files if file not in looks)),
-        found=Found(Counter(seen), ()),
+        found=FolderFindings(Counter(seen), ()),
     )
     told, lines = tuple(texts[number] for number in kept), tuple(places[number] for number in kept)
     return ImageTexts(images, told, lines, form=table.form, left_out=left_out)

@@ -22,21 +22,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.files import AS_FOUND, BLOCK, opened, read_table, unit_of
-from glassformer.data.formats.table import Reads, TableOptions
-from glassformer.data.pixels import SUFFIXES, Fact, Look, Mode, Pixels, look_at, read_image
+from glassformer.data.formats.table import ExpectedColumns, TableOptions
+from glassformer.data.pixels import SUFFIXES, ImageProperties, Mode, PixelNote, Pixels, inspect_image, read_image
 from glassformer.data.texts import as_label
 from glassformer.errors import InputError
 
-PARTS = {"train": "train", "valid": "validation", "validation": "validation", "val": "validation", "test": "test"}
+PART_FOLDERS = {
+    "train": "train",
+    "valid": "validation",
+    "validation": "validation",
+    "val": "validation",
+    "test": "test",
+}
 IDX_PARTS = {"train": "train", "t10k": "test"}
 IDX_PIXELS, IDX_LABELS = 0x0803, 0x0801  # magic numbers: 3-d and 1-d arrays of unsigned bytes
-CHANNELS = {"grey": 1, "rgb": 3}
+MODE_CHANNELS = {"grey": 1, "rgb": 3}
 SYSTEM_FILES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"}  # and names that begin with a dot
 SYSTEM_FOLDERS = {"__macosx", "@eadir", "$recycle.bin"}
-MOST_NAMED = 10  # files listed in an error
-LARGEST_CHOSEN = 64  # largest default side in pixels for images of different sizes
+MAX_NAMED = 10  # files listed in an error
+MAX_CHOSEN_SIDE = 64  # largest default side in pixels for images of different sizes
 ASK_FOR_SKIP = "use --skip-corrupt to skip unreadable files"
-FACTS: dict[Fact, str] = {
+PIXEL_NOTES: dict[PixelNote, str] = {
     "rotated": "{} rotated upright by EXIF data",
     "deep": "{} converted from 16 to 8 bits per channel (65535 becomes 255)",
     "cmyk": "{} converted from CMYK to RGB without a colour profile",
@@ -45,10 +51,10 @@ FACTS: dict[Fact, str] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class FolderFindings:
     """The properties of the files of a data set, for notes to the user."""
 
-    looks: Mapping[Look, int] = field(repr=False)  # number of images with each set of properties
+    looks: Mapping[ImageProperties, int] = field(repr=False)  # number of images with each set of properties
     system: tuple[str, ...]  # names of ignored system files
 
     @property
@@ -64,12 +70,12 @@ class Found:
 
     def notes(self, mode: Mode, *, upright: bool, background: str | None) -> list[str]:
         """Notes on how some images were converted."""
-        counts: Counter[Fact] = Counter()
+        counts: Counter[PixelNote] = Counter()
         for look, count in self.looks.items():
             counts.update(dict.fromkeys(look.facts, count))
         if not upright:
             del counts["rotated"]
-        said = [text.format(f"{counts[fact]:,}") for fact, text in FACTS.items() if counts[fact]]
+        said = [text.format(f"{counts[fact]:,}") for fact, text in PIXEL_NOTES.items() if counts[fact]]
         if counts["transparent"]:
             done = "transparency dropped" if background is None else f"drawn on {background}"
             said.append(f"{counts['transparent']:,} transparent: {done}")
@@ -95,7 +101,7 @@ class Images:
     pixels: Pixels | None = field(default=None, repr=False)  # (N, C, Y, X)
     skipped: tuple[Path, ...] = ()  # unreadable files
     read: Callable[[Path], Pixels] | None = field(default=None, repr=False)  # file -> (C, Y, X); default: read_image
-    found: Found | None = None  # of all parts together, if they are files
+    found: FolderFindings | None = None  # of all parts together, if they are files
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -126,7 +132,7 @@ class Images:
             return self.pixels[list(indices)]
         read = self.read or partial(read_image, size=self.size, mode=self.mode)
         taken = [read(self.files[index]) for index in indices]
-        return np.stack(taken) if taken else np.zeros((0, CHANNELS[self.mode], self.size, self.size), np.uint8)
+        return np.stack(taken) if taken else np.zeros((0, MODE_CHANNELS[self.mode], self.size, self.size), np.uint8)
 
 
 def digest_of(content: bytes) -> bytes:
@@ -158,18 +164,20 @@ def read_images(
     if any(idx_files(path)):
         return read_idx_folder(path, size, mode)
     folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not is_of_system(entry))
-    if folders and all(folder.name in PARTS for folder in folders):
-        parts: dict[str, Listed] = {}
+    if folders and all(folder.name in PART_FOLDERS for folder in folders):
+        parts: dict[str, FileList] = {}
         for folder in folders:
-            if PARTS[folder.name] in parts:
-                raise InputError(f"{path} has two folders for {PARTS[folder.name]}, one is {folder.name}. Merge them")
-            parts[PARTS[folder.name]] = read_classes(folder)
+            if PART_FOLDERS[folder.name] in parts:
+                raise InputError(
+                    f"{path} has two folders for {PART_FOLDERS[folder.name]}, one is {folder.name}. Merge them"
+                )
+            parts[PART_FOLDERS[folder.name]] = read_classes(folder)
         return open_parts(path, parts, size, mode, skip)
     return open_parts(path, {"all": read_classes(path)}, size, mode, skip)
 
 
 @dataclass
-class Listed:
+class FileList:
     """The files of a part with their labels, the files that are not images and why, and system files."""
 
     examples: list[tuple[Path, str]] = field(default_factory=list)
@@ -183,7 +191,7 @@ def is_of_system(path: Path) -> bool:
     return name.startswith(".") or name in SYSTEM_FILES or name in SYSTEM_FOLDERS
 
 
-def list_pictures(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
+def list_images(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
     """The images in a folder and its subfolders, sorted by name; the other files; and the names of system files."""
     pictures, others, system = [], [], []
     for file in sorted(folder.rglob("*")):
@@ -199,9 +207,9 @@ def list_pictures(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
     return pictures, others, system
 
 
-def read_classes(root: Path) -> Listed:
+def read_classes(root: Path) -> FileList:
     """The files of root/<class>/ with their class."""
-    listed = Listed()
+    listed = FileList()
     for folder in sorted(root.iterdir()):
         if is_of_system(folder):
             listed.system += [folder.name]
@@ -209,7 +217,7 @@ def read_classes(root: Path) -> Listed:
             expected = f"is not in a class folder: expected {root / '<class>' / folder.name}"
             listed.others.append((folder, expected))
         else:
-            pictures, others, system = list_pictures(folder)
+            pictures, others, system = list_images(folder)
             listed.examples += [(file, folder.name) for file in pictures]
             listed.others += [(file, "is not an image") for file in others]
             listed.system += system
@@ -220,10 +228,10 @@ def read_classes(root: Path) -> Listed:
     return listed
 
 
-def read_rows(path: Path, image_column: str, label_column: str, options: TableOptions = AS_FOUND) -> Listed:
+def read_rows(path: Path, image_column: str, label_column: str, options: TableOptions = AS_FOUND) -> FileList:
     """The images and labels of a table; paths are relative to its folder."""
-    table = read_table(path, options, Reads((image_column, label_column)))
-    listed, wrong, unit = Listed(), [], unit_of(path)
+    table = read_table(path, options, ExpectedColumns((image_column, label_column)))
+    listed, wrong, unit = FileList(), [], unit_of(path)
     images, labels = table.texts(image_column, "--image-column"), table.column(label_column, "--label-column")
     columns = zip(table.rows, images, labels, strict=True)
     for row, image, cell in columns:
@@ -234,7 +242,7 @@ def read_rows(path: Path, image_column: str, label_column: str, options: TableOp
             wrong.append(f"{unit} {row.line}: {file} does not exist")
         listed.examples.append((file, label))
     if wrong:
-        raise InputError(f"{path}, {some_of(wrong)}. Correct the table")
+        raise InputError(f"{path}, {first_of(wrong)}. Correct the table")
     return listed
 
 
@@ -244,20 +252,20 @@ def file_named(table: Path, cell: str) -> Path:
     return file if file.is_file() or "\\" not in cell else table.parent / cell.strip().replace("\\", "/")
 
 
-def some_of(names: Sequence[str]) -> str:
+def first_of(names: Sequence[str]) -> str:
     """The first of these, and the number of the others."""
-    more = f"; and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return "; ".join(names[:MOST_NAMED]) + more
+    more = f"; and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+    return "; ".join(names[:MAX_NAMED]) + more
 
 
-def left_out(files: Sequence[Path], total: int) -> str:
+def skipped_note(files: Sequence[Path], total: int) -> str:
     """A note on skipped files."""
-    names = some_of([str(file) for file in files])
+    names = first_of([str(file) for file in files])
     return f"{len(files):,} of {total:,} files cannot be read, skipped (--skip-corrupt): {names}"
 
 
 def open_parts(
-    path: Path, parts: dict[str, Listed], size: int | None, mode: Mode | None, skip: bool
+    path: Path, parts: dict[str, FileList], size: int | None, mode: Mode | None, skip: bool
 ) -> dict[str, Images]:
     """Decodes every file once, so that training does not stop at a broken one hours later."""
     known = next((name for name in ("train", "all") if name in parts), next(iter(parts)))
@@ -273,7 +281,7 @@ def open_parts(
     for part, listed in parts.items():
         check_kept(part, listed.examples, looks)
     seen = tuple(looks.values())
-    found = Found(Counter(seen), tuple(name for listed in parts.values() for name in listed.system))
+    found = FolderFindings(Counter(seen), tuple(name for listed in parts.values() for name in listed.system))
     size, mode = size or choose_size(seen), mode or choose_mode(seen)
     opened = {}
     for part, listed in sorted(parts.items(), key=lambda item: item[0] != known):  # training first
@@ -287,14 +295,14 @@ def open_parts(
 
 def look_at_all(
     path: Path, files: Iterable[Path], others: Sequence[tuple[Path, str]] = (), *, skip: bool = False
-) -> dict[Path, Look]:
+) -> dict[Path, ImageProperties]:
     """The properties of each file after decoding it. Unreadable files are one error, or skipped with `skip`; `others`
     are files that are not images, each with the reason."""
-    looks: dict[Path, Look] = {}
+    looks: dict[Path, ImageProperties] = {}
     wrong = {file: f"{file} {why}" for file, why in others}
     for file in dict.fromkeys(files):
         try:
-            looks[file] = look_at(file)
+            looks[file] = inspect_image(file)
         except InputError as error:
             wrong[file] = str(error)
     if wrong and not skip:
@@ -306,11 +314,11 @@ def in_one_sentence(path: Path, wrong: Sequence[str], good: int) -> str:
     if len(wrong) == 1:
         return f"{wrong[0]}. Replace or move it"
     return (
-        f"{path}: {len(wrong):,} of {len(wrong) + good:,} files cannot be used: {some_of(wrong)}. Replace or move them"
+        f"{path}: {len(wrong):,} of {len(wrong) + good:,} files cannot be used: {first_of(wrong)}. Replace or move them"
     )
 
 
-def check_kept(part: str, examples: Sequence[tuple[Path, str]], looks: dict[Path, Look]) -> None:
+def check_kept(part: str, examples: Sequence[tuple[Path, str]], looks: dict[Path, ImageProperties]) -> None:
     """Refuses to lose a whole part or class with the skipped files."""
     of = "" if part == "all" else f" of {part}"
     if not any(file in looks for file, _ in examples):
@@ -320,21 +328,21 @@ def check_kept(part: str, examples: Sequence[tuple[Path, str]], looks: dict[Path
         raise InputError(f"none of the images{of} in class {label!r} can be read. Leave the class out")
 
 
-def are_alike(looks: Iterable[Look]) -> bool:
+def are_alike(looks: Iterable[ImageProperties]) -> bool:
     """Whether all images are squares of one size."""
     return len({side for look in looks for side in (look.width, look.height)}) == 1
 
 
-def choose_size(looks: Sequence[Look]) -> int:
-    """The common size if all are equal squares; otherwise about the median shorter side, at most LARGEST_CHOSEN."""
+def choose_size(looks: Sequence[ImageProperties]) -> int:
+    """The common size if all are equal squares; otherwise about the median shorter side, at most MAX_CHOSEN_SIDE."""
     if are_alike(looks):
         return looks[0].width
     short = sorted(min(look.width, look.height) for look in looks)
-    side = min(LARGEST_CHOSEN, short[len(short) // 2])
+    side = min(MAX_CHOSEN_SIDE, short[len(short) // 2])
     return side - side % 8 if side > 8 else side
 
 
-def choose_mode(looks: Iterable[Look]) -> Mode:
+def choose_mode(looks: Iterable[ImageProperties]) -> Mode:
     """Grey if all images are grey."""
     return "grey" if all(look.mode == "grey" for look in looks) else "rgb"
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from glassformer.errors import InputError, nearest
-from glassformer.io import checksum, whole_file
+from glassformer.errors import InputError, did_you_mean
+from glassformer.io import atomic_file, checksum
 
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 TIMEOUT = 30  # seconds without a byte
 
-Progress = Callable[[str, int], None]  # the file, and the number of bytes received
+OnBytes = Callable[[str, int], None]  # the file, and the number of bytes received
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Known:
         return f"https://raw.githubusercontent.com/{repository}/{commit}/{file.path}" if file.path else None
 
 
-def fetch(name: str, out: Path, source: Path | None = None, progress: Progress | None = None) -> list[Path]:
+def fetch(name: str, out: Path, source: Path | None = None, progress: OnBytes | None = None) -> list[Path]:
     """Writes the verified files of a data set to the folder `out`, from `source` if given, otherwise from the network.
 
     `source` holds the files, or a folder with the name of the data set.
@@ -68,7 +68,7 @@ def fetch(name: str, out: Path, source: Path | None = None, progress: Progress |
     return [fetch_file(name, known, file, out / file.name, source, tell) for file in known.files]
 
 
-def check_brought(paths: Iterable[Path]) -> None:
+def check_downloaded(paths: Iterable[Path]) -> None:
     """Refuses a missing file that `glassformer data` can download, with the command."""
     for path in paths:
         name = next((part for part in path.parts if part in KNOWN), None)
@@ -80,15 +80,15 @@ def check_brought(paths: Iterable[Path]) -> None:
 
 def check_name(name: str) -> None:
     if name not in KNOWN:
-        raise InputError(f"there is no known data set {name!r}{nearest(name, KNOWN)}")
+        raise InputError(f"there is no known data set {name!r}{did_you_mean(name, KNOWN)}")
 
 
-def fetch_file(name: str, known: Known, file: KnownFile, target: Path, source: Path | None, progress: Progress) -> Path:
+def fetch_file(name: str, known: Known, file: KnownFile, target: Path, source: Path | None, progress: OnBytes) -> Path:
     if target.is_file() and checksum(target) == file.sha256:
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with open_origin(name, known, file, source) as (stream, origin), whole_file(target) as written:
+        with open_origin(name, known, file, source) as (stream, origin), atomic_file(target) as written:
             digest, count = hashlib.sha256(), 0
             while block := read_block(stream, origin):
                 written.write(block)
@@ -150,12 +150,12 @@ def open_address(address: str) -> BinaryIO:
 
 def read_block(stream: BinaryIO | gzip.GzipFile, origin: str) -> bytes:
     try:
-        return stream.read(CHUNK)
+        return stream.read(CHUNK_BYTES)
     except (OSError, EOFError, zlib.error, http.client.HTTPException) as error:
         raise InputError(f"{origin} was interrupted: {error}. Try again") from None
 
 
-def listed(table: str, under: str = "") -> tuple[KnownFile, ...]:
+def known_files(table: str, under: str = "") -> tuple[KnownFile, ...]:
     """The files of a table below; `under` is the beginning of their paths at the origin."""
     rows = (line.split() for line in table.strip().splitlines())
     return tuple(KnownFile(name, sha256, under + path[0] if path else None) for sha256, name, *path in rows)
@@ -226,7 +226,7 @@ KNOWN: dict[str, Known] = {
         description="captions of photos in English, German and French, aligned; 29,000 / 1,014 / 1,000 lines each",
         licence="none given; derived from Flickr30K, for non-commercial research and education",
         origin="multi30k/dataset@a3d2e0d26b56f3846f66a952536ffed4e401d05a",
-        files=listed(MULTI30K, under="data/task1/"),
+        files=known_files(MULTI30K, under="data/task1/"),
     ),
     "nsmc": Known(
         task="classify",
@@ -235,7 +235,7 @@ KNOWN: dict[str, Known] = {
         description="Korean film reviews, good (1) or bad (0), in columns id, document, label; 150,000 / 50,000",
         licence="CC0 1.0",
         origin="e9t/nsmc@cc0670e872d4ac27bfe36c87456783004b39ef6c",
-        files=listed(NSMC),
+        files=known_files(NSMC),
     ),
     "shakespeare": Known(
         task="lm",
@@ -244,7 +244,7 @@ KNOWN: dict[str, Known] = {
         description="plays of Shakespeare, one text of 1,115,394 characters",
         licence="the text is in the public domain, its repository MIT",
         origin="karpathy/char-rnn@6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e",
-        files=listed(SHAKESPEARE, under="data/tinyshakespeare/"),
+        files=known_files(SHAKESPEARE, under="data/tinyshakespeare/"),
     ),
     "fashion-mnist": Known(
         task="images",
@@ -253,7 +253,7 @@ KNOWN: dict[str, Known] = {
         description="images of clothes, 28x28 grey, ten classes; 60,000 / 10,000",
         licence="MIT",
         origin="zalandoresearch/fashion-mnist@b2617bb6d3ffa2e429640350f613e3291e10b141",
-        files=listed(FASHION_MNIST, under="data/fashion/"),
+        files=known_files(FASHION_MNIST, under="data/fashion/"),
     ),
     "ett": Known(
         task="forecast",
@@ -262,7 +262,7 @@ KNOWN: dict[str, Known] = {
         description="load and oil temperature of a power transformer, 17,420 hours, 7 series; split 8640 / 2880 / 2880",
         licence="CC BY-ND 4.0",
         origin="zhouhaoyi/ETDataset@1d16c8f4f943005d613b5bc962e9eeb06058cf07",
-        files=listed(ETT, under="ETT-small/"),
+        files=known_files(ETT, under="ETT-small/"),
     ),
     "ko-en": Known(
         task="translate",
@@ -271,7 +271,7 @@ KNOWN: dict[str, Known] = {
         description="Korean and English, aligned: Bible verses, everyday sentences, news, a newspaper for pupils",
         licence="bible: public domain; tatoeba: CC BY 2.0 FR; news and jhe: CC BY-SA 3.0",
         origin="ez2k/bible-korean-free, virsagothethird/Korean-English-translator, jungyeul/korean-parallel-corpora",
-        files=listed(KO_EN),
+        files=known_files(KO_EN),
         note="it was compiled from three repositories, cleaned, shuffled and split, so it is not at any URL.",
     ),
 }

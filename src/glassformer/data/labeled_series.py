@@ -15,21 +15,21 @@ from typing import Any
 
 from glassformer.data.files import (
     AS_FOUND,
+    BlankRows,
     Examples,
-    Skipped,
     cell_of,
-    kind_of,
-    place_of,
+    column_hint,
+    file_kind,
+    locate,
     rows_with_lines,
     stream_rows,
     table_format,
     unit_of,
-    way_out,
 )
 from glassformer.data.formats.delimiter import DECIMAL_COMMA, DECIMAL_POINT
-from glassformer.data.formats.table import Reads, TableFormat, TableOptions
+from glassformer.data.formats.table import ExpectedColumns, TableFormat, TableOptions
 from glassformer.data.texts import as_label
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,24 @@ def read_labeled_series(
     path: Path, *, label_column: str = "label", options: TableOptions = AS_FOUND
 ) -> Examples[LabeledSeries]:
     """All rows of a table. Every row has as many values as the first."""
-    reads = Reads((label_column,), header=False, numbers=True)
+    reads = ExpectedColumns((label_column,), header=False, numbers=True)
     form = table_format(path, options, reads)
-    skipped = Skipped()
+    skipped = BlankRows()
     names, rows = numbered_rows(path, form, options, reads, skipped)
     place = label_place(path, names, label_column, form)
     found, lines = list[LabeledSeries](), list[int]()
     for line, cells in rows:
         label = as_class(as_label(cells[place])) if place < len(cells) else ""
         if not label:
-            raise InputError(f"{place_of(path, line)}: the label is empty, expected a class name or number")
+            raise InputError(f"{locate(path, line)}: the label is empty, expected a class name or number")
         values = tuple(
             as_value(path, line, column, cell, names, form) for column, cell in enumerate(cells) if column != place
         )
         if not values:
-            raise InputError(f"{place_of(path, line)}: {str(cells[0])[:60]!r} has a label but no values")
+            raise InputError(f"{locate(path, line)}: {str(cells[0])[:60]!r} has a label but no values")
         if found and len(values) != len(found[0].values):
             raise InputError(
-                f"{place_of(path, line)}: {len(values)} values, but {unit_of(path)} {lines[0]} has "
+                f"{locate(path, line)}: {len(values)} values, but {unit_of(path)} {lines[0]} has "
                 f"{len(found[0].values)}. All series must have the same length: shorten the longer ones, or resample "
                 "them"
             )
@@ -73,10 +73,10 @@ def read_labeled_series(
 
 
 def numbered_rows(
-    path: Path, form: TableFormat, options: TableOptions, reads: Reads, skipped: Skipped
+    path: Path, form: TableFormat, options: TableOptions, reads: ExpectedColumns, skipped: BlankRows
 ) -> tuple[Sequence[str], Iterator[tuple[int, list[Any]]]]:
     """The column names, empty if there is no header, and the rows below it with their lines."""
-    if kind_of(path) in ("jsonl", "parquet"):
+    if file_kind(path) in ("jsonl", "parquet"):
         names = tuple(next(stream_rows(path, options, reads)).cells)
         rows = stream_rows(path, options, reads)
         return names, ((row.line, [cell_of(path, row, name) for name in names]) for row in rows)
@@ -99,23 +99,23 @@ def label_place(path: Path, names: Sequence[str], label_column: str, form: Table
     if label_column in names:
         return list(names).index(label_column)
     raise InputError(
-        f"{path} has a header, but no column called {label_column!r}{nearest(label_column, names[:10])}"
-        f"{way_out(form, 'Give the label column with --label-column')}"
+        f"{path} has a header, but no column called {label_column!r}{did_you_mean(label_column, names[:10])}"
+        f"{column_hint(form, 'Give the label column with --label-column')}"
     )
 
 
 def as_value(path: Path, line: int, column: int, cell: Any, names: Sequence[str], form: TableFormat) -> float:
-    value = as_number(cell, decimal_comma=form.decimal_comma)
+    value = parse_value(cell, decimal_comma=form.decimal_comma)
     if value is not None:
         return value
     where = f"column {names[column]!r}" if column < len(names) else f"column {column + 1}"
     hint = "" if names else " (without a header, the first column is the label)"
     raise InputError(
-        f"{place_of(path, line)}, {where}: {str(cell)[:60]!r} is not a number{hint}. Fill it, or leave the row out"
+        f"{locate(path, line)}, {where}: {str(cell)[:60]!r} is not a number{hint}. Fill it, or leave the row out"
     )
 
 
-def as_number(cell: Any, *, decimal_comma: bool = False) -> float | None:
+def parse_value(cell: Any, *, decimal_comma: bool = False) -> float | None:
     """A cell as a number; None if it is not one. With decimal commas, a point is not decimal."""
     if decimal_comma and isinstance(cell, str):
         cell = cell.strip()

@@ -16,8 +16,8 @@ from math import log2
 
 from glassformer.errors import InputError
 
-TOLD = 10_000  # characters between two calls of `tell`
-UNKNOWN = ""  # any character that is not in the training text
+TELL_EVERY = 10_000  # characters between two calls of `tell`
+UNSEEN_CHARACTER = ""  # any character that is not in the training text
 CODE_POINTS = 0x110000 - 0x800  # of Unicode, without the surrogates
 
 
@@ -40,7 +40,7 @@ class CharacterNgram:
                 tell(len(text) // order)
 
     def probability(self, context: str, character: str) -> float:
-        """The probability of this character, or of UNKNOWN, after the last order - 1 characters of the context."""
+        """The probability of this character, or of UNSEEN_CHARACTER, after the last order - 1 characters of the context."""
         probability = 1 / (len(self.alphabet) + 1)
         context = context[max(0, len(context) - self.order + 1) :]
         for length in range(min(len(context), self.order - 1) + 1):
@@ -61,12 +61,12 @@ class CharacterNgram:
         bits = 0.0
         for place, character in enumerate(text):
             context = text[max(0, place - self.order + 1) : place]
-            if tell is not None and place % TOLD == TOLD - 1:
-                tell(TOLD)
+            if tell is not None and place % TELL_EVERY == TELL_EVERY - 1:
+                tell(TELL_EVERY)
             if character in known:
                 bits -= log2(self.probability(context, character))
             else:
-                bits -= log2(self.probability(context, UNKNOWN) / others)
+                bits -= log2(self.probability(context, UNSEEN_CHARACTER) / others)
         return bits / len(text.encode())
 
 

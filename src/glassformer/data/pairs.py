@@ -12,33 +12,33 @@ from pathlib import Path
 
 from glassformer.data.files import (
     AS_FOUND,
+    BlankRows,
     Examples,
-    Skipped,
     Table,
     absent_column,
-    as_text,
-    kind_of,
-    listed,
-    place_of,
+    cell_text,
+    column_hint,
+    file_kind,
+    listed_columns,
+    locate,
     read_lines,
     read_table,
     rows_with_lines,
     table_format,
     unit_of,
-    way_out,
 )
 from glassformer.data.formats.delimiter import DELIMITERS
-from glassformer.data.formats.table import Reads, TableFormat, TableOptions
+from glassformer.data.formats.table import ExpectedColumns, TableFormat, TableOptions
 from glassformer.errors import InputError
 
-COLUMNS = (("source", "target"), ("document", "summary"))
+PAIR_COLUMNS = (("source", "target"), ("document", "summary"))
 NESTED = "translation"
-FLAGS = ("--source-column", "--target-column")
-CHOOSE = f"Choose two with {' and '.join(FLAGS)}"
+COLUMN_FLAGS = ("--source-column", "--target-column")
+CHOOSE = f"Choose two with {' and '.join(COLUMN_FLAGS)}"
 
 
 @dataclass(frozen=True)
-class Pair:
+class TextPair:
     """One example: a source text and its target text."""
 
     source: str
@@ -46,7 +46,7 @@ class Pair:
     place: str = field(default="", compare=False, repr=False)  # file and line
 
 
-class Pairs(Examples[Pair]):
+class Pairs(Examples[TextPair]):
     """Pairs read from a file, and the names of their two columns, if any."""
 
     columns: tuple[str, str] | None = None
@@ -66,15 +66,16 @@ def read_pairs(
     if targets is not None:
         if columns is not None:
             raise InputError(
-                f"{path} and {targets} are aligned line by line and have no columns. Leave {' and '.join(FLAGS)} out"
+                f"{path} and {targets} are aligned line by line and have no columns. Leave "
+                f"{' and '.join(COLUMN_FLAGS)} out"
             )
         return without_empty((path, targets), aligned_lines(path, targets, options), None, skip_empty)
     # In a text file a comma is part of a sentence.
-    delimiters = ("tab",) if kind_of(path) in (None, "tsv") else DELIMITERS
-    reads = Reads(columns or (), header=False, delimiters=delimiters, kind="tsv")
+    delimiters = ("tab",) if file_kind(path) in (None, "tsv") else DELIMITERS
+    reads = ExpectedColumns(columns or (), header=False, delimiters=delimiters, kind="tsv")
     form = table_format(path, options, reads)
     if columns is None and form.header is not None and not form.has_header:
-        skipped = Skipped()
+        skipped = BlankRows()
         sides, lines = two_cells(path, form, options, skipped)
         return without_empty((path, path), sides, lines, skip_empty, form, skipped.count)
     table = read_table(path, options, reads)
@@ -82,7 +83,7 @@ def read_pairs(
         columns, sides = two_languages(table, columns)
     else:
         columns = columns or two_columns(table)
-        sides = list(zip(*(table.texts(*both) for both in zip(columns, FLAGS, strict=True)), strict=True))
+        sides = list(zip(*(table.texts(*both) for both in zip(columns, COLUMN_FLAGS, strict=True)), strict=True))
     found = without_empty((path, path), sides, [row.line for row in table.rows], skip_empty, form, table.blank)
     found.columns = columns
     return found
@@ -106,7 +107,7 @@ def aligned_lines(path: Path, targets: Path, options: TableOptions) -> list[tupl
 
 
 def two_cells(
-    path: Path, form: TableFormat, options: TableOptions, skipped: Skipped
+    path: Path, form: TableFormat, options: TableOptions, skipped: BlankRows
 ) -> tuple[list[tuple[str, str]], list[int]]:
     """The two cells of each row of a table without a header, and its line."""
     sides, lines = [], []
@@ -117,9 +118,9 @@ def two_cells(
             between = f"<{(form.delimiter or 'next cell').upper()}>"
             hint = "Complete the line, or set another delimiter with --delimiter"
             if len(cells) > 2:
-                hint = f"Choose two columns, as in {FLAGS[0]} 1 {FLAGS[1]} 2"
+                hint = f"Choose two columns, as in {COLUMN_FLAGS[0]} 1 {COLUMN_FLAGS[1]} 2"
             raise InputError(
-                f"{place_of(path, line)}: {len(cells)} column{'s' * (len(cells) != 1)}, expected "
+                f"{locate(path, line)}: {len(cells)} column{'s' * (len(cells) != 1)}, expected "
                 f"source{between}target: {' | '.join(cells)[:60]!r}. {hint}"
             )
         sides.append((cells[0], cells[1]))
@@ -129,14 +130,15 @@ def two_cells(
 
 def two_columns(table: Table) -> tuple[str, str]:
     """The usual columns, or the only two."""
-    for known in COLUMNS:
+    for known in PAIR_COLUMNS:
         if set(known) <= set(table.names):
             return known
     if len(table.names) == 2:
         return table.names[0], table.names[1]
     raise InputError(
-        f"{table.path} has the columns {listed(table.names)}: expected source and target, or document and summary"
-        f"{way_out(table.form, CHOOSE)}"
+        f"{table.path} has the columns {listed_columns(table.names)}: expected source and target, or document "
+        "and summary"
+        f"{column_hint(table.form, CHOOSE)}"
     )
 
 
@@ -148,17 +150,19 @@ def two_languages(
     for line, texts in zip((row.line for row in table.rows), table.column(NESTED), strict=True):
         if not isinstance(texts, dict):
             raise InputError(
-                f"{place_of(table.path, line)}: {NESTED} is {texts!r:.60}, expected " + '{"en": "...", "de": "..."}'
+                f"{locate(table.path, line)}: {NESTED} is {texts!r:.60}, expected " + '{"en": "...", "de": "..."}'
             )
         if columns is None:
             if len(texts) != 2:
-                raise InputError(f"{place_of(table.path, line)}: {NESTED} has the languages {listed(texts)}. {CHOOSE}")
+                raise InputError(
+                    f"{locate(table.path, line)}: {NESTED} has the languages {listed_columns(texts)}. {CHOOSE}"
+                )
             first, second = texts
             columns = first, second  # in their order; every other line must have the same two
         for name in columns:
             if name not in texts:
-                raise absent_column(place_of(table.path, line), name, texts)
-        source, target = (as_text(table.path, line, name, texts[name]) for name in columns)
+                raise absent_column(locate(table.path, line), name, texts)
+        source, target = (cell_text(table.path, line, name, texts[name]) for name in columns)
         sides.append((source, target))
     return columns, sides
 
@@ -175,14 +179,14 @@ def without_empty(
     before = f"{files[0]}, {unit_of(files[0])}"
     for line, (source, target) in zip(lines or range(1, len(sides) + 1), sides, strict=True):
         if source.strip() and target.strip():
-            kept.append(Pair(source, target, f"{before} {line}"))
+            kept.append(TextPair(source, target, f"{before} {line}"))
             where.append(line)
         elif skip_empty:
             left_out.append(line)
         else:
             file, side, other = (files[1], "target", source) if source.strip() else (files[0], "source", target)
             raise InputError(
-                f"{place_of(file, line)}: the {side} is empty (paired with {other[:60]!r}). Fill it, or leave such "
+                f"{locate(file, line)}: the {side} is empty (paired with {other[:60]!r}). Fill it, or leave such "
                 "pairs out with --skip-empty"
             )
     return Pairs(kept, path=files[0], lines=where, left_out=left_out, form=form, blank=blank)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Mode = Literal["grey", "rgb"]
-Fact = Literal["rotated", "deep", "transparent", "cmyk", "frames"]
+PixelNote = Literal["rotated", "deep", "transparent", "cmyk", "frames"]
 Pixels = NDArray[np.uint8]
 
 SUFFIXES = {
@@ -39,27 +39,27 @@ BRANDS = {"HEIC": {b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # otherwise its log goes to the terminal
 # Above this many pixels, Pillow suspects a decompression bomb. Besides, a few kilobytes of JPEG can
 # hold hundreds of scans, each a pass over all pixels; programs write about ten.
-MOST_PIXELS, MOST_SCANS = 89_478_485, 100
+MAX_PIXELS, MOST_SCANS = 89_478_485, 100
 NEXT_SCAN = b"\xff\xda"
 GREY_MODES = ("1", "L", "LA", "La")
 ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 
 
 @dataclass(frozen=True)
-class Look:
+class ImageProperties:
     """Properties of an image, upright."""
 
     width: int
     height: int
     mode: Mode
-    facts: frozenset[Fact]
+    facts: frozenset[PixelNote]
 
 
-def look_at(file: Path) -> Look:
+def inspect_image(file: Path) -> ImageProperties:
     """Properties of an image after decoding it completely."""
     image, facts = decode(file, str(file))
     width, height = image.size if orientation(image) < 5 else image.size[::-1]  # 5 to 8 are rotated by 90 degrees
-    return Look(width, height, "grey" if image.mode in GREY_MODES else "rgb", frozenset(facts))
+    return ImageProperties(width, height, "grey" if image.mode in GREY_MODES else "rgb", frozenset(facts))
 
 
 def read_image(file: Path, size: int, mode: Mode, *, upright: bool = True, background: str | None = WHITE) -> Pixels:
@@ -89,7 +89,7 @@ def decode(
     *,
     formats: tuple[str, ...] | None = None,
     check: Callable[[int, int], None] = lambda width, height: None,
-) -> tuple["Image", set[Fact]]:
+) -> tuple["Image", set[PixelNote]]:
     """An image, and notes about it for the user."""
     try:
         from PIL import Image, UnidentifiedImageError
@@ -100,9 +100,9 @@ def decode(
         formats = tuple(name for name in formats if name in Image.OPEN)  # those that this Pillow can read
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(source, formats=formats) as image:
-            check_size(image, name)
+            check_pixels(image, name)
             check(*image.size)
-            facts: set[Fact] = {"deep"} if any(";16" in str(tile[3]) for tile in image.tile) else set()
+            facts: set[PixelNote] = {"deep"} if any(";16" in str(tile[3]) for tile in image.tile) else set()
             if image.format != "MPO" and getattr(image, "is_animated", False):
                 facts.add("frames")
             image.load()
@@ -117,7 +117,7 @@ def decode(
         raise
     except Image.DecompressionBombError:
         raise InputError(
-            f"{name} has more than {2 * MOST_PIXELS:,} pixels: expected at most {MOST_PIXELS:,}. Make it smaller"
+            f"{name} has more than {2 * MAX_PIXELS:,} pixels: expected at most {MAX_PIXELS:,}. Make it smaller"
         ) from None
     except UnidentifiedImageError:
         raise InputError(f"{name} {why_unknown(source)}") from None
@@ -126,12 +126,12 @@ def decode(
     return small, facts
 
 
-def check_size(image: "Image", name: str) -> None:
+def check_pixels(image: "Image", name: str) -> None:
     """Refuses an image made to exhaust memory or time, before its pixels are decoded."""
     width, height = image.size
-    if width * height > MOST_PIXELS:
+    if width * height > MAX_PIXELS:
         raise InputError(
-            f"{name} has {width:,} x {height:,} pixels: expected at most {MOST_PIXELS:,} in all. Make it smaller"
+            f"{name} has {width:,} x {height:,} pixels: expected at most {MAX_PIXELS:,} in all. Make it smaller"
         )
     if image.format == "EPS":  # Pillow would start Ghostscript
         raise InputError(f"{name} is a PostScript file: convert it to JPEG or PNG")
@@ -219,10 +219,10 @@ def fitted(
     if isinstance(resize, int):
         short = min(image.size)
         resize = (resize * image.height // short, resize * image.width // short)
-    if resize is not None and resize[0] * resize[1] > MOST_PIXELS:
+    if resize is not None and resize[0] * resize[1] > MAX_PIXELS:
         raise InputError(
             f"an image of {image.width:,} x {image.height:,} pixels would become {resize[1]:,} x {resize[0]:,}: "
-            f"expected at most {MOST_PIXELS:,} in all. Crop it"
+            f"expected at most {MAX_PIXELS:,} in all. Crop it"
         )
     if resize is not None:
         image = image.resize((resize[1], resize[0]), resample=resample)

@@ -26,7 +26,7 @@ from glassformer.data.series import Series
 
 DAYS = 400
 START = datetime(2023, 1, 2)  # a Monday
-NAMES = ("load", "feeder", "price", "tower", "basin", "cold_store", "factory")
+SERIES_NAMES = ("load", "feeder", "price", "tower", "basin", "cold_store", "factory")
 HOLIDAYS = {0, 1, 95, 98, 119, 148, 159, 275, 357, 358, 363, 364, 365}  # counted in days from the start
 
 
@@ -36,7 +36,7 @@ def seasons(seed: int = 0) -> Series:
     town = Town(rng)
     rows = [town.step(hour) for hour in range(24 * DAYS)]
     times = np.array([START + timedelta(hours=hour) for hour in range(len(rows))], dtype="datetime64[s]")
-    return Series(NAMES, times, np.array(rows, dtype=np.float32), Frequency(3600, "second"))
+    return Series(SERIES_NAMES, times, np.array(rows, dtype=np.float32), Frequency(3600, "second"))
 
 
 class Town:

@@ -21,31 +21,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.columns.calendar import (
-    LONGEST_HOLIDAY,
-    WEEKDAYS,
+    EVERY_WEEKDAY,
+    MAX_HOLIDAY,
     Calendar,
     Frequency,
     Times,
     are_weekdays,
     count_weekdays,
     even_times,
-    lay_out,
+    regular_steps,
 )
 from glassformer.data.columns.cells import Cells
 from glassformer.data.columns.numbers import Decimal
 from glassformer.data.columns.times import read_times
-from glassformer.data.files import AS_FOUND, place_of, unit_of
+from glassformer.data.files import AS_FOUND, locate, unit_of
 from glassformer.data.formats.table import TableOptions
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 
 Fill = Literal["interpolate", "previous"]
 Values = NDArray[np.float32]
 
-LONG = ("unique_id", "ds", "y")
+LONG_COLUMNS = ("unique_id", "ds", "y")
 ASK_FOR_FILL = "Use --fill interpolate or --fill previous, or complete the file"
 ASK_FOR_CUT = "Use --cut to keep the span that all series share"
 SAME_SPAN = "Give all series the same span"  # for files read like another file, which have no flags
-MOST_FILLED = 100  # maximum ratio of filled to existing rows; more mean a wrong date
+MAX_FILLED = 100  # maximum ratio of filled to existing rows; more mean a wrong date
 SESSIONS = 3  # minimum number of overnight gaps that look like trading hours
 
 
@@ -158,7 +158,7 @@ def windows(rows: Values, length: int, horizon: int) -> Windows:
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitEnds:
     """The ends of training, validation and test, in rows."""
 
     train: int
@@ -177,7 +177,7 @@ class Split:
         return rows[start:end]
 
 
-def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> Split:
+def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> SplitEnds:
     """Splits by time: the first rows are for training. Fractions, or numbers of rows such as ETTh1's (8640, 2880,
     2880)."""
     if len(parts) != 3 or any(part <= 0 for part in parts):
@@ -189,11 +189,11 @@ def split_rows(total: int, parts: Sequence[float] = (0.7, 0.1, 0.2)) -> Split:
                 f"a split of {tuple(parts)} needs {train + validation + test} rows, but there are {total}. "
                 f"Choose smaller parts, or fractions such as (0.7, 0.1, 0.2)"
             )
-        return Split(train, train + validation, train + validation + test)
+        return SplitEnds(train, train + validation, train + validation + test)
     if not math.isclose(sum(parts), 1.0, abs_tol=1e-6):
         raise InputError(f"a split of {tuple(parts)}: fractions must add up to 1, but these give {sum(parts):g}")
     train, test = int(total * parts[0]), int(total * parts[2])
-    return Split(train, total - test, total)
+    return SplitEnds(train, total - test, total)
 
 
 def read_series(
@@ -207,7 +207,7 @@ def read_series(
     """Reads the series of a table; `fill` and `cut`, here or in the format, repair what would otherwise be an error."""
     form = replace(form, fill=fill or form.fill, cut=cut or form.cut)
     table = Cells.read(path, options, () if form.remembered else form.columns)
-    return read_long(table, form) if set(LONG) <= set(table.names) else read_wide(table, form)
+    return read_long(table, form) if set(LONG_COLUMNS) <= set(table.names) else read_wide(table, form)
 
 
 def read_wide(table: Cells, form: SeriesFormat) -> Series:
@@ -217,7 +217,7 @@ def read_wide(table: Cells, form: SeriesFormat) -> Series:
     if not columns:
         raise InputError(
             f"{table.path}, line 1: one column {table.names[0]!r}, expected a date and at least one series, "
-            f"or the columns {', '.join(LONG)}"
+            f"or the columns {', '.join(LONG_COLUMNS)}"
         )
     if form.columns and not (form.remembered and missing_of(form.columns, [table.names[i] for i in columns])):
         columns = table.choose(form.columns, columns)
@@ -237,13 +237,13 @@ def read_wide(table: Cells, form: SeriesFormat) -> Series:
 
 def read_long(table: Cells, form: SeriesFormat) -> Series:
     """One value per line. The series become columns, so they must share their times."""
-    which, when, what = (table.names.index(name) for name in LONG)
+    which, when, what = (table.names.index(name) for name in LONG_COLUMNS)
     groups: dict[str, list[int]] = {}
     for row, name in enumerate(table.column(which)):
         groups.setdefault(name.strip(), []).append(row)
     if form.columns and not (form.remembered and missing_of(form.columns, groups)):
         if missing := missing_of(form.columns, groups):
-            raise InputError(f"{table.path} has no series {missing[0]!r}{nearest(missing[0], groups)}")
+            raise InputError(f"{table.path} has no series {missing[0]!r}{did_you_mean(missing[0], groups)}")
         kept = sorted(row for name in form.columns for row in groups[name])
         numbers = {row: number for number, row in enumerate(kept)}
         groups = {name: [numbers[row] for row in groups[name]] for name in form.columns}
@@ -301,20 +301,20 @@ def regular(
         notes.append("the newest row comes first in the file: the order was reversed")
     check_order(table, times, lines, of)
     check_missing(table, values, lines, names, form.fill)
-    frequency, found = lay_out(times, calendar_of(table, times, lines, form))
+    frequency, found = regular_steps(times, calendar_of(table, times, lines, form))
     places = [place for place in found if place is not None]
     if len(places) < len(found):
         row = found.index(None)
         raise InputError(
-            f"{place_of(table.path, lines[row])}: {times[row]} is not a whole number of steps of {frequency} "
+            f"{locate(table.path, lines[row])}: {times[row]} is not a whole number of steps of {frequency} "
             f"after {times[0]} of {unit_of(table.path)} {lines[0]}, but most rows are. Correct it, or leave the row out"
         )
     if form.fill is None:
         check_gaps(table, times, lines, places, frequency, form)
-    elif places[-1] >= MOST_FILLED * len(places) + MOST_FILLED:
+    elif places[-1] >= MAX_FILLED * len(places) + MAX_FILLED:
         row = max(range(1, len(places)), key=lambda row: places[row] - places[row - 1])
         raise InputError(
-            f"{place_of(table.path, lines[row])}: {times[row]} is {places[row] - places[row - 1]:,} steps of "
+            f"{locate(table.path, lines[row])}: {times[row]} is {places[row] - places[row - 1]:,} steps of "
             f"{frequency} after {times[row - 1]}, too many to fill. Correct the date, or leave the row out"
         )
     whole = np.full((places[-1] + 1, len(names)), np.nan)
@@ -322,14 +322,16 @@ def regular(
     filled = int(np.isnan(whole).sum())
     for column, name in enumerate(names):
         whole[:, column] = fill_column(whole[:, column], form.fill, f"{table.path}, column {name!r}")
-    if frequency == WEEKDAYS:
+    if frequency == EVERY_WEEKDAY:
         absent = count_weekdays(times[0], times[-1]) + 1 - len(whole)
         holidays = f"{absent:,} weekdays without a row count as holidays, and " if absent else ""
         notes.append(
             f"the rows are trading days, without weekends: {holidays}forecasts skip weekends; future holidays are not "
             "known"
         )
-    kept = replace(form, columns=(), remembered=True, calendar="weekdays" if frequency == WEEKDAYS else "every-day")
+    kept = replace(
+        form, columns=(), remembered=True, calendar="weekdays" if frequency == EVERY_WEEKDAY else "every-day"
+    )
     even = even_times(times, places, frequency)
     with np.errstate(over="ignore"):  # values that are too large are refused later
         rows = whole.astype(np.float32)
@@ -357,15 +359,17 @@ def check_order(table: Cells, times: list[datetime], lines: list[int], of: str) 
     for before, after, line, next_line in zip(times, times[1:], lines, lines[1:], strict=False):
         if before == after:
             several = (
-                "" if of else f". If the file has several series below each other, call its columns {', '.join(LONG)}"
+                ""
+                if of
+                else f". If the file has several series below each other, call its columns {', '.join(LONG_COLUMNS)}"
             )
             raise InputError(
-                f"{place_of(table.path, next_line)}: {after} occurs twice{of}, first on {unit_of(table.path)} "
+                f"{locate(table.path, next_line)}: {after} occurs twice{of}, first on {unit_of(table.path)} "
                 f"{line}{several}"
             )
         if before > after:
             raise InputError(
-                f"{place_of(table.path, next_line)}: {after} comes after {before} of {unit_of(table.path)} {line}{of}"
+                f"{locate(table.path, next_line)}: {after} comes after {before} of {unit_of(table.path)} {line}{of}"
                 ". Sort by date"
             )
 
@@ -377,9 +381,7 @@ def check_missing(
     if len(missing) and fill is None:
         row, column = missing[0]
         more = f", and {len(missing) - 1:,} more values are missing" if len(missing) > 1 else ""
-        raise InputError(
-            f"{place_of(table.path, lines[row])}, column {names[column]!r}: no value{more}. {ASK_FOR_FILL}"
-        )
+        raise InputError(f"{locate(table.path, lines[row])}, column {names[column]!r}: no value{more}. {ASK_FOR_FILL}")
 
 
 def check_gaps(
@@ -393,8 +395,8 @@ def check_gaps(
     missing = places[row] - places[row - 1] - 1
     more = f" ({len(gaps):,} gaps with {total:,} missing rows in all)" if len(gaps) > 1 else ""
     advice = ASK_FOR_FILL
-    if frequency == WEEKDAYS:
-        advice = f"More than {LONGEST_HOLIDAY} do not count as holidays. {ASK_FOR_FILL}"
+    if frequency == EVERY_WEEKDAY:
+        advice = f"More than {MAX_HOLIDAY} do not count as holidays. {ASK_FOR_FILL}"
     elif frequency.unit == "second" and frequency.count < 86_400 and len(gaps) >= SESSIONS:
         if all(times[i].date() > times[i - 1].date() for i in gaps):
             advice = (

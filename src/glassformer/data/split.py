@@ -29,7 +29,7 @@ def split(
     members: dict[Hashable, list[int]] = {}
     for index in order:
         members.setdefault(strata[index], []).append(index)
-    shares = shared_out(wanted, [len(indices) for indices in members.values()])
+    shares = apportion(wanted, [len(indices) for indices in members.values()])
     held_out = {index for indices, share in zip(members.values(), shares, strict=True) for index in indices[:share]}
     if not held_out:
         raise InputError(
@@ -39,7 +39,7 @@ def split(
     return [index for index in order if index not in held_out], [index for index in order if index in held_out]
 
 
-def split_without_doubles(
+def split_without_duplicates(
     texts: Sequence[Hashable],
     fraction: float,
     *,
@@ -57,7 +57,7 @@ def split_without_doubles(
     return training, held_out
 
 
-def shared_by(parts: Mapping[str, Sequence[Hashable]], what: str = "examples") -> str:
+def shared_examples(parts: Mapping[str, Sequence[Hashable]], what: str = "examples") -> str:
     """A note on the examples that the parts of a data set share; empty if none."""
     known: dict[str, set[Hashable]] = {}
     said = []
@@ -69,7 +69,7 @@ def shared_by(parts: Mapping[str, Sequence[Hashable]], what: str = "examples") -
     return "; ".join(said)
 
 
-def shared_out(total: int, sizes: Sequence[int]) -> list[int]:
+def apportion(total: int, sizes: Sequence[int]) -> list[int]:
     """`total` divided in proportion to the sizes by largest remainder, within 1 and size - 1 (0 for a size of 1)."""
     exact = [total * size / sum(sizes) for size in sizes]
     least = [min(1, size - 1) for size in sizes]

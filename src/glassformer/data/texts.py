@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.files import AS_FOUND, Examples, Table, listed, place_of, read_table, way_out
-from glassformer.data.formats.table import Reads, TableOptions
-from glassformer.errors import InputError, nearest
+from glassformer.data.files import AS_FOUND, Examples, Table, column_hint, listed_columns, locate, read_table
+from glassformer.data.formats.table import ExpectedColumns, TableOptions
+from glassformer.errors import InputError, did_you_mean
 
 TEXT_COLUMNS = (("text",), ("sentence1", "sentence2"), ("sentence",), ("document",))
 LABEL_COLUMN = "label"
@@ -56,16 +56,16 @@ def read_labeled(
             left_out.append(row.line)
         else:
             raise InputError(
-                f"{place_of(path, row.line)}: {empty} is empty (label {cell!r}). Fill it, or leave such rows out with "
+                f"{locate(path, row.line)}: {empty} is empty (label {cell!r}). Fill it, or leave such rows out with "
                 "--skip-empty"
             )
     return Examples(kept, path=path, lines=lines, left_out=left_out, form=table.form, blank=table.blank)
 
 
-def reads_texts(text_columns: Sequence[str] | None, *others: str) -> Reads:
+def reads_texts(text_columns: Sequence[str] | None, *others: str) -> ExpectedColumns:
     """The columns expected in the header of a table of texts: the named ones, or the usual ones."""
     usual = tuple(name for known in TEXT_COLUMNS for name in known)
-    return Reads(columns=(*(text_columns or usual), *others))
+    return ExpectedColumns(columns=(*(text_columns or usual), *others))
 
 
 def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[str]:
@@ -78,16 +78,16 @@ def choose_text_columns(table: Table, names: Sequence[str] | None) -> Sequence[s
         if set(known) <= set(table.names):
             return known
     usual = ", ".join(" and ".join(known) for known in TEXT_COLUMNS)
-    columns, form = listed(table.names), table.form
+    columns, form = listed_columns(table.names), table.form
     if form is not None and form.header is not None and not form.has_header:
         if len(table.names) == 1:
             return table.names
         raise InputError(
             f"{table.path} has no header, so its columns are called {columns}. Give the columns of the text and the "
-            f"label, as in --text-columns 1 --label-column 2{way_out(form, '')}"
+            f"label, as in --text-columns 1 --label-column 2{column_hint(form, '')}"
         )
     hint = "Choose the text column with --text-columns"
-    raise InputError(f"{table.path} has the columns {columns}: expected one of {usual}{way_out(form, hint)}")
+    raise InputError(f"{table.path} has the columns {columns}: expected one of {usual}{column_hint(form, hint)}")
 
 
 def split_labels(cell: Any, separator: str | None, path: Path, line: int) -> tuple[str, ...]:
@@ -100,9 +100,9 @@ def split_labels(cell: Any, separator: str | None, path: Path, line: int) -> tup
         parts = [cell]
     labels = tuple(map(as_label, parts))
     if "" in labels:
-        raise InputError(f"{place_of(path, line)}: the label is {cell!r}, expected a class name or number")
+        raise InputError(f"{locate(path, line)}: the label is {cell!r}, expected a class name or number")
     if len(labels) > 1 and len(set(labels)) < len(labels):
-        raise InputError(f"{place_of(path, line)}: the label {cell!r} names one class twice. Name each once")
+        raise InputError(f"{locate(path, line)}: the label {cell!r} names one class twice. Name each once")
     return labels
 
 
@@ -132,8 +132,8 @@ def check_labels(examples: Examples[LabeledText], names: Sequence[str]) -> None:
         for label in example.labels:
             if label not in known:
                 raise InputError(
-                    f"{place_of(examples.path, line)}: no training example has the label {label!r}"
-                    f"{nearest(label, known)}"
+                    f"{locate(examples.path, line)}: no training example has the label {label!r}"
+                    f"{did_you_mean(label, known)}"
                 )
 
 

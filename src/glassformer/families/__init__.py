@@ -29,8 +29,8 @@ from types import ModuleType
 from glassformer.config import TransformerConfig
 from glassformer.families import clip
 from glassformer.families.page import Family as Family
-from glassformer.families.page import Head as Head
 from glassformer.families.page import PairFamily as PairFamily
+from glassformer.families.page import TransformersHead as TransformersHead
 
 PAGES = (
     "albert", "bart", "bert", "blip", "clip_text", "clip_vision", "deit", "distilbert", "electra", "falcon", "gemma",
@@ -57,7 +57,7 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-PAIRS: dict[str, PairFamily] = {
+PAIR_FAMILIES: dict[str, PairFamily] = {
     clip.model_type: PairFamily(clip.model_type, clip.architecture, clip.scale, clip.sides, clip.describe)
 }
 

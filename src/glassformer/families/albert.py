@@ -3,7 +3,7 @@
 from glassformer.config import TransformerConfig
 from glassformer.families import bert
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
+from glassformer.families.page import TransformersHead
 
 model_types = ("albert",)
 prefix = "albert."
@@ -39,13 +39,15 @@ weights = {
 }
 _POOLER = {"^pooler.*": "head.project.*"}
 heads = {
-    "pool": Head("AlbertModel", _POOLER, bert.POOLED),
-    "language": Head(
+    "pool": TransformersHead("AlbertModel", _POOLER, bert.POOLED),
+    "language": TransformersHead(
         "AlbertForMaskedLM",
         bert.masked_lm("predictions."),
         {"head_norm": True, "head_bias": True},
     ),
-    "class": Head("AlbertForSequenceClassification", {**_POOLER, "classifier.*": "head.out.*"}, bert.POOLED),
-    "token": Head("AlbertForTokenClassification", {"classifier.*": "head.out.*"}),
-    "span": Head("AlbertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    "class": TransformersHead(
+        "AlbertForSequenceClassification", {**_POOLER, "classifier.*": "head.out.*"}, bert.POOLED
+    ),
+    "token": TransformersHead("AlbertForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": TransformersHead("AlbertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }

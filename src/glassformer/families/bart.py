@@ -5,8 +5,8 @@ from typing import Any
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
-from glassformer.families.table import Table, leading
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, leading
 
 model_types = ("bart",)
 prefix = "model."
@@ -19,10 +19,10 @@ def config(hf: Keys) -> TransformerConfig:
     hf.expect("normalize_before", False)
     hf.expect("normalize_embedding", True)
     positions = {"positions": "learned", "position_offset": 2}
-    return whole(hf, embed_norm=True, stack={"norm_order": "post", **positions})
+    return model_config(hf, embed_norm=True, stack={"norm_order": "post", **positions})
 
 
-def whole(hf: Keys, *, stack: dict[str, Any], **choices: Any) -> TransformerConfig:
+def model_config(hf: Keys, *, stack: dict[str, Any], **choices: Any) -> TransformerConfig:
     """The config of a BART-like family; `stack` and `choices` hold its differences."""
     hf.ignore("num_hidden_layers", "classif_dropout", "extra_pos_embeddings", "save_step", "add_bias_logits")
     hf.ignore("add_final_layer_norm", "static_position_embeddings", "normalize_before", "normalize_embedding")
@@ -52,7 +52,7 @@ def whole(hf: Keys, *, stack: dict[str, Any], **choices: Any) -> TransformerConf
     return TransformerConfig(**{**hf.common(), **common, "encoder": encoder, "decoder": decoder, **choices})
 
 
-def side(stack: str) -> dict[str, str]:
+def stack_weights(stack: str) -> dict[str, str]:
     """The weight names of one stack; only the decoder has cross-attention."""
     theirs, ours = stack + ".layers.{i}.", stack + ".blocks.{i}."
     table: dict[str, str] = {}
@@ -72,20 +72,26 @@ def side(stack: str) -> dict[str, str]:
     }
 
 
-weights: Table = {"shared.weight": "encoder.embed.tokens.weight", **side("encoder"), **side("decoder")}
-LANGUAGE: Table = {
+weights: NameTable = {
+    "shared.weight": "encoder.embed.tokens.weight",
+    **stack_weights("encoder"),
+    **stack_weights("decoder"),
+}
+LANGUAGE: NameTable = {
     "lm_head.weight": "head.out.weight",
     "final_logits_bias": leading("head.out.bias", zero_if_absent=True),
 }
 
 
-def heads_of(name: str) -> dict[str, Head]:
-    dense: Table = {"classification_head.dense.*": "head.project.*", "classification_head.out_proj.*": "head.out.*"}
+def heads_of(name: str) -> dict[str, TransformersHead]:
+    dense: NameTable = {"classification_head.dense.*": "head.project.*", "classification_head.out_proj.*": "head.out.*"}
     return {
-        "none": Head(f"{name}Model"),
-        "language": Head(f"{name}ForConditionalGeneration", LANGUAGE, {"head_bias": True}),
-        "class": Head(f"{name}ForSequenceClassification", dense, {"pooling": "end", "head_activation": "tanh"}),
-        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+        "none": TransformersHead(f"{name}Model"),
+        "language": TransformersHead(f"{name}ForConditionalGeneration", LANGUAGE, {"head_bias": True}),
+        "class": TransformersHead(
+            f"{name}ForSequenceClassification", dense, {"pooling": "end", "head_activation": "tanh"}
+        ),
+        "span": TransformersHead(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
     }
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
-from glassformer.families.table import Table, fixed
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, fixed
 
 model_types = ("bert",)
 prefix = "bert."
@@ -79,11 +79,11 @@ weights = {
 cross = attention("crossattention", "cross")
 
 
-def masked_lm(stem: str, *, dense: str = "dense", norm: str = "LayerNorm") -> Callable[[TransformerConfig], Table]:
+def masked_lm(stem: str, *, dense: str = "dense", norm: str = "LayerNorm") -> Callable[[TransformerConfig], NameTable]:
     """The masked language head. Its bias has two names in files: a tied head stores one of them, an untied one both."""
 
-    def table(config: TransformerConfig) -> Table:
-        first: Table = {f"{stem}{dense}.*": "head.project.*", f"{stem}{norm}.*": "head.norm.*"}
+    def table(config: TransformerConfig) -> NameTable:
+        first: NameTable = {f"{stem}{dense}.*": "head.project.*", f"{stem}{norm}.*": "head.norm.*"}
         if config.tie_embeddings:
             return {**first, f"{stem}decoder.weight": "head.out.weight", f"{stem}bias": "head.out.bias"}
         return {**first, f"{stem}decoder.*": "head.out.*", f"{stem}bias": fixed("head.out.bias")}
@@ -94,15 +94,15 @@ def masked_lm(stem: str, *, dense: str = "dense", norm: str = "LayerNorm") -> Ca
 POOLER = {"^pooler.dense.*": "head.project.*"}
 POOLED = {"pooling": "first", "head_activation": "tanh"}
 heads = {
-    "pool": Head("BertModel", POOLER, POOLED),
-    "language": Head(
+    "pool": TransformersHead("BertModel", POOLER, POOLED),
+    "language": TransformersHead(
         "BertForMaskedLM",
         masked_lm("cls.predictions.", dense="transform.dense", norm="transform.LayerNorm"),
         {"head_norm": True, "head_bias": True},
     ),
-    "class": Head("BertForSequenceClassification", {**POOLER, "classifier.*": "head.out.*"}, POOLED),
-    "token": Head("BertForTokenClassification", {"classifier.*": "head.out.*"}),
-    "span": Head("BertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    "class": TransformersHead("BertForSequenceClassification", {**POOLER, "classifier.*": "head.out.*"}, POOLED),
+    "token": TransformersHead("BertForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": TransformersHead("BertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }
 
 
@@ -133,7 +133,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "num_attention_heads": stack.num_heads,
         "intermediate_size": stack.d_ff,
         "max_position_embeddings": stack.max_len,
-        "hidden_act": name_of(stack.activation),
+        "hidden_act": activation_name(stack.activation),
         "layer_norm_eps": stack.norm_eps,
         "hidden_dropout_prob": stack.dropout,
         "attention_probs_dropout_prob": stack.attention_dropout,

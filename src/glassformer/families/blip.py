@@ -5,9 +5,9 @@ from typing import Any
 from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.families import bert
 from glassformer.families.clip_text import blocks, described, stack
-from glassformer.families.keys import TOKENS, Keys, token_ids
-from glassformer.families.page import Head
-from glassformer.families.table import Table, leading, split, within
+from glassformer.families.keys import TOKEN_ID_KEYS, Keys, token_ids
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, leading, prefixed, split
 
 model_types = ("blip",)
 ignored = (
@@ -19,7 +19,7 @@ PROJECTIONS = ("projection_dim", "logit_scale_init_value", "image_text_hidden_si
 
 
 def config(hf: Keys) -> TransformerConfig:
-    hf.ignore(*PROJECTIONS, "tie_word_embeddings", *TOKENS)
+    hf.ignore(*PROJECTIONS, "tie_word_embeddings", *TOKEN_ID_KEYS)
     image = hf.part("vision_config")
     text = hf.part("text_config", head=hf.head, choices=bert.heads["language"].choices, without=("is_decoder",))
     for part in (image, text):
@@ -45,9 +45,9 @@ def config(hf: Keys) -> TransformerConfig:
     return whole
 
 
-def weights(config: TransformerConfig) -> Table:
+def weights(config: TransformerConfig) -> NameTable:
     own = {name: place for name, place in blocks("encoder").items() if "_proj" not in name}
-    image: Table = {
+    image: NameTable = {
         "embeddings.class_embedding": "encoder.embed.class_token",
         "embeddings.patch_embedding.*": "encoder.embed.patches.*",
         "embeddings.position_embedding": leading("encoder.embed.positions.weight"),
@@ -56,15 +56,15 @@ def weights(config: TransformerConfig) -> Table:
         "encoder.layers.{i}.self_attn.projection.*": "encoder.blocks.{i}.attn.out.*",
         "post_layernorm.*": "encoder.norm.*",
     }
-    text = within("text_decoder.bert.", {**bert.weights, **bert.cross}, stack="decoder")
-    return {**within("vision_model.", image), **text}
+    text = prefixed("text_decoder.bert.", {**bert.weights, **bert.cross}, stack="decoder")
+    return {**prefixed("vision_model.", image), **text}
 
 
-def language(config: TransformerConfig) -> Table:
-    return within("text_decoder.", bert.heads["language"].table(config))
+def language(config: TransformerConfig) -> NameTable:
+    return prefixed("text_decoder.", bert.heads["language"].table(config))
 
 
-heads = {"language": Head("BlipForConditionalGeneration", language)}
+heads = {"language": TransformersHead("BlipForConditionalGeneration", language)}
 
 
 def resembles(config: TransformerConfig) -> bool:

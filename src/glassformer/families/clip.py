@@ -11,7 +11,7 @@ from glassformer.families.keys import Keys
 from glassformer.families.page import Sides
 
 model_type, architecture, scale = "clip", "CLIPModel", "logit_scale"
-PARTS = {"text_config": clip_text, "vision_config": clip_vision}
+SIDE_FAMILIES = {"text_config": clip_text, "vision_config": clip_vision}
 
 
 def sides(hf: Keys) -> Sides:
@@ -25,7 +25,7 @@ def sides(hf: Keys) -> Sides:
             "architectures": [page.heads["pool_projected"].architecture],
             "projection_dim": width,
         }
-        for part, page in PARTS.items()
+        for part, page in SIDE_FAMILIES.items()
     )
     return Sides(text, image, hf.take("logit_scale_init_value", 2.6592))
 
@@ -34,7 +34,7 @@ def describe(given: Sides) -> dict[str, Any]:
     """The inverse of `sides`."""
     parts = {
         part: {key: value for key, value in values.items() if key not in ("architectures", "dtype")}
-        for part, values in zip(PARTS, (given.text, given.image), strict=True)
+        for part, values in zip(SIDE_FAMILIES, (given.text, given.image), strict=True)
     }
     return {
         "model_type": model_type,

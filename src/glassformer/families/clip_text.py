@@ -6,8 +6,8 @@ Stable Diffusion encodes its prompts with it. Read next: `clip.py`, the pair it 
 from typing import Any
 
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
 
 model_types = ("clip_text_model",)
 prefix = "text_model."
@@ -65,8 +65,8 @@ weights = {
     "final_layer_norm.*": "decoder.norm.*",
 }
 heads = {
-    "pool": Head("CLIPTextModel"),
-    "pool_projected": Head(
+    "pool": TransformersHead("CLIPTextModel"),
+    "pool_projected": TransformersHead(
         "CLIPTextModelWithProjection", {"text_projection.weight": "head.out.weight"}, {"head_bias": False}
     ),
 }
@@ -95,7 +95,7 @@ def described(config: TransformerConfig) -> dict[str, Any]:
         "num_attention_heads": stack.num_heads,
         "intermediate_size": stack.d_ff,
         "projection_dim": config.pooled_dim or stack.d_model,
-        "hidden_act": name_of(stack.activation),
+        "hidden_act": activation_name(stack.activation),
         "layer_norm_eps": stack.norm_eps,
         "attention_dropout": stack.attention_dropout,
     }

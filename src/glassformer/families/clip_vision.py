@@ -8,8 +8,8 @@ from typing import Any
 from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.families.clip_text import blocks, described, stack
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
-from glassformer.families.table import Table, squeezed
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, squeezed
 
 model_types = ("clip_vision_model",)
 prefix = "vision_model."
@@ -34,7 +34,7 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-weights: Table = {
+weights: NameTable = {
     "embeddings.class_embedding": squeezed("encoder.embed.class_token"),
     "embeddings.patch_embedding.weight": "encoder.embed.patches.weight",
     "embeddings.position_embedding.weight": "encoder.embed.positions.weight",
@@ -43,8 +43,8 @@ weights: Table = {
 }
 POOLED = {"^post_layernorm.*": "head.norm.*"}
 heads = {
-    "pool": Head("CLIPVisionModel", POOLED),
-    "pool_projected": Head(
+    "pool": TransformersHead("CLIPVisionModel", POOLED),
+    "pool_projected": TransformersHead(
         "CLIPVisionModelWithProjection", {**POOLED, "visual_projection.weight": "head.out.weight"}, {"head_bias": False}
     ),
 }

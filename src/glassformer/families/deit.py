@@ -3,7 +3,7 @@
 from glassformer.config import TransformerConfig
 from glassformer.families import vit
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
+from glassformer.families.page import TransformersHead
 
 model_types = ("deit",)
 prefix = "deit."
@@ -16,9 +16,9 @@ def config(hf: Keys) -> TransformerConfig:
 
 weights = {**vit.weights, "embeddings.distillation_token": "encoder.embed.distillation_token"}
 heads = {
-    "pool": Head("DeiTModel", {"^pooler.dense.*": "head.project.*"}),
-    "class": Head("DeiTForImageClassification", {"classifier.*": "head.out.*"}),
-    "class_distilled": Head(
+    "pool": TransformersHead("DeiTModel", {"^pooler.dense.*": "head.project.*"}),
+    "class": TransformersHead("DeiTForImageClassification", {"classifier.*": "head.out.*"}),
+    "class_distilled": TransformersHead(
         "DeiTForImageClassificationWithTeacher",
         {"cls_classifier.*": "head.out.*", "distillation_classifier.*": "head.second.*"},
         {"two_classifiers": True},

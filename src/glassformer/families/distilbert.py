@@ -2,7 +2,7 @@
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
+from glassformer.families.page import TransformersHead
 
 model_types = ("distilbert",)
 prefix = "distilbert."
@@ -48,8 +48,8 @@ weights = {
     "transformer.layer.{i}.output_layer_norm.*": "encoder.blocks.{i}.ffn_norm.*",
 }
 heads = {
-    "none": Head("DistilBertModel"),
-    "language": Head(
+    "none": TransformersHead("DistilBertModel"),
+    "language": TransformersHead(
         "DistilBertForMaskedLM",
         {
             "vocab_transform.*": "head.project.*",
@@ -58,11 +58,11 @@ heads = {
         },
         {"head_norm": True, "head_bias": True},
     ),
-    "class": Head(
+    "class": TransformersHead(
         "DistilBertForSequenceClassification",
         {"pre_classifier.*": "head.project.*", "classifier.*": "head.out.*"},
         {"pooling": "first", "head_activation": "relu"},
     ),
-    "token": Head("DistilBertForTokenClassification", {"classifier.*": "head.out.*"}),
-    "span": Head("DistilBertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    "token": TransformersHead("DistilBertForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": TransformersHead("DistilBertForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }

@@ -3,7 +3,7 @@
 from glassformer.config import TransformerConfig
 from glassformer.families import bert
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
+from glassformer.families.page import TransformersHead
 
 model_types = ("electra",)
 prefix = "electra."
@@ -25,8 +25,8 @@ def config(hf: Keys) -> TransformerConfig:
 
 weights = {**bert.weights, "embeddings_project.*": "encoder.embed.project.*"}
 heads = {
-    "none": Head("ElectraModel"),
-    "language": Head(
+    "none": TransformersHead("ElectraModel"),
+    "language": TransformersHead(
         "ElectraForMaskedLM",
         {
             "generator_predictions.dense.*": "head.project.*",
@@ -35,11 +35,11 @@ heads = {
         },
         {"head_activation": "gelu", "head_norm": True, "head_bias": True},
     ),
-    "class": Head(
+    "class": TransformersHead(
         "ElectraForSequenceClassification",
         {"classifier.dense.*": "head.project.*", "classifier.out_proj.*": "head.out.*"},
         {"pooling": "first", "head_activation": "gelu"},
     ),
-    "token": Head("ElectraForTokenClassification", {"classifier.*": "head.out.*"}),
-    "span": Head("ElectraForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    "token": TransformersHead("ElectraForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": TransformersHead("ElectraForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }

@@ -3,8 +3,8 @@
 
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
-from glassformer.families.table import Table, split
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, split
 
 model_types = ("falcon",)
 prefix = "transformer."
@@ -44,7 +44,7 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-def weights(config: TransformerConfig) -> Table:
+def weights(config: TransformerConfig) -> NameTable:
     two_norms = config.last_stack.block == "parallel_two_norms"
     attn_norm, ffn_norm = ("ln_attn", "ln_mlp") if two_norms else ("input_layernorm", "post_attention_layernorm")
     return {
@@ -60,11 +60,11 @@ def weights(config: TransformerConfig) -> Table:
 
 
 heads = {
-    "none": Head("FalconModel"),
-    "language": Head("FalconForCausalLM", {"lm_head.weight": "head.out.weight"}),
-    "class": Head(
+    "none": TransformersHead("FalconModel"),
+    "language": TransformersHead("FalconForCausalLM", {"lm_head.weight": "head.out.weight"}),
+    "class": TransformersHead(
         "FalconForSequenceClassification", {"score.weight": "head.out.weight"}, {"head_bias": False, "pooling": "last"}
     ),
-    "token": Head("FalconForTokenClassification", {"classifier.*": "head.out.*"}),
-    "span": Head("FalconForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    "token": TransformersHead("FalconForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": TransformersHead("FalconForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }

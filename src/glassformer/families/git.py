@@ -6,8 +6,8 @@ from glassformer.config import ImageConfig, TransformerConfig
 from glassformer.families import bert, clip_vision
 from glassformer.families.clip_text import described, stack
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
-from glassformer.families.table import Table, within
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, prefixed
 
 model_types = ("git",)
 prefix = "git."
@@ -40,13 +40,16 @@ def config(hf: Keys) -> TransformerConfig:
     return whole
 
 
-weights: Table = {
-    **within("image_encoder.vision_model.", {**clip_vision.weights, "post_layernorm.*": "encoder.norm.*"}),
+weights: NameTable = {
+    **prefixed("image_encoder.vision_model.", {**clip_vision.weights, "post_layernorm.*": "encoder.norm.*"}),
     "visual_projection.visual_projection.0.*": "memory.project.*",
     "visual_projection.visual_projection.1.*": "memory.norm.*",
-    **within("", bert.weights, stack="decoder"),
+    **prefixed("", bert.weights, stack="decoder"),
 }
-heads = {"none": Head("GitModel"), "language": Head("GitForCausalLM", {"output.*": "head.out.*"})}
+heads = {
+    "none": TransformersHead("GitModel"),
+    "language": TransformersHead("GitForCausalLM", {"output.*": "head.out.*"}),
+}
 
 
 def resembles(config: TransformerConfig) -> bool:

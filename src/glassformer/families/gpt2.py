@@ -3,9 +3,9 @@
 from typing import Any
 
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
-from glassformer.families.table import Table, split, transposed
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, split, transposed
 from glassformer.schema import OPEN
 
 model_types = ("gpt2",)
@@ -41,7 +41,7 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-weights: Table = {
+weights: NameTable = {
     "wte.weight": "decoder.embed.tokens.weight",
     "wpe.weight": "decoder.embed.positions.weight",
     "h.{i}.ln_1.*": "decoder.blocks.{i}.attn_norm.*",
@@ -53,20 +53,20 @@ weights: Table = {
     "ln_f.*": "decoder.norm.*",
 }
 # Cross-attention, where GPT-2 is the decoder: see `vision_encoder_decoder.py`.
-cross: Table = {
+cross: NameTable = {
     "h.{i}.ln_cross_attn.*": "decoder.blocks.{i}.cross_norm.*",
     "h.{i}.crossattention.q_attn.*": transposed("decoder.blocks.{i}.cross.q.*"),
     "h.{i}.crossattention.c_attn.*": split("decoder.blocks.{i}.cross.{k,v}.*", transposed=True),
     "h.{i}.crossattention.c_proj.*": transposed("decoder.blocks.{i}.cross.out.*"),
 }
 heads = {
-    "none": Head("GPT2Model"),
-    "language": Head("GPT2LMHeadModel", {"lm_head.weight": "head.out.weight"}),
-    "class": Head(
+    "none": TransformersHead("GPT2Model"),
+    "language": TransformersHead("GPT2LMHeadModel", {"lm_head.weight": "head.out.weight"}),
+    "class": TransformersHead(
         "GPT2ForSequenceClassification", {"score.weight": "head.out.weight"}, {"head_bias": False, "pooling": "last"}
     ),
-    "token": Head("GPT2ForTokenClassification", {"classifier.*": "head.out.*"}),
-    "span": Head("GPT2ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    "token": TransformersHead("GPT2ForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": TransformersHead("GPT2ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }
 
 
@@ -86,7 +86,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "n_inner": stack.d_ff,
         "n_positions": stack.max_len,
         "layer_norm_epsilon": stack.norm_eps,
-        "activation_function": name_of(stack.activation),
+        "activation_function": activation_name(stack.activation),
         "scale_attn_weights": stack.attention_scale != 1.0,
         "resid_pdrop": stack.dropout,
         "attn_pdrop": stack.attention_dropout,

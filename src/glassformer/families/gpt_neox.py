@@ -4,7 +4,7 @@ with its own norm; rotary positions on a quarter of every head."""
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.errors import InputError
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
+from glassformer.families.page import TransformersHead
 from glassformer.families.table import split
 
 model_types = ("gpt_neox",)
@@ -56,11 +56,11 @@ weights = {
     "final_layer_norm.*": "decoder.norm.*",
 }
 heads = {
-    "none": Head("GPTNeoXModel"),
-    "language": Head("GPTNeoXForCausalLM", {"embed_out.weight": "head.out.weight"}),
-    "class": Head(
+    "none": TransformersHead("GPTNeoXModel"),
+    "language": TransformersHead("GPTNeoXForCausalLM", {"embed_out.weight": "head.out.weight"}),
+    "class": TransformersHead(
         "GPTNeoXForSequenceClassification", {"score.weight": "head.out.weight"}, {"head_bias": False, "pooling": "last"}
     ),
-    "token": Head("GPTNeoXForTokenClassification", {"classifier.*": "head.out.*"}),
-    "span": Head("GPTNeoXForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+    "token": TransformersHead("GPTNeoXForTokenClassification", {"classifier.*": "head.out.*"}),
+    "span": TransformersHead("GPTNeoXForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
 }

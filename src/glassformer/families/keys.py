@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from glassformer.config import LARGEST, MOST_LAYERS, Activation, LayerKind, RotaryScaling
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.schema import is_finite, shown
 
 REQUIRED: Any = object()
@@ -22,7 +22,7 @@ ACTIVATION: dict[str, Activation] = {
 }  # fmt: skip
 
 
-def name_of(activation: Activation) -> str:
+def activation_name(activation: Activation) -> str:
     """The name of an activation in other libraries: the inverse of `ACTIVATION`."""
     return {"gelu_tanh": "gelu_new", "relu_squared": "relu2"}.get(activation, activation)
 
@@ -30,7 +30,7 @@ def name_of(activation: Activation) -> str:
 ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
 # A value must have the type of its default.
-SORTS: dict[tuple[type, ...], str] = {
+EXPECTED_TYPES: dict[tuple[type, ...], str] = {
     (bool,): "true or false", (int,): "a whole number", (float, int): "a number", (str,): "a text",
     (list,): "a list", (dict,): "an object",
 }  # fmt: skip
@@ -51,7 +51,7 @@ IGNORED = (
 )  # fmt: skip
 
 # Generation settings: now in `generation_config.json`, but older files have them here.
-GENERATION = (
+GENERATION_KEYS = (
     "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
     "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
     "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
@@ -61,14 +61,14 @@ GENERATION = (
 )  # fmt: skip
 
 
-TEXTS = ("decoder", "text_config")  # key of the text model in a config.json with several parts
-TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+TEXT_PARTS = ("decoder", "text_config")  # key of the text model in a config.json with several parts
+TOKEN_ID_KEYS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 
 def token_ids(given: Any, values: Mapping[str, Any]) -> Any:
     """Special tokens from a file: one id or several. Ids outside the vocabulary, such as -1, are dropped: they cannot
     occur."""
-    parts = [values, *(part for part in map(values.get, TEXTS) if isinstance(part, Mapping))]
+    parts = [values, *(part for part in map(values.get, TEXT_PARTS) if isinstance(part, Mapping))]
     sizes = [part.get(key) for part in parts for key in ("vocab_size", "decoder_vocab_size")]
     size = max((size for size in sizes if isinstance(size, int)), default=0)
     if isinstance(given, list):
@@ -83,7 +83,7 @@ class Keys:
         self, values: Mapping[str, Any], *, name: str = "config.json", head: str = "none", choices: Any = None
     ) -> None:
         self.values, self.name, self.head, self.choices = values, name, head, dict(choices or {})
-        self.read = {*IGNORED, *GENERATION}
+        self.read = {*IGNORED, *GENERATION_KEYS}
 
     def take(self, key: str, default: Any = REQUIRED, *, also: tuple[str, ...] = (), least: float | None = None) -> Any:
         """The value of a key, under any of its names. A null counts as missing if there is a default.
@@ -101,7 +101,7 @@ class Keys:
         return default
 
     def _checked(self, key: str, value: Any, like: Any, least: float | None) -> Any:
-        kind, expected = next(((kind, text) for kind, text in SORTS.items() if type(like) in kind), (None, ""))
+        kind, expected = next(((kind, text) for kind, text in EXPECTED_TYPES.items() if type(like) in kind), (None, ""))
         if kind is not None and type(value) not in kind:
             raise InputError(f"{self.name}: {key} is {shown(value)}: expected {expected}")
         if least is not None and value < least:
@@ -159,7 +159,9 @@ class Keys:
     def activation(self, key: str, default: Any = REQUIRED) -> Activation:
         name = self.take(key, default)
         if str(name) not in ACTIVATION:
-            raise InputError(f"{self.name}: {key} is {name!r}, an unknown activation{nearest(str(name), ACTIVATION)}")
+            raise InputError(
+                f"{self.name}: {key} is {name!r}, an unknown activation{did_you_mean(str(name), ACTIVATION)}"
+            )
         return ACTIVATION[name]
 
     def common(self, *, tied: bool = True, **for_head: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +172,7 @@ class Keys:
         found: dict[str, Any] = {"head": self.head, **self.choices, **for_head.get(self.head, {})}
         if found["head"] in ("class", "token"):
             found["num_classes"] = self.num_classes
-        for key in TOKENS:
+        for key in TOKEN_ID_KEYS:
             found[key] = token_ids(self.take(key, None), self.values)
         return {**found, "tie_embeddings": self.take("tie_word_embeddings", tied)}
 
@@ -210,7 +212,7 @@ class Keys:
 
     def _scaling(self, kind: str, rope: dict[str, Any]) -> RotaryScaling:
         if kind not in (*ROPE_TYPES, "su"):  # the first name of longrope
-            raise InputError(f"{self.name}: unknown rope type {kind!r}{nearest(str(kind), ROPE_TYPES)}")
+            raise InputError(f"{self.name}: unknown rope type {kind!r}{did_you_mean(str(kind), ROPE_TYPES)}")
         longest = self.take("max_position_embeddings")
         trained = self.take("original_max_position_embeddings", rope.get("original_max_position_embeddings") or longest)
         trained = self._checked("original_max_position_embeddings", trained, 1, 2)
@@ -252,7 +254,7 @@ class Keys:
         types = self.take("layer_types", [default(layer) for layer in range(num_layers)])
         unknown = [kind for kind in map(str, types) if kind not in kinds]
         if unknown:
-            raise InputError(f"{self.name}: layer_types has {unknown[0]!r}{nearest(unknown[0], kinds)}")
+            raise InputError(f"{self.name}: layer_types has {unknown[0]!r}{did_you_mean(unknown[0], kinds)}")
         if len(types) != num_layers:
             raise InputError(f"{self.name}: layer_types has {len(types)} entries for {num_layers} layers")
         found = tuple(kinds[kind] for kind in types)

@@ -4,9 +4,9 @@ queries and a gated feed-forward. Many families change only a few settings and r
 from typing import Any
 
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
-from glassformer.families.table import Table
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable
 
 model_types = ("llama",)
 prefix = "model."
@@ -72,17 +72,17 @@ weights = {
 }
 
 
-def heads_of(name: str, *, span_prefix: str = "transformer.", **architectures: str) -> dict[str, Head]:
+def heads_of(name: str, *, span_prefix: str = "transformer.", **architectures: str) -> dict[str, TransformersHead]:
     """The heads that transformers offers for every LLaMA-like decoder, under the family's name."""
-    out: Table = {"score.*": "head.out.*"}
+    out: NameTable = {"score.*": "head.out.*"}
     return {
-        "none": Head(architectures.get("none", f"{name}Model")),
-        "language": Head(f"{name}ForCausalLM", {"lm_head.weight": "head.out.weight"}),
-        "class": Head(
+        "none": TransformersHead(architectures.get("none", f"{name}Model")),
+        "language": TransformersHead(f"{name}ForCausalLM", {"lm_head.weight": "head.out.weight"}),
+        "class": TransformersHead(
             architectures.get("class", f"{name}ForSequenceClassification"), out, {"head_bias": False, "pooling": "last"}
         ),
-        "token": Head(f"{name}ForTokenClassification", out),
-        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}, prefix=span_prefix),
+        "token": TransformersHead(f"{name}ForTokenClassification", out),
+        "span": TransformersHead(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}, prefix=span_prefix),
     }
 
 
@@ -111,7 +111,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "head_dim": stack.head_dim,
         "intermediate_size": stack.d_ff,
         "max_position_embeddings": stack.max_len,
-        "hidden_act": name_of(stack.activation),
+        "hidden_act": activation_name(stack.activation),
         "rms_norm_eps": stack.norm_eps,
         "rope_theta": base,
         "rope_parameters": {"rope_type": "default", "rope_theta": base},

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.families import bart
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
-from glassformer.families.table import Table, fixed
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, fixed
 
 model_types = ("marian",)
 prefix, translates = bart.prefix, True
@@ -22,14 +22,14 @@ def config(hf: Keys) -> TransformerConfig:
     hf.expect("normalize_embedding", False)
     shared, target = hf.take("share_encoder_decoder_embeddings", True), hf.take("decoder_vocab_size", None)
     hf.ignore("tokenizer_class")
-    return bart.whole(
+    return bart.model_config(
         hf,
         target_vocab_size=None if shared else target or hf.take("vocab_size"),
         stack={"norm_order": "post", "positions": "sinusoidal", "sinusoids": "halves"},
     )
 
 
-def weights(config: TransformerConfig) -> Table:
+def weights(config: TransformerConfig) -> NameTable:
     table = {name: place for name, place in bart.weights.items() if "embed_positions" not in name}
     if config.target_vocab_size is None:
         return table
@@ -39,8 +39,8 @@ def weights(config: TransformerConfig) -> Table:
 
 _POSITIONS = {f"^{s}.embed_positions.weight": fixed(f"{s}.embed.positions.table") for s in ("encoder", "decoder")}
 heads = {
-    "none": Head("MarianModel", _POSITIONS),
-    "language": Head("MarianMTModel", bart.LANGUAGE, {"head_bias": True}),
+    "none": TransformersHead("MarianModel", _POSITIONS),
+    "language": TransformersHead("MarianMTModel", bart.LANGUAGE, {"head_bias": True}),
 }
 
 
@@ -61,7 +61,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         **{f"{name}_layers": stack.num_layers for name, stack in (("encoder", source), ("decoder", target))},
         **{f"{name}_attention_heads": stack.num_heads for name, stack in (("encoder", source), ("decoder", target))},
         **{f"{name}_ffn_dim": stack.d_ff for name, stack in (("encoder", source), ("decoder", target))},
-        "activation_function": name_of(target.activation),
+        "activation_function": activation_name(target.activation),
         "scale_embedding": config.scale_embeddings,
         "dropout": target.dropout,
         "attention_dropout": target.attention_dropout,

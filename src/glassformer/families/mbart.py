@@ -13,4 +13,4 @@ heads = bart.heads_of("MBart")
 def config(hf: Keys) -> TransformerConfig:
     hf.expect("normalize_before", True)
     positions = {"positions": "learned", "position_offset": 2}
-    return bart.whole(hf, embed_norm=True, label_shift="last", stack={"norm_order": "pre", **positions})
+    return bart.model_config(hf, embed_norm=True, label_shift="last", stack={"norm_order": "pre", **positions})

@@ -5,8 +5,8 @@ from typing import Any
 
 from glassformer.config import LayerKind, StackConfig, TransformerConfig
 from glassformer.families import bert
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
 from glassformer.families.table import split
 
 model_types = ("modernbert",)
@@ -74,11 +74,11 @@ weights = {
 _DENSE = {"head.dense.*": "head.project.*", "head.norm.*": "head.norm.*"}
 _CLASSES, _NORMED = {**_DENSE, "classifier.*": "head.out.*"}, {"head_norm": True}
 heads = {
-    "none": Head("ModernBertModel"),
-    "language": Head("ModernBertForMaskedLM", {**_DENSE, "decoder.*": "head.out.*"}, _NORMED),
-    "class": Head("ModernBertForSequenceClassification", _CLASSES, _NORMED),
-    "token": Head("ModernBertForTokenClassification", _CLASSES, _NORMED),
-    "span": Head("ModernBertForQuestionAnswering", _CLASSES, _NORMED),
+    "none": TransformersHead("ModernBertModel"),
+    "language": TransformersHead("ModernBertForMaskedLM", {**_DENSE, "decoder.*": "head.out.*"}, _NORMED),
+    "class": TransformersHead("ModernBertForSequenceClassification", _CLASSES, _NORMED),
+    "token": TransformersHead("ModernBertForTokenClassification", _CLASSES, _NORMED),
+    "span": TransformersHead("ModernBertForQuestionAnswering", _CLASSES, _NORMED),
 }
 
 
@@ -101,7 +101,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "num_attention_heads": stack.num_heads,
         "intermediate_size": stack.d_ff,
         "max_position_embeddings": stack.max_len,
-        "hidden_activation": name_of(stack.activation),
+        "hidden_activation": activation_name(stack.activation),
         "norm_eps": stack.norm_eps,
         "norm_bias": stack.norm_bias,
         "attention_bias": stack.qkv_bias,
@@ -110,7 +110,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "layer_types": ["full_attention" if kind.window is None else "sliding_attention" for kind in kinds],
         "rope_parameters": ropes,
         "classifier_pooling": "mean" if config.pooling == "mean" else "cls",
-        "classifier_activation": name_of(config.head_activation or "gelu"),
+        "classifier_activation": activation_name(config.head_activation or "gelu"),
         "classifier_bias": config.head_dense_bias,
         "classifier_dropout": config.head_dropout,
         "decoder_bias": config.head_bias,

@@ -8,19 +8,19 @@ from torch import Tensor
 
 from glassformer.config import TransformerConfig
 from glassformer.families.keys import Keys
-from glassformer.families.table import Table
+from glassformer.families.table import NameTable
 
 
 @dataclass(frozen=True)
-class Head:
+class TransformersHead:
     """A head in transformers: its class, its table of weight names, and our settings for it."""
 
     architecture: str
-    weights: Table | Callable[[TransformerConfig], Table] = field(default_factory=dict)
+    weights: NameTable | Callable[[TransformerConfig], NameTable] = field(default_factory=dict)
     choices: Mapping[str, Any] = field(default_factory=dict)
     prefix: str | None = None  # prefix of the headless model's names; None: the family's prefix
 
-    def table(self, config: TransformerConfig) -> Table:
+    def table(self, config: TransformerConfig) -> NameTable:
         return self.weights(config) if callable(self.weights) else self.weights
 
 
@@ -50,8 +50,8 @@ class Family:
 
     name: str
     config: Callable[[Keys], TransformerConfig]
-    weights: Table | Callable[[TransformerConfig], Table]
-    heads: Mapping[str, Head]
+    weights: NameTable | Callable[[TransformerConfig], NameTable]
+    heads: Mapping[str, TransformersHead]
     prefix: str = ""
     ignored: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Family:
     saved_form: Callable[[TransformerConfig], TransformerConfig] = lambda config: config
     saved_weights: Callable[[TransformerConfig, dict[str, Tensor]], dict[str, Tensor]] = lambda config, weights: weights
 
-    def table(self, config: TransformerConfig) -> Table:
+    def table(self, config: TransformerConfig) -> NameTable:
         """The table of the model without a head; in some families it depends on the config."""
         return self.weights(config) if callable(self.weights) else self.weights
 
@@ -73,9 +73,11 @@ class Family:
                 return kind
         return self.reads.get(architecture or "")
 
-    def head(self, kind: str) -> Head:
+    def head(self, kind: str) -> TransformersHead:
         """The head of a kind; "none" works for every family."""
-        return self.heads.get(kind) or Head((self.heads.get(self.base) or next(iter(self.heads.values()))).architecture)
+        return self.heads.get(kind) or TransformersHead(
+            (self.heads.get(self.base) or next(iter(self.heads.values()))).architecture
+        )
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.errors import InputError
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
 
 model_types = ("patchtst",)
 prefix = "model."
@@ -22,12 +22,12 @@ def config(hf: Keys) -> TransformerConfig:
     hf.ignore("unmasked_channel_indices", "mask_value", "num_parallel_samples", "distribution_output", "output_range")
     hf.ignore("num_targets", "pooling_type", "loss", "share_projection")
     hf.ignore("positional_encoding_type")  # how the stored table was initialised
-    require(hf, "norm_type", "batchnorm", "layernorm")
-    scaling = require(hf, "scaling", "std", "std", None, False)
+    expect_or_absent(hf, "norm_type", "batchnorm", "layernorm")
+    scaling = expect_or_absent(hf, "scaling", "std", "std", None, False)
     if hf.head == "forecast":
         hf.expect("loss", "mse")
         hf.expect("share_projection", True)
-        require(hf, "pooling_type", "mean", None)
+        expect_or_absent(hf, "pooling_type", "mean", None)
     length, patch = hf.take("context_length", 32), hf.take("patch_length", 1)
     if patch >= length:
         raise InputError(f"{hf.name}: patch_length is {patch}: expected less than context_length = {length}")
@@ -61,7 +61,7 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-def require(hf: Keys, key: str, default: Any, *allowed: Any) -> Any:
+def expect_or_absent(hf: Keys, key: str, default: Any, *allowed: Any) -> Any:
     """`Keys.expect` for a key whose default or null is not always allowed."""
     hf.ignore(key)
     value = hf.values.get(key, default)
@@ -84,8 +84,8 @@ weights = {
     "encoder.layers.{i}.norm_sublayer3.*": "encoder.blocks.{i}.ffn_norm.*",
 }
 heads = {
-    "none": Head("PatchTSTModel"),
-    "forecast": Head("PatchTSTForPrediction", {"head.projection.*": "head.out.*"}),
+    "none": TransformersHead("PatchTSTModel"),
+    "forecast": TransformersHead("PatchTSTForPrediction", {"head.projection.*": "head.out.*"}),
 }
 
 
@@ -110,7 +110,7 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "norm_type": "layernorm",
         "pre_norm": stack.norm_order != "post",
         "norm_eps": stack.norm_eps,
-        "activation_function": name_of(stack.activation),
+        "activation_function": activation_name(stack.activation),
         "bias": stack.ffn_bias,
         "positional_encoding_type": "random",
         "pooling_type": None,

@@ -4,7 +4,7 @@ and with positions that start after the padding id."""
 from glassformer.config import TransformerConfig
 from glassformer.families import bert
 from glassformer.families.keys import Keys
-from glassformer.families.page import Head
+from glassformer.families.page import TransformersHead
 
 model_types = ("roberta", "xlm-roberta")
 prefix = "roberta."
@@ -27,21 +27,21 @@ def config(hf: Keys) -> TransformerConfig:
     )
 
 
-def heads_of(name: str) -> dict[str, Head]:
+def heads_of(name: str) -> dict[str, TransformersHead]:
     return {
-        "pool": Head(f"{name}Model", bert.POOLER, bert.POOLED),
-        "language": Head(
+        "pool": TransformersHead(f"{name}Model", bert.POOLER, bert.POOLED),
+        "language": TransformersHead(
             f"{name}ForMaskedLM",
             bert.masked_lm("lm_head.", norm="layer_norm"),
             {"head_activation": "gelu", "head_norm": True, "head_bias": True},
         ),
-        "class": Head(
+        "class": TransformersHead(
             f"{name}ForSequenceClassification",
             {"classifier.dense.*": "head.project.*", "classifier.out_proj.*": "head.out.*"},
             bert.POOLED,
         ),
-        "token": Head(f"{name}ForTokenClassification", {"classifier.*": "head.out.*"}),
-        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+        "token": TransformersHead(f"{name}ForTokenClassification", {"classifier.*": "head.out.*"}),
+        "span": TransformersHead(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
     }
 
 

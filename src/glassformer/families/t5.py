@@ -2,10 +2,10 @@
 attention scaling. Version 1.1 and mT5 have a gated feed-forward and an untied language head."""
 
 from glassformer.config import StackConfig, TransformerConfig
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.families.keys import ACTIVATION, Keys
-from glassformer.families.page import Head
-from glassformer.families.table import Table
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable
 
 model_types = ("t5", "mt5")
 ignored = (
@@ -26,7 +26,7 @@ def config(hf: Keys) -> TransformerConfig:
     ).rpartition("-")
     if activation not in ACTIVATION or gate not in ("", "gated"):
         known = (*ACTIVATION, *(f"gated-{name}" for name in ACTIVATION))
-        raise InputError(f"feed_forward_proj is {gate}-{activation}{nearest(f'{gate}-{activation}', known)}")
+        raise InputError(f"feed_forward_proj is {gate}-{activation}{did_you_mean(f'{gate}-{activation}', known)}")
     # "gated-gelu" has always meant the tanh form.
     meant = "gelu_tanh" if (gate, activation) == ("gated", "gelu") else ACTIVATION[activation]
     encoder = StackConfig(
@@ -58,7 +58,7 @@ def config(hf: Keys) -> TransformerConfig:
     return TransformerConfig(**{**whole, **hf.common()})
 
 
-def weights(config: TransformerConfig) -> Table:
+def weights(config: TransformerConfig) -> NameTable:
     table = {"shared.weight": "encoder.embed.tokens.weight"}
     for stack, last in (("encoder", 1), ("decoder", 2)):
         theirs, ours = stack + ".block.{i}.layer.", stack + ".blocks.{i}."
@@ -76,16 +76,18 @@ def weights(config: TransformerConfig) -> Table:
     return table
 
 
-def heads_of(name: str) -> dict[str, Head]:
+def heads_of(name: str) -> dict[str, TransformersHead]:
     dense = {"classification_head.dense.*": "head.project.*", "classification_head.out_proj.*": "head.out.*"}
     judged, alone = {"pooling": "end", "head_activation": "tanh"}, {"decoder": None}
     return {
-        "none": Head(f"{name}Model"),
-        "none_encoder": Head(f"{name}EncoderModel", {}, alone),
-        "language": Head(f"{name}ForConditionalGeneration", {"lm_head.weight": "head.out.weight"}),
-        "class": Head(f"{name}ForSequenceClassification", dense, judged, prefix="transformer."),
-        "token": Head(f"{name}ForTokenClassification", {"classifier.*": "head.out.*"}, alone, prefix="transformer."),
-        "span": Head(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
+        "none": TransformersHead(f"{name}Model"),
+        "none_encoder": TransformersHead(f"{name}EncoderModel", {}, alone),
+        "language": TransformersHead(f"{name}ForConditionalGeneration", {"lm_head.weight": "head.out.weight"}),
+        "class": TransformersHead(f"{name}ForSequenceClassification", dense, judged, prefix="transformer."),
+        "token": TransformersHead(
+            f"{name}ForTokenClassification", {"classifier.*": "head.out.*"}, alone, prefix="transformer."
+        ),
+        "span": TransformersHead(f"{name}ForQuestionAnswering", {"qa_outputs.*": "head.out.*"}),
     }
 
 

@@ -23,7 +23,7 @@ from glassformer.errors import InputError
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorTarget:
     """The parameters that a file's tensor becomes, and how its layout differs."""
 
     names: str
@@ -36,35 +36,35 @@ class Place:
     zeros: bool = False  # fixed, and written as zeros in the parameter's shape: expected by others, but unused
 
 
-def split(names: str, *, transposed: bool = False, by_group: bool = False) -> Place:
+def split(names: str, *, transposed: bool = False, by_group: bool = False) -> TensorTarget:
     """One tensor of the file holds the rows of several parameters: `attn.{q,k,v}.*`."""
-    return Place(names, transposed=transposed, by_group=by_group)
+    return TensorTarget(names, transposed=transposed, by_group=by_group)
 
 
-def transposed(name: str) -> Place:
-    return Place(name, transposed=True)
+def transposed(name: str) -> TensorTarget:
+    return TensorTarget(name, transposed=True)
 
 
-def leading(name: str, *, zero_if_absent: bool = False) -> Place:
-    return Place(name, leading=True, zero_if_absent=zero_if_absent)
+def leading(name: str, *, zero_if_absent: bool = False) -> TensorTarget:
+    return TensorTarget(name, leading=True, zero_if_absent=zero_if_absent)
 
 
-def squeezed(name: str) -> Place:
-    return Place(name, squeezed=True)
+def squeezed(name: str) -> TensorTarget:
+    return TensorTarget(name, squeezed=True)
 
 
-def fixed(name: str) -> Place:
-    return Place(name, fixed=True)
+def fixed(name: str) -> TensorTarget:
+    return TensorTarget(name, fixed=True)
 
 
-def zeros(like: str) -> Place:
-    return Place(like, fixed=True, zeros=True)
+def zeros(like: str) -> TensorTarget:
+    return TensorTarget(like, fixed=True, zeros=True)
 
 
-Table = Mapping[str, str | Place]
+NameTable = Mapping[str, str | TensorTarget]
 
 
-def within(prefix: str, table: Table, *, stack: str | None = None) -> Table:
+def prefixed(prefix: str, table: NameTable, *, stack: str | None = None) -> NameTable:
     """The table of a model inside another: `prefix` is added to its names in files. `stack` renames its only stack,
     where that is another one in the larger model."""
 
@@ -86,7 +86,7 @@ class Rule:
     file: str
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
-    place: Place
+    place: TensorTarget
     groups: int = 1  # number of kv heads, where rows are stored per group
 
     @property
@@ -130,7 +130,7 @@ class Rule:
         return tensor.clone() if self.place.fixed else tensor  # two names must not share memory in a file
 
 
-def expand(table: Table, model: Transformer) -> list[Rule]:
+def expand(table: NameTable, model: Transformer) -> list[Rule]:
     """The rules of a table for this model: one per tensor of the file, each parameter in exactly one rule."""
     parameters = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     rules = [rule for file, place in table.items() for rule in _rules(file, place, model, parameters)]
@@ -142,8 +142,8 @@ def expand(table: Table, model: Transformer) -> list[Rule]:
     return rules
 
 
-def _rules(file: str, place: str | Place, model: Transformer, parameters: Mapping[str, Tensor]) -> list[Rule]:
-    place = Place(place) if isinstance(place, str) else place
+def _rules(file: str, place: str | TensorTarget, model: Transformer, parameters: Mapping[str, Tensor]) -> list[Rule]:
+    place = TensorTarget(place) if isinstance(place, str) else place
     stack = model.config.encoder if place.names.startswith("encoder.") else model.config.decoder
     found = []
     for block in range(stack.num_blocks if stack and "{i}" in place.names else 1):
@@ -168,7 +168,7 @@ def _alternatives(text: str) -> list[str]:
     return [text[: braces.start()] + choice + text[braces.end() :] for choice in braces[1].split(",")]
 
 
-def known(table: Table) -> re.Pattern[str]:
+def known(table: NameTable) -> re.Pattern[str]:
     """Matches every file name in a table, whether or not this model has the parameter."""
     escaped = (re.escape(name).replace(r"\{i\}", r"\d+").replace(r"\*", "(weight|bias)") for name in table)
     return re.compile("|".join(escaped) or "(?!)")

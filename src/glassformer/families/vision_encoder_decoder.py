@@ -10,9 +10,9 @@ from typing import Any
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.errors import InputError
 from glassformer.families import bart, bert, deit, gpt2, vit
-from glassformer.families.keys import TOKENS, Keys, name_of, token_ids
-from glassformer.families.page import Head
-from glassformer.families.table import Table, within, zeros
+from glassformer.families.keys import TOKEN_ID_KEYS, Keys, activation_name, token_ids
+from glassformer.families.page import TransformersHead
+from glassformer.families.table import NameTable, prefixed, zeros
 
 model_types = ("vision-encoder-decoder",)
 ignored = (
@@ -21,18 +21,25 @@ ignored = (
     "decoder.transformer.h.*.attn.bias", "decoder.transformer.h.*attention.masked_bias",
     "decoder.transformer.h.*.crossattention.bias", "decoder.model.decoder.embed_positions._float_tensor",
 )  # fmt: skip
-EYES = {"vit": vit, "deit": deit}
-JOIN = ("is_decoder", "add_cross_attention", "cross_attention_hidden_size")  # keys of the decoder that are checked here
+IMAGE_ENCODERS = {"vit": vit, "deit": deit}
+DECODER_KEYS = (
+    "is_decoder",
+    "add_cross_attention",
+    "cross_attention_hidden_size",
+)  # keys of the decoder that are checked here
 
 
 def config(hf: Keys) -> TransformerConfig:
     hf.ignore("vocab_size", "processor_class")
-    eye, text = part_type(hf, "encoder", EYES), part_type(hf, "decoder", TEXTS)
+    eye, text = part_type(hf, "encoder", IMAGE_ENCODERS), part_type(hf, "decoder", DECODER_CONFIGS)
     for key in ("is_decoder", "add_cross_attention"):
         if hf.values["decoder"].get(key) is not True:
             raise InputError(f"{hf.name}, decoder: {key} is not true, but the decoder must attend to the encoder")
-    seen, said = hf.part("encoder"), hf.part("decoder", head=hf.head, choices=CHOICES.get(text), without=JOIN)
-    image, written = EYES[eye].config(seen), TEXTS[text](said)
+    seen, said = (
+        hf.part("encoder"),
+        hf.part("decoder", head=hf.head, choices=HEAD_CHOICES.get(text), without=DECODER_KEYS),
+    )
+    image, written = IMAGE_ENCODERS[eye].config(seen), DECODER_CONFIGS[text](said)
     assert image.encoder is not None
     wide, width = written.last_stack.d_model, hf.values["decoder"].get("cross_attention_hidden_size")
     if width not in (None, image.encoder.d_model if text == "trocr" else wide):
@@ -42,7 +49,7 @@ def config(hf: Keys) -> TransformerConfig:
         )
     for part in (seen, said):
         part.finish()
-    tokens = {key: token_ids(hf.take(key, None), hf.values) for key in TOKENS}
+    tokens = {key: token_ids(hf.take(key, None), hf.values) for key in TOKEN_ID_KEYS}
     hf.ignore("tie_word_embeddings")  # the decoder's config has it
     return written.replace(
         encoder=image.encoder,
@@ -91,8 +98,12 @@ def trocr(hf: Keys) -> TransformerConfig:
     )
 
 
-TEXTS: dict[str, Callable[[Keys], TransformerConfig]] = {"gpt2": gpt2.config, "bert": bert.config, "trocr": trocr}
-CHOICES = {"bert": bert.heads["language"].choices}
+DECODER_CONFIGS: dict[str, Callable[[Keys], TransformerConfig]] = {
+    "gpt2": gpt2.config,
+    "bert": bert.config,
+    "trocr": trocr,
+}
+HEAD_CHOICES = {"bert": bert.heads["language"].choices}
 
 
 def decoder_type(config: TransformerConfig) -> str:
@@ -102,34 +113,34 @@ def decoder_type(config: TransformerConfig) -> str:
     return "bert" if config.num_segments else "trocr"
 
 
-def weights(config: TransformerConfig) -> Table:
+def weights(config: TransformerConfig) -> NameTable:
     image = config.image
     eye = deit if image is not None and image.distillation_token else vit
-    text: dict[str, tuple[str, Table]] = {
+    text: dict[str, tuple[str, NameTable]] = {
         "gpt2": ("decoder.transformer.", {**gpt2.weights, **gpt2.cross}),
         "bert": ("decoder.bert.", {**bert.weights, **bert.cross}),
         "trocr": (
             "decoder.model.",
-            {"decoder.embed_tokens.weight": "decoder.embed.tokens.weight", **bart.side("decoder")},
+            {"decoder.embed_tokens.weight": "decoder.embed.tokens.weight", **bart.stack_weights("decoder")},
         ),
     }
     prefix, table = text[decoder_type(config)]
     return {
-        **within("encoder.", eye.weights),
+        **prefixed("encoder.", eye.weights),
         "encoder.pooler.dense.*": zeros("encoder.blocks.0.attn.out.*"),  # expected, but no output uses it
         "enc_to_dec_proj.*": "memory.project.*",
-        **within(prefix, table, stack="decoder"),
+        **prefixed(prefix, table, stack="decoder"),
     }
 
 
-def language(config: TransformerConfig) -> Table:
+def language(config: TransformerConfig) -> NameTable:
     if decoder_type(config) == "bert":
-        return within("decoder.", bert.heads["language"].table(config))
+        return prefixed("decoder.", bert.heads["language"].table(config))
     name = "lm_head" if decoder_type(config) == "gpt2" else "output_projection"
     return {f"decoder.{name}.weight": "head.out.weight"}
 
 
-heads = {"language": Head("VisionEncoderDecoderModel", language)}
+heads = {"language": TransformersHead("VisionEncoderDecoderModel", language)}
 
 
 def resembles(config: TransformerConfig) -> bool:
@@ -170,7 +181,7 @@ def described_trocr(config: TransformerConfig) -> dict[str, Any]:
         "decoder_attention_heads": stack.num_heads,
         "decoder_ffn_dim": stack.d_ff,
         "max_position_embeddings": stack.max_len,
-        "activation_function": name_of(stack.activation),
+        "activation_function": activation_name(stack.activation),
         "use_learned_position_embeddings": stack.positions == "learned",
         "layernorm_embedding": config.embed_norm,
         "scale_embedding": config.scale_embeddings,

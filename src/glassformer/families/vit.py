@@ -3,8 +3,8 @@
 from typing import Any
 
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
-from glassformer.families.keys import Keys, name_of
-from glassformer.families.page import Head
+from glassformer.families.keys import Keys, activation_name
+from glassformer.families.page import TransformersHead
 from glassformer.families.table import leading
 
 model_types = ("vit",)
@@ -54,8 +54,8 @@ weights = {
     "layernorm.*": "encoder.norm.*",
 }
 heads = {
-    "pool": Head("ViTModel", {"^pooler.dense.*": "head.project.*"}),
-    "class": Head("ViTForImageClassification", {"classifier.*": "head.out.*"}),
+    "pool": TransformersHead("ViTModel", {"^pooler.dense.*": "head.project.*"}),
+    "class": TransformersHead("ViTForImageClassification", {"classifier.*": "head.out.*"}),
 }
 
 
@@ -74,10 +74,10 @@ def describe(config: TransformerConfig) -> dict[str, Any]:
         "num_hidden_layers": stack.num_layers,
         "num_attention_heads": stack.num_heads,
         "intermediate_size": stack.d_ff,
-        "hidden_act": name_of(stack.activation),
+        "hidden_act": activation_name(stack.activation),
         "layer_norm_eps": stack.norm_eps,
         "qkv_bias": stack.qkv_bias,
-        "pooler_act": name_of(config.head_activation or "tanh"),
+        "pooler_act": activation_name(config.head_activation or "tanh"),
         "hidden_dropout_prob": stack.dropout,
         "attention_probs_dropout_prob": stack.attention_dropout,
     }

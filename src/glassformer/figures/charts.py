@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from html import escape
 from math import ceil, floor, isfinite, log10
 
-from glassformer.figures.korean import beside, both
+from glassformer.figures.korean import bilingual, with_korean
 
 Point = tuple[float, float]
 
 WIDTH, HEIGHT = 360, 216  # about as wide as a phone, so text keeps its size
 LEFT, RIGHT, TOP, BOTTOM = 48, 10, 8, 34
-MOST_POINTS = 400  # per line; longer lines are averaged over neighbouring points
-MOST_HOVERS = 60  # tooltips per line
+MAX_POINTS = 400  # per line; longer lines are averaged over neighbouring points
+MAX_HOVERS = 60  # tooltips per line
 DECADES = 2  # a positive quantity that spans more decades gets a logarithmic axis
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class ChartLine:
     """One curve: its name in the legend, its CSS class and its points."""
 
     name: str
@@ -57,35 +57,35 @@ def round_step(about: float) -> float:
     return next(power * times for times in (1, 2, 5, 10) if power * times >= about * (1 - 1e-9))
 
 
-def draw_lines(title: str, lines: Sequence[Line], *, across: str, whole: bool = True) -> str:
+def draw_lines(title: str, lines: Sequence[ChartLine], *, across: str, whole: bool = True) -> str:
     """HTML of a figure: title, chart, and a legend if there are several lines.
 
     `across` labels the horizontal axis; `whole` allows only integer ticks on it. Values that are not finite leave a gap
     in the line, and the caption gives their number.
     """
     holes = sum(not isfinite(y) for line in lines for _, y in line.points)
-    lines = [replace(line, points=thinned(line.points)) for line in lines]
+    lines = [replace(line, points=thin(line.points)) for line in lines]
     drawn = [point for line in lines for point in line.points if isfinite(point[1])]
     if not drawn:
-        chart, logarithmic = f'<p class="aside">{both("no finite value to draw")}</p>', False
+        chart, logarithmic = f'<p class="aside">{bilingual("no finite value to draw")}</p>', False
     else:
         x, y = make_axes(drawn)
         logarithmic = y.logarithmic
         body = "".join([*grid(x, y, across, whole), *(part for line in lines for part in stroke(line, x, y, across))])
-        label = escape(f"{beside(title)}, {beside(across)}")
+        label = escape(f"{with_korean(title)}, {with_korean(across)}")
         chart = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{body}</svg>'
     asides = ["logarithmic"] * logarithmic + [f"{holes:,} values are not finite and not drawn"] * (holes > 0)
-    aside = f' <span class="aside">{"; ".join(map(both, asides))}</span>' if asides else ""
+    aside = f' <span class="aside">{"; ".join(map(bilingual, asides))}</span>' if asides else ""
     legend = ""
     if len(lines) > 1:
-        legend = " ".join(f'<span class="key {line.paint}">{both(line.name)}</span>' for line in lines)
+        legend = " ".join(f'<span class="key {line.paint}">{bilingual(line.name)}</span>' for line in lines)
         legend = f' <span class="legend">{legend}</span>'
-    return f"<figure><figcaption>{both(title)}{aside}{legend}</figcaption>{chart}</figure>"
+    return f"<figure><figcaption>{bilingual(title)}{aside}{legend}</figcaption>{chart}</figure>"
 
 
-def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most MOST_POINTS points; longer lines are averaged over neighbouring points."""
-    size = ceil(len(points) / MOST_POINTS)
+def thin(points: Sequence[Point]) -> list[Point]:
+    """At most MAX_POINTS points; longer lines are averaged over neighbouring points."""
+    size = ceil(len(points) / MAX_POINTS)
     if size <= 1:
         return list(points)
     groups = [points[i : i + size] for i in range(0, len(points), size)]
@@ -93,14 +93,14 @@ def thinned(points: Sequence[Point]) -> list[Point]:
 
 
 def make_axes(points: Sequence[Point]) -> tuple[Axis, Axis]:
-    left, right = widened([x for x, _ in points])
+    left, right = widen([x for x, _ in points])
     values = [y for _, y in points]
     logarithmic = min(values) > 0 and log10(max(values)) - log10(min(values)) > DECADES
-    bottom, top = (min(values), max(values)) if logarithmic else widened(values)
+    bottom, top = (min(values), max(values)) if logarithmic else widen(values)
     return Axis(left, right, LEFT, WIDTH - RIGHT), Axis(bottom, top, HEIGHT - BOTTOM, TOP, logarithmic)
 
 
-def widened(values: Sequence[float]) -> tuple[float, float]:
+def widen(values: Sequence[float]) -> tuple[float, float]:
     """The range of the values, widened if they are all equal."""
     low, high = min(values), max(values)
     room = max(abs(low), abs(high), 1e-12) / 2 if high - low <= 1e-9 * max(abs(low), abs(high)) else 0.0
@@ -112,7 +112,7 @@ def grid(x: Axis, y: Axis, across: str, whole: bool) -> Iterator[str]:
     for value in y.ticks():
         at = y.place(value)
         yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-        yield f'<text class="tick" x="{LEFT - 6}" y="{at + 3.5:.1f}" text-anchor="end">{short(value)}</text>'
+        yield f'<text class="tick" x="{LEFT - 6}" y="{at + 3.5:.1f}" text-anchor="end">{axis_number(value)}</text>'
     yield f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{floor_at}" y2="{floor_at}"/>'
     for value in x.ticks():
         if whole and value != round(value):
@@ -120,12 +120,12 @@ def grid(x: Axis, y: Axis, across: str, whole: bool) -> Iterator[str]:
         at = x.place(value)
         yield f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{floor_at}" y2="{floor_at + 4}"/>'
         anchor = "end" if at > WIDTH - RIGHT - 12 else "middle"
-        yield f'<text class="tick" x="{at:.1f}" y="{floor_at + 15}" text-anchor="{anchor}">{short(value)}</text>'
-    middle, said = (LEFT + WIDTH - RIGHT) / 2, both(across, tag="tspan")
+        yield f'<text class="tick" x="{at:.1f}" y="{floor_at + 15}" text-anchor="{anchor}">{axis_number(value)}</text>'
+    middle, said = (LEFT + WIDTH - RIGHT) / 2, bilingual(across, tag="tspan")
     yield f'<text class="tick" x="{middle:.0f}" y="{HEIGHT - 4}" text-anchor="middle">{said}</text>'
 
 
-def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
+def stroke(line: ChartLine, x: Axis, y: Axis, across: str) -> Iterator[str]:
     """The line, with gaps where values are not finite, and invisible circles with tooltips."""
     piece: list[str] = []
     pieces = [piece]
@@ -141,17 +141,17 @@ def stroke(line: Line, x: Axis, y: Axis, across: str) -> Iterator[str]:
             yield f'<circle class="dot {line.paint}" cx="{across_at}" cy="{down}" r="2.5"/>'
         elif piece:
             yield f'<polyline class="line {line.paint}" points="{" ".join(piece)}"/>'
-    every = ceil(len(line.points) / MOST_HOVERS)
+    every = ceil(len(line.points) / MAX_HOVERS)
     for at, value in line.points[::every]:
         if isfinite(value):
-            said = f"{beside(line.name)}, {beside(across)} {short(at)}: {value:.4g}"
+            said = f"{with_korean(line.name)}, {with_korean(across)} {axis_number(at)}: {value:.4g}"
             yield (
                 f'<circle class="hover {line.paint}" cx="{x.place(at):.1f}" cy="{y.place(value):.1f}" r="5">'
                 f"<title>{escape(said)}</title></circle>"
             )
 
 
-def short(value: float) -> str:
+def axis_number(value: float) -> str:
     """A number formatted for an axis."""
     if value == 0:
         return "0"

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.figures.palette import ink_on_weight, scale_of
-from glassformer.figures.plots import canvas, short
+from glassformer.figures.plots import canvas, short_token
 
-CHANNELS = 8  # most curves in one figure
+MAX_CURVES = 8  # most curves in one figure
 CELL = 8  # most characters in a cell
 WORDS, ACROSS = 48, 12  # most words whose maps are drawn over an image, in total and side by side
 COVER = (0.6, 0.9)  # opacity of a map over its image where the weight is 0 and where it is largest
@@ -71,7 +71,7 @@ def draw_words_over_image(
             for at, word in enumerate(shown):
                 axis = grid[number * lines + at // across, 1 + at % across]
                 axis.imshow(laid_over(grey, weights[at]))
-                axis.set_title(f"{short(word)}\n{float(weights[at].max()):.0%}", fontsize=8)
+                axis.set_title(f"{short_token(word)}\n{float(weights[at].max()):.0%}", fontsize=8)
         show_scale(picture, grid)
 
 
@@ -96,7 +96,7 @@ def draw_over_series(
     values: NDArray[Any], channels: Sequence[str], times: Sequence[str], shares: Tensor, title: str, path: Path
 ) -> None:
     """Draws each channel's curve (L), shaded by the mean over its shares (H, L); several heads are also drawn below."""
-    drawn, heads, length = min(len(channels), CHANNELS), shares.shape[1], len(values)
+    drawn, heads, length = min(len(channels), MAX_CURVES), shares.shape[1], len(values)
     if drawn < len(channels):
         title = f"{title} (the first {drawn} of {len(channels)} channels)"
     strip = 0.0 if heads == 1 else 0.09 * heads + 0.12
@@ -162,13 +162,13 @@ def draw_lens(
                 axis.text(
                     column,
                     row,
-                    short(text, CELL),
+                    short_token(text, CELL),
                     ha="center",
                     va="center",
                     fontsize=7,
                     color=ink_on_weight(float(probabilities[row, column])),
                 )
-        axis.set_xticks(range(width), [short(text) for text in columns], fontsize=8, rotation=45)
+        axis.set_xticks(range(width), [short_token(text) for text in columns], fontsize=8, rotation=45)
         axis.set_yticks(range(height), rows, fontsize=8)
         axis.set(xlabel="reads", ylabel="after")
         picture.colorbar(image, ax=axis, fraction=0.03, pad=0.01, label="probability")

@@ -114,12 +114,12 @@ SENTENCES = {
 
 # Parts of lines, longer ones first. {0} is the first group of the pattern.
 N = r"(\d[\d,.]*)"
-UNITS = {
+KOREAN_UNITS = {
     "masked tokens": "마스킹된 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
     "tokens": "토큰", "windows": "윈도", "captions": "캡션", "questions": "질문",
 }  # fmt: skip
-UNIT = "(" + "|".join(UNITS) + ")"
-PARTS = [
+UNIT = "(" + "|".join(KOREAN_UNITS) + ")"
+PATTERNS = [
     # data
     (rf"{N} {UNIT} to train on", "학습용 {1} {0}개"),
     (rf"{N} {UNIT} held out", "검증용 {1} {0}개"),
@@ -259,7 +259,7 @@ PARTS = [
     (rf"^{N} other settings, at their defaults$", "기본값 그대로인 나머지 {0}개"),
     (r"^Written by glassformer (\S+)\.$", "glassformer {0}에서 작성했습니다."),
 ]
-COMPILED = [(re.compile(pattern), korean) for pattern, korean in PARTS]
+COMPILED = [(re.compile(pattern), korean) for pattern, korean in PATTERNS]
 
 
 def in_korean(english: str) -> str | None:
@@ -273,15 +273,15 @@ def in_korean(english: str) -> str | None:
 
 
 def filled(korean: str, match: re.Match[str]) -> str:
-    return korean.format(*map(part_of, match.groups("")))
+    return korean.format(*map(translated_part, match.groups("")))
 
 
-def part_of(text: str) -> str:
+def translated_part(text: str) -> str:
     """The Korean for a matched group, or the group itself."""
-    return UNITS.get(text) or SENTENCES.get(text, text)
+    return KOREAN_UNITS.get(text) or SENTENCES.get(text, text)
 
 
-def both(english: str, korean: str | None = None, *, tag: str = "span") -> str:
+def bilingual(english: str, korean: str | None = None, *, tag: str = "span") -> str:
     """HTML of a text in both languages, one of which the page shows. Inside a chart, use the tag `tspan`."""
     korean = korean or in_korean(english)
     if korean is None:
@@ -289,13 +289,13 @@ def both(english: str, korean: str | None = None, *, tag: str = "span") -> str:
     return f'<{tag} lang="en">{escape(english)}</{tag}><{tag} lang="ko">{escape(korean)}</{tag}>'
 
 
-def beside(english: str) -> str:
+def with_korean(english: str) -> str:
     """The text with its Korean in brackets, for attributes, which cannot hold two elements."""
     korean = in_korean(english)
     return english if korean is None else f"{english} ({korean})"
 
 
-def is_spoken_here() -> bool:
+def system_is_korean() -> bool:
     """Whether the user's system is set to Korean."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     return next(filter(None, names), "").startswith("ko")

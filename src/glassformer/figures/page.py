@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from html import escape
 
-from glassformer.figures.korean import both, is_spoken_here
+from glassformer.figures.korean import bilingual, system_is_korean
 from glassformer.figures.style import STYLE
 
 
-def framed(
+def make_page(
     main: str,
     *,
     over: str,
@@ -42,7 +42,7 @@ def framed(
 <main>
 {main}
 </main>
-{f"<footer>{both(footer) if in_both else escape(footer)}</footer>" if footer else ""}
+{f"<footer>{bilingual(footer) if in_both else escape(footer)}</footer>" if footer else ""}
 </body>
 </html>
 """
@@ -50,7 +50,7 @@ def framed(
 
 def switch() -> str:
     """Two radio buttons; the style sheet hides the texts of the other language."""
-    chosen = "ko" if is_spoken_here() else "en"
+    chosen = "ko" if system_is_korean() else "en"
     choices = "".join(
         f'<input type="radio" name="language" id="{code}"{" checked" if code == chosen else ""}>'
         f'<label for="{code}" lang="{code}">{name}</label>'
@@ -60,6 +60,6 @@ def switch() -> str:
 
 
 def fact_list(facts: Mapping[str, str], in_both: bool = False) -> str:
-    say = both if in_both else escape
+    say = bilingual if in_both else escape
     rows = "".join(f"<dt>{say(name)}</dt><dd>{say(value)}</dd>" for name, value in facts.items())
     return f'<dl class="facts">{rows}</dl>'

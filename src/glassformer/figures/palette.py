@@ -45,13 +45,13 @@ DARK_SCALES = {
     "glow": GLOW,
 }
 
-# Figures have a white background. CURVES names matplotlib's colour map for many curves.
+# Figures have a white background. CURVE_COLOURMAP names matplotlib's colour map for many curves.
 FIRST, SECOND, FORECAST, MUTED = (LIGHT[name] for name in ("accent", "other", "mark", "muted"))
-CURVES = "viridis"
+CURVE_COLOURMAP = "viridis"
 LEVELS = 16  # number of colours for weights in a table
 
 
-def declared(colours: Mapping[str, str], scales: Mapping[str, Sequence[str]]) -> str:
+def css_properties(colours: Mapping[str, str], scales: Mapping[str, Sequence[str]]) -> str:
     """Colours and scales as CSS custom properties."""
     values = {**colours, **{name: " ".join(stops) for name, stops in scales.items()}}
     return " ".join(f"--{name}: {value};" for name, value in values.items())
@@ -59,7 +59,7 @@ def declared(colours: Mapping[str, str], scales: Mapping[str, Sequence[str]]) ->
 
 def as_style_sheet() -> str:
     """The explorer's style sheet of colours, with a light and a dark theme."""
-    light, dark = declared(LIGHT, LIGHT_SCALES), declared(DARK, DARK_SCALES)
+    light, dark = css_properties(LIGHT, LIGHT_SCALES), css_properties(DARK, DARK_SCALES)
     return f':root {{ {light} }}\n:root[data-theme="dark"] {{ {dark} }}\n'
 
 
@@ -72,7 +72,7 @@ def colour_at(stops: Sequence[str], share: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def ink_on(stops: Sequence[str], share: float) -> str:
+def text_colour_on(stops: Sequence[str], share: float) -> str:
     """Black or white, whichever is readable on the colour at `share`."""
     parts = [value / 255 for value in colour_at(stops, share)]
     red, green, blue = (x / 12.92 if x <= 0.04 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
@@ -81,10 +81,10 @@ def ink_on(stops: Sequence[str], share: float) -> str:
 
 def ink_on_weight(weight: float) -> str:
     """The readable text colour on a weight in [0, 1] of a figure."""
-    return ink_on(LIGHT_SCALES["sequential"], weight)
+    return text_colour_on(LIGHT_SCALES["sequential"], weight)
 
 
-def level_of(weight: float) -> int:
+def weight_class(weight: float) -> int:
     """The colour level of a weight in [0, 1] in a table, on the square-root scale of the explorer's maps."""
     return round(min(1.0, max(0.0, weight)) ** 0.5 * (LEVELS - 1))
 
@@ -93,7 +93,7 @@ def level_rules(stops: Sequence[str]) -> str:
     """A CSS rule for every level."""
     shares = [level / (LEVELS - 1) for level in range(LEVELS)]
     parts = [
-        f".w{level} {{ background: {colour}; fill: {colour}; color: {ink_on(stops, share)}; }}"
+        f".w{level} {{ background: {colour}; fill: {colour}; color: {text_colour_on(stops, share)}; }}"
         for level, share in enumerate(shares)
         for colour in [as_rgb(stops, share)]
     ]

@@ -27,8 +27,8 @@ HANGUL_FONTS = (
     "Apple SD Gothic Neo",
     "Malgun Gothic",
 )
-LABELS = 48  # a map with more tokens counts as long
-LETTERS = 14  # most characters in a label
+LONG_MAP = 48  # a map with more tokens counts as long
+LABEL_CHARACTERS = 14  # most characters in a label
 LINE = 0.13  # inches per label
 DOTS = 130  # dots per inch
 
@@ -51,12 +51,12 @@ def draw_attention(
     across = 1 if len(maps) == 1 else 2 if len(maps) <= 4 else 4
     down = ceil(len(maps) / across)
     longest = max(len(rows), len(columns))
-    is_long = longest > LABELS
+    is_long = longest > LONG_MAP
     size = max(2.8, min(9.0 if len(maps) == 1 else 5.5, 0.23 * longest + 0.8))
     height = max(1.6, size * len(rows) / longest)
     if is_long:
         rows, columns = ([f"{i} {text}" for i, text in enumerate(texts)] for texts in (rows, columns))
-    most = end_of_scale(list(maps.values())) if is_long else 1.0
+    most = scale_maximum(list(maps.values())) if is_long else 1.0
     with canvas(size * across + 1.6, (height + 0.8) * down + 0.6, path) as picture:
         from matplotlib.colors import PowerNorm
 
@@ -80,7 +80,7 @@ def draw_attention(
         picture.supylabel(read_as[0], fontsize=9)
 
 
-def end_of_scale(maps: Sequence[Tensor]) -> float:
+def scale_maximum(maps: Sequence[Tensor]) -> float:
     """The 99.9th percentile of the weights above 0: with the maximum, a few large weights would hide the rest.
 
     At least ten times the uniform weight, if any weight is that large, so uniform weights look faint.
@@ -122,7 +122,7 @@ def draw_forecast(
         panels[-1].set_xticks(list(places), list(places.values()), fontsize=8)
 
 
-def short(text: str, letters: int = LETTERS) -> str:
+def short_token(text: str, letters: int = LABEL_CHARACTERS) -> str:
     """The text, truncated to `letters` characters."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
@@ -168,4 +168,4 @@ def _hangul_font() -> list[str]:
 def _label(axis: Any, texts: Sequence[str], room: float, **style: Any) -> None:
     """Sets as many evenly spaced labels as fit into `room` inches."""
     every = max(1, ceil(len(texts) * LINE / room))
-    axis.set_ticks(range(0, len(texts), every), [short(text) for text in texts[::every]], fontsize=8, **style)
+    axis.set_ticks(range(0, len(texts), every), [short_token(text) for text in texts[::every]], fontsize=8, **style)

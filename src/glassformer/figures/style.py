@@ -1,13 +1,14 @@
 """The style sheet of every HTML page, in light and dark. Read next: `page.py`, the frame that includes it."""
 
-from glassformer.figures.palette import DARK, DARK_SCALES, LIGHT, LIGHT_SCALES, declared, level_rules
+from glassformer.figures.palette import DARK, DARK_SCALES, LIGHT, LIGHT_SCALES, css_properties, level_rules
 
-COLOURS = f"""
-:root {{ color-scheme: light dark; {declared(LIGHT, {})} }}
+COLOUR_VARIABLES = f"""
+:root {{ color-scheme: light dark; {css_properties(LIGHT, {})} }}
 {level_rules(LIGHT_SCALES["sequential"])}
-@media (prefers-color-scheme: dark) {{ :root {{ {declared(DARK, {})} }} {level_rules(DARK_SCALES["sequential"])} }}
+@media (prefers-color-scheme: dark) {{
+:root {{ {css_properties(DARK, {})} }} {level_rules(DARK_SCALES["sequential"])} }}
 """
-LOOK = """\
+PAGE_RULES = """\
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body {
@@ -106,4 +107,4 @@ footer {
   details, nav { display: none; }
 }
 """
-STYLE = COLOURS + LOOK
+STYLE = COLOUR_VARIABLES + PAGE_RULES

@@ -22,44 +22,44 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.generation.plan import Plan
+from glassformer.generation.plan import GenerationPlan
 
 HOPELESS = -1e9  # below the score of any text
-GROUP = 160  # values that `largest` first reduces to their maximum
+REDUCED_AT_ONCE = 160  # values that `largest` first reduces to their maximum
 
 Draw = Callable[[Tensor, int], Tensor]  # from probabilities (B, C) and a count K to indices (B, K), without replacement
 
 
 @dataclass(frozen=True)
-class Texts:
+class BeamTexts:
     """N texts for each source, and log p of their new tokens."""
 
     ids: Tensor  # (B, N, T), with the prompt
     log_probs: Tensor  # (B, N, L), of the new tokens; 0 for padding
 
-    def __getitem__(self, sources: Tensor) -> "Texts":
-        return Texts(self.ids[sources], self.log_probs[sources])
+    def __getitem__(self, sources: Tensor) -> "BeamTexts":
+        return BeamTexts(self.ids[sources], self.log_probs[sources])
 
-    def picked(self, which: Tensor) -> "Texts":
+    def picked(self, which: Tensor) -> "BeamTexts":
         """For each source, the texts at the indices `which` (B, K)."""
         wide = which[:, :, None]  # (B, K, 1)
-        return Texts(*(part.gather(1, wide.expand(-1, -1, part.shape[2])) for part in (self.ids, self.log_probs)))
+        return BeamTexts(*(part.gather(1, wide.expand(-1, -1, part.shape[2])) for part in (self.ids, self.log_probs)))
 
-    def padded(self, count: int, pad: int) -> "Texts":
-        return Texts(F.pad(self.ids, (0, count), value=pad), F.pad(self.log_probs, (0, count)))
+    def padded(self, count: int, pad: int) -> "BeamTexts":
+        return BeamTexts(F.pad(self.ids, (0, count), value=pad), F.pad(self.log_probs, (0, count)))
 
 
-def joined(texts: Sequence[Texts], dim: int) -> Texts:
-    return Texts(torch.cat([text.ids for text in texts], dim), torch.cat([text.log_probs for text in texts], dim))
+def joined(texts: Sequence[BeamTexts], dim: int) -> BeamTexts:
+    return BeamTexts(torch.cat([text.ids for text in texts], dim), torch.cat([text.log_probs for text in texts], dim))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beams:
     """The running texts and the finished ones, both best first."""
 
-    running: Texts
+    running: BeamTexts
     sums: Tensor  # (B, N), of log p
-    ended: Texts
+    ended: BeamTexts
     ended_scores: Tensor  # (B, N)
     ended_lengths: Tensor  # (B, N), new tokens; 0 for an empty place
     is_open: Tensor  # (B, 1), whether the source is not done
@@ -76,7 +76,7 @@ def begin(prompt: Tensor, num_beams: int) -> Beams:
     """All beams start at the prompt; only the first has a finite score, otherwise all would be the same."""
     ids = prompt[:, None].expand(-1, num_beams, -1)  # (B, N, T)
     hopeless = torch.full(ids.shape[:2], HOPELESS, device=ids.device)  # (B, N)
-    texts = Texts(ids, hopeless[:, :, None][:, :, :0])
+    texts = BeamTexts(ids, hopeless[:, :, None][:, :, :0])
     return Beams(
         running=texts,
         sums=hopeless.index_fill(1, torch.zeros(1, dtype=torch.long, device=ids.device), 0.0),
@@ -87,7 +87,9 @@ def begin(prompt: Tensor, num_beams: int) -> Beams:
     )
 
 
-def advance(beams: Beams, log_probs: Tensor, filtered: Tensor, plan: Plan, draw: Draw | None) -> tuple[Beams, Tensor]:
+def advance(
+    beams: Beams, log_probs: Tensor, filtered: Tensor, plan: GenerationPlan, draw: Draw | None
+) -> tuple[Beams, Tensor]:
     """Adds one token, from the model's log p (B, N, V) before and after the filters. `draw` is for sampling.
 
     Also returns which row each beam continues (B N).
@@ -96,7 +98,7 @@ def advance(beams: Beams, log_probs: Tensor, filtered: Tensor, plan: Plan, draw:
     count = num_beams * max(2, 1 + len(plan.eos))
     sums, parent, token = candidates(filtered, beams.sums, count, draw)  # (B, K), (B, K), (B, K)
     log_prob = log_probs.flatten(1).gather(1, parent * vocab_size + token)  # (B, K)
-    texts = joined([beams.running.picked(parent), Texts(token[:, :, None], log_prob[:, :, None])], dim=2)
+    texts = joined([beams.running.picked(parent), BeamTexts(token[:, :, None], log_prob[:, :, None])], dim=2)
     ends = plan.ends(texts.ids)  # (B, K)
 
     running_sums, running = (sums + ends * HOPELESS).topk(num_beams)  # (B, N)
@@ -123,19 +125,19 @@ def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
     The largest values of a row are in the `count` groups with the largest maxima.
     """
-    groups = x.shape[-1] // GROUP
+    groups = x.shape[-1] // REDUCED_AT_ONCE
     if groups <= count:
         return x.topk(count)
-    maxima = x[..., : groups * GROUP].unflatten(-1, (groups, GROUP)).amax(dim=-1)  # (..., groups)
-    starts = maxima.topk(count).indices[..., None] * GROUP  # (..., count, 1)
-    places = (starts + torch.arange(GROUP, device=x.device)).flatten(-2)  # (..., count GROUP)
-    rest = torch.arange(groups * GROUP, x.shape[-1], device=x.device)  # the rest, less than a group
+    maxima = x[..., : groups * REDUCED_AT_ONCE].unflatten(-1, (groups, REDUCED_AT_ONCE)).amax(dim=-1)  # (..., groups)
+    starts = maxima.topk(count).indices[..., None] * REDUCED_AT_ONCE  # (..., count, 1)
+    places = (starts + torch.arange(REDUCED_AT_ONCE, device=x.device)).flatten(-2)  # (..., count REDUCED_AT_ONCE)
+    rest = torch.arange(groups * REDUCED_AT_ONCE, x.shape[-1], device=x.device)  # the rest, less than a group
     places = torch.cat([places, rest.expand(*places.shape[:-1], -1)], dim=-1)
     found = x.gather(-1, places).topk(count)
     return found.values, places.gather(-1, found.indices)
 
 
-def with_ended(beams: Beams, texts: Texts, sums: Tensor, ends: Tensor, plan: Plan) -> Beams:
+def with_ended(beams: Beams, texts: BeamTexts, sums: Tensor, ends: Tensor, plan: GenerationPlan) -> Beams:
     """The best N of the finished texts and of those of the first N candidates that end now."""
     num_beams, length = beams.sums.shape[1], texts.log_probs.shape[2]
     joins = ends & beams.is_open & (torch.arange(ends.shape[1], device=ends.device) < num_beams)  # (B, K)
@@ -149,7 +151,7 @@ def with_ended(beams: Beams, texts: Texts, sums: Tensor, ends: Tensor, plan: Pla
     )
 
 
-def may_improve(running_sums: Tensor, beams: Beams, plan: Plan) -> Tensor:
+def may_improve(running_sums: Tensor, beams: Beams, plan: GenerationPlan) -> Tensor:
     """Whether the best running text could still finish with a score above the worst finished one."""
     settings = plan.settings
     length = beams.ended.log_probs.shape[2]
@@ -162,15 +164,15 @@ def may_improve(running_sums: Tensor, beams: Beams, plan: Plan) -> Tensor:
     return best > worst.where(beams.have_ended, HOPELESS)  # (B, 1)
 
 
-def best_ended(beams: Beams, count: int) -> Texts:
+def best_ended(beams: Beams, count: int) -> BeamTexts:
     """The best finished texts without their prompts, padded to the longest."""
     length = int(beams.ended_lengths[:, :count].max())
     log_probs = beams.ended.log_probs[:, :count]  # (B, count, L)
     ids = beams.ended.ids[:, :count, -log_probs.shape[2] :]  # (B, count, L)
-    return Texts(ids[:, :, :length], log_probs[:, :, :length])
+    return BeamTexts(ids[:, :, :length], log_probs[:, :, :length])
 
 
-def in_order(found: Sequence[tuple[Tensor, Texts]], pad: int) -> Texts:
+def in_source_order(found: Sequence[tuple[Tensor, BeamTexts]], pad: int) -> BeamTexts:
     """The texts of all sources in order, padded to the longest."""
     longest = max(texts.ids.shape[2] for _, texts in found)
     texts = joined([texts.padded(longest - texts.ids.shape[2], pad) for _, texts in found], dim=0)  # of B sources

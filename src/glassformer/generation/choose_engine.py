@@ -60,7 +60,7 @@ class Size:
     packed: int
 
 
-def size_of(model: Transformer) -> Size:
+def model_size(model: Transformer) -> Size:
     first, last = model.encoder or model.decoder, model.decoder or model.encoder
     assert first is not None
     assert last is not None
@@ -144,7 +144,7 @@ class EngineChoice:
 
     def is_worth_it(self, work: Work) -> bool:
         """Checks what is compiled only if the work is long enough for the best case, everything compiled."""
-        size = size_of(self.model)
+        size = model_size(self.model)
         self.seconds += plain_seconds(size, work, torch.get_num_threads())
         if not pays_off(self.seconds, size, kernels=True, step=True):
             return False

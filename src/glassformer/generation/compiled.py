@@ -23,10 +23,10 @@ from torch import Tensor, nn
 
 from glassformer.config import LayerKind
 from glassformer.core.model import Transformer
-from glassformer.generation.fixed_cache import FixedCache, kind_of, windows_of
+from glassformer.generation.fixed_cache import FixedCache, layer_kind, windows_of
 from glassformer.generation.kernels import NoKernels
 from glassformer.generation.loop import next_logits
-from glassformer.generation.shelf import Shelf, fingerprint
+from glassformer.generation.shelf import Shelf, shelf_key
 
 SOURCES = ("config.py", "core/*.py", "generation/compiled.py", "generation/fixed_cache.py", "generation/kernels.cpp")
 OPTIONS = {
@@ -34,7 +34,7 @@ OPTIONS = {
     "joint_graph_constant_folding": False,  # else norms of ones and biases of zeros become part of the code
     "cpp.dynamic_threads": True,  # torch's number of threads at run time, not at compile time
 }
-TOLERANCE = 1e-4  # relative to the largest logit; rounding is a hundredth of it
+LOGIT_TOLERANCE = 1e-4  # relative to the largest logit; rounding is a hundredth of it
 
 
 class OneStep(nn.Module):
@@ -55,7 +55,7 @@ class CompiledStep:
 
     def __init__(self, model: Transformer, span: int) -> None:
         step = OneStep(model, span)
-        shelf, name = Shelf("steps"), name_of(step)
+        shelf, name = Shelf("steps"), graph_key(step)
         kept = shelf.has(name)
         for anew in (False, True) if kept else (False,):
             self.folder = shelf.get(name, lambda folder: compile_step(step, folder), anew=anew)
@@ -76,7 +76,7 @@ class CompiledStep:
         self.lent = {name: known[name].detach() for name in self.loader.get_constant_fqns()}  # keeps them alive
         self.loader.load_constants(self.lent, False, True, True)  # for the active buffer; all of them; not copied
         difference = self.difference(step)
-        if not difference < TOLERANCE:
+        if not difference < LOGIT_TOLERANCE:
             raise RuntimeError(f"it differs from the model by {difference:.1e} of the largest logit")
 
     def __call__(self, token: Tensor, *tensors: Tensor) -> Tensor:
@@ -92,12 +92,12 @@ class CompiledStep:
         return float((self(token, *tensors) - plain).abs().max() / plain.abs().max().clamp(min=1e-6))
 
 
-def name_of(step: OneStep) -> str:
+def graph_key(step: OneStep) -> str:
     """A name from everything the graph of a step depends on."""
     modules = [(name, type(module).__qualname__) for name, module in step.named_modules()]
     shapes = [(name, tuple(x.shape), str(x.dtype)) for name, x in step.state_dict(keep_vars=True).items()]
     config = json.dumps(step.model.config.to_dict(), sort_keys=True, default=str)
-    return fingerprint(config, step.span, modules, shapes, CODE, sorted(OPTIONS.items()))
+    return shelf_key(config, step.span, modules, shapes, CODE, sorted(OPTIONS.items()))
 
 
 def sources() -> str:
@@ -112,12 +112,12 @@ CODE = sources()  # of this process: a file may be edited while it runs
 
 def is_compiled(model: Transformer, span: int) -> bool:
     """Whether an earlier call or process has compiled this step."""
-    return Shelf("steps").has(name_of(OneStep(model, span)))
+    return Shelf("steps").has(graph_key(OneStep(model, span)))
 
 
 def compile_step(step: OneStep, folder: Path) -> None:
     """Traces the step, inserts the kernels, compiles, and writes a package into the folder."""
-    with torch.no_grad(), quiet():
+    with torch.no_grad(), quiet_compiler():
         example, open_sizes = example_of(step)
         try:
             program = torch.export.export(step, example, dynamic_shapes=open_sizes, strict=False)
@@ -155,7 +155,7 @@ def example_of(step: OneStep) -> tuple[tuple[Tensor, ...], Any]:
     for length, size in rooms.values():
         add((6, length), {0: batch, 1: size}, torch.bool, number, number)
     for layer in range(stack.num_layers):
-        kind = kind_of(stack, layer)
+        kind = layer_kind(stack, layer)
         length, size = rooms[kind if kind.window is not None else None]
         add((6, stack.num_kv_heads, length, stack.head_dim), {0: batch, 2: size}, torch.float, torch.float)
     if step.model.config.cross:
@@ -225,7 +225,7 @@ def join_linears(graph: torch.fx.Graph) -> None:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet_compiler() -> Iterator[None]:
     """Silences the warnings of PyTorch's compiler about its internals."""
     with warnings.catch_warnings(action="ignore"):
         yield

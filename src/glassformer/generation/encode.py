@@ -36,8 +36,8 @@ def group(
     A batch has at least one text, and at most `batch_tokens` tokens with padding, `padding` tokens of padding and
     `batch_size` texts. Texts of the same length keep their order.
     """
-    check_size("batch_tokens", batch_tokens)
-    check_size("batch_size", batch_size)
+    check_length("batch_tokens", batch_tokens)
+    check_length("batch_size", batch_size)
     batches: list[list[int]] = []
     rows = longest = padded = 0
     for number in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -70,7 +70,7 @@ def map_batches(
 
 
 @dataclass(frozen=True)
-class Batch:
+class TextBatch:
     """Texts of similar length as the arguments of one call, padded on the right."""
 
     numbers: Sequence[int]  # which of the caller's texts
@@ -85,7 +85,7 @@ class Batch:
 def map_texts(
     model: Transformer,
     texts: Sequence[Tensor],
-    run: Callable[[Batch], Iterable[Result]],
+    run: Callable[[TextBatch], Iterable[Result]],
     *,
     token_type_ids: Sequence[Tensor] | None = None,
     batch_tokens: int = BATCH_TOKENS,
@@ -151,7 +151,7 @@ def answer(
     """
     of_tokens = {"start_logits", "end_logits"} | (set() if model.config.head == "class" else {"logits"})
 
-    def run(batch: Batch) -> list[Output]:
+    def run(batch: TextBatch) -> list[Output]:
         output = model(**batch.arguments)
         named = {name: getattr(output, name) for name in ("logits", "pooled", "start_logits", "end_logits")}
         rows = {
@@ -164,14 +164,14 @@ def answer(
     return map_texts(model, texts, run, token_type_ids=token_type_ids, batch_tokens=batch_tokens)
 
 
-def hidden_state(model: Transformer, batch: Batch) -> Tensor:
+def hidden_state(model: Transformer, batch: TextBatch) -> Tensor:
     """The hidden states (B, T, D) of the stack that reads the texts."""
     read = model.decode if model.encoder is None else model.encode
     ids, mask, types = (batch.arguments.get(name) for name in ("input_ids", "attention_mask", "token_type_ids"))
     return read(ids, mask, token_type_ids=types)
 
 
-def make_batch(model: Transformer, numbers: Sequence[int], given: dict[str, Sequence[Tensor]]) -> Batch:
+def make_batch(model: Transformer, numbers: Sequence[int], given: dict[str, Sequence[Tensor]]) -> TextBatch:
     """These texts as tensors on the model's device, with a mask if they differ in length."""
     fill = {"input_ids": model.config.fill_token_id or 0, "token_type_ids": 0}
     arguments = {
@@ -182,13 +182,13 @@ def make_batch(model: Transformer, numbers: Sequence[int], given: dict[str, Sequ
     keep = torch.arange(int(lengths.max())) < lengths[:, None]  # (B, T)
     if not keep.all():
         arguments["attention_mask"] = keep
-    return Batch(numbers, keep.to(model.device), {name: x.to(model.device) for name, x in arguments.items()})
+    return TextBatch(numbers, keep.to(model.device), {name: x.to(model.device) for name, x in arguments.items()})
 
 
 def check_texts(model: Transformer, texts: Sequence[Tensor]) -> None:
     room = (model.config.encoder or model.config.last_stack).room
     for number, text in enumerate(texts, start=1):
-        check_ids(f"text {number}", text)
+        check_encoded_ids(f"text {number}", text)
         if not len(text):
             raise InputError(f"text {number} is empty: expected at least one token. Leave it out")
         if room is not None and len(text) > room:
@@ -199,14 +199,14 @@ def check_types(texts: Sequence[Tensor], token_type_ids: Sequence[Tensor]) -> No
     if len(token_type_ids) != len(texts):
         raise InputError(f"{len(token_type_ids)} token_type_ids for {len(texts)} texts: give one tensor for each text")
     for number, (text, types) in enumerate(zip(texts, token_type_ids, strict=True), start=1):
-        check_ids(f"token_type_ids {number}", types)
+        check_encoded_ids(f"token_type_ids {number}", types)
         if len(types) != len(text):
             raise InputError(
                 f"token_type_ids {number} has {len(types)} numbers: expected {len(text)}, one for each token"
             )
 
 
-def check_ids(name: str, ids: Tensor) -> None:
+def check_encoded_ids(name: str, ids: Tensor) -> None:
     if not isinstance(ids, Tensor):
         raise InputError(f"{name} is {ids!r:.60}: expected a tensor of ids. Make one with torch.tensor")
     if ids.ndim != 1:
@@ -217,6 +217,6 @@ def check_ids(name: str, ids: Tensor) -> None:
         raise InputError(f"{name} has dtype {ids.dtype}: expected whole numbers. Convert it with .long()")
 
 
-def check_size(name: str, size: int | None) -> None:
+def check_length(name: str, size: int | None) -> None:
     if size is not None and (type(size) is not int or size < 1):
         raise InputError(f"{name} is {size!r}: expected a whole number of at least 1")

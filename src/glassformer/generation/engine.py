@@ -32,18 +32,18 @@ from glassformer.generation.compiled import CompiledStep, OneStep, is_compiled
 from glassformer.generation.encode import encode
 from glassformer.generation.fixed_cache import FixedCache, WindowCache
 from glassformer.generation.kernels import NoKernels
-from glassformer.generation.loop import Reader, next_logits, run, stream
+from glassformer.generation.loop import ModelReader, next_logits, run, stream
 from glassformer.generation.pace import paced
 from glassformer.generation.packing import Weights, packed
-from glassformer.generation.plan import Call
-from glassformer.generation.shelf import say_once
+from glassformer.generation.plan import GenerationCall
+from glassformer.generation.shelf import warn_once
 from glassformer.terminal import make_console
 
 Backend = Literal["inductor", "eager"]
-PLACES = 4096  # least length of a sinusoidal table
+SINUSOID_ROWS = 4096  # least length of a sinusoidal table
 NO_END = 2**30
-CHUNK = 1024  # tokens of a prompt read at a time
-KNOWN = ("torch", "glassformer")  # packages whose modules can be compiled
+PREFILL_CHUNK = 1024  # tokens of a prompt read at a time
+COMPILED_PACKAGES = ("torch", "glassformer")  # packages whose modules can be compiled
 
 
 def engine(model: Transformer, *, weights: Weights = "float32", backend: Backend = "inductor") -> "Engine":
@@ -69,7 +69,7 @@ class Engine:
             raise InputError(f"backend is {backend!r}: expected 'inductor' or 'eager'")
         self.model, self.weights, self.backend = model, weights, backend
         self._twin: Transformer | None = None
-        self._packed_from = States([], [])
+        self._packed_from = ParameterVersions([], [])
         self._steps = dict[int, CompiledStep | OneStep]()
         self._steps_fail = False
         self._lock = threading.RLock()
@@ -88,7 +88,7 @@ class Engine:
         with paced(model, sum(len(text) for text in texts if isinstance(text, Tensor) and text.dim())):
             return encode(model, texts, **keywords)
 
-    def reader(self) -> Reader:
+    def reader(self) -> ModelReader:
         """The reader for one call: the engine's, or the plain one if the model is observed or cannot be compiled."""
         if self.model.decoder is None:
             raise InputError("only a model with a decoder generates; this one is an encoder alone")
@@ -96,7 +96,7 @@ class Engine:
             return EngineReader(self, self.model)
         twin = self.twin()
         if twin is None or not self.can_step():
-            return Reader(twin or self.model)
+            return ModelReader(twin or self.model)
         return EngineReader(self, twin)
 
     def twin(self) -> Transformer | None:
@@ -115,7 +115,7 @@ class Engine:
                     except NoKernels as error:
                         reason = str(error)
                 if reason is not None:
-                    say_once(f"the engine cannot run here, so the plain model is used: {reason}")
+                    warn_once(f"the engine cannot run here, so the plain model is used: {reason}")
                     return None
             if self._twin is not None:
                 self._twin.config = self.model.config  # its defaults may have changed
@@ -127,14 +127,16 @@ class Engine:
             return f"it supports float32 on the CPU, and this model is {model.dtype} on {model.device}"
         if any(is_parametrized(x) for x in model.modules()):
             return "some weights of the model are computed by a parametrization"
-        foreign = {type(x).__name__ for x in model.modules() if type(x).__module__.split(".")[0] not in KNOWN}
+        foreign = {
+            type(x).__name__ for x in model.modules() if type(x).__module__.split(".")[0] not in COMPILED_PACKAGES
+        }
         return f"the model has custom modules ({', '.join(sorted(foreign))})" if foreign else None
 
     def packed_twin(self) -> Transformer:
         twin = packed(self.model, self.weights)
         added = twin.decoder.embed.positions if twin.decoder is not None else None
-        if isinstance(added, Sinusoidal) and len(added.table) < PLACES:
-            added.table = added.make_table(PLACES + added.offset, added.table[:0])
+        if isinstance(added, Sinusoidal) and len(added.table) < SINUSOID_ROWS:
+            added.table = added.make_table(SINUSOID_ROWS + added.offset, added.table[:0])
         self._packed_from = states_of(self.model)
         return twin
 
@@ -145,7 +147,7 @@ class Engine:
         try:
             self.step_for(self.span_at(0) or NO_END)
         except NoKernels as error:
-            say_once(f"the engine cannot compile here, so the model runs uncompiled: {error}")
+            warn_once(f"the engine cannot compile here, so the model runs uncompiled: {error}")
             self._steps_fail = True
         return not self._steps_fail
 
@@ -178,13 +180,13 @@ class Engine:
         if isinstance(decoder.embed.positions, Learned):
             ends.append(len(decoder.embed.positions.weight) - decoder.embed.positions.offset)
         if isinstance(decoder.embed.positions, Sinusoidal):
-            ends.append(max(PLACES, len(decoder.embed.positions.table) - decoder.embed.positions.offset))
+            ends.append(max(SINUSOID_ROWS, len(decoder.embed.positions.table) - decoder.embed.positions.offset))
         if any(length >= end for end in ends):
             return None
         return min([end for end in (*ends, *turns) if end > length], default=NO_END)
 
 
-class EngineReader(Reader):
+class EngineReader(ModelReader):
     """Reads the prompt with packed weights, in chunks, and each further token with the compiled step."""
 
     drops_rows = True
@@ -196,7 +198,7 @@ class EngineReader(Reader):
         assert model.decoder is not None
         self.engine, self.stack = engine, model.decoder.config
 
-    def prefill(self, call: Call) -> Tensor:
+    def prefill(self, call: GenerationCall) -> Tensor:
         self.max_length = call.plan.max_length
         if call.keep is not None:  # padding to the left: none may lie between the prompt and the new tokens
             order = call.keep.int().argsort(dim=1, stable=True)  # (B, T)
@@ -212,7 +214,9 @@ class EngineReader(Reader):
         """Reads a prompt in chunks: the same numbers as in one pass, with only a chunk's activations in memory."""
         self.cache, length = WindowCache(self.stack), ids.shape[1]
         whole = self.engine.span_at(0) or length
-        chunk = CHUNK if length <= whole else length  # angles that change with the length depend on the whole text
+        chunk = (
+            PREFILL_CHUNK if length <= whole else length
+        )  # angles that change with the length depend on the whole text
         for start in range(0, length, chunk):
             stop = min(length, start + chunk)
             hidden = self.model.decode(
@@ -253,19 +257,19 @@ class EngineReader(Reader):
             self.fixed = self.fixed.reordered(rows)
 
 
-class States(NamedTuple):
+class ParameterVersions(NamedTuple):
     """The parameters of a model at one moment. References are kept, so that no new tensor reuses an id."""
 
     parameters: list[Tensor]
     keys: Sequence[tuple[object, ...]]
 
 
-def states_of(model: nn.Module) -> States:
+def states_of(model: nn.Module) -> ParameterVersions:
     """A snapshot that differs once a parameter is replaced, moved or written to; writes to `x.data` go unnoticed."""
     parameters: list[Tensor] = list(model.parameters())
     versions = [0 if x.is_inference() else x._version for x in parameters]
     keys = [(id(x), x.data_ptr(), x.dtype, x.device, v) for x, v in zip(parameters, versions, strict=True)]
-    return States(parameters, keys)
+    return ParameterVersions(parameters, keys)
 
 
 def is_observed(model: nn.Module) -> bool:

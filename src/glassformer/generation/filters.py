@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from glassformer.config import as_ids
-from glassformer.generation.plan import Plan
+from glassformer.generation.plan import GenerationPlan
 
 
-def penalised(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
+def penalised(logits: Tensor, history: Tensor, plan: GenerationPlan) -> Tensor:
     """Applies the penalties and bans of the settings, for every way of choosing."""
     settings, length = plan.settings, history.shape[1]
     if settings.repetition_penalty != 1:
@@ -31,7 +31,7 @@ def penalised(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
     return without(logits, plan.suppressed)  # (B, V)
 
 
-def narrowed(logits: Tensor, plan: Plan) -> Tensor:
+def narrowed(logits: Tensor, plan: GenerationPlan) -> Tensor:
     """Keeps the tokens that may be sampled; the others get a logit of -inf."""
     settings = plan.settings
     # A beam must be able to continue even if all end tokens are among the most likely tokens.

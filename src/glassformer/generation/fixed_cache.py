@@ -38,7 +38,7 @@ class WindowCache(Cache):
         super().extend(keep, positions)
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        window = kind_of(self.config, layer).window
+        window = layer_kind(self.config, layer).window
         if window is None:
             return super().append(layer, k, v)
         if layer in self._self:
@@ -62,7 +62,7 @@ def _(x: Tensor, rows: Tensor) -> Tensor:
     return x.new_empty(rows.shape[0], x.shape[1], rows.shape[1], x.shape[3])
 
 
-class Marks(NamedTuple):
+class CachedPositions(NamedTuple):
     """Describes the places in the cache, for all layers of one kind."""
 
     keep: Tensor  # (B, S)
@@ -74,7 +74,7 @@ class FixedCache(Cache):
     """The interface of `Cache`, one token at a time.
 
     tensors:  at (1), the place of the next token;  counted (B, 1), its position in each row;
-              `Marks` of layers without a window, and of each kind of layer that has one;
+              `CachedPositions` of layers without a window, and of each kind of layer that has one;
               keys and values of each layer (B, G, S, K), with a window (B, G, W, K);
               with a source: which source each row reads (B), memory_keep (sources, S), keys and values by layer
 
@@ -86,7 +86,7 @@ class FixedCache(Cache):
         self.tensors, self.config, self.span = list(tensors), config, span
         self.at, self.counted = tensors[:2]
         kinds = [None, *windows_of(config)]
-        self.marks = {kind: Marks(*tensors[2 + 3 * i : 5 + 3 * i]) for i, kind in enumerate(kinds)}
+        self.marks = {kind: CachedPositions(*tensors[2 + 3 * i : 5 + 3 * i]) for i, kind in enumerate(kinds)}
         self.first = 2 + 3 * len(kinds)  # of the keys
         own, source = tensors[self.first : self.last], tensors[self.last :]
         super().__init__(
@@ -120,7 +120,7 @@ class FixedCache(Cache):
             size = room if kind is None or kind.window is None else min(kind.window, max_length)
             tensors += [placed(keep, 1, length, size), placed(positions, 1, length, size), own_rows(rows, size)]
         for layer in range(config.num_layers):
-            window = kind_of(config, layer).window
+            window = layer_kind(config, layer).window
             size = room if window is None else min(window, max_length)
             tensors += [placed(x[:, :, :length], 2, length, size) for x in cache._self[layer]]
         if cache._cross:
@@ -149,8 +149,8 @@ class FixedCache(Cache):
         cache.memory_keep = self.memory_keep
         return cache
 
-    def marks_of(self, layer: int) -> Marks:
-        kind = kind_of(self.config, layer)
+    def marks_of(self, layer: int) -> CachedPositions:
+        kind = layer_kind(self.config, layer)
         return self.marks[None if kind.window is None else kind]
 
     def kept(self, keep: Tensor | None, batch: int, length: int) -> Tensor | None:
@@ -174,7 +174,7 @@ class FixedCache(Cache):
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         keys, values = self._self[layer]
-        place = self.at if kind_of(self.config, layer).window is None else self.at % keys.shape[2]
+        place = self.at if layer_kind(self.config, layer).window is None else self.at % keys.shape[2]
         rows = self.marks_of(layer).rows
         keys.index_copy_(2, place, k)
         values.index_copy_(2, place, v)
@@ -198,7 +198,7 @@ class FixedCache(Cache):
         tensors = list(self.tensors)
         tensors[2:5] = [placed(x, 1, old, room) for x in self.marks[None]]
         for layer in range(self.config.num_layers):
-            if kind_of(self.config, layer).window is None:
+            if layer_kind(self.config, layer).window is None:
                 at = self.first + 2 * layer
                 tensors[at : at + 2] = [placed(x, 2, old, room) for x in self._self[layer]]
         return FixedCache(tensors, self.config, self.span)
@@ -219,7 +219,7 @@ class FixedCache(Cache):
         return FixedCache(tensors, self.config, self.span)
 
 
-def kind_of(config: StackConfig, layer: int) -> LayerKind:
+def layer_kind(config: StackConfig, layer: int) -> LayerKind:
     return config.layer_kinds[layer % len(config.layer_kinds)]
 
 

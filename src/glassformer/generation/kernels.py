@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.generation.shelf import Shelf, fingerprint
+from glassformer.generation.shelf import Shelf, shelf_key
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
-FLAGS = ("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fno-math-errno", "-w")
+COMPILER_FLAGS = ("-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-fno-math-errno", "-w")
 TIME_LIMIT = 300  # seconds; compiling takes about six
 FULL = os.strerror(errno.ENOSPC)  # as the linker says it
 
@@ -68,7 +68,7 @@ def library_name() -> str:
     """A name from everything the library depends on."""
     if sys.platform == "win32":
         raise NoKernels("the kernels are not built on Windows")
-    return fingerprint(SOURCE.read_bytes(), FLAGS, compiler())
+    return shelf_key(SOURCE.read_bytes(), COMPILER_FLAGS, compiler())
 
 
 def build(folder: Path) -> None:
@@ -80,7 +80,7 @@ def build(folder: Path) -> None:
     abi = [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
     command = [
         *shlex.split(compiler()),
-        *FLAGS,
+        *COMPILER_FLAGS,
         *threads,
         *abi,
         *includes,

@@ -17,10 +17,10 @@ from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Transformer
 from glassformer.core.pair import Pair
 from glassformer.errors import InputError
-from glassformer.generation.beam import advance, begin, best_ended, in_order
+from glassformer.generation.beam import advance, begin, best_ended, in_source_order
 from glassformer.generation.filters import narrowed, penalised
-from glassformer.generation.pace import Pace
-from glassformer.generation.plan import Call, Plan, make_call
+from glassformer.generation.pace import ThreadLimit
+from glassformer.generation.plan import GenerationCall, GenerationPlan, make_call
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,13 @@ def generate(
     """
     if isinstance(model, Pair):
         raise InputError("a pair compares images with texts and cannot generate. Give gf.generate a single model")
-    return run(Reader(model), input_ids, return_log_probs=return_log_probs, **keywords)
+    return run(ModelReader(model), input_ids, return_log_probs=return_log_probs, **keywords)
 
 
 @torch.no_grad()
-def run(reader: "Reader", input_ids: Tensor | None = None, *, return_log_probs: bool = False, **keywords: Any) -> Any:
+def run(
+    reader: "ModelReader", input_ids: Tensor | None = None, *, return_log_probs: bool = False, **keywords: Any
+) -> Any:
     """`generate` with any reader."""
     call = make_call(reader.model, input_ids, **keywords)
     settings = call.plan.settings
@@ -81,7 +83,7 @@ def run(reader: "Reader", input_ids: Tensor | None = None, *, return_log_probs: 
     return Generated(ids, written.log_probs) if return_log_probs else ids
 
 
-def stream(reader: "Reader", input_ids: Tensor | None = None, **keywords: Any) -> Iterator[Tensor]:
+def stream(reader: "ModelReader", input_ids: Tensor | None = None, **keywords: Any) -> Iterator[Tensor]:
     """Yields the new tokens of `generate` as they are chosen: (B) ids per step, the pad id for ended rows.
 
     You may stop at any time. Between two steps, gradients and dropout are as the caller has set them.
@@ -95,7 +97,7 @@ def stream(reader: "Reader", input_ids: Tensor | None = None, **keywords: Any) -
     return one_at_a_time(reader, steps(reader, call))
 
 
-def one_at_a_time(reader: "Reader", columns: Iterator[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
+def one_at_a_time(reader: "ModelReader", columns: Iterator[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
     while True:
         with torch.no_grad(), evaluating(reader.model), reader.pace:
             column = next(columns, None)
@@ -104,7 +106,7 @@ def one_at_a_time(reader: "Reader", columns: Iterator[tuple[Tensor, Tensor]]) ->
         yield column[0]
 
 
-class Reader:
+class ModelReader:
     """A model and the state of one generation. This is the plain path, the reference for all others.
 
     Call `prefill` once, then `read_on` for every token, with `reorder` in between.
@@ -113,9 +115,9 @@ class Reader:
     drops_rows = False  # whether `reorder` removes ended rows if that saves noticeable work
 
     def __init__(self, model: Transformer) -> None:
-        self.model, self.cache, self.pace = model, Cache(), Pace(model)
+        self.model, self.cache, self.pace = model, Cache(), ThreadLimit(model)
 
-    def prefill(self, call: Call) -> Tensor:
+    def prefill(self, call: GenerationCall) -> Tensor:
         """Reads the source, if there is one, and the prompt. Returns the logits of the next token."""
         model, prompt, keep = self.model, call.prompt, call.keep
         memory = model.encode(**call.source) if call.source else None  # (B, S, D)
@@ -158,13 +160,13 @@ class Reader:
         self.cache.reorder(rows, same_source=same_source)
 
 
-def continued(reader: Reader, call: Call, with_log_probs: bool) -> Generated:
+def continued(reader: ModelReader, call: GenerationCall, with_log_probs: bool) -> Generated:
     """The new tokens, with each row continued independently."""
     columns = zip(*steps(reader, call, with_log_probs), strict=True)
     return Generated(*(torch.stack(parts, dim=1) for parts in columns))  # (B, L), (B, L)
 
 
-def steps(reader: Reader, call: Call, with_log_probs: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+def steps(reader: ModelReader, call: GenerationCall, with_log_probs: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
     """Chooses a token for each row, greedily or by sampling, step by step: yields (B) ids and (B) log p.
 
     The reader's row i is row `rows[i]` of the batch. Log p is 0 unless `with_log_probs`.
@@ -177,14 +179,14 @@ def steps(reader: Reader, call: Call, with_log_probs: bool = False) -> Iterator[
     while True:
         scores = filtered(logits, history, plan)  # (B, V)
         if plan.settings.do_sample:
-            token = drawn(scores.softmax(dim=1), 1, rows, batch, call.generator).squeeze(1)  # (B)
+            token = draw_tokens(scores.softmax(dim=1), 1, rows, batch, call.generator).squeeze(1)  # (B)
         else:
             token = scores.argmax(dim=1)  # (B)
         token = token.masked_fill(ended, plan.pad)
         log_prob = torch.zeros_like(token, dtype=torch.float)  # (B)
         if with_log_probs:
             log_prob = logits.log_softmax(dim=1).gather(1, token[:, None]).squeeze(1).masked_fill(ended, 0.0)  # (B)
-        yield whole(token, rows, batch, plan.pad), whole(log_prob, rows, batch, 0.0)
+        yield with_dropped_rows(token, rows, batch, plan.pad), with_dropped_rows(log_prob, rows, batch, 0.0)
         history = torch.cat([history, token[:, None]], dim=1)  # (B, T)
         ended = ended | plan.ends(history)
         going = (~ended).nonzero().squeeze(1)
@@ -196,7 +198,7 @@ def steps(reader: Reader, call: Call, with_log_probs: bool = False) -> Iterator[
         logits = reader.read_on(history).float()
 
 
-def search(reader: Reader, call: Call) -> Generated:
+def search(reader: ModelReader, call: GenerationCall) -> Generated:
     """Continues each input with the best texts that `beam.py` finds. Its beams are consecutive rows of the cache."""
     settings, batch = call.plan.settings, len(call.history)
     logits = prefilled(reader, call, settings.num_beams)  # (B N, V)
@@ -206,7 +208,7 @@ def search(reader: Reader, call: Call) -> Generated:
     while True:
         log_probs = torch.log_softmax(logits.float(), dim=1, out=space[: len(logits)])  # (B N, V)
         scores = filtered(log_probs, beams.running.ids.flatten(0, 1), call.plan)  # (B N, V)
-        draw = partial(drawn, rows=sources, batch=batch, generator=call.generator) if settings.do_sample else None
+        draw = partial(draw_tokens, rows=sources, batch=batch, generator=call.generator) if settings.do_sample else None
         shape = beams.sums.shape
         beams, rows = advance(beams, log_probs.unflatten(0, shape), scores.unflatten(0, shape), call.plan, draw)
         is_open = beams.is_open.squeeze(1)  # (B)
@@ -215,7 +217,7 @@ def search(reader: Reader, call: Call) -> Generated:
         if fewer or not len(going):
             found.append((sources[~is_open], best_ended(beams[~is_open], settings.num_return_sequences)))
         if not len(going):
-            texts = in_order(found, call.plan.pad)
+            texts = in_source_order(found, call.plan.pad)
             return Generated(texts.ids.flatten(0, 1), texts.log_probs.flatten(0, 1))  # (B, L), (B, L)
         if fewer:
             beams, sources, rows = beams[going], sources[going], rows.view(shape)[going].flatten()
@@ -223,7 +225,7 @@ def search(reader: Reader, call: Call) -> Generated:
         logits = reader.read_on(beams.running.ids.flatten(0, 1))  # (B N, V)
 
 
-def prefilled(reader: Reader, call: Call, copies: int) -> Tensor:
+def prefilled(reader: ModelReader, call: GenerationCall, copies: int) -> Tensor:
     """Reads each input once for all of its copies, which are consecutive rows. Returns the next logits."""
     reader.pace.set(call.reads(reader.model.config))
     logits = reader.prefill(call)  # (B, V)
@@ -234,24 +236,28 @@ def prefilled(reader: Reader, call: Call, copies: int) -> Tensor:
     return logits[rows]  # (B copies, V)
 
 
-def drops(reader: Reader, going: int, held: int) -> bool:
+def drops(reader: ModelReader, going: int, held: int) -> bool:
     """Whether dropping ended rows is worth the copy: at most three quarters of the rows are still running."""
     return reader.drops_rows and 4 * going <= 3 * held
 
 
-def drawn(probabilities: Tensor, count: int, rows: Tensor, batch: int, generator: torch.Generator | None) -> Tensor:
+def draw_tokens(
+    probabilities: Tensor, count: int, rows: Tensor, batch: int, generator: torch.Generator | None
+) -> Tensor:
     """Samples without replacement. The remaining rows draw what they would draw in the whole batch."""
-    return torch.multinomial(whole(probabilities, rows, batch, 1.0), count, generator=generator)[rows]  # (B, K)
+    return torch.multinomial(with_dropped_rows(probabilities, rows, batch, 1.0), count, generator=generator)[
+        rows
+    ]  # (B, K)
 
 
-def whole(part: Tensor, rows: Tensor, batch: int, fill: float) -> Tensor:
+def with_dropped_rows(part: Tensor, rows: Tensor, batch: int, fill: float) -> Tensor:
     """A tensor for all rows of the batch, with `fill` in those that were dropped."""
     if len(rows) == batch:
         return part
     return part.new_full((batch, *part.shape[1:]), fill).index_copy(0, rows, part)
 
 
-def filtered(logits: Tensor, history: Tensor, plan: Plan) -> Tensor:
+def filtered(logits: Tensor, history: Tensor, plan: GenerationPlan) -> Tensor:
     logits = penalised(logits, history, plan)
     if plan.settings.do_sample:
         logits = narrowed(logits, plan)

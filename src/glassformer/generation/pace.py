@@ -20,7 +20,7 @@ READS, COMPUTES, WAIT = (
 PRODUCTS = 6  # matrix products of a layer, with its attention
 
 
-class Pace:
+class ThreadLimit:
     """Sets torch's number of threads for one call, in a `with`, and restores it. The user's own choice is not
     changed."""
 
@@ -34,11 +34,11 @@ class Pace:
 
     def __enter__(self) -> Self:
         self.threads = Threads()
-        Pace.calls += 1
+        ThreadLimit.calls += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        Pace.calls -= 1
+        ThreadLimit.calls -= 1
         self.threads.put_back()
 
     def set(self, tokens: int) -> None:
@@ -47,13 +47,13 @@ class Pace:
         if not self.is_free or most == 1:
             return
         seconds = max(4 * self.size / READS, 2 * self.size * tokens / COMPUTES)  # on one thread
-        free = most if are_held() else min(most, Pace.load.free_cores() // max(1, Pace.calls))
+        free = most if are_held() else min(most, ThreadLimit.load.free_cores() // max(1, ThreadLimit.calls))
         self.threads.set(max(1, min(int(seconds / self.waiting), free)))
 
 
 @contextmanager
 def paced(model: Transformer, tokens: int) -> Iterator[None]:
     """Sets the threads for one pass over this many tokens."""
-    with Pace(model) as pace:
+    with ThreadLimit(model) as pace:
         pace.set(tokens)
         yield

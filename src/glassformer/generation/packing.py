@@ -71,15 +71,15 @@ def packed(model: Transformer, weights: Weights = "float32") -> Transformer:
             else:
                 replace(child)
 
-    made = twin(model)
+    made = module_copy(model)
     replace(made)
     return made.eval()
 
 
-def twin(module: Module) -> Module:
+def module_copy(module: Module) -> Module:
     """A copy of the modules over the same parameters, without hooks."""
     new = copy.copy(module)
     new._parameters, new._buffers = dict(module._parameters), dict(module._buffers)
     new._forward_hooks, new._forward_pre_hooks = type(module._forward_hooks)(), type(module._forward_pre_hooks)()
-    new._modules = {name: None if child is None else twin(child) for name, child in module._modules.items()}
+    new._modules = {name: None if child is None else module_copy(child) for name, child in module._modules.items()}
     return new

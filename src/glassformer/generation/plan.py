@@ -11,20 +11,20 @@ import torch
 from torch import Tensor
 
 from glassformer.config import GenerationConfig, TransformerConfig, as_ids
-from glassformer.core.context import as_keep
+from glassformer.core.context import as_padding_mask
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.stop_strings import Decoder, StopStrings
 from glassformer.threads import memory_of_machine
 
 DEFAULT_NEW_TOKENS = 20  # as in Hugging Face, if neither the call nor the model sets a length
-MOST_BEAMS = 1024  # or the size of the vocabulary, if larger
+MAX_BEAMS = 1024  # or the size of the vocabulary, if larger
 SAMPLING_ONLY = ("temperature", "top_k", "top_p", "min_p")
 BEAMS_ONLY = ("length_penalty", "early_stopping")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class GenerationPlan:
     """The settings of a call, with the lengths and ids derived from them."""
 
     settings: GenerationConfig
@@ -51,14 +51,14 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class GenerationCall:
     """The checked model inputs of one call of `generate`, and its plan."""
 
     source: Mapping[str, Tensor]  # the arguments of `encode`; empty without an encoder
     prompt: Tensor  # (B, T), what the decoder reads first
     keep: Tensor | None  # (B, T), False for padding in the prompt
     history: Tensor  # (B, T), the prompt for the filters: padding comes first, as an id outside the vocabulary
-    plan: Plan
+    plan: GenerationPlan
     generator: torch.Generator | None
 
     @property
@@ -85,10 +85,10 @@ def make_call(
     tokenizer: Decoder | None = None,
     generator: torch.Generator | None = None,
     **choices: Any,
-) -> Call:
+) -> GenerationCall:
     """Checks the keywords of `generate` (see there)."""
     config = model.config
-    settings = settled(config, choices)
+    settings = resolve_options(config, choices)
     if model.decoder is None:
         raise InputError("only a model with a decoder generates; this one is an encoder alone")
     if config.image is None and pixel_values is not None:
@@ -110,7 +110,7 @@ def make_call(
         )
     source: dict[str, Tensor] = {}
     if pixel_values is not None:
-        prompt, keep = prompt_of_picture(
+        prompt, keep = prompt_for_image(
             config, pixel_values, input_ids, attention_mask, decoder_input_ids, decoder_start_token_id
         )  # (B, T), (B, T)
         source = {"pixel_values": pixel_values}
@@ -125,7 +125,7 @@ def make_call(
     else:
         assert input_ids is not None
         model.refuse({"decoder_input_ids": decoder_input_ids, "decoder_start_token_id": decoder_start_token_id})
-        prompt, keep = input_ids, as_keep(attention_mask, tuple(input_ids.shape), "attention_mask")
+        prompt, keep = input_ids, as_padding_mask(attention_mask, tuple(input_ids.shape), "attention_mask")
     history = prompt if keep is None else without_padding(prompt, keep, config.output_vocab_size)
     tokens = prompt.shape[1] if keep is None else int(keep.sum(dim=1).max())
     check_room(config.last_stack.room, tokens, 1)
@@ -133,8 +133,8 @@ def make_call(
     if not plan.may_end_early:
         check_room(config.last_stack.room, tokens, plan.max_length - plan.prompt_length)
     if model.device.type == "cpu":
-        check_memory(config, plan, len(prompt), model.dtype.itemsize)
-    return Call(source=source, prompt=prompt, keep=keep, history=history, plan=plan, generator=generator)
+        check_generation_memory(config, plan, len(prompt), model.dtype.itemsize)
+    return GenerationCall(source=source, prompt=prompt, keep=keep, history=history, plan=plan, generator=generator)
 
 
 def check_room(room: int | None, tokens: int, new_tokens: int) -> None:
@@ -151,7 +151,7 @@ def check_room(room: int | None, tokens: int, new_tokens: int) -> None:
     )
 
 
-def check_memory(config: TransformerConfig, plan: Plan, rows: int, itemsize: int) -> None:
+def check_generation_memory(config: TransformerConfig, plan: GenerationPlan, rows: int, itemsize: int) -> None:
     """Refuses texts whose logits, keys and values would not fit into this machine's memory."""
     there, stack, settings = memory_of_machine(), config.last_stack, plan.settings
     name = "num_beams" if settings.num_beams > 1 else "num_return_sequences"
@@ -184,7 +184,7 @@ def without_padding(prompt: Tensor, keep: Tensor, vocab_size: int) -> Tensor:
     return prompt.masked_fill(~keep, vocab_size).gather(1, order)
 
 
-def settled(config: TransformerConfig, choices: dict[str, Any]) -> GenerationConfig:
+def resolve_options(config: TransformerConfig, choices: dict[str, Any]) -> GenerationConfig:
     """The model's settings, overridden by those of the call that are not None."""
     said = {name: value for name, value in choices.items() if value is not None}
     preferred = config.generation.to_dict()
@@ -219,7 +219,7 @@ def make_plan(
     eos_token_id: int | Sequence[int] | None,
     pad_token_id: int | None,
     tokenizer: Decoder | None = None,
-) -> Plan:
+) -> GenerationPlan:
     """Checks lengths and ids, and makes the plan."""
     prompt_length = prompt.shape[1]
     given = tuple(eos_token_id) if isinstance(eos_token_id, Sequence) else as_ids(eos_token_id)
@@ -235,7 +235,7 @@ def make_plan(
     }
     for name, ids in named.items():
         check_ids(name, ids, config.output_vocab_size)
-    most = max(MOST_BEAMS, config.output_vocab_size)
+    most = max(MAX_BEAMS, config.output_vocab_size)
     if settings.num_beams > most:
         raise InputError(
             f"num_beams is {settings.num_beams}: expected at most {most}. More than a few dozen only cost time"
@@ -259,7 +259,7 @@ def make_plan(
     strings = (strings,) if isinstance(strings, str) else strings
     # End tokens are never banned as bad words.
     bad_tokens = [word[0] for word in settings.bad_words_ids or () if len(word) == 1 and word[0] not in eos]
-    return Plan(
+    return GenerationPlan(
         settings=settings,
         eos=torch.tensor(eos, dtype=torch.long, device=prompt.device),
         pad=pad,
@@ -290,7 +290,7 @@ def check_ids(name: str, ids: tuple[int, ...], vocab_size: int) -> None:
             raise InputError(f"{name} holds {value!r}: expected an id from 0 to {vocab_size - 1}")
 
 
-def prompt_of_picture(
+def prompt_for_image(
     config: TransformerConfig,
     pixel_values: Tensor,
     input_ids: Tensor | None,
@@ -308,9 +308,9 @@ def prompt_of_picture(
     given = decoder_input_ids if input_ids is None else input_ids
     if given is None and attention_mask is not None:
         raise InputError("attention_mask was given without input_ids: it says which tokens of a prompt are padding")
-    keep = None if given is None else as_keep(attention_mask, tuple(given.shape), "attention_mask")
+    keep = None if given is None else as_padding_mask(attention_mask, tuple(given.shape), "attention_mask")
     if given is not None and start is None and config.decoder_start_token_id is None:
-        check_beginnings("input_ids", given, len(pixel_values))
+        check_prompt_shape("input_ids", given, len(pixel_values))
         return given, keep
     return start_of_target(config, len(pixel_values), pixel_values.device, given, start, keep)
 
@@ -333,7 +333,7 @@ def start_of_target(
     if given is None:
         return first, None
     name = "input_ids" if config.image else "decoder_input_ids"
-    check_beginnings(name, given, batch)
+    check_prompt_shape(name, given, batch)
     begins = given[:, :1] == first  # (B, 1); (B, 0) if the beginning is empty
     if keep is not None and keep.shape[1]:
         begins = given.gather(1, keep.int().argmax(dim=1, keepdim=True)) == first  # (B, 1)
@@ -345,6 +345,6 @@ def start_of_target(
     return torch.cat([first, given], dim=1), kept  # (B, T), (B, T)
 
 
-def check_beginnings(name: str, given: Tensor, batch: int) -> None:
+def check_prompt_shape(name: str, given: Tensor, batch: int) -> None:
     if given.ndim != 2 or len(given) != batch:
         raise InputError(f"{name} have shape {tuple(given.shape)}: expected ({batch}, length), one row for each source")

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from glassformer.errors import InputError
-from glassformer.io import checksum, remove_partial, whole_folder, write_json
+from glassformer.io import atomic_folder, checksum, remove_partial, write_json
 from glassformer.version import __version__
 
 LIMIT = 512 * 2**20  # bytes
@@ -48,7 +48,7 @@ class Shelf:
             shutil.rmtree(place, ignore_errors=True)
             try:
                 make_room(self.home.parent)
-                with whole_folder(place) as folder:
+                with atomic_folder(place) as folder:
                     make(folder)
                     write_json(folder / SUMS, {file.name: checksum(file) for file in folder.iterdir()})
             except (OSError, InputError) as error:
@@ -59,7 +59,9 @@ class Shelf:
         return place
 
     def not_kept(self, make: Callable[[Path], None], error: Exception) -> Path:
-        say_once(f"cannot write to the cache folder {self.home} ({error}): compiled code is kept for this process only")
+        warn_once(
+            f"cannot write to the cache folder {self.home} ({error}): compiled code is kept for this process only"
+        )
         folder = Path(tempfile.mkdtemp(prefix="glassformer-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         make(folder)
@@ -98,7 +100,7 @@ def make_room(home: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def fingerprint(*facts: object) -> str:
+def shelf_key(*facts: object) -> str:
     """A hash of these facts, this machine, this torch and this version."""
     everything = (__version__, torch.__version__, sys.version_info[:2], machine(), *facts)
     return hashlib.sha256(repr(everything).encode()).hexdigest()[:24]
@@ -114,6 +116,6 @@ def machine() -> str:
 
 
 @cache
-def say_once(message: str) -> None:
+def warn_once(message: str) -> None:
     """Prints a message to standard error, only the first time."""
     print(message, file=sys.stderr)

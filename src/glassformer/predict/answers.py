@@ -8,7 +8,7 @@ from torch import Tensor
 from glassformer.checkpoints.labels import class_names, problem_of
 from glassformer.core.model import Transformer
 
-LONGEST_ANSWER = 30  # maximum tokens of an answer found in a text
+MAX_ANSWER_TOKENS = 30  # maximum tokens of an answer found in a text
 APPLIES = 0.5  # a class applies above this probability, in multi-label classification
 
 
@@ -87,6 +87,6 @@ def best_span(start_logits: Tensor, end_logits: Tensor, outside: Tensor) -> tupl
     """The most probable answer of each row: its score and its place, first * T + last, (B); and the probability of each
     token to start or end an answer, (B, T). Tokens `outside` the text, (B, T), can do neither."""
     start, end = (logits.masked_fill(outside, -torch.inf).softmax(dim=1) for logits in (start_logits, end_logits))
-    together = (start[:, :, None] * end[:, None, :]).triu().tril(LONGEST_ANSWER - 1)  # (B, T, T)
+    together = (start[:, :, None] * end[:, None, :]).triu().tril(MAX_ANSWER_TOKENS - 1)  # (B, T, T)
     score, place = together.flatten(1).max(dim=1)
     return score, place, start, end

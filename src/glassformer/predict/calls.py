@@ -17,21 +17,21 @@ from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.data.pixels import SUFFIXES
 from glassformer.errors import InputError
-from glassformer.generation.encode import Batch, map_texts
+from glassformer.generation.encode import TextBatch, map_texts
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.padding import pad
 
-BATCH = 32  # maximum texts per batch in generation: each needs its own cache and logits
-CHUNK = 1024  # texts to tokenise at a time
-Given = TypeVar("Given")
-Answered = TypeVar("Answered")
+TEXTS_AT_ONCE = 32  # maximum texts per batch in generation: each needs its own cache and logits
+TOKENISE_CHUNK = 1024  # texts to tokenise at a time
+InputT = TypeVar("InputT")
+AnswerT = TypeVar("AnswerT")
 
 
 _notes: ContextVar[Counter[str] | None] = ContextVar("notes", default=None)
 
 
-def tell(count: int, texts: int, what: str) -> None:
-    """Prints how many texts something is true of, or adds the count to the notes of `keeping_notes`."""
+def report_count(count: int, texts: int, what: str) -> None:
+    """Prints how many texts something is true of, or adds the count to the notes of `collect_notes`."""
     kept = _notes.get()
     if kept is not None:
         kept[what] += count
@@ -41,7 +41,7 @@ def tell(count: int, texts: int, what: str) -> None:
 
 
 @contextmanager
-def keeping_notes(kept: Counter[str]) -> Iterator[None]:
+def collect_notes(kept: Counter[str]) -> Iterator[None]:
     """Collects the notes of many calls in `kept`, so that the caller can print each once."""
     token = _notes.set(kept)
     try:
@@ -51,7 +51,7 @@ def keeping_notes(kept: Counter[str]) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Limit:
+class TokenLimit:
     """The maximum length of a text in tokens, and whether longer texts are truncated or refused."""
 
     tokens: int | None = None
@@ -69,25 +69,25 @@ class Limit:
 
     def tell(self, cut: int, texts: int) -> None:
         if cut and self.aloud:
-            tell(cut, texts, f"longer than {self.tokens:,} tokens: truncated")
+            report_count(cut, texts, f"longer than {self.tokens:,} tokens: truncated")
 
 
-NO_LIMIT = Limit()
+NO_LIMIT = TokenLimit()
 
 
-def limit_of(model: Transformer, rules: TextRules, *, truncate: bool = False) -> Limit:
+def limit_of(model: Transformer, rules: TextRules, *, truncate: bool = False) -> TokenLimit:
     """The maximum length in training, or that of the model if it is smaller."""
     reads = model.config.encoder or model.config.last_stack
-    return Limit(least(rules.max_len, reads.room), rules.truncate or truncate)
+    return TokenLimit(least(rules.max_len, reads.room), rules.truncate or truncate)
 
 
-def tell_beyond(model: Transformer, lengths: Sequence[int]) -> None:
+def warn_long(model: Transformer, lengths: Sequence[int]) -> None:
     """Warns about texts longer than in training: rotary positions have no maximum, but the model never saw these."""
     reads = model.config.encoder or model.config.last_stack
     long = sum(length > reads.max_len for length in lengths)
     if long and reads.positions == "rotary":
         trained = f"the {reads.max_len:,} tokens that the model was trained on"
-        tell(long, len(lengths), f"longer than {trained}: answers may be worse")
+        report_count(long, len(lengths), f"longer than {trained}: answers may be worse")
 
 
 def check_batch(texts: Sequence[object]) -> None:
@@ -97,14 +97,14 @@ def check_batch(texts: Sequence[object]) -> None:
 
 def in_batches(
     model: Transformer,
-    texts: Sequence[Given],
-    encode: Callable[[Sequence[Given], int | None], Encoded],
-    run: Callable[[Batch], Iterable[Answered]],
+    texts: Sequence[InputT],
+    encode: Callable[[Sequence[InputT], int | None], Encoded],
+    run: Callable[[TextBatch], Iterable[AnswerT]],
     batch_tokens: int,
     batch_size: int | None,
-    limit: Limit = NO_LIMIT,
-    seen: Callable[[Encoded, Sequence[Given], int], object] = lambda encoded, some, start: None,
-) -> list[Answered]:
+    limit: TokenLimit = NO_LIMIT,
+    seen: Callable[[Encoded, Sequence[InputT], int], object] = lambda encoded, some, start: None,
+) -> list[AnswerT]:
     """The answers in the order of the texts. `encode` turns texts into ids, truncated if a length is given, and `run` a
     batch into answers. `seen` is called with each chunk of texts as it is encoded, before truncation.
 
@@ -114,8 +114,8 @@ def in_batches(
     ids: list[Tensor] = []
     types: list[Tensor] = []
     cut = 0
-    for start in range(0, len(texts), CHUNK):
-        some = texts[start : start + CHUNK]
+    for start in range(0, len(texts), TOKENISE_CHUNK):
+        some = texts[start : start + TOKENISE_CHUNK]
         encoded = encode(some, None)
         seen(encoded, some, start)
         long = [i for i, row in enumerate(encoded.ids) if limit.exceeded(len(row))]
@@ -127,7 +127,7 @@ def in_batches(
         if encoded.has_types and model.config.num_segments:
             types += as_tensors([row.type_ids for row in encoded.rows])
     limit.tell(cut, len(texts))
-    tell_beyond(model, list(map(len, ids)))
+    warn_long(model, list(map(len, ids)))
     return map_texts(
         model, ids, run, token_type_ids=types or None, batch_tokens=batch_tokens, batch_size=batch_size
     )  # fmt: skip

@@ -17,17 +17,17 @@ from glassformer.errors import InputError
 from glassformer.generation import generate
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.generation.engine import Engine
-from glassformer.predict.calls import BATCH, check_batch, check_characters, check_length, start_id
+from glassformer.predict.calls import TEXTS_AT_ONCE, check_batch, check_characters, check_length, start_id
 from glassformer.predict.images import ImagePreparer, Picture, as_batch, read_pixels
-from glassformer.predict.prepared import Line, Prepared
+from glassformer.predict.prepared import Prepared, StackTokens
 from glassformer.predict.texts import TextPreparer
-from glassformer.predict.writing import AS_THE_MODEL, make_generator, with_room
+from glassformer.predict.writing import MODEL_DEFAULTS, limited_to_model, make_generator
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
-from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown
+from glassformer.text.unknown import Unknown, UnknownTally, check_mostly_known, find_unknown
 
-Shown = str | Path | Picture  # an image: a path, or pixels
-Asked = tuple[Shown, str]  # an image and a question
+ImageInput = str | Path | Picture  # an image: a path, or pixels
+ImageQuestion = tuple[ImageInput, str]  # an image and a question
 
 
 class CaptionPreparer:
@@ -57,7 +57,7 @@ class CaptionPreparer:
 
     def prepare(
         self,
-        given: Shown,
+        given: ImageInput,
         question: str | None = None,
         *,
         target: str | None = None,
@@ -77,14 +77,14 @@ class CaptionPreparer:
             wrote = list(continued)
         else:
             options, generator = self.least_options(len(prompt)), make_generator(self.model, 0)
-            row = write(self.model, self.tokenizer, pixels, [prompt], options, generator)[0]
+            row = generate_captions(self.model, self.tokenizer, pixels, [prompt], options, generator)[0]
             wrote = row[len(prompt) :].tolist()
         ids = [*prompt, *wrote]
         read = ids if continued is not None else ids[:-1]
         check_length(len(read), self.words.room, "question with its answer" if question else "caption")
         tokens = self.words.target_texts.describe_all(ids)  # together: several tokens may form one character
         given_tokens = len(read) if target is not None else len(prompt)
-        line = Line(tokens[: len(read)], tokens[1:], prompt=given_tokens, begins=len(prompt) - 1)
+        line = StackTokens(tokens[: len(read)], tokens[1:], prompt=given_tokens, begins=len(prompt) - 1)
         return replace(
             picture,
             arguments={"pixel_values": pixels, "decoder_input_ids": self.words.tensor(read)},
@@ -105,9 +105,9 @@ class CaptionPreparer:
             return ()
         found = find_unknown(self.tokenizer, [question])
         check_mostly_known(self.tokenizer, found, ["the question"])
-        return tuple(filter(None, (Tally(found).sentence(),)))
+        return tuple(filter(None, (UnknownTally(found).sentence(),)))
 
-    def unknown(self, inputs: Sequence[Shown | Asked], question: str | None) -> list[Unknown]:
+    def unknown(self, inputs: Sequence[ImageInput | ImageQuestion], question: str | None) -> list[Unknown]:
         """The unknown tokens in the question about each image."""
         asked = [given[1] if isinstance(given, tuple) else question or "" for given in inputs]
         for one in asked:
@@ -125,7 +125,7 @@ class CaptionPreparer:
 
     def least_options(self, prompt: int) -> GenerationOptions:
         """The model's own options, with a length that fits the caller's limit."""
-        options, room = with_room(self.model, AS_THE_MODEL, prompt), self.words.room
+        options, room = limited_to_model(self.model, MODEL_DEFAULTS, prompt), self.words.room
         own = self.model.config.generation
         most = options.max_new_tokens or own.max_new_tokens or (own.max_length and own.max_length - prompt) or 1
         return options.replace(max_new_tokens=most if room is None else max(1, min(most, room - prompt)))
@@ -162,12 +162,12 @@ def prompt_ids(config: TransformerConfig, tokenizer: Tokenizer, question: str | 
 def write_about(
     model: Transformer,
     preparer: CaptionPreparer,
-    inputs: Sequence[Shown | Asked],
+    inputs: Sequence[ImageInput | ImageQuestion],
     *,
     question: str | None = None,
-    generation: GenerationOptions = AS_THE_MODEL,
+    generation: GenerationOptions = MODEL_DEFAULTS,
     batch_tokens: int = BATCH_TOKENS,
-    batch_size: int = BATCH,
+    batch_size: int = TEXTS_AT_ONCE,
     engine: Engine | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
@@ -186,7 +186,7 @@ def write_about(
     def run(numbers: Sequence[int]) -> list[str]:
         pixels = as_batch(model, [read_pixels(pairs[i][0], preparer.preparation) for i in numbers])  # (B, C, Y, X)
         some = [prompts[i] for i in numbers]
-        rows = write(model, preparer.tokenizer, pixels, some, generation, generator, engine)
+        rows = generate_captions(model, preparer.tokenizer, pixels, some, generation, generator, engine)
         tell(len(numbers))
         length = max(map(len, some))
         return preparer.tokenizer.decode_batch(rows[:, length:])
@@ -195,7 +195,7 @@ def write_about(
     return map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
 
 
-def write(
+def generate_captions(
     model: Transformer,
     tokenizer: Tokenizer,
     pixels: Tensor,
@@ -207,7 +207,7 @@ def write(
     """The generated ids for these images, (B, T): prompts included, padded on the left."""
     rows = pad(prompts, tokenizer.padding_id, left=True).to(model.device)  # (B, T)
     keep = pad([[1] * len(row) for row in prompts], 0, left=True).to(model.device)  # (B, T)
-    options = with_room(model, options, rows.shape[1])
+    options = limited_to_model(model, options, rows.shape[1])
     keywords = {
         "pixel_values": pixels,
         "attention_mask": None if keep.all() else keep,

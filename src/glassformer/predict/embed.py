@@ -15,19 +15,19 @@ from torch import Tensor
 
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
-from glassformer.generation.encode import BATCH_TOKENS, Batch, hidden_state
+from glassformer.generation.encode import BATCH_TOKENS, TextBatch, hidden_state
 from glassformer.io import parse_json
-from glassformer.predict.calls import Limit, in_batches, least
+from glassformer.predict.calls import TokenLimit, in_batches, least
 from glassformer.text import Encoded, Tokenizer
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 # In the order in which sentence-transformers concatenates them.
 WAYS = ("cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken")
-ENDINGS = ("_tokens", "_token")  # suffixes of the switches, as in pooling_mode_mean_tokens
+SWITCH_SUFFIXES = ("_tokens", "_token")  # suffixes of the switches, as in pooling_mode_mean_tokens
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PoolingRecipe:
     """How to compute the sentence vectors of a model."""
 
     ways: tuple[str, ...] = ("mean",)
@@ -40,10 +40,10 @@ class Recipe:
         return self.prompt + (text.lower() if self.lower_case else text)
 
 
-MEAN = Recipe()  # the default
+MEAN = PoolingRecipe()  # the default
 
 
-def read_recipe(folder: Path) -> Recipe | None:
+def read_recipe(folder: Path) -> PoolingRecipe | None:
     """Reads the recipe from the files of sentence-transformers; None if there are none."""
     pooling = folder / POOLING
     if (folder / MODULES).is_file():
@@ -55,7 +55,7 @@ def read_recipe(folder: Path) -> Recipe | None:
     values = read(pooling / "config.json")
     if prompt and values.get("include_prompt") is False:
         raise InputError(f"{pooling}/config.json: include_prompt false is not supported. Remove the prompt")
-    return Recipe(
+    return PoolingRecipe(
         ways=ways_of(values, pooling / "config.json"),
         max_length=text.get("max_seq_length"),
         lower_case=bool(text.get("do_lower_case")),
@@ -82,7 +82,7 @@ def ways_of(values: Mapping[str, Any], file: Path) -> tuple[str, ...]:
     switches = (
         key.removeprefix("pooling_mode_") for key, on in values.items() if key.startswith("pooling_mode_") and on
     )
-    chosen |= {next((key.removesuffix(end) for end in ENDINGS if key.endswith(end)), key) for key in switches}
+    chosen |= {next((key.removesuffix(end) for end in SWITCH_SUFFIXES if key.endswith(end)), key) for key in switches}
     if not chosen or not chosen <= set(WAYS):
         raise InputError(f"{file}: the pooling is {sorted(chosen) or None}: expected one or more of {', '.join(WAYS)}")
     return tuple(way for way in WAYS if way in chosen)
@@ -102,19 +102,19 @@ def embed(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     *,
-    recipe: Recipe = MEAN,
+    recipe: PoolingRecipe = MEAN,
     normalise: bool = True,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> Tensor:
     """The vectors of the texts, (texts, width)."""
     reads = model.config.encoder or model.config.last_stack
-    limit = Limit(least(recipe.max_length, reads.room), cuts=True)  # sentence-transformers truncates, too
+    limit = TokenLimit(least(recipe.max_length, reads.room), cuts=True)  # sentence-transformers truncates, too
 
     def encode(some: Sequence[str], most: int | None) -> Encoded:
         return tokenizer.encode([recipe.written(text) for text in some], max_length=most)
 
-    def run(batch: Batch) -> list[Tensor]:
+    def run(batch: TextBatch) -> list[Tensor]:
         if model.config.pooled_dim:  # the model has its own pooling
             pooled = model(**batch.arguments).pooled.float()
         else:
@@ -129,10 +129,10 @@ def embed(
 
 def pool(hidden: Tensor, keep: Tensor, ways: Sequence[str]) -> Tensor:
     """Pools the vectors of the kept tokens, (B, T, D) -> (B, D); the results of several ways are concatenated."""
-    return torch.cat([pool_by(way, hidden, keep) for way in ways], dim=1)
+    return torch.cat([pool_one(way, hidden, keep) for way in ways], dim=1)
 
 
-def pool_by(way: str, hidden: Tensor, keep: Tensor) -> Tensor:
+def pool_one(way: str, hidden: Tensor, keep: Tensor) -> Tensor:
     """(B, T, D) -> (B, D)."""
     rows, places = torch.arange(len(hidden), device=hidden.device), torch.arange(keep.shape[1], device=hidden.device)
     if way == "cls":

@@ -17,13 +17,13 @@ from glassformer.errors import InputError
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.predict.answers import Label, Labels, as_labels
 from glassformer.predict.calls import check_batch
-from glassformer.predict.prepared import Line, Prepared, plain
+from glassformer.predict.prepared import Prepared, StackTokens, plain_tokens
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-PICTURES = ("images", "caption", "ask", "match")  # abilities that read images
+IMAGE_ABILITIES = ("images", "caption", "ask", "match")  # abilities that read images
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class ImagePreparer:
         values = read_pixels(given, self.preparation)  # (C, Y, X)
         side = image.patches_per_side
         marks = [name for name in ("class", "distillation") if getattr(image, f"{name}_token")]
-        patches = plain([f"{row},{column}" for row in range(side) for column in range(side)])
-        line = Line([*plain(marks, special=True), *patches], prompt=image.num_tokens)
+        patches = plain_tokens([f"{row},{column}" for row in range(side) for column in range(side)])
+        line = StackTokens([*plain_tokens(marks, special=True), *patches], prompt=image.num_tokens)
         return Prepared(
             {"pixel_values": as_batch(self.model, [values])},
             {"encoder": line},

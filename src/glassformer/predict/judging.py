@@ -9,9 +9,9 @@ from glassformer.checkpoints.labels import class_names
 from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
-from glassformer.generation.encode import BATCH_TOKENS, Batch
+from glassformer.generation.encode import BATCH_TOKENS, TextBatch
 from glassformer.predict.answers import Answer, Guess, Label, Labels, TokenLabel, as_labels, best_span
-from glassformer.predict.calls import NO_LIMIT, Limit, check_batch, in_batches
+from glassformer.predict.calls import NO_LIMIT, TokenLimit, check_batch, in_batches
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.tokenizer import SPACE
 
@@ -37,7 +37,7 @@ def fill_masks(
             raise InputError(f"the text {text[:60]!r} has no {mask}: put it in place of the word to guess")
     assert isinstance(head, LanguageHead)
 
-    def run(batch: Batch) -> list[list[list[Guess]]]:
+    def run(batch: TextBatch) -> list[list[list[Guess]]]:
         hidden = model.encode(**batch.arguments)  # (B, T, D)
         masked = batch.keep & (batch.arguments["input_ids"] == tokenizer.mask_token_id)  # (B, T)
         logits = head(hidden[masked]).float()  # (masks, V): other tokens need no logits
@@ -60,7 +60,7 @@ def classify(
     tokenizer: Tokenizer,
     texts: Sequence[str | tuple[str, str]],
     *,
-    limit: Limit = NO_LIMIT,
+    limit: TokenLimit = NO_LIMIT,
     seen: Callable[[Encoded, Sequence[str | tuple[str, str]], int], object] = lambda encoded, some, start: None,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
@@ -80,7 +80,7 @@ def classify(
         first, second = [pair[0] for pair in some], [pair[1] for pair in some]
         return tokenizer.encode(first, second, max_length=most, places=False)
 
-    def run(batch: Batch) -> list[Label | Labels]:
+    def run(batch: TextBatch) -> list[Label | Labels]:
         return as_labels(model, model(**batch.arguments).logits.float().cpu())
 
     return in_batches(model, texts, encode, run, batch_tokens, batch_size, limit, seen)
@@ -100,7 +100,7 @@ def label_tokens(
     def encode(some: Sequence[str], most: int | None = None) -> Encoded:
         return tokenizer.encode(some, pad_left=False, max_length=most)
 
-    def run(batch: Batch) -> list[list[TokenLabel]]:
+    def run(batch: TextBatch) -> list[list[TokenLabel]]:
         best = model(**batch.arguments).logits.float().softmax(dim=2).max(dim=2)
         encoded = encode([texts[number] for number in batch.numbers])  # again, for the token offsets
         found = []
@@ -132,7 +132,7 @@ def find_answers(
     def encode(some: Sequence[str], most: int | None = None) -> Encoded:
         return tokenizer.encode([str(question)] * len(some), some, pad_left=False, max_length=most)
 
-    def run(batch: Batch) -> list[Answer]:
+    def run(batch: TextBatch) -> list[Answer]:
         output = model(**batch.arguments)
         encoded = encode([texts[number] for number in batch.numbers])  # again, for the token offsets
         outside = encoded.sequence_ids != 1  # (B, T): the answer is in the text, not in the question

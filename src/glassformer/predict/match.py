@@ -15,15 +15,15 @@ from glassformer.checkpoints.preparation import Preparation
 from glassformer.core.pair import Pair
 from glassformer.data.pixels import SUFFIXES
 from glassformer.errors import InputError
-from glassformer.generation.encode import BATCH_TOKENS, Batch, map_batches
+from glassformer.generation.encode import BATCH_TOKENS, TextBatch, map_batches
 from glassformer.predict.answers import Label
-from glassformer.predict.calls import NO_LIMIT, Limit, check_batch, check_characters, in_batches
+from glassformer.predict.calls import NO_LIMIT, TokenLimit, check_batch, check_characters, in_batches
 from glassformer.predict.images import ImagePreparer, Picture, as_batch, read_pixels
 from glassformer.predict.texts import TextPreparer
 from glassformer.text import Encoded, Tokenizer
 from glassformer.text.unknown import Unknown, check_mostly_known, find_unknown
 
-Given = str | Picture  # a text, the path of an image, or an image without a file
+MatchInput = str | Picture  # a text, the path of an image, or an image without a file
 
 
 class PairPreparer:
@@ -40,19 +40,19 @@ class PairPreparer:
     def preparation(self) -> Preparation:
         return self.pictures.preparation
 
-    def unknown(self, inputs: Sequence[Given], labels: Sequence[str] | None) -> list[Unknown]:
+    def unknown(self, inputs: Sequence[MatchInput], labels: Sequence[str] | None) -> list[Unknown]:
         """The unknown tokens of the labels, or of the inputs that are texts."""
-        texts = labels if labels is not None else [given for given in inputs if not is_picture(given)]
+        texts = labels if labels is not None else [given for given in inputs if not is_image(given)]
         found = find_unknown(self.tokenizer, [str(text) for text in texts])
         what = "label" if labels is not None else "text"
         check_mostly_known(self.tokenizer, found, [f"{what} {number}" for number in range(1, len(texts) + 1)])
         if labels is not None:
             return found[:0] if not any(one.pieces for one in found) else found
         rest = iter(found)
-        return [Unknown(0) if is_picture(given) else next(rest) for given in inputs]
+        return [Unknown(0) if is_image(given) else next(rest) for given in inputs]
 
 
-def is_picture(given: Given) -> bool:
+def is_image(given: MatchInput) -> bool:
     """Whether an input is an image, or the path of a file."""
     return isinstance(given, Picture) or Path(given).suffix.lower() in SUFFIXES or is_file(given)
 
@@ -67,10 +67,10 @@ def is_file(given: str) -> bool:
 def match(
     model: Pair,
     preparer: PairPreparer,
-    inputs: Sequence[Given],
+    inputs: Sequence[MatchInput],
     *,
     labels: Sequence[str] | None = None,
-    limit: Limit = NO_LIMIT,
+    limit: TokenLimit = NO_LIMIT,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
 ) -> list[Label] | Tensor:
@@ -81,7 +81,7 @@ def match(
         return vectors_of(model, preparer, inputs, limit, **sizes)
     labels = checked_labels(labels)
     for number, given in enumerate(inputs, start=1):
-        if not is_picture(given):
+        if not is_image(given):
             raise InputError(
                 f"input {number} is {given!r:.60}, a text: labels are for images. Give image files such as .png or .jpg"
             )
@@ -104,7 +104,7 @@ def checked_labels(labels: Sequence[str]) -> list[str]:
         check_characters(label, f"label {number}")
         if not label.strip():
             raise InputError(f"label {number} is empty: expected at least a word")
-        if is_picture(label):
+        if is_image(label):
             raise InputError(f"label {number} is the image {label!r}: expected a text, such as 'a red circle'")
         if label in labels[: number - 1]:
             raise InputError(f"label {number} is given twice: {label!r}. Leave one of them out")
@@ -116,8 +116,8 @@ def checked_labels(labels: Sequence[str]) -> list[str]:
 def vectors_of(
     model: Pair,
     preparer: PairPreparer,
-    inputs: Sequence[Given],
-    limit: Limit,
+    inputs: Sequence[MatchInput],
+    limit: TokenLimit,
     *,
     batch_tokens: int,
     batch_size: int | None,
@@ -126,7 +126,7 @@ def vectors_of(
     sizes: dict[str, Any] = {"batch_tokens": batch_tokens, "batch_size": batch_size}
     places: dict[bool, list[int]] = {True: [], False: []}
     for number, given in enumerate(inputs):
-        places[is_picture(given)].append(number)
+        places[is_image(given)].append(number)
     texts = text_vectors(model, preparer, [str(inputs[i]) for i in places[False]], limit, **sizes)
     images = image_vectors(model, preparer, [inputs[i] for i in places[True]], **sizes)
     found = torch.empty(len(inputs), model.config.text.pooled_width)
@@ -138,7 +138,7 @@ def text_vectors(
     model: Pair,
     preparer: PairPreparer,
     texts: Sequence[str],
-    limit: Limit = NO_LIMIT,
+    limit: TokenLimit = NO_LIMIT,
     *,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,
@@ -148,7 +148,7 @@ def text_vectors(
     def encode(some: Sequence[str], most: int | None) -> Encoded:
         return preparer.tokenizer.encode(list(some), max_length=most)
 
-    def run(batch: Batch) -> list[Tensor]:
+    def run(batch: TextBatch) -> list[Tensor]:
         return list(model(**batch.arguments).text_embeds.float().cpu())
 
     for number, text in enumerate(texts, start=1):
@@ -162,7 +162,7 @@ def text_vectors(
 def image_vectors(
     model: Pair,
     preparer: PairPreparer,
-    images: Sequence[Given],
+    images: Sequence[MatchInput],
     *,
     batch_tokens: int = BATCH_TOKENS,
     batch_size: int | None = None,

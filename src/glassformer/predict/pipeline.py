@@ -19,24 +19,24 @@ from glassformer.config import GenerationOptions
 from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import EngineChoice, Use
-from glassformer.generation.encode import check_size
+from glassformer.generation.encode import check_length
 from glassformer.hub import find_folder
 from glassformer.predict import captions, judging, writing
 from glassformer.predict.calls import check_characters, check_parts, limit_of
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.embed import embed, read_recipe
-from glassformer.predict.images import PICTURES, ImagePreparer, Picture, classify_images
+from glassformer.predict.images import IMAGE_ABILITIES, ImagePreparer, Picture, classify_images
 from glassformer.predict.match import PairPreparer, match
 from glassformer.predict.prepare import Preparer, ability_of, pair_preparer_of, preparer_of
-from glassformer.predict.series import SCALE, SeriesPreparer, classify_series, forecast
+from glassformer.predict.series import SCALE_FILE, SeriesPreparer, classify_series, forecast
 from glassformer.predict.texts import TextPreparer
 from glassformer.predict.work import work_of
 from glassformer.text import Encoded, Tokenizer
-from glassformer.text.unknown import Tally, Unknown
+from glassformer.text.unknown import Unknown, UnknownTally
 
-PAIRS = ("classify", "ask")  # abilities that read pairs
+PAIR_ABILITIES = ("classify", "ask")  # abilities that read pairs
 BATCHES = ("batch_tokens", "batch_size")
-GENERATION = tuple(entry.name for entry in fields(GenerationOptions))
+GENERATION_OPTIONS = tuple(entry.name for entry in fields(GenerationOptions))
 
 
 class Ability(NamedTuple):
@@ -53,10 +53,10 @@ ABILITIES = {
     "translate": Ability(
         "turns a text into another",
         writing.translate,
-        ("source_language", "target_language", "truncate", *GENERATION),
+        ("source_language", "target_language", "truncate", *GENERATION_OPTIONS),
         writes=True,
     ),
-    "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION), writes=True),
+    "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION_OPTIONS), writes=True),
     "mlm": Ability("fills in masked words", judging.fill_masks, ("guesses",)),
     "classify": Ability(
         "names the class of a text",
@@ -73,14 +73,14 @@ ABILITIES = {
     "caption": Ability(
         "writes a caption for an image",
         captions.write_about,
-        GENERATION,
+        GENERATION_OPTIONS,
         reads=("the path of an image as text", "image files"),
         writes=True,
     ),
     "ask": Ability(
         "answers a question about an image",
         captions.write_about,
-        ("question", *GENERATION),
+        ("question", *GENERATION_OPTIONS),
         reads=("the path of an image as text, or a pair of image and question", "image files, or of pairs"),
         writes=True,
     ),
@@ -127,7 +127,7 @@ class Pipeline:
         if is_one and self.task not in ("forecast", "series"):
             return self([inputs], generation=generation, **options)[0]
         outputs, unknown = self.answer(inputs, generation=generation, **options)
-        if said := Tally(unknown).sentence():
+        if said := UnknownTally(unknown).sentence():
             print(said, file=sys.stderr)
         return outputs
 
@@ -139,7 +139,7 @@ class Pipeline:
         check_inputs(inputs, self.task)
         unknown: list[Unknown] = []
         if isinstance(self.preparer, TextPreparer):
-            check_texts(inputs, self.task, self.rules)
+            check_like_training(inputs, self.task, self.rules)
             if self.task == "classify":  # often many short texts: tokenised only once
                 options["seen"] = lambda *some: unknown.extend(self.unknown_in(*some))
             else:
@@ -169,7 +169,7 @@ class Pipeline:
         """The checked options, with those of generation combined into one value."""
         options = {**(generation.given() if generation else {}), **options}
         self.check_options(options)
-        if told := {name: options.pop(name) for name in GENERATION if name in options}:
+        if told := {name: options.pop(name) for name in GENERATION_OPTIONS if name in options}:
             options["generation"] = GenerationOptions.from_dict(told)
         return options
 
@@ -204,7 +204,7 @@ class Pipeline:
                 said = f"--{name.replace('_', '-')}" if able else name  # as typed
                 raise InputError(f"{said} {use}; this one {ability.does}: leave it out")
         for name, said in zip(BATCHES, ("--batch-tokens", "batch_size"), strict=True):
-            check_size(said, options.get(name, 1))
+            check_length(said, options.get(name, 1))
 
 
 def pipeline(
@@ -236,7 +236,7 @@ def pipeline(
         return Pipeline(task, model, preparer.tokenizer, preparer, folder, preparer, choice)
     if isinstance(preparer, SeriesPreparer):
         is_raw = preparer.scale is None and model.config.series is not None and not model.config.series.instance_norm
-        note = f"{folder} has no {SCALE}: the values are not scaled" if is_raw else ""
+        note = f"{folder} has no {SCALE_FILE}: the values are not scaled" if is_raw else ""
         return Pipeline(task, model, None, preparer.scale, folder, preparer, choice, note=note)
     settled = {}
     if task == "embed":
@@ -256,14 +256,14 @@ def check_inputs(inputs: Any, task: str) -> None:
         raise InputError(f"the inputs are {inputs!r:.60}: expected a list of {several}")
     for number, given in enumerate(inputs, start=1):
         is_pair = isinstance(given, tuple) and len(given) == 2
-        parts = given if task in PAIRS and is_pair else (given,)
-        kinds = (str, Picture) if task in PICTURES else str
+        parts = given if task in PAIR_ABILITIES and is_pair else (given,)
+        kinds = (str, Picture) if task in IMAGE_ABILITIES else str
         fits = isinstance(parts[0], kinds) and all(isinstance(part, str) for part in parts[1:])
         if not fits:
             raise InputError(f"input {number} is {given!r:.60}: expected {one}")
 
 
-def check_texts(inputs: Sequence[str | tuple[str, str]], task: str, rules: TextRules) -> None:
+def check_like_training(inputs: Sequence[str | tuple[str, str]], task: str, rules: TextRules) -> None:
     """Refuses what training refuses: empty texts, and pairs for a model of single texts. A decoder-only model accepts
     an empty text."""
     for number, given in enumerate(inputs, start=1):

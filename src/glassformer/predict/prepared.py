@@ -13,13 +13,13 @@ from torch import Tensor
 
 from glassformer.core.model import Output, Transformer
 from glassformer.text import Encoded
-from glassformer.text.token_texts import name_of
+from glassformer.text.token_texts import short_name
 
 Token = dict[str, Any]  # as `text/token_texts.py` describes one
 
 
 @dataclass(frozen=True)
-class Line:
+class StackTokens:
     """The tokens that one stack reads."""
 
     tokens: list[Token]
@@ -30,19 +30,19 @@ class Line:
 
     @property
     def names(self) -> list[str]:
-        return [name_of(token) for token in self.tokens]
+        return [short_name(token) for token in self.tokens]
 
     @property
     def written(self) -> list[str]:
         """The name of the token generated at each position, or read there if none is generated."""
         if self.writes is None:
             return self.names
-        return [name_of(token) for token in (*self.tokens[: self.begins], *self.writes[self.begins :])]
+        return [short_name(token) for token in (*self.tokens[: self.begins], *self.writes[self.begins :])]
 
-    def behind(self, source: "Line") -> "Line":
+    def behind(self, source: "StackTokens") -> "StackTokens":
         """The line with all vectors of a source before its tokens; a source vector counts as its own next token."""
         size, writes = len(source.tokens), None if self.writes is None else [*source.tokens, *self.writes]
-        return Line([*source.tokens, *self.tokens], writes, self.prompt + size, self.begins + size, before=size)
+        return StackTokens([*source.tokens, *self.tokens], writes, self.prompt + size, self.begins + size, before=size)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -64,7 +64,7 @@ class Prepared:
     """One call of the model, and what to show of its input."""
 
     arguments: dict[str, Tensor]
-    lines: dict[str, Line]  # by stack
+    lines: dict[str, StackTokens]  # by stack
     name: str = ""  # of an image or a series
     text: str | None = None  # the generated text
     written: list[int] = field(default_factory=list)  # ids that a generating decoder reads
@@ -82,6 +82,6 @@ class Prepared:
         return output
 
 
-def plain(names: Sequence[str], *, special: bool = False) -> list[Token]:
+def plain_tokens(names: Sequence[str], *, special: bool = False) -> list[Token]:
     """Tokens that are not text: patches by their numbers, or special tokens."""
     return [{"text": name, "id": None if special else i, "special": special} for i, name in enumerate(names)]

@@ -22,17 +22,17 @@ from glassformer.config import SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.data.columns.calendar import Frequency, times_after
 from glassformer.data.columns.numbers import Decimal
-from glassformer.data.files import AS_FOUND, as_trained
+from glassformer.data.files import AS_FOUND, with_training_flags
 from glassformer.data.formats.table import TableOptions
 from glassformer.data.series import ANY, Fill, Scaler, Series, SeriesFormat, Values, read_series
-from glassformer.errors import InputError, listed
+from glassformer.errors import InputError, join_names
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.io import read_json
 from glassformer.predict.answers import Label, Labels, as_labels
-from glassformer.predict.prepared import Line, Prepared, Window, plain
+from glassformer.predict.prepared import Prepared, StackTokens, Window, plain_tokens
 
-SCALE = "series.json"
-LARGEST = 1e15  # its square, needed for a standard deviation, still fits into float32
+SCALE_FILE = "series.json"
+MAX_MAGNITUDE = 1e15  # its square, needed for a standard deviation, still fits into float32
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scale:
 
 
 def read_scale(folder: Path) -> Scale | None:
-    file = folder / SCALE
+    file = folder / SCALE_FILE
     if not file.is_file():
         return None
     values = read_json(file)
@@ -72,12 +72,12 @@ def read_format(
         fill = None if told.get("fill") == "none" else told.get("fill")
         kept = {"fill": fill, "cut": told.get("cut", False), "calendar": "every-day"}
     if not isinstance(kept, Mapping):
-        raise InputError(f"{folder / SCALE}: the format is {kept!r:.60}, expected fields such as fill and dates")
+        raise InputError(f"{folder / SCALE_FILE}: the format is {kept!r:.60}, expected fields such as fill and dates")
     known = {name: kept[name] for name in ANY.to_dict() if name in kept}
     try:
         return SeriesFormat(columns=names, remembered=True, **known)
     except InputError as error:
-        raise InputError(f"{folder / SCALE} cannot be used: {error}") from None
+        raise InputError(f"{folder / SCALE_FILE} cannot be used: {error}") from None
 
 
 def frequency_in(values: Mapping[str, Any]) -> Frequency | None:
@@ -99,7 +99,7 @@ def read_as_trained(
     form = SeriesFormat(remembered=True) if scale is None else scale.format
     form = replace(form, date_format=date_format or form.date_format, decimal=decimal or form.decimal)
     if scale is not None:
-        options = as_trained(options, scale.settings)
+        options = with_training_flags(options, scale.settings)
     series = of_training(read_series(path, form, fill=fill, options=options), scale)
     notes = [*series.notes]
     if series.filled:
@@ -109,7 +109,9 @@ def read_as_trained(
     if scale is not None and scale.frequency not in (None, series.frequency):
         notes.append(f"the rows are {series.frequency} apart, and in training they were {scale.frequency} apart")
     if scale is not None and series.names != scale.names:
-        notes.append(f"the channels are {listed(series.names)}, and in training they were {listed(scale.names)}")
+        notes.append(
+            f"the channels are {join_names(series.names)}, and in training they were {join_names(scale.names)}"
+        )
     return replace(series, notes=tuple(notes))
 
 
@@ -144,14 +146,14 @@ class SeriesPreparer:
         values, names, times = self.read(given)
         scaler = self.scaler_for(values, names)
         past = last_window(self.model, values, scaler)  # (1, L, C)
-        patches = patches_of(config)
+        patches = patch_spans(config)
         shown = names or tuple(f"channel {number}" for number in range(values.shape[1]))
         notes = given.notes if isinstance(given, Series) else ()
         window = Window(values[-config.length :], shown, (times[-config.length], times[-1]), patches, notes)
-        tokens = plain([f"{first}–{end - 1}" for first, end in patches])
+        tokens = plain_tokens([f"{first}–{end - 1}" for first, end in patches])
         return Prepared(
             {"past_values": past},
-            {"encoder": Line(tokens, prompt=len(tokens))},
+            {"encoder": StackTokens(tokens, prompt=len(tokens))},
             name=name or "",
             window=window,
             unscale=None if scaler is None else scaler.unscale,
@@ -162,7 +164,7 @@ class SeriesPreparer:
         if isinstance(given, Series):
             series = of_training(given, self.scale)
             return series.values, series.names, [str(time).replace("T", " ") for time in series.times]
-        values, scale = as_values(given), self.scale
+        values, scale = window_values(given), self.scale
         names = scale.names if scale is not None and len(scale.names) == values.shape[1] else ()
         return values, names, [str(number) for number in range(len(values))]
 
@@ -183,7 +185,7 @@ class SeriesPreparer:
         raise InputError(f"the series has {values.shape[1]} channels: expected {len(scale.names)}, named {known}")
 
 
-def patches_of(config: SeriesConfig) -> list[tuple[int, int]]:
+def patch_spans(config: SeriesConfig) -> list[tuple[int, int]]:
     """The values of a window that each token covers: start, and end (exclusive)."""
     first = (config.length - config.patch) % config.stride
     starts = range(first, config.length - config.patch + 1, config.stride)
@@ -213,7 +215,7 @@ def future_of(prepared: Prepared, logits: Tensor) -> Values:
     return future if prepared.unscale is None else prepared.unscale(future)
 
 
-def as_values(given: ArrayLike) -> Values:
+def window_values(given: ArrayLike) -> Values:
     try:
         values: NDArray[Any] = np.asarray(given, dtype=np.float32)
     except (TypeError, ValueError):
@@ -260,7 +262,7 @@ def check_values(model: Transformer, values: Values) -> None:
 
 def check_numbers(values: Values, *, start: int = 0) -> None:
     """Refuses NaN and numbers too large for float32, from row `start` on."""
-    wrong = np.argwhere(~(np.abs(values[start:]) <= LARGEST))
+    wrong = np.argwhere(~(np.abs(values[start:]) <= MAX_MAGNITUDE))
     if len(wrong):
         row, channel = start + int(wrong[0][0]), int(wrong[0][1])
         value = values[row, channel]
@@ -268,7 +270,7 @@ def check_numbers(values: Values, *, start: int = 0) -> None:
             raise InputError(f"the series has {value} in row {row + 1}: expected only numbers")
         raise InputError(
             f"row {row + 1} of channel {channel} is {value:g}, which is too large to compute with: expected at most "
-            f"{LARGEST:g}. Use another unit for the series"
+            f"{MAX_MAGNITUDE:g}. Use another unit for the series"
         )
 
 

@@ -10,7 +10,7 @@ from glassformer.predict.answers import Answer, Guess, Label, Labels, TokenLabel
 from glassformer.predict.images import Picture
 
 FIRST_NUMBERS = 6  # numbers of a vector to print
-WIDEST_TABLE = 12  # inputs whose similarities fit a terminal; with more, only the nearest of each is printed
+MAX_TABLE_INPUTS = 12  # inputs whose similarities fit a terminal; with more, only the nearest of each is printed
 LABEL_WIDTH = 40
 
 
@@ -30,7 +30,7 @@ def as_text(given: Any) -> str:
     return str(as_json(given))
 
 
-def as_values(task: str, output: Any) -> dict[str, Any]:
+def answer_json(task: str, output: Any) -> dict[str, Any]:
     """One answer as a JSON object."""
     if isinstance(output, Tensor):
         return {"vector": output.tolist()}
@@ -61,7 +61,7 @@ def show_labels(inputs: Sequence[str], outputs: Sequence[Label | Labels]) -> Non
     said = [labels_in_words(output, widest) for output in outputs]
     width = max(map(len, said), default=0)
     for text, words in zip(inputs, said, strict=True):
-        print(f"{words:{width}}  {shortened(text)}")
+        print(f"{words:{width}}  {short_text(text)}")
 
 
 def labels_in_words(output: Label | Labels, width: int) -> str:
@@ -91,9 +91,9 @@ def show_vectors(inputs: Sequence[str], vectors: Tensor) -> None:
         return
     similar = vectors @ vectors.T  # cosines, because every vector has length 1
     digits = len(str(len(inputs)))
-    names = [f"{i:{digits}}  {shortened(text)}" for i, text in enumerate(inputs, start=1)]
+    names = [f"{i:{digits}}  {short_text(text)}" for i, text in enumerate(inputs, start=1)]
     width = max(map(len, names))
-    if len(inputs) > WIDEST_TABLE:
+    if len(inputs) > MAX_TABLE_INPUTS:
         similar = similar.fill_diagonal_(-2)
         for name, row in zip(names, similar, strict=True):
             print(f"{name:{width}}  nearest {int(row.argmax()) + 1:{digits}}  {row.max():6.3f}")
@@ -115,7 +115,7 @@ def show_matches(inputs: Sequence[str], outputs: Sequence[Label] | Tensor) -> No
             print(f"{label:{width}}  {score:.3f}")
 
 
-def shortened(text: str) -> str:
+def short_text(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LABEL_WIDTH else text[: LABEL_WIDTH - 3] + "..."
 

@@ -23,12 +23,12 @@ from glassformer.predict.calls import (
     split_pair,
     start_id,
 )
-from glassformer.predict.embed import MEAN, Recipe
-from glassformer.predict.prepared import Line, Prepared
-from glassformer.predict.writing import NEW_TOKENS, begin_in, make_generator, write
+from glassformer.predict.embed import MEAN, PoolingRecipe
+from glassformer.predict.prepared import Prepared, StackTokens
+from glassformer.predict.writing import NEW_TOKENS, generate_ids, language_arguments, make_generator
 from glassformer.text import Encoded, Tokenizer
-from glassformer.text.token_texts import TokenTexts, name_of
-from glassformer.text.unknown import Tally, Unknown, check_mostly_known, find_unknown, unknown_in, unknown_of
+from glassformer.text.token_texts import TokenTexts, short_name
+from glassformer.text.unknown import Unknown, UnknownTally, check_mostly_known, find_unknown, unknown_in, unknown_of
 
 
 class TextPreparer:
@@ -46,7 +46,7 @@ class TextPreparer:
         tokenizer: Tokenizer,
         ability: str,
         *,
-        recipe: Recipe = MEAN,
+        recipe: PoolingRecipe = MEAN,
         rules: TextRules = NO_RULES,
         source_language: str | None = None,
         target_language: str | None = None,
@@ -114,7 +114,7 @@ class TextPreparer:
         check_length(encoded.input_ids.shape[1], self.limit)
         unknown = unknown_of(self.tokenizer, encoded, parts[:1], parts[1:] or None)
         check_mostly_known(self.tokenizer, unknown, ["the text"])
-        notes = tuple(filter(None, (cut, Tally(unknown).sentence())))
+        notes = tuple(filter(None, (cut, UnknownTally(unknown).sentence())))
         if self.aloud:
             for note in notes:
                 print(note, file=sys.stderr)
@@ -175,11 +175,11 @@ class TextPreparer:
         named = arguments_of(self.model, encoded)
         return {name: value for name, value in named.items() if name != "attention_mask"}
 
-    def line(self, encoded: Encoded, text: str) -> Line:
+    def line(self, encoded: Encoded, text: str) -> StackTokens:
         whole = self.ability != "embed" and not (encoded.sequence_ids == 1).any()  # else offsets refer to another text
         places = [tuple(pair) for pair in encoded.offsets[0].tolist()] if whole else []
         ids = encoded.input_ids[0].tolist()
-        return Line(self.source_texts.describe_all(ids, text, places), prompt=len(ids))
+        return StackTokens(self.source_texts.describe_all(ids, text, places), prompt=len(ids))
 
     def judged(self, text: str, encoded: Encoded, whole: bool) -> Prepared:
         """The call of a model that does not generate. With two stacks, both read the text, except for a sentence
@@ -192,7 +192,7 @@ class TextPreparer:
             twice = self.model.shift_right(arguments["input_ids"])
             arguments["decoder_input_ids"] = twice
             tokens = self.target_texts.describe_all(twice[0].tolist())
-            lines["decoder"] = Line(tokens, prompt=len(tokens))
+            lines["decoder"] = StackTokens(tokens, prompt=len(tokens))
         return Prepared(arguments, lines, encoded=encoded, encodes=encodes)
 
     def prompt(self, text: str, encoded: Encoded, continued: list[int], new_tokens: int) -> Prepared:
@@ -208,7 +208,7 @@ class TextPreparer:
             arguments["token_type_ids"] = torch.zeros_like(arguments["input_ids"])
         places = [tuple(pair) for pair in encoded.offsets[0].tolist()]
         tokens = self.source_texts.describe_all(written, text, places)  # together: a character may start in the prompt
-        line = Line(tokens[: len(read)], tokens[1:], prompt=len(prompt))
+        line = StackTokens(tokens[: len(read)], tokens[1:], prompt=len(prompt))
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode(written)
         wrote = whole.removeprefix(before) if written != prompt else None
         return Prepared(arguments, {"decoder": line}, text=wrote, written=read)
@@ -236,7 +236,7 @@ class TextPreparer:
         tokens, writes = (self.target_texts.describe_all(ids) for ids in (read, wrote))
         lines = {
             "encoder": self.line(encoded, text),
-            "decoder": Line(tokens, writes, prompt=len(tokens) if target is not None else 1),
+            "decoder": StackTokens(tokens, writes, prompt=len(tokens) if target is not None else 1),
         }
         arguments = {**self.arguments(encoded), "decoder_input_ids": self.tensor(read)}
         return Prepared(arguments, lines, text=self.tokenizer.decode(wrote), written=read)
@@ -251,11 +251,11 @@ class TextPreparer:
     def translated(self, encoded: Encoded) -> list[int]:
         """The generated ids from the start token on, as by `gf.pipeline`, sampled with seed 0."""
         own = self.model.config.generation
-        begins = begin_in(self.model, self.tokenizer, self.languages["target_language"])
+        begins = language_arguments(self.model, self.tokenizer, self.languages["target_language"])
         most = own.max_new_tokens or (own.max_length and own.max_length - 1) or NEW_TOKENS
         most = most if self.room is None else max(1, min(most, self.room - 1))
         options, generator = GenerationOptions(max_new_tokens=most), make_generator(self.model, 0)
-        return [int(i) for i in write(self.model, self.tokenizer, encoded, 1, generator, options, begins)[0]]
+        return [int(i) for i in generate_ids(self.model, self.tokenizer, encoded, 1, generator, options, begins)[0]]
 
     def check_ids(self, ids: Sequence[int]) -> None:
         size = self.model.config.output_vocab_size
@@ -268,4 +268,4 @@ class TextPreparer:
 
     def names(self, ids: Sequence[int] | Tensor) -> list[str]:
         """The names of generated tokens, each on its own."""
-        return [name_of(self.target_texts.describe(int(i))) for i in ids]
+        return [short_name(self.target_texts.describe(int(i))) for i in ids]

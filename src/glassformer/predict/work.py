@@ -7,10 +7,10 @@ from glassformer.config import GenerationConfig, GenerationOptions
 from glassformer.core.model import Transformer
 from glassformer.core.pair import Pair
 from glassformer.generation.choose_engine import Work
-from glassformer.predict.calls import BATCH
-from glassformer.predict.writing import AS_THE_MODEL, NEW_TOKENS
+from glassformer.predict.calls import TEXTS_AT_ONCE
+from glassformer.predict.writing import MODEL_DEFAULTS, NEW_TOKENS
 
-BYTES = 4  # bytes of text per token, roughly
+BYTES_PER_TOKEN = 4  # bytes of text per token, roughly
 
 
 def work_of(task: str, model: Transformer | Pair, inputs: Any, options: Mapping[str, Any]) -> Work:
@@ -21,8 +21,11 @@ def work_of(task: str, model: Transformer | Pair, inputs: Any, options: Mapping[
     if config.series is not None:
         count = len(inputs) if task == "series" and isinstance(inputs, Sized) else 1
         return Work(reads=count * config.series.num_tokens * (config.series.channels or 1))
-    told: GenerationOptions = options.get("generation", AS_THE_MODEL)
-    rows, beams = min(len(inputs), options.get("batch_size", BATCH)), told.num_beams or config.generation.num_beams
+    told: GenerationOptions = options.get("generation", MODEL_DEFAULTS)
+    rows, beams = (
+        min(len(inputs), options.get("batch_size", TEXTS_AT_ONCE)),
+        told.num_beams or config.generation.num_beams,
+    )
     if config.image is not None:
         lengths = [config.image.num_tokens] * len(inputs)
     else:
@@ -37,7 +40,7 @@ def work_of(task: str, model: Transformer | Pair, inputs: Any, options: Mapping[
 
 
 def tokens_in(texts: Sequence[str]) -> int:
-    return sum(1 + len(text.encode(errors="replace")) // BYTES for text in texts)
+    return sum(1 + len(text.encode(errors="replace")) // BYTES_PER_TOKEN for text in texts)
 
 
 def most_new(told: GenerationOptions, own: GenerationConfig, prompt: int) -> int:

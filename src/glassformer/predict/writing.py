@@ -11,11 +11,11 @@ from glassformer.errors import InputError
 from glassformer.generation import generate
 from glassformer.generation.encode import BATCH_TOKENS, map_batches
 from glassformer.generation.engine import Engine
-from glassformer.predict.calls import BATCH, NO_LIMIT, Limit, arguments_of, check_batch, encode, tell_beyond
+from glassformer.predict.calls import NO_LIMIT, TEXTS_AT_ONCE, TokenLimit, arguments_of, check_batch, encode, warn_long
 from glassformer.text import Encoded, Tokenizer
 
 NEW_TOKENS = 256  # maximum new tokens if neither the caller nor the model sets a limit
-AS_THE_MODEL = GenerationOptions()
+MODEL_DEFAULTS = GenerationOptions()
 
 
 def translate(
@@ -25,10 +25,10 @@ def translate(
     *,
     source_language: str | None = None,
     target_language: str | None = None,
-    generation: GenerationOptions = AS_THE_MODEL,
-    limit: Limit = NO_LIMIT,
+    generation: GenerationOptions = MODEL_DEFAULTS,
+    limit: TokenLimit = NO_LIMIT,
     batch_tokens: int = BATCH_TOKENS,
-    batch_size: int = BATCH,
+    batch_size: int = TEXTS_AT_ONCE,
     longest: Callable[[int], int] | None = None,
     engine: Engine | None = None,
     tell: Callable[[int], None] = lambda count: None,
@@ -40,7 +40,7 @@ def translate(
     """
     check_batch(texts)
     languages = {"source_language": source_language, "target_language": target_language}
-    begin = begin_in(model, tokenizer, target_language)
+    begin = language_arguments(model, tokenizer, target_language)
     generator = make_generator(model, generation.seed)
     lengths = [len(row) for row in tokenizer.rows(texts)]
     for number, length in enumerate(lengths, start=1):
@@ -52,7 +52,7 @@ def translate(
         encoded = encode(tokenizer, [texts[i] for i in numbers], max_length=cut, **languages)
         most = generation.max_new_tokens if longest is None else longest(encoded.input_ids.shape[1])
         options = generation.replace(max_new_tokens=most)
-        rows = write(model, tokenizer, encoded, 1, generator, options, begin, engine)
+        rows = generate_ids(model, tokenizer, encoded, 1, generator, options, begin, engine)
         tell(len(numbers))
         return tokenizer.decode_batch(rows)
 
@@ -60,7 +60,7 @@ def translate(
     return map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
 
 
-def begin_in(model: Transformer, tokenizer: Tokenizer, language: str | None) -> dict[str, int]:
+def language_arguments(model: Transformer, tokenizer: Tokenizer, language: str | None) -> dict[str, int]:
     """The arguments of `generate` that set the target language of a multilingual model.
 
     Most models generate the language token right after the start token (mBART-50, M2M100, NLLB); in mBART it is the
@@ -88,9 +88,9 @@ def complete(
     texts: Sequence[str],
     *,
     chat: bool = False,
-    generation: GenerationOptions = AS_THE_MODEL,
+    generation: GenerationOptions = MODEL_DEFAULTS,
     batch_tokens: int = BATCH_TOKENS,
-    batch_size: int = BATCH,
+    batch_size: int = TEXTS_AT_ONCE,
     engine: Engine | None = None,
 ) -> list[str]:
     """The continuation of each text, such that text + answer is the whole. With `chat`, the reply to each message."""
@@ -99,21 +99,21 @@ def complete(
     if chat:
         prompts = [tokenizer.apply_chat([{"role": "user", "content": text}]) for text in texts]
     else:
-        prompts = [begun(tokenizer, text) for text in texts]
+        prompts = [with_start_token(tokenizer, text) for text in texts]
 
     def run(numbers: Sequence[int]) -> list[str]:
         encoded = encode(tokenizer, [prompts[i] for i in numbers], pad_left=True, add_special=not chat)
         length = encoded.input_ids.shape[1]
-        rows = write(model, tokenizer, encoded, length, generator, generation, engine=engine)
+        rows = generate_ids(model, tokenizer, encoded, length, generator, generation, engine=engine)
         return [continuation(tokenizer, row, length, encoded.attention_mask[i]) for i, row in enumerate(rows)]
 
     lengths = [len(row) for row in tokenizer.ids_batch(prompts, add_special=not chat)]
-    tell_beyond(model, lengths)
+    warn_long(model, lengths)
     answers = map_batches(lengths, run, batch_tokens, batch_size=batch_size, padding=None)
     return [answer.strip() for answer in answers] if chat else answers
 
 
-def begun(tokenizer: Tokenizer, text: str) -> str:
+def with_start_token(tokenizer: Tokenizer, text: str) -> str:
     """The text, or for an empty one the start token, unless the tokenizer adds it itself."""
     if text or tokenizer.ids(text):
         return text
@@ -129,7 +129,7 @@ def continuation(tokenizer: Tokenizer, row: Tensor, length: int, keep: Tensor) -
     return whole.removeprefix(before) if whole.startswith(before) else tokenizer.decode(new)
 
 
-def write(
+def generate_ids(
     model: Transformer,
     tokenizer: Tokenizer,
     encoded: Encoded,
@@ -140,7 +140,7 @@ def write(
     engine: Engine | None = None,
 ) -> Tensor:
     """The generated ids, for a decoder that starts with `prompt` tokens, in the language that `begin` sets."""
-    options = with_room(model, options, prompt)
+    options = limited_to_model(model, options, prompt)
     inputs = arguments_of(model, encoded)
     keywords = {
         "attention_mask": inputs["attention_mask"],
@@ -154,7 +154,7 @@ def write(
     return generate(model, inputs["input_ids"], **keywords).cpu()
 
 
-def with_room(model: Transformer, options: GenerationOptions, prompt: int) -> GenerationOptions:
+def limited_to_model(model: Transformer, options: GenerationOptions, prompt: int) -> GenerationOptions:
     """Options for one answer per input that fits into the model after the prompt. The seed is removed: the generator
     has it."""
     settings, room = model.config.generation, model.config.last_stack.room

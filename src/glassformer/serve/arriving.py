@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 
-class Arriving(io.RawIOBase):
+class DeadlineReader(io.RawIOBase):
     """The bytes of a connection. It may be idle between requests, but once a request has started, all of it must
     arrive within the deadline."""
 

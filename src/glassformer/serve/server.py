@@ -19,20 +19,20 @@ from urllib.parse import parse_qsl, urlsplit
 
 from glassformer.errors import InputError
 from glassformer.explore.export.export import PAGE, exported
-from glassformer.explore.view.bounds import BusyError, GoneError, OvertimeError
+from glassformer.explore.view.bounds import BusyError, GoneError, RequestTimeoutError
 from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session
 from glassformer.figures.palette import as_style_sheet
-from glassformer.serve.arriving import Arriving
+from glassformer.serve.arriving import DeadlineReader
 
 LOOPBACK = "127.0.0.1"
-NAMES = ("127.0.0.1", "localhost", "[::1]")
-MOST_BODY = 4 * 2**20
-MOST_DISCARDED = 64 * 2**20  # bytes of an oversized body that are read before answering
-MOST_CONNECTIONS = 64
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+MAX_BODY = 4 * 2**20
+MAX_DISCARDED = 64 * 2**20  # bytes of an oversized body that are read before answering
+MAX_CONNECTIONS = 64
 IDLE = 30.0  # seconds that a connection may be silent, or that a response may wait to be read
-WHOLE = 30.0  # seconds from the first byte of a request to the last
+REQUEST_TIMEOUT = 30.0  # seconds from the first byte of a request to the last
 LEAVING = 1.0  # seconds that a connection may take to close when another needs its slot
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = (
@@ -64,7 +64,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, session: Session | PairSession, port: int) -> None:
         self.session, self.routes = session, Routes(session)
-        self.places = Semaphore(MOST_CONNECTIONS)
+        self.places = Semaphore(MAX_CONNECTIONS)
         self.waiting = dict[socket.socket, None]()  # connections that keep the server waiting, longest first
         self.lock = Lock()
         super().__init__((LOOPBACK, port), Handler)
@@ -126,12 +126,12 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "glassformer", ""
-    timeout, whole = IDLE, WHOLE
+    timeout, whole = IDLE, REQUEST_TIMEOUT
     disable_nagle_algorithm = True  # otherwise a small response waits until the client acknowledges its headers
 
     def setup(self) -> None:
         super().setup()
-        self.arriving = Arriving(self.connection, self.timeout, self.whole)
+        self.arriving = DeadlineReader(self.connection, self.timeout, self.whole)
         self.rfile.close()
         self.rfile = io.BufferedReader(self.arriving)
 
@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(404, error)
         except BusyError as error:
             self.refuse(503, error)
-        except OvertimeError as error:
+        except RequestTimeoutError as error:
             self.refuse(504, error)
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True  # the client is gone
@@ -177,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def check_host(self) -> None:
         hosts = self.headers.get_all("Host") or []
-        if len(hosts) != 1 or hosts[0].lower() not in {f"{name}:{self.server.port}" for name in NAMES}:
+        if len(hosts) != 1 or hosts[0].lower() not in {f"{name}:{self.server.port}" for name in LOCAL_HOSTS}:
             raise RequestError(421, f"this server only answers at {self.server.address}. Open that address")
 
     def read(self) -> None:
@@ -222,7 +222,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def check_origin(self) -> None:
         origin = self.headers.get("Origin")
-        if origin is not None and origin.lower() not in {f"http://{name}:{self.server.port}" for name in NAMES}:
+        if origin is not None and origin.lower() not in {f"http://{name}:{self.server.port}" for name in LOCAL_HOSTS}:
             raise RequestError(
                 403, f"request from a page of {origin[:60]}: only the explorer's own page may send requests"
             )
@@ -234,9 +234,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Transfer-Encoding") or not (length.isascii() and length.isdigit()):
             self.close_connection = True
             raise RequestError(411, "the request has no Content-Length")
-        if len(length) > 12 or int(length) > MOST_BODY:
-            self.discard(min(int(length[:12]), MOST_DISCARDED))
-            raise RequestError(413, f"the input is too large: expected at most {MOST_BODY // 2**20} MB")
+        if len(length) > 12 or int(length) > MAX_BODY:
+            self.discard(min(int(length[:12]), MAX_DISCARDED))
+            raise RequestError(413, f"the input is too large: expected at most {MAX_BODY // 2**20} MB")
         try:
             return self.rfile.read(int(length))
         except TimeoutError:

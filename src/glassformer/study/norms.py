@@ -21,7 +21,7 @@ from glassformer.io import parse_json, write_json
 from glassformer.study.picture import draw_norms
 from glassformer.study.trials import (
     ORDERS,
-    Start,
+    InitialGradient,
     Study,
     Trial,
     character_loss,
@@ -32,7 +32,7 @@ from glassformer.study.trials import (
 )
 from glassformer.tasks.lm import LanguageModel
 from glassformer.terminal import make_console
-from glassformer.training.report import as_time
+from glassformer.training.report import readable_time
 
 NUMBERS, PICTURE = "norms.json", "norms.png"
 INITIALISATIONS = 16  # initial weights over which the first gradients are averaged
@@ -77,7 +77,7 @@ def measure_starts(task: LanguageModel, study: Study, plan: NormStudy) -> Study:
                 for number in range(INITIALISATIONS)
             ]
             mean = tuple(round(float(value), 5) for value in np.mean(norms, axis=0))
-            starts.append(Start(order=order, depth=depth, gradients=mean))
+            starts.append(InitialGradient(order=order, depth=depth, gradients=mean))
     return study.replace(starts=tuple(starts))
 
 
@@ -105,7 +105,7 @@ def train_all(task: LanguageModel, study: Study, plan: NormStudy, console: Conso
             needs, has = clock.needs(trial), clock.remaining()
             if needs > has:
                 skipped += 1
-                said = f"skipped: needs about {as_time(needs)}, time left {as_time(max(0.0, has))}"
+                said = f"skipped: needs about {readable_time(needs)}, time left {readable_time(max(0.0, has))}"
                 console.print(f"{number:2}/{len(wanted)}  {trial}  {said}")
                 clock.drop(trial)
                 continue
@@ -151,7 +151,7 @@ class Clock:
         return self.limit - (time.perf_counter() - self.began)
 
     def left(self) -> str:
-        return as_time(max(0.0, min(self.remaining(), self.to_do * self.seconds / self.done)))
+        return readable_time(max(0.0, min(self.remaining(), self.to_do * self.seconds / self.done)))
 
 
 def open_study(plan: NormStudy, frequencies: float) -> Study:

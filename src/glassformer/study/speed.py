@@ -32,7 +32,7 @@ ModelKind = Literal["generates", "encodes texts", "reads images", "reads series"
 
 PROMPT, NEW, BATCHES = 32, 64, (1, 8)
 TEXTS, MEAN, SPREAD = 64, 32, 0.8  # texts to encode: their number, and the log-normal distribution of their lengths
-PADDED = 32  # texts in a padded batch
+PADDED_TEXTS = 32  # texts in a padded batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def load_plain(folder: Path) -> Transformer:
     return load_folder(folder, dtype=torch.float32)
 
 
-def kind_of(model: Transformer) -> ModelKind:
+def model_kind(model: Transformer) -> ModelKind:
     config = model.config
     if config.patches is not None:
         if config.decoder is not None:
@@ -91,7 +91,7 @@ def kind_of(model: Transformer) -> ModelKind:
 
 def make_jobs(model: Transformer, inputs: Inputs) -> tuple[list[Workload], dict[str, int]]:
     """The workloads of each side, and the sizes used."""
-    kind, sizes = kind_of(model), tuple(dict.fromkeys(inputs.batch_sizes or BATCHES))
+    kind, sizes = model_kind(model), tuple(dict.fromkeys(inputs.batch_sizes or BATCHES))
     if kind == "generates":
         prompt, new = settled_lengths(model, inputs)
         beams = inputs.num_beams or model.config.generation.num_beams
@@ -141,14 +141,14 @@ def encoding_jobs(texts: Sequence[Tensor]) -> list[Workload]:
 
     @torch.no_grad()
     def as_they_come(side: Side) -> None:
-        for start in range(0, len(texts), PADDED):
-            numbers = range(start, min(start + PADDED, len(texts)))
+        for start in range(0, len(texts), PADDED_TEXTS):
+            numbers = range(start, min(start + PADDED_TEXTS, len(texts)))
             batch = make_batch(side.model, numbers, {"input_ids": texts})
             batch.rows(hidden_state(side.model, batch))
 
     return [
         Workload("one by one", len(texts), lambda side: [side.encode([text]) for text in texts]),
-        Workload(f"batches of {PADDED}", len(texts), as_they_come),
+        Workload(f"batches of {PADDED_TEXTS}", len(texts), as_they_come),
         Workload("sorted by length", len(texts), lambda side: side.encode(texts)),
     ]
 
@@ -180,7 +180,7 @@ def random_texts(model: Transformer, count: int, mean: int) -> list[Tensor]:
     return [random_ids(model, 1, int(length))[0] for length in drawn.round().clip(1, room)]
 
 
-def prepare(name: SideName, model: Transformer) -> Side:
+def prepare_side(name: SideName, model: Transformer) -> Side:
     """Packs the weights and compiles the model, or loads what was compiled before."""
     if name == "plain":
         return Side(name, model, partial(generate, model), partial(encode, model))
@@ -191,7 +191,7 @@ def prepare(name: SideName, model: Transformer) -> Side:
         note = "The engine cannot run here: the plain model was measured instead."
         return Side(name, model, fast.generate, fast.encode, note=note)
     compiled, note = False, ""
-    if kind_of(model) == "generates":
+    if model_kind(model) == "generates":
         known = is_compiled(twin, fast.span_at(0) or NO_END)
         if not isinstance(fast.reader(), EngineReader):
             note = "The engine's step cannot be compiled here: packed weights alone were measured."
@@ -229,7 +229,7 @@ def seconds(run: Callable[[Side], Any], side: Side) -> float:
     return time.perf_counter() - start
 
 
-def peak_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> float | None:
+def memory_added(folder: Path, name: SideName, inputs: Inputs, threads: int) -> float | None:
     """Memory in MiB that the model and its last workload add to a new process; None if it cannot be measured."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
@@ -243,7 +243,7 @@ def added_memory(folder: Path, name: SideName, inputs: Inputs, threads: int) -> 
     torch.set_num_threads(threads)
     model = load_plain(folder)
     jobs, _ = make_jobs(model, inputs)
-    jobs[-1].run(prepare(name, model))
+    jobs[-1].run(prepare_side(name, model))
     after = peak()
     return None if before is None or after is None else after - before
 

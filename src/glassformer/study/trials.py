@@ -61,7 +61,7 @@ class TrialResult(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start(Config):
+class InitialGradient(Config):
     """The gradient of each layer before the first step."""
 
     order: Order
@@ -77,7 +77,7 @@ class Study(Config):
     warmup: int
     seed: int
     frequencies: float  # the loss of predicting by character frequency
-    starts: tuple[Start, ...] = ()
+    starts: tuple[InitialGradient, ...] = ()
     results: tuple[TrialResult, ...] = ()
 
     def is_stuck(self, result: TrialResult) -> bool:

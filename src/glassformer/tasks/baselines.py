@@ -18,15 +18,15 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.pairs import Pair
+from glassformer.data.pairs import TextPair
 from glassformer.data.series import Windows
 from glassformer.errors import InputError
-from glassformer.training.waiting import Follow
+from glassformer.training.waiting import LoopProgress
 
 NO_TRAINING = "no baseline: it needs the training examples, but only the examples to score were read"
-CHUNK = 512  # windows at a time, so that memory does not grow with their number
+WINDOWS_AT_ONCE = 512  # windows at a time, so that memory does not grow with their number
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # inverse regularisation strengths to try
-SILENT = Follow()
+SILENT = LoopProgress()
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ForecastScore:
 
 
 def seasonal_naive(
-    test: Windows, period: int, numbers: Sequence[int] | None = None, follow: Follow = SILENT
+    test: Windows, period: int, numbers: Sequence[int] | None = None, follow: LoopProgress = SILENT
 ) -> ForecastScore:
     """Repeats the last season: yesterday's hours with period 24, last week's with 168."""
     if not 1 <= period <= test.length:
@@ -53,7 +53,11 @@ def seasonal_naive(
 
 
 def linear_forecast(
-    train: Windows, test: Windows, ridge: float = 1.0, numbers: Sequence[int] | None = None, follow: Follow = SILENT
+    train: Windows,
+    test: Windows,
+    ridge: float = 1.0,
+    numbers: Sequence[int] | None = None,
+    follow: LoopProgress = SILENT,
 ) -> ForecastScore:
     """future = W past + b, fitted by least squares with a ridge, one W for all series (as in Zeng et al., 2023).
 
@@ -82,13 +86,13 @@ def linear_forecast(
 
 
 def chunks(
-    windows: Windows, numbers: Sequence[int] | None, follow: Follow
+    windows: Windows, numbers: Sequence[int] | None, follow: LoopProgress
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Past (N, L, C) and future (N, H, C) of all windows, or of those with these numbers, in chunks."""
     every = windows.all()
     chosen = np.arange(len(every)) if numbers is None else np.array(numbers)
-    for start in follow(range(0, len(chosen), CHUNK)):
-        both = every[chosen[start : start + CHUNK]].astype(np.float64)
+    for start in follow(range(0, len(chosen), WINDOWS_AT_ONCE)):
+        both = every[chosen[start : start + WINDOWS_AT_ONCE]].astype(np.float64)
         yield both[:, : windows.length], both[:, windows.length :]
 
 
@@ -118,7 +122,7 @@ def majority_class(train: Sequence[Hashable], test: Sequence[Hashable]) -> float
 
 
 def bag_of_words(
-    train: Sequence[tuple[str, str]], test: Sequence[tuple[str, str]], follow: Follow = SILENT, longest: int = 1
+    train: Sequence[tuple[str, str]], test: Sequence[tuple[str, str]], follow: LoopProgress = SILENT, longest: int = 1
 ) -> float:
     """Accuracy of a logistic regression on tf-idf weights, which knows the words of a text but not their order.
 
@@ -167,7 +171,7 @@ def most_frequent_token(train: Sequence[Sequence[int]], masked: Sequence[int], v
     return TokenScore(sum(token == guess for token in masked) / len(masked), exp(loss))
 
 
-def nearest_source(train: Sequence[Pair], test: Sequence[Pair], follow: Follow = SILENT) -> list[str]:
+def nearest_source(train: Sequence[TextPair], test: Sequence[TextPair], follow: LoopProgress = SILENT) -> list[str]:
     """The translation of the most similar training sentence, by 2 |A and B| / (|A| + |B|) of their letter trigrams."""
     found: dict[str, list[int]] = defaultdict(list)
     for index, pair in enumerate(follow(train)):

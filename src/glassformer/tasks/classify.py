@@ -14,9 +14,9 @@ from torch import Tensor
 from glassformer.checkpoints.labels import Problem, class_names, name_classes, problem_of
 from glassformer.config import TransformerConfig
 from glassformer.data.batches import bucketed
-from glassformer.data.files import Examples, place_of
+from glassformer.data.files import Examples, locate
 from glassformer.data.formats.table import describe_together
-from glassformer.data.split import shared_by, split_without_doubles
+from glassformer.data.split import shared_examples, split_without_duplicates
 from glassformer.data.texts import check_labels, label_hints, label_names
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
@@ -24,16 +24,16 @@ from glassformer.generation.encode import map_batches
 from glassformer.tasks.baselines import NO_TRAINING, bag_of_words, majority_class
 from glassformer.tasks.classes import REPORT_EXAMPLES, ClassTask, balanced_weights
 from glassformer.tasks.models import describe_model, make_model
-from glassformer.tasks.readers import Reader, SeriesReader, TextReader
+from glassformer.tasks.readers import InputReader, SeriesReader, TextReader
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ClassifySettings
-from glassformer.training.task import Batch, Scores, spread
+from glassformer.training.task import Batch, Scores, sample_numbers
 
-READERS: dict[str, type[Reader]] = {"text": TextReader, "series": SeriesReader}
-COUNTED = 20_000  # maximum number of training examples for the bag-of-words baseline
+INPUT_READERS: dict[str, type[InputReader]] = {"text": TextReader, "series": SeriesReader}
+MAX_BASELINE_EXAMPLES = 20_000  # maximum number of training examples for the bag-of-words baseline
 ORIGINS = {"arrivals": "questions about who arrived when", "documentation": "a word missing in Python's documentation"}
-ONE: Problem = "single_label_classification"
-SEVERAL: Problem = "multi_label_classification"
+SINGLE_LABEL: Problem = "single_label_classification"
+MULTI_LABEL: Problem = "multi_label_classification"
 
 
 class Classify(ClassTask):
@@ -49,7 +49,7 @@ class Classify(ClassTask):
 
     def __init__(self, settings: ClassifySettings, files: Sequence[Path] = ()) -> None:
         self.settings: ClassifySettings = settings
-        self.reader: Reader = READERS[settings.reads](settings)
+        self.reader: InputReader = INPUT_READERS[settings.reads](settings)
         self.train: Examples[Any] | None = None
         self.valid: Examples[Any] | None = None
         self.forms: dict[str, str] = {}  # format of each file
@@ -96,10 +96,10 @@ class Classify(ClassTask):
             for part, some in parts.items()
             if some is not None
         }
-        self.shared = shared_by(inputs) if settings.data else ""
+        self.shared = shared_examples(inputs) if settings.data else ""
         if given is not None:
             return examples, given, test
-        train, valid = split_without_doubles(
+        train, valid = split_without_duplicates(
             inputs["training"],
             settings.valid_fraction,
             seed=settings.seed,
@@ -107,7 +107,7 @@ class Classify(ClassTask):
             name=str(settings.data or settings.examples),
         )
         self.doubles = len(examples) - len(train) - len(valid)
-        return chosen(examples, train, left_out=examples.left_out), chosen(examples, valid), test
+        return sample_examples(examples, train, left_out=examples.left_out), sample_examples(examples, valid), test
 
     def make_model(self) -> None:
         """The model, with the classes of the training examples; a loaded model keeps its classes."""
@@ -115,14 +115,14 @@ class Classify(ClassTask):
         if settings.init is not None and settings.head is None:
             self.model = make_model(settings, self.no_config, head="class")
             self.names = class_names(self.model)
-            self.several = problem_of(self.model) == SEVERAL
+            self.several = problem_of(self.model) == MULTI_LABEL
             return
         self.names = label_names(self.train or ())
         if len(self.names) < 2:
             raise InputError(f"{settings.data}: the label is {self.names[0]!r} in all examples, expected two or more")
         count = len(self.names)
         self.model = make_model(settings, lambda: self.reader.config(count), head="class", num_classes=count)
-        name_classes(self.model, self.names, SEVERAL if self.several else ONE)
+        name_classes(self.model, self.names, MULTI_LABEL if self.several else SINGLE_LABEL)
 
     def no_config(self) -> TransformerConfig:
         raise AssertionError("a loaded model has its own config")
@@ -134,7 +134,7 @@ class Classify(ClassTask):
             for line, example in zip(examples.lines, examples, strict=True):
                 if not self.several and len(example.labels) != 1:
                     raise InputError(
-                        f"{place_of(examples.path, line)}: the labels are {list(example.labels)!r}, expected one. "
+                        f"{locate(examples.path, line)}: the labels are {list(example.labels)!r}, expected one. "
                         "If several may apply, give the separator between them with --label-separator"
                     )
 
@@ -187,7 +187,7 @@ class Classify(ClassTask):
 
     def validate(self, most: int | None = None) -> dict[str, float]:
         assert self.valid is not None
-        return self.measure_quickly(*self.answer(chosen(self.valid, spread(len(self.valid), most))))
+        return self.measure_quickly(*self.answer(sample_examples(self.valid, sample_numbers(len(self.valid), most))))
 
     @property
     def judged(self) -> Examples[Any]:
@@ -199,12 +199,12 @@ class Classify(ClassTask):
         return Work(reads=sum(self.reader.length(example) for example in self.reader.encode(self.judged)))
 
     def score_some(self, most: int) -> Scores:
-        some = chosen(self.judged, spread(len(self.judged), most))
+        some = sample_examples(self.judged, sample_numbers(len(self.judged), most))
         return Scores(metrics=self.measure(*self.answer(some)), count=len(some), unit=self.unit)
 
     def evaluate(self, most: int | None = None) -> Scores:
         whole = self.judged
-        examples = chosen(whole, spread(len(whole), most))
+        examples = sample_examples(whole, sample_numbers(len(whole), most))
         inputs = [self.reader.show(example) for example in examples]
         baselines, notes = self.baselines(examples)
         shared = [self.shared] if self.shared else []
@@ -222,9 +222,10 @@ class Classify(ClassTask):
         found = {"always the most frequent class": {"accuracy": majority_class(before, truths)}}
         if self.settings.reads != "text":
             return found, []
-        if len(self.train) > COUNTED:
+        if len(self.train) > MAX_BASELINE_EXAMPLES:
             return found, [
-                f"no bag-of-words baseline: {len(self.train):,} training examples are more than {COUNTED:,}, which "
+                f"no bag-of-words baseline: {len(self.train):,} training examples are more than "
+                f"{MAX_BASELINE_EXAMPLES:,}, which "
                 "would take too long"
             ]
         known, asked = (
@@ -241,7 +242,7 @@ class Classify(ClassTask):
     def seen_example(self) -> Batch | None:
         if self.settings.reads == "text":
             return None
-        return self.reader.batch(self.reader.encode(chosen(self.judged, [0])))
+        return self.reader.batch(self.reader.encode(sample_examples(self.judged, [0])))
 
     def try_next(self, out: Path) -> list[list[str]]:
         example = next(iter(self.test or self.valid or ()))
@@ -276,7 +277,7 @@ def has_several(examples: Sequence[Any]) -> bool:
     return any(len(example.labels) != 1 for example in examples)
 
 
-def chosen(examples: Examples[Any], numbers: Sequence[int], left_out: Sequence[int] = ()) -> Examples[Any]:
+def sample_examples(examples: Examples[Any], numbers: Sequence[int], left_out: Sequence[int] = ()) -> Examples[Any]:
     """The examples with these numbers, with their lines."""
     lines = [examples.lines[i] for i in numbers]
     return Examples([examples[i] for i in numbers], path=examples.path, lines=lines, left_out=left_out)

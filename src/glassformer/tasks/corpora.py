@@ -25,10 +25,10 @@ from glassformer.tasks.settings import LanguageSettings
 from glassformer.text import Tokenizer
 from glassformer.training.folder import TOKENS
 
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
+Int64Array = np.ndarray[Any, np.dtype[np.int64]]
 
 SEPARATORS = {"file": None, "line": "\n", "blank-line": BLANK_LINES}
-LEARNED = 100_000_000  # maximum characters to train a tokenizer on; more make little difference
+MAX_TOKENIZER_CHARACTERS = 100_000_000  # maximum characters to train a tokenizer on; more make little difference
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def load_corpora(
     if files:
         with TemporaryDirectory(prefix="glassformer-tokens-") as folder:  # memory-mapped files outlive their name
             corpus = write_files(files, tokenizer, Path(folder), settings)
-        return Corpora(None, None, corpus, forms=forms_of(files, settings), others=text_files(files)[1])
+        return Corpora(None, None, corpus, forms=formats_of(files, settings), others=text_files(files)[1])
     if not settings.data:
         train, test = (corpus_from_texts([text], tokenizer) for text in documentation_split())
         return Corpora(*hold_out(train, settings, tokenizer, counts_bytes=counts_bytes), test)
@@ -73,7 +73,7 @@ def load_corpora(
         if some
     }
     left_out = sum(corpus.counts.empty_documents for corpus in made.values())
-    shared = shared_by(made)
+    shared = documents_shared_by(made)
     every = [file for some in given.values() for file in some]
     if "valid" not in made:
         made["train"], made["valid"] = hold_out(made["train"], settings, tokenizer, counts_bytes=counts_bytes)
@@ -83,12 +83,12 @@ def load_corpora(
         made.get("test"),
         left_out,
         shared,
-        forms_of(every, settings),
+        formats_of(every, settings),
         others=text_files(every)[1],
     )
 
 
-def shared_by(made: Mapping[str, Corpus]) -> str:
+def documents_shared_by(made: Mapping[str, Corpus]) -> str:
     """A note on the documents that corpora share."""
     said = []
     for part, other in (("valid", "train"), ("test", "train"), ("test", "valid")):
@@ -99,7 +99,7 @@ def shared_by(made: Mapping[str, Corpus]) -> str:
     return "; ".join(said)
 
 
-def forms_of(files: Sequence[Path], settings: LanguageSettings) -> dict[str, str]:
+def formats_of(files: Sequence[Path], settings: LanguageSettings) -> dict[str, str]:
     """The format of each file."""
     return {
         file.name: document_format(file, text_column=settings.text_column, options=settings.tables)
@@ -147,7 +147,7 @@ def training_texts(settings: LanguageSettings) -> Iterator[str]:
         yield documentation_split()[0]
         return
     share = 1.0 if settings.valid else 1 - settings.valid_fraction
-    left = min(LEARNED, int(share * sum(map(len, pieces_of(settings)))))
+    left = min(MAX_TOKENIZER_CHARACTERS, int(share * sum(map(len, pieces_of(settings)))))
     for text in pieces_of(settings):
         yield text[:left]
         left -= len(text)
@@ -178,7 +178,7 @@ def window_starts(corpus: Corpus, length: int, *, seed: int, epoch: int) -> rang
     return range(first, len(corpus) - length + 1, length)
 
 
-def covering(corpus: Corpus, length: int, stride: int) -> IntArray:
+def sliding_windows(corpus: Corpus, length: int, stride: int) -> Int64Array:
     """Windows over a whole text, (N, 2): the start of each, and the position of its first new token. Each token is new
     once.
 
@@ -190,7 +190,7 @@ def covering(corpus: Corpus, length: int, stride: int) -> IntArray:
     return np.stack([starts, np.append(0, starts[:-1] + length)], axis=1)
 
 
-def cut(corpus: Corpus, starts: IntArray, length: int) -> tuple[IntArray, IntArray]:
+def take_windows(corpus: Corpus, starts: Int64Array, length: int) -> tuple[Int64Array, Int64Array]:
     """Windows as ids (B, T), and the document of each of their tokens (B, T).
 
     A window may begin at -1: the first token then appears twice.

@@ -15,13 +15,13 @@ from glassformer.errors import InputError
 from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.hub import find_folder
 from glassformer.io import replaced_place
-from glassformer.tasks.registry import TASKS, make_task, settings_to_judge
+from glassformer.tasks.registry import TASKS, make_task, settings_for_scoring
 from glassformer.tasks.settings import TaskSettings
 from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
 from glassformer.training.task import Scores, Task
-from glassformer.training.waiting import Follow
+from glassformer.training.waiting import LoopProgress
 
-WRITE = ("translate", "caption", "ask")  # tasks whose models generate by search
+WRITING_TASKS = ("translate", "caption", "ask")  # tasks whose models generate by search
 OWN_FILES = ("data", "valid", "test")
 OF_A_FILE = ("delimiter", "quotes", "encoding", "sheet")  # settings of the format of those files
 
@@ -35,7 +35,7 @@ def evaluate(
     device: str | None = None,
     num_beams: int | None = None,
     engine: Use = "auto",
-    follow: Follow | None = None,
+    follow: LoopProgress | None = None,
     **changes: Any,
 ) -> Scores:
     """The scores of a run, or of any model if `task` is given, on all of `data` or on a `split` of the run's own data.
@@ -113,7 +113,7 @@ def settings_of(run: str | Path, task: str | None, has_data: bool, changes: dict
         name, values = task, {}
     if has_data:  # another file may have another format
         values = {key: value for key, value in values.items() if key not in OF_A_FILE}
-    settings = settings_to_judge(name, values, str(folder))
+    settings = settings_for_scoring(name, values, str(folder))
     known = {entry.name for entry in fields(settings)}
     for change in changes:
         if change not in known:
@@ -132,7 +132,7 @@ def check_own_files(settings: TaskSettings, run: str) -> None:
 
 
 def check_beams(num_beams: int, task: str) -> None:
-    if task not in WRITE:
+    if task not in WRITING_TASKS:
         raise InputError(f"--num-beams is for tasks that generate text, not for {task}. Leave it out")
     if num_beams < 1:
         raise InputError(f"num_beams is {num_beams}: expected at least 1")

@@ -17,24 +17,24 @@ from torch import Tensor
 
 from glassformer.checkpoints.run import read_record
 from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
-from glassformer.data.batches import in_order
-from glassformer.data.columns.calendar import WEEKDAYS
+from glassformer.data.batches import shuffled_batches
+from glassformer.data.columns.calendar import EVERY_WEEKDAY
 from glassformer.data.files import table_format
 from glassformer.data.seasons import seasons
 from glassformer.data.series import Scaler, Series, SeriesFormat, Windows, read_series, split_rows, windows
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.generation.choose_engine import Work
 from glassformer.io import write_json
-from glassformer.predict.series import SCALE, check_numbers, read_scale
+from glassformer.predict.series import SCALE_FILE, check_numbers, read_scale
 from glassformer.tasks.baselines import linear_forecast, seasonal_naive
-from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.models import describe_model, make_model, stack_sizes
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ForecastSettings
-from glassformer.training.task import Batch, Curve, Scores, Task, spread
+from glassformer.training.task import Batch, ForecastCurve, Scores, Task, sample_numbers
 
-JUDGED = 256  # windows per batch in validation
+SCORE_BATCH = 256  # windows per batch in validation
 DRAWN = 6  # curves in the report
-Split = Literal["train", "validation", "test"]
+SplitName = Literal["train", "validation", "test"]
 
 
 class Forecast(Task):
@@ -63,7 +63,7 @@ class Forecast(Task):
             parts = split_rows(len(rows), settings.splits or (0.7, 0.1, 0.2))
             self.scaler = Scaler.fit(rows[: parts.train])
             scaled = self.scaler.scale(rows)
-            names: tuple[Split, ...] = ("train", "validation", "test")
+            names: tuple[SplitName, ...] = ("train", "validation", "test")
             self.train, self.valid, self.test = (
                 windows(parts.part(scaled, name, settings.length), settings.length, settings.horizon) for name in names
             )
@@ -76,7 +76,7 @@ class Forecast(Task):
         if path is None:
             return select(seasons(), settings.columns)
         series = read_series(path, self.format(), options=settings.tables)
-        is_new = series.frequency == WEEKDAYS and settings.calendar == "auto"
+        is_new = series.frequency == EVERY_WEEKDAY and settings.calendar == "auto"
         if is_new and settings.resume and "calendar" not in read_record(settings.out)["settings"]:
             raise InputError(
                 f"--resume: {settings.out} was started by a version without trading days. Use --calendar every-day to "
@@ -103,7 +103,7 @@ class Forecast(Task):
 
     def config(self) -> TransformerConfig:
         settings = self.settings
-        sizes = sizes_of(
+        sizes = stack_sizes(
             settings,
             tiny={"d_model": 64, "num_layers": 2, "num_heads": 4, "d_ff": 128},
             small={"d_model": 128, "num_layers": 3, "num_heads": 8, "d_ff": 256},
@@ -142,7 +142,7 @@ class Forecast(Task):
         """The scaler of a run; its channels must be those of this series."""
         scale = read_scale(run)
         if scale is None:
-            raise InputError(f"{run} has no {SCALE}, which holds the scale of its series. Is it a forecast run?")
+            raise InputError(f"{run} has no {SCALE_FILE}, which holds the scale of its series. Is it a forecast run?")
         if scale.names != self.series.names:
             ours, theirs = ", ".join(self.series.names), ", ".join(scale.names)
             raise InputError(f"the channels are {ours}, but {run} was trained on {theirs}. Choose with --columns")
@@ -157,7 +157,7 @@ class Forecast(Task):
                 raise InputError(f"--init {self.settings.init} has {name} {its}: give --{name} {its}, not {value}")
 
     def batches(self, epoch: int) -> list[list[int]]:
-        return in_order(len(self.train), self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
+        return shuffled_batches(len(self.train), self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
         return as_batch(self.train, examples)
@@ -180,8 +180,8 @@ class Forecast(Task):
         """MSE and MAE over every value and channel of all windows, or of the windows with these numbers."""
         squared = absolute = 0.0
         numbers = range(len(chosen)) if numbers is None else numbers
-        for start in self.follow(range(0, len(numbers), JUDGED)):
-            batch = as_batch(chosen, numbers[start : start + JUDGED])
+        for start in self.follow(range(0, len(numbers), SCORE_BATCH)):
+            batch = as_batch(chosen, numbers[start : start + SCORE_BATCH])
             apart = self.answer(batch["past_values"]) - batch["labels"]
             squared += float(apart.square().sum(dtype=torch.float64))
             absolute += float(apart.abs().sum(dtype=torch.float64))
@@ -197,7 +197,7 @@ class Forecast(Task):
         return len(self.valid if split == "valid" else self.test)
 
     def validate(self, most: int | None = None) -> dict[str, float]:
-        return self.errors(self.valid, spread(len(self.valid), most))
+        return self.errors(self.valid, sample_numbers(len(self.valid), most))
 
     @property
     def judged(self) -> Windows:
@@ -208,11 +208,11 @@ class Forecast(Task):
         return Work(reads=len(self.judged) * self.model.config.series.num_tokens * len(self.series.names))
 
     def score_some(self, most: int) -> Scores:
-        numbers = spread(len(self.judged), most)
+        numbers = sample_numbers(len(self.judged), most)
         return Scores(metrics=self.errors(self.judged, numbers), count=len(numbers), unit=self.unit)
 
     def evaluate(self, most: int | None = None) -> Scores:
-        judged, numbers = self.judged, spread(len(self.judged), most)
+        judged, numbers = self.judged, sample_numbers(len(self.judged), most)
         metrics = self.errors(judged, numbers)
         baselines, notes = self.compared(self.methods(judged, numbers))
         which = f"all {len(judged):,} windows are" if len(numbers) == len(judged) else "windows are"
@@ -238,7 +238,7 @@ class Forecast(Task):
             found["linear"] = lambda: linear_forecast(self.train, judged, numbers=numbers, follow=follow).metrics
         return found
 
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[ForecastCurve]:
         """Forecasts for the report: channel by channel, at positions spread over the test rows."""
         drawn = []
         for number in range(DRAWN):
@@ -249,7 +249,9 @@ class Forecast(Task):
                 self.scaler.unscale(values)[:, channel].tolist()
                 for values in (past[-2 * self.settings.horizon :], future, forecast)
             ]
-            drawn.append(Curve(name=self.series.names[channel], past=shown[0], truth=shown[1], forecast=shown[2]))
+            drawn.append(
+                ForecastCurve(name=self.series.names[channel], past=shown[0], truth=shown[1], forecast=shown[2])
+            )
         return drawn
 
     def describe(self) -> dict[str, str]:
@@ -294,14 +296,14 @@ class Forecast(Task):
             "frequency": {"count": self.series.frequency.count, "unit": self.series.frequency.unit},
             "format": self.series.format.to_dict(),
         }
-        write_json(folder / SCALE, values)
+        write_json(folder / SCALE_FILE, values)
 
 
 def select(series: Series, columns: Sequence[str]) -> Series:
     """Some channels of the built-in series, by name."""
     for name in columns:
         if name not in series.names:
-            raise InputError(f"the built-in series has no channel {name!r}{nearest(name, series.names)}")
+            raise InputError(f"the built-in series has no channel {name!r}{did_you_mean(name, series.names)}")
     places = [series.names.index(name) for name in columns or series.names]
     return replace(series, names=tuple(columns or series.names), values=series.values[:, places])
 

@@ -16,13 +16,13 @@ from glassformer.checkpoints.config import config_and_dtype
 from glassformer.checkpoints.labels import class_names, name_classes
 from glassformer.checkpoints.preparation import Preparation, read_preparation, write_preparation
 from glassformer.config import ImageConfig, StackConfig, TransformerConfig
-from glassformer.data.batches import in_order
-from glassformer.data.digits import digits
+from glassformer.data.batches import shuffled_batches
+from glassformer.data.digits import digit_images
 from glassformer.data.files import table_format
-from glassformer.data.formats.table import Reads
-from glassformer.data.images import CHANNELS, Images, left_out, read_images
+from glassformer.data.formats.table import ExpectedColumns
+from glassformer.data.images import MODE_CHANNELS, Images, read_images, skipped_note
 from glassformer.data.pixels import BICUBIC, WHITE, Mode, Pixels
-from glassformer.data.split import shared_by, split
+from glassformer.data.split import shared_examples, split
 from glassformer.data.texts import label_hints
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
@@ -30,12 +30,12 @@ from glassformer.predict.images import normalised, read_colours
 from glassformer.tasks.baselines import NO_TRAINING, majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
-from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.models import describe_model, make_model, stack_sizes
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ImagesSettings
-from glassformer.training.task import Batch, Scores, spread
+from glassformer.training.task import Batch, Scores, sample_numbers
 
-JUDGED = 256  # images per batch in validation
+SCORE_BATCH = 256  # images per batch in validation
 MEANS = 5000  # about how many training images the nearest-mean baseline uses
 TURN, STRETCH, SHIFT = np.pi / 18, 0.1, 1 / 16  # limits of the affine augmentation: an angle, fractions of the side
 
@@ -103,7 +103,7 @@ class ImageClasses(ClassTask):
                 parts[part] = read.get(part, next(iter(read.values()))).named_like(train.names, str(path))
         if settings.data is not None and not settings.is_judged:
             given = {"training": train, "validation": parts.get("validation"), "test": parts.get("test")}
-            self.shared = shared_by({name: x.contents() for name, x in given.items() if x is not None}, "images")
+            self.shared = shared_examples({name: x.contents() for name, x in given.items() if x is not None}, "images")
         if "validation" not in parts:
             kept, held_out = split(
                 len(train), settings.valid_fraction, seed=settings.seed, strata=train.labels.tolist(),
@@ -143,12 +143,12 @@ class ImageClasses(ClassTask):
         if size % patch:
             raise InputError(f"--patch {patch} must divide the image size {size}. Change it, or give --size")
         stack = StackConfig(
-            **{"dropout": 0.1, "d_ff": 4 * sizes_of(settings)["d_model"], **sizes_of(settings)},
+            **{"dropout": 0.1, "d_ff": 4 * stack_sizes(settings)["d_model"], **stack_sizes(settings)},
             positions="learned", activation="gelu", norm_eps=1e-12,
         )  # fmt: skip
         return TransformerConfig(
             encoder=stack,
-            image=ImageConfig(size=size, patch=patch, channels=CHANNELS[self.train.mode]),
+            image=ImageConfig(size=size, patch=patch, channels=MODE_CHANNELS[self.train.mode]),
             head="class",
             num_classes=len(self.names),
             pooling="first",
@@ -157,11 +157,11 @@ class ImageClasses(ClassTask):
     def prepare(self) -> Preparation:
         """The loaded model's own, or mean 0 and standard deviation 1 over the training images."""
         image, settings = self.model.config.image, self.settings
-        channels = CHANNELS[self.test.mode if self.test is not None else self.train.mode]
+        channels = MODE_CHANNELS[self.test.mode if self.test is not None else self.train.mode]
         if image is None or (image.size, image.channels) != (self.train.size, channels):
-            reads = f"images of {in_words(image.size, image.channels)}" if image else "no images"
+            reads = f"images of {size_text(image.size, image.channels)}" if image else "no images"
             raise InputError(
-                f"--init {settings.init} reads {reads}, but these have {in_words(self.train.size, channels)}. Convert "
+                f"--init {settings.init} reads {reads}, but these have {size_text(self.train.size, channels)}. Convert "
                 "them with --size and --mode"
             )
         if settings.init_folder is not None:
@@ -170,7 +170,7 @@ class ImageClasses(ClassTask):
         return fit_preparation(self.train.take(range(0, len(self.train), max(1, len(self.train) // MEANS))))
 
     def batches(self, epoch: int) -> list[list[int]]:
-        return in_order(len(self.train), self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
+        return shuffled_batches(len(self.train), self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
         pixels = self.train.take(examples)
@@ -183,7 +183,7 @@ class ImageClasses(ClassTask):
         rng = np.random.default_rng((self.settings.seed, epoch, example))
         if self.settings.augment == "affine":
             sides, way = 1 + rng.uniform(-STRETCH, STRETCH, 2), rng.uniform(-SHIFT, SHIFT, 2)
-            return moved_by(pixels, rng.uniform(-TURN, TURN), sides.tolist(), way.tolist())
+            return affine(pixels, rng.uniform(-TURN, TURN), sides.tolist(), way.tolist())
         most = max(1, pixels.shape[-1] // 8)
         shift = rng.integers(-most, most, size=2, endpoint=True)
         padded = np.pad(pixels, ((0, 0), (most, most), (most, most)), mode="edge")  # (C, Y+2m, X+2m)
@@ -205,8 +205,8 @@ class ImageClasses(ClassTask):
     def judge(self, images: Images) -> tuple[Tensor, Tensor]:
         """The logits and the true classes of these images."""
         logits = []
-        for start in self.follow(range(0, len(images), JUDGED)):
-            chosen = range(start, min(start + JUDGED, len(images)))
+        for start in self.follow(range(0, len(images), SCORE_BATCH)):
+            chosen = range(start, min(start + SCORE_BATCH, len(images)))
             pixels = self.as_input(images.take(chosen)).to(self.model.device)
             logits.append(self.model(pixel_values=pixels).logits.float().cpu())
         return torch.cat(logits), torch.from_numpy(images.labels)
@@ -231,7 +231,7 @@ class ImageClasses(ClassTask):
 
     def evaluate(self, most: int | None = None) -> Scores:
         whole, images = self.judged, sample_of(self.judged, most)
-        names = [str(file) for file in images.files] or [f"image {i}" for i in spread(len(whole), most)]
+        names = [str(file) for file in images.files] or [f"image {i}" for i in sample_numbers(len(whole), most)]
         baselines, notes = self.baselines(images)
         # After training, the notes on the files have already been printed; shared images belong beside the score.
         notes = [*(self.notes() if self.settings.is_judged else filter(None, [self.shared])), *notes]
@@ -264,10 +264,10 @@ class ImageClasses(ClassTask):
         with self.follow.counted(len(known) + len(images)) as tell:
 
             def rows(of: Images) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-                for start in range(0, len(of), JUDGED):
-                    numbers = range(start, min(start + JUDGED, len(of)))
+                for start in range(0, len(of), SCORE_BATCH):
+                    numbers = range(start, min(start + SCORE_BATCH, len(of)))
                     yield (
-                        of.labels[start : start + JUDGED],
+                        of.labels[start : start + SCORE_BATCH],
                         of.take(numbers).reshape(len(numbers), -1).astype(np.float32),
                     )
                     tell(len(numbers))
@@ -309,7 +309,7 @@ class ImageClasses(ClassTask):
         skipped = sorted({file for images in parts for file in images.skipped})
         if skipped:
             total = len(skipped) + sum(map(len, parts))
-            notes.append(left_out(skipped, total))
+            notes.append(skipped_note(skipped, total))
         return notes
 
     def resizing(self) -> str:
@@ -323,7 +323,7 @@ class ImageClasses(ClassTask):
         path, settings = self.settings.data, self.settings
         if path is None or not path.is_file():
             return {}
-        reads = Reads((settings.image_column, settings.label_column))
+        reads = ExpectedColumns((settings.image_column, settings.label_column))
         return {"format": str(table_format(path, settings.tables, reads))}
 
     def seen_example(self) -> Batch:
@@ -339,7 +339,7 @@ class ImageClasses(ClassTask):
 
 
 def sample_of(images: Images, most: int | None) -> Images:
-    return images if most is None or most >= len(images) else images.subset(spread(len(images), most))
+    return images if most is None or most >= len(images) else images.subset(sample_numbers(len(images), most))
 
 
 def fit_preparation(pixels: Pixels) -> Preparation:
@@ -357,7 +357,7 @@ def fit_preparation(pixels: Pixels) -> Preparation:
     )
 
 
-def in_words(size: int, channels: int) -> str:
+def size_text(size: int, channels: int) -> str:
     """The format of an image, for an error."""
     return f"{size}x{size} pixels and {channels} channel{'s' * (channels > 1)}"
 
@@ -375,7 +375,7 @@ def choose_patch(size: int) -> int:
     return min(fitting, key=lambda patch: abs(size // patch - 8))
 
 
-def moved_by(pixels: Pixels, angle: float, sides: Sequence[float], shift: Sequence[float]) -> Pixels:
+def affine(pixels: Pixels, angle: float, sides: Sequence[float], shift: Sequence[float]) -> Pixels:
     """An image (C, Y, X) rotated, scaled and shifted about its centre; black outside the original.
 
     A pixel p of the result is the original at R(angle) S(sides) p + shift, by bilinear interpolation.
@@ -390,6 +390,6 @@ def moved_by(pixels: Pixels, angle: float, sides: Sequence[float], shift: Sequen
 
 
 def built_in(held_out: bool) -> Images:
-    pixels, labels = digits(held_out)
+    pixels, labels = digit_images(held_out)
     whole = np.rint(pixels * 255).astype(np.uint8)
     return Images(labels, tuple(map(str, range(10))), size=8, mode="grey", pixels=whole)

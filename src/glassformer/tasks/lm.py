@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glassformer.config import GenerationConfig, GenerationOptions, StackConfig, TransformerConfig
 from glassformer.core.model import IGNORE
-from glassformer.data.batches import in_order
+from glassformer.data.batches import shuffled_batches
 from glassformer.data.corpus import Corpus
 from glassformer.data.ngram import character_ngram
 from glassformer.errors import InputError
@@ -25,26 +25,26 @@ from glassformer.generation.choose_engine import Work
 from glassformer.predict.writing import complete
 from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.corpora import (
-    IntArray,
+    Int64Array,
     check_context,
-    covering,
-    cut,
     describe_corpora,
     describe_forms,
     load_corpora,
     notes_of,
+    sliding_windows,
+    take_windows,
     training_texts,
     window_starts,
 )
-from glassformer.tasks.models import describe_model, gated_width, make_model, sizes_of
+from glassformer.tasks.models import describe_model, make_model, stack_sizes, with_gated_width
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import LmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.training.task import Batch, Scores, Task, spread
+from glassformer.training.task import Batch, Scores, Task, sample_numbers
 
-VALIDATED = 256  # windows, spread over the text, used for validation during training
-COUNTED = 3_000_000  # maximum bytes of text for the n-gram baseline
+VALIDATION_WINDOWS = 256  # windows, spread over the text, used for validation during training
+MAX_NGRAM_BYTES = 3_000_000  # maximum bytes of text for the n-gram baseline
 REPORTED = ("bits_per_byte", "perplexity")
 PROMPT = 20  # tokens of held-out text at the start of a sample
 
@@ -57,7 +57,7 @@ class LanguageModel(Task):
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
     metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 900
-    validated: ClassVar[int | None] = VALIDATED
+    validated: ClassVar[int | None] = VALIDATION_WINDOWS
     counts: ClassVar[str | None] = "windows"
 
     tokenizer: Tokenizer
@@ -79,7 +79,7 @@ class LanguageModel(Task):
         """LLaMA at the requested size."""
         settings, tokenizer = self.settings, self.tokenizer
         stack = StackConfig(
-            **gated_width({"dropout": 0.1, **sizes_of(settings)}),
+            **with_gated_width({"dropout": 0.1, **stack_sizes(settings)}),
             max_len=settings.context,
             positions="rotary",
             norm="rms",
@@ -101,7 +101,7 @@ class LanguageModel(Task):
     def batches(self, epoch: int) -> list[list[int]]:
         starts = self.window_starts(epoch)
         size = max(1, self.settings.batch_tokens // self.settings.context)
-        return in_order(len(starts), size, seed=self.settings.seed, epoch=epoch)
+        return shuffled_batches(len(starts), size, seed=self.settings.seed, epoch=epoch)
 
     def window_starts(self, epoch: int) -> range:
         return window_starts(self.corpora.trained, self.settings.context, seed=self.settings.seed, epoch=epoch)
@@ -111,13 +111,13 @@ class LanguageModel(Task):
         starts = np.array([every[number] for number in examples])
         return self.as_batch(self.corpora.trained, starts, self.settings.context)
 
-    def as_batch(self, corpus: Corpus, starts: IntArray, length: int) -> Batch:
+    def as_batch(self, corpus: Corpus, starts: Int64Array, length: int) -> Batch:
         """Windows of `length` tokens as labels, and as input the token before each.
 
         The first token of a document has the start token before it; without one, it is not predicted. In attention and
         positions, an input token belongs to the document of its label.
         """
-        ids, documents = cut(corpus, starts - 1, length + 1)
+        ids, documents = take_windows(corpus, starts - 1, length + 1)
         inputs, labels = ids[:, :-1], ids[:, 1:]
         begins = documents[:, :-1] != documents[:, 1:]
         begins[starts == 0, 0] = True
@@ -135,7 +135,7 @@ class LanguageModel(Task):
         return self.settings.label_smoothing
 
     @torch.no_grad()
-    def cross_entropy(self, corpus: Corpus, windows: IntArray) -> tuple[float, int]:
+    def cross_entropy(self, corpus: Corpus, windows: Int64Array) -> tuple[float, int]:
         """The summed loss of the new tokens in these windows, and their number."""
         length = min(self.settings.context, len(corpus))
         total, count = 0.0, 0
@@ -150,20 +150,20 @@ class LanguageModel(Task):
             count += int(self.weight(labels))
         return total, count
 
-    def windows(self, split: Literal["test", "valid"]) -> IntArray:
+    def windows(self, split: Literal["test", "valid"]) -> Int64Array:
         """The windows to score: side by side during training, overlapping by --overlap in the final score."""
         context = self.settings.context
         if split == "valid":
-            return covering(self.corpora.scored("valid"), context, context)
-        return covering(self.corpora.scored(self.split), context, self.stride)
+            return sliding_windows(self.corpora.scored("valid"), context, context)
+        return sliding_windows(self.corpora.scored(self.split), context, self.stride)
 
     def count(self, split: Literal["test", "valid"]) -> int:
         return len(self.windows(split))
 
-    def validate(self, most: int | None = VALIDATED) -> dict[str, float]:
+    def validate(self, most: int | None = VALIDATION_WINDOWS) -> dict[str, float]:
         assert self.corpora.valid is not None
         windows = self.windows("valid")
-        chosen = windows[spread(len(windows), most)]
+        chosen = windows[sample_numbers(len(windows), most)]
         return self.measured(self.corpora.valid, *self.cross_entropy(self.corpora.valid, chosen))
 
     def measured(self, corpus: Corpus, total: float, count: int) -> dict[str, float]:
@@ -182,14 +182,14 @@ class LanguageModel(Task):
 
     def score_some(self, most: int) -> Scores:
         corpus, windows = self.corpora.scored(self.split), self.windows("test")
-        total, count = self.cross_entropy(corpus, windows[spread(len(windows), most)])
+        total, count = self.cross_entropy(corpus, windows[sample_numbers(len(windows), most)])
         measured = self.measured(corpus, total, count)
         return Scores(metrics={name: measured[name] for name in REPORTED}, count=count, unit=self.unit)
 
     def evaluate(self, most: int | None = None) -> Scores:
         corpus, context = self.corpora.scored(self.split), self.settings.context
         windows = self.windows("test")
-        chosen = windows[spread(len(windows), most)]
+        chosen = windows[sample_numbers(len(windows), most)]
         total, count = self.cross_entropy(corpus, chosen)
         measured = self.measured(corpus, total, count)
         every = "every token" if len(chosen) == len(windows) else "every token of the sample"
@@ -224,8 +224,10 @@ class LanguageModel(Task):
         if train is None:
             return {}, [NO_TRAINING]
         longest = max(train.num_bytes, scored.num_bytes)
-        if longest > COUNTED:
-            return {}, [f"no 5-gram baseline: {longest:,} bytes are more than {COUNTED:,}, which would take too long"]
+        if longest > MAX_NGRAM_BYTES:
+            return {}, [
+                f"no 5-gram baseline: {longest:,} bytes are more than {MAX_NGRAM_BYTES:,}, which would take too long"
+            ]
         before, text = (self.tokenizer.decode(corpus.tokens.tolist()) for corpus in (train, scored))
         if (len(before.encode()), len(text.encode())) != (train.num_bytes, scored.num_bytes):
             return {}, ["no 5-gram baseline: the tokenizer is lossy, so its tokens do not decode to the same text"]

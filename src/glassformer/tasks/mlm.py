@@ -18,40 +18,40 @@ from torch import Tensor
 from glassformer.config import TransformerConfig
 from glassformer.core.heads import LanguageHead
 from glassformer.core.model import IGNORE
-from glassformer.data.batches import in_order
+from glassformer.data.batches import shuffled_batches
 from glassformer.data.corpus import Corpus
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.tasks.baselines import NO_TRAINING, most_frequent_token
 from glassformer.tasks.corpora import (
-    IntArray,
+    Int64Array,
     check_context,
-    covering,
-    cut,
     describe_corpora,
     describe_forms,
     load_corpora,
     notes_of,
+    sliding_windows,
+    take_windows,
     training_texts,
     unknown_tokens_note,
     window_starts,
 )
-from glassformer.tasks.lm import VALIDATED, summed_loss
+from glassformer.tasks.lm import VALIDATION_WINDOWS, summed_loss
 from glassformer.tasks.models import describe_model, encoder_config, make_model
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import MlmSettings
 from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer
 from glassformer.text import Tokenizer
-from glassformer.text.words import Words
-from glassformer.training.task import Batch, Scores, Task, spread
+from glassformer.text.words import WordBoundaries
+from glassformer.training.task import Batch, Scores, Task, sample_numbers
 
 MASKED, REPLACED = 0.8, 0.1  # shares of the tokens to predict
-COUNTED = 3_000_000  # training tokens counted for the frequency baseline
+MAX_FREQUENCY_TOKENS = 3_000_000  # training tokens counted for the frequency baseline
 REPORT_EXAMPLES, NEIGHBOURS = 20, 12  # examples in the report, and tokens of context on either side
 
 
 @dataclass
-class Judged:
+class MaskedPredictions:
     """Predictions of masked tokens: the total loss, the true tokens, and the predicted ones."""
 
     loss: float
@@ -80,7 +80,7 @@ class MaskedLanguageModel(Task):
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy")
     metric: ClassVar[str] = TASKS[name].metric
     steps: ClassVar[int] = 800
-    validated: ClassVar[int | None] = VALIDATED
+    validated: ClassVar[int | None] = VALIDATION_WINDOWS
     counts: ClassVar[str | None] = "windows"
 
     tokenizer: Tokenizer
@@ -110,7 +110,7 @@ class MaskedLanguageModel(Task):
         special = [i for i, token in added.items() if token.special]
         self.ordinary = np.setdiff1d(np.arange(len(self.tokenizer)), special)
         self.is_ordinary = np.isin(np.arange(max(len(self.tokenizer), *special) + 1), self.ordinary)
-        self.words = Words(self.tokenizer) if settings.whole_words else None
+        self.words = WordBoundaries(self.tokenizer) if settings.whole_words else None
         self.corpora = load_corpora(settings, self.tokenizer, files, counts_bytes=False)
         self.test = self.corpora.test
 
@@ -119,7 +119,7 @@ class MaskedLanguageModel(Task):
 
     def batches(self, epoch: int) -> list[list[int]]:
         size = max(1, self.settings.batch_tokens // self.settings.context)
-        return in_order(len(self.window_starts(epoch)), size, seed=self.settings.seed, epoch=epoch)
+        return shuffled_batches(len(self.window_starts(epoch)), size, seed=self.settings.seed, epoch=epoch)
 
     def window_starts(self, epoch: int) -> range:
         return window_starts(self.corpora.trained, self.length, seed=self.settings.seed, epoch=epoch)
@@ -135,13 +135,13 @@ class MaskedLanguageModel(Task):
     def as_batch(
         self,
         corpus: Corpus,
-        starts: IntArray,
+        starts: Int64Array,
         generators: Sequence[np.random.Generator],
-        new: IntArray | None = None,
+        new: Int64Array | None = None,
     ) -> Batch:
         """Windows with some tokens masked; only tokens from position `new` of the text on may be masked."""
         length = min(self.length, len(corpus))
-        truth, documents = cut(corpus, starts, length)
+        truth, documents = take_windows(corpus, starts, length)
         may = self.is_ordinary[truth]
         if new is not None:
             may &= starts[:, None] + np.arange(length) >= new[:, None]
@@ -149,7 +149,7 @@ class MaskedLanguageModel(Task):
         begins[:, 1:] |= documents[:, 1:] != documents[:, :-1]
         inputs, labels = truth.copy(), np.full_like(truth, IGNORE)
         for row, generator in enumerate(generators):
-            chosen = choose(may[row], begins[row], self.settings.mask_fraction, generator)
+            chosen = masked_positions(may[row], begins[row], self.settings.mask_fraction, generator)
             labels[row, chosen] = truth[row, chosen]
             inputs[row, chosen] = self.hide(truth[row, chosen], generator)
         ends = (len(self.before), len(self.after))
@@ -162,7 +162,7 @@ class MaskedLanguageModel(Task):
             batch["documents"] = torch.tensor(np.pad(documents, ((0, 0), ends), mode="edge"))
         return batch
 
-    def hide(self, truth: IntArray, generator: np.random.Generator) -> IntArray:
+    def hide(self, truth: Int64Array, generator: np.random.Generator) -> Int64Array:
         fate = generator.random(len(truth))
         others = generator.choice(self.ordinary, len(truth))
         return np.select([fate < MASKED, fate < MASKED + REPLACED], [np.full_like(truth, self.mask), others], truth)
@@ -173,16 +173,16 @@ class MaskedLanguageModel(Task):
 
     def fixed_batches(self, corpus: Corpus, most: int | None = None) -> Iterator[Batch]:
         """All windows of a text, or `most` of them, with the same tokens masked each time."""
-        windows = covering(corpus, self.length, self.length)
-        windows = windows[spread(len(windows), most)]
+        windows = sliding_windows(corpus, self.length, self.length)
+        windows = windows[sample_numbers(len(windows), most)]
         size = max(1, self.settings.batch_tokens // self.settings.context)
         for first in self.follow(range(0, len(windows), size)):
             starts, new = windows[first : first + size].T  # (B), (B)
             yield self.as_batch(corpus, starts, [np.random.default_rng([0, int(start)]) for start in starts], new)
 
     @torch.no_grad()
-    def judge(self, corpus: Corpus, most: int | None = None) -> Judged:
-        judged, head = Judged(0.0, [], [], []), self.model.head
+    def judge(self, corpus: Corpus, most: int | None = None) -> MaskedPredictions:
+        judged, head = MaskedPredictions(0.0, [], [], []), self.model.head
         assert isinstance(head, LanguageHead)
         for batch in self.fixed_batches(corpus, most):
             labels = batch.pop("labels").to(self.model.device)
@@ -217,9 +217,9 @@ class MaskedLanguageModel(Task):
         return found
 
     def count(self, split: Literal["test", "valid"]) -> int:
-        return len(covering(self.corpora.scored(split), self.length, self.length))
+        return len(sliding_windows(self.corpora.scored(split), self.length, self.length))
 
-    def validate(self, most: int | None = VALIDATED) -> dict[str, float]:
+    def validate(self, most: int | None = VALIDATION_WINDOWS) -> dict[str, float]:
         assert self.corpora.valid is not None
         judged = self.judge(self.corpora.valid, most)
         return {"loss": judged.mean, "perplexity": exp(min(700.0, judged.mean)), "accuracy": judged.accuracy}
@@ -239,12 +239,12 @@ class MaskedLanguageModel(Task):
         if self.corpora.train is None:
             notes.append(NO_TRAINING)
         else:
-            counted = self.corpora.train.tokens[:COUNTED]
+            counted = self.corpora.train.tokens[:MAX_FREQUENCY_TOKENS]
             frequent = most_frequent_token(
                 [counted[self.is_ordinary[counted]].tolist()], judged.truths, len(self.tokenizer)
             )
-            if len(self.corpora.train) > COUNTED:
-                notes.append(f"token frequencies are counted on the first {COUNTED:,} training tokens")
+            if len(self.corpora.train) > MAX_FREQUENCY_TOKENS:
+                notes.append(f"token frequencies are counted on the first {MAX_FREQUENCY_TOKENS:,} training tokens")
             baselines["the most frequent token"] = {"accuracy": frequent.accuracy, "perplexity": frequent.perplexity}
         return Scores(
             metrics=judged.metrics,
@@ -273,12 +273,12 @@ class MaskedLanguageModel(Task):
         }
 
 
-def choose(
+def masked_positions(
     may: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
     begins: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
     fraction: float,
     generator: np.random.Generator,
-) -> IntArray:
+) -> Int64Array:
     """Positions to predict in a row: words in random order, up to `fraction` of the tokens that `may` be chosen.
 
     If every token begins a word, these are single tokens; at least one word is chosen if there is any.

@@ -21,23 +21,23 @@ from glassformer.threads import memory_of_machine
 
 GRID = 0.1  # amplitude of the position sines; patch embeddings are about 0.15
 TRAINING_BYTES = 16  # per parameter: its value, its gradient, and two moments
-SIZES: dict[str, dict[str, Any]] = {
+PRESET_SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "num_layers": 2, "num_heads": 4},
     "small": {"d_model": 256, "num_layers": 4, "num_heads": 4},
     "base": {"d_model": 512, "num_layers": 6, "num_heads": 8},
 }
 
 
-def sizes_of(settings: TaskSettings, **presets: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a `StackConfig` set by preset and flags; `presets` are a task's own, if they differ from `SIZES`.
+def stack_sizes(settings: TaskSettings, **presets: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a `StackConfig` set by preset and flags; `presets` are a task's own, if they differ from `PRESET_SIZES`.
 
     Dropout is on branches and embeddings, as in the paper; on attention weights it would rule out the fused kernel.
     """
     paper = {"attention_dropout": 0.0, "ffn_dropout": 0.0}
-    return {**SIZES[settings.preset], **presets.get(settings.preset, {}), **paper, **settings.sizes}
+    return {**PRESET_SIZES[settings.preset], **presets.get(settings.preset, {}), **paper, **settings.sizes}
 
 
-def gated_width(sizes: dict[str, Any]) -> dict[str, Any]:
+def with_gated_width(sizes: dict[str, Any]) -> dict[str, Any]:
     """Adds the default width of a gated feed-forward: 2/3 of 4 d_model, rounded up to a multiple of 32. It has three
     matrices instead of two, so the number of parameters stays the same (Shazeer, 2020)."""
     return {"d_ff": -(-8 * sizes["d_model"] // 3 // 32) * 32, **sizes}
@@ -48,7 +48,7 @@ def encoder_config(
 ) -> TransformerConfig:
     """ModernBERT (Warner et al., 2024) at the requested size, with global attention in every layer, and this head."""
     stack = StackConfig(
-        **gated_width({"dropout": dropout, **sizes_of(settings)}),
+        **with_gated_width({"dropout": dropout, **stack_sizes(settings)}),
         max_len=max_len,
         positions="rotary",
         activation="gelu",
@@ -81,7 +81,7 @@ def make_model(
     torch.manual_seed(settings.seed)
     if settings.init_folder is None:
         chosen = config()
-        check_memory(chosen)
+        check_training_memory(chosen)
         return Transformer(chosen)
     if settings.head not in (None, head):
         raise InputError(f"--head {settings.head}: {settings.task} trains a model with head {head!r}")
@@ -103,7 +103,7 @@ def make_model(
 
 
 @torch.no_grad()
-def place_on_grid(model: Transformer) -> None:
+def init_grid_positions(model: Transformer) -> None:
     """Initialises the learned positions of patches with sines of their row and column (as in He et al., 2022).
 
     The model then learns locations in a few hundred steps; from random positions it takes many times as long.
@@ -125,7 +125,7 @@ def make_pair(settings: TaskSettings, config: Callable[[], PairConfig]) -> Pair:
     torch.manual_seed(settings.seed)
     if settings.init_folder is None:
         chosen = config()
-        check_memory(chosen)
+        check_training_memory(chosen)
         return Pair(chosen)
     if settings.head is not None:
         raise InputError(f"--head {settings.head}: a pair of models has no head to replace. Leave it out")
@@ -140,7 +140,7 @@ def make_pair(settings: TaskSettings, config: Callable[[], PairConfig]) -> Pair:
     return pair.train()
 
 
-def check_memory(config: TransformerConfig | PairConfig) -> None:
+def check_training_memory(config: TransformerConfig | PairConfig) -> None:
     """Refuses a model that needs more memory to train than this machine has, before allocating it."""
     with torch.device("meta"):
         parameters = count(Pair(config) if isinstance(config, PairConfig) else Transformer(config))

@@ -11,19 +11,19 @@ from glassformer.config import SeriesConfig, StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.data.arrivals import arrival_examples
 from glassformer.data.documentation import documentation_examples
-from glassformer.data.files import Examples, place_of, unit_of
+from glassformer.data.files import Examples, locate, unit_of
 from glassformer.data.labeled_series import LabeledSeries, read_labeled_series
 from glassformer.data.texts import LabeledText, read_labeled
 from glassformer.errors import InputError
 from glassformer.predict.calls import arguments_of_rows
-from glassformer.tasks.models import encoder_config, sizes_of
+from glassformer.tasks.models import encoder_config, stack_sizes
 from glassformer.tasks.settings import ClassifySettings
 from glassformer.tasks.texts import (
-    Cutter,
-    cut_note,
+    TextEncoder,
     describe_tokenizer,
     fit_tokenizer,
     make_tokenizer,
+    truncation_note,
     unknown_note,
 )
 from glassformer.text import Tokenizer
@@ -33,7 +33,7 @@ PATCHES = 20  # default number of patches in a series
 SHOWN_VALUES = 6
 
 
-class Reader(ABC):
+class InputReader(ABC):
     """One kind of input, from file to batch."""
 
     tokenizer: Tokenizer | None = None
@@ -84,7 +84,7 @@ class Reader(ABC):
     def describe(self) -> dict[str, str]: ...
 
 
-class TextReader(Reader):
+class TextReader(InputReader):
     """A text or a text pair: its tokens, and the segment of each."""
 
     def __init__(self, settings: ClassifySettings) -> None:
@@ -126,7 +126,7 @@ class TextReader(Reader):
             raise InputError(f"--init {self.settings.init} does not read text: give a text model, or --reads series")
         self.model = model
         fit_tokenizer(self.tokenizer, model)
-        self.cutter = Cutter(self.tokenizer, self.settings, model.config.room)
+        self.cutter = TextEncoder(self.tokenizer, self.settings, model.config.room)
 
     def encode(self, examples: Examples[LabeledText]) -> list[tuple[list[int], list[int]]]:
         """The ids of each text, and the segments of a pair if the model uses segments."""
@@ -166,11 +166,12 @@ class TextReader(Reader):
     def describe(self) -> dict[str, str]:
         assert self.tokenizer is not None
         return {
-            "tokens": describe_tokenizer(self.tokenizer, self.settings) + cut_note(self.cutter.cut, self.cutter.limit)
+            "tokens": describe_tokenizer(self.tokenizer, self.settings)
+            + truncation_note(self.cutter.cut, self.cutter.limit)
         }
 
 
-class SeriesReader(Reader):
+class SeriesReader(InputReader):
     """A series of numbers in patches (PatchTST: Nie et al., 2023), normalised to mean 0 and standard deviation 1."""
 
     values: int  # length of each series
@@ -192,7 +193,7 @@ class SeriesReader(Reader):
             raise InputError(f"--patch {patch} is longer than the series: expected at most {self.values} values")
         series = SeriesConfig(length=self.values, patch=patch, stride=stride, channels=1, instance_norm=True)
         stack = StackConfig(
-            **{"dropout": 0.1, **sizes_of(self.settings)},
+            **{"dropout": 0.1, **stack_sizes(self.settings)},
             max_len=series.num_tokens,
             positions="learned",
             activation="gelu",
@@ -211,7 +212,7 @@ class SeriesReader(Reader):
         for example, line in zip(examples, examples.lines, strict=True):
             if len(example.values) != self.values:
                 raise InputError(
-                    f"{place_of(examples.path, line)}: {len(example.values)} values, but the model reads {self.values}"
+                    f"{locate(examples.path, line)}: {len(example.values)} values, but the model reads {self.values}"
                 )
         return [example.values for example in examples]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from glassformer.training.task import Task
 
 
-class Row(NamedTuple):
+class TaskEntry(NamedTuple):
     """What the rest of the package needs to know about a task."""
 
     name: str  # in `train NAME`, in run.json, in TOML files
@@ -39,8 +39,8 @@ class Row(NamedTuple):
     example: str  # the built-in data, used without --data
 
 
-ROWS = (
-    Row(
+TASK_ENTRIES = (
+    TaskEntry(
         name="translate",
         help="train on pairs of texts: translations, summaries",
         settings=TranslateSettings,
@@ -50,7 +50,7 @@ ROWS = (
         view="next",
         example="dates",
     ),
-    Row(
+    TaskEntry(
         name="classify",
         help="train to classify texts, text pairs or series",
         settings=ClassifySettings,
@@ -60,7 +60,7 @@ ROWS = (
         view="classes",
         example="arrivals",
     ),
-    Row(
+    TaskEntry(
         name="lm",
         help="train to continue text",
         settings=LmSettings,
@@ -70,7 +70,7 @@ ROWS = (
         view="next",
         example="documentation",
     ),
-    Row(
+    TaskEntry(
         name="mlm",
         help="train to fill in masked words",
         settings=MlmSettings,
@@ -80,7 +80,7 @@ ROWS = (
         view="masks",
         example="documentation",
     ),
-    Row(
+    TaskEntry(
         name="images",
         help="train to classify images",
         settings=ImagesSettings,
@@ -90,7 +90,7 @@ ROWS = (
         view="classes",
         example="digits",
     ),
-    Row(
+    TaskEntry(
         name="caption",
         help="train to caption images",
         settings=CaptionSettings,
@@ -100,7 +100,7 @@ ROWS = (
         view="next",
         example="scenes",
     ),
-    Row(
+    TaskEntry(
         name="ask",
         help="train to answer questions about images",
         settings=AskSettings,
@@ -110,7 +110,7 @@ ROWS = (
         view="next",
         example="scenes",
     ),
-    Row(
+    TaskEntry(
         name="match",
         help="train to match images and captions",
         settings=MatchSettings,
@@ -120,7 +120,7 @@ ROWS = (
         view="match",
         example="scenes",
     ),
-    Row(
+    TaskEntry(
         name="forecast",
         help="train to forecast a series",
         settings=ForecastSettings,
@@ -131,7 +131,7 @@ ROWS = (
         example="seasons",
     ),
 )
-TASKS = {row.name: row for row in ROWS}
+TASKS = {row.name: row for row in TASK_ENTRIES}
 
 if TYPE_CHECKING:
     TaskName = str
@@ -139,7 +139,7 @@ else:
     TaskName = Literal[tuple(TASKS)]  # the type of a flag for a task, so that its help lists them
 
 
-def page_of(task: str) -> "type[Task]":
+def task_class(task: str) -> "type[Task]":
     """The class of a task; imports its module."""
     module, name = TASKS[task].page.split(":")
     page: type[Task] = getattr(import_module(module), name)
@@ -148,12 +148,12 @@ def page_of(task: str) -> "type[Task]":
 
 def make_task(settings: TrainSettings, files: Sequence[Path] = ()) -> "Task":
     """The task of these settings, with its data and model. With `files`, it scores those."""
-    make: Any = page_of(settings.task)
+    make: Any = task_class(settings.task)
     task: Task = make(settings, files)
     return task
 
 
-def settings_to_judge(task: str, values: Mapping[str, Any], model: str) -> TaskSettings:
+def settings_for_scoring(task: str, values: Mapping[str, Any], model: str) -> TaskSettings:
     """The training settings, changed to load and score the finished model; its sizes come from its checkpoint."""
     kind = TASKS[task].settings
     loaded = {"init": model, "out": model, "head": None, "resume": False, "overwrite": False}

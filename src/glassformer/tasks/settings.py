@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from glassformer.checkpoints.run import is_run, read_record
-from glassformer.data.files import as_trained
+from glassformer.data.files import with_training_flags
 from glassformer.data.formats.delimiter import Delimiter
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
@@ -124,7 +124,7 @@ class TableSettings(TaskSettings):
         options = TableOptions.of(self)
         if self.init_folder is None or not self.is_judged or not is_run(self.init_folder):
             return options
-        return as_trained(options, read_record(self.init_folder)["settings"])
+        return with_training_flags(options, read_record(self.init_folder)["settings"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -420,7 +420,7 @@ class ImagesSettings(TableSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(optimizer="muon", schedule="linear", final_rate=0.02, beta2=0.98, vocab_size=2000)
-class PictureSettings(TokenSettings):
+class ImageTextSettings(TokenSettings):
     """Settings of tasks with images and texts: captions, questions and matching."""
 
     data: Path | None = None
@@ -474,7 +474,7 @@ class PictureSettings(TokenSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/caption"))
-class CaptionSettings(PictureSettings):
+class CaptionSettings(ImageTextSettings):
     """Train a model to caption images: an encoder reads the image, a decoder writes the caption. Without --data, it
     uses built-in scenes of coloured shapes."""
 
@@ -486,7 +486,7 @@ class CaptionSettings(PictureSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/match"), batch_size=128)
-class MatchSettings(PictureSettings):
+class MatchSettings(ImageTextSettings):
     """Train an image encoder and a text encoder to match images and captions (CLIP). Without --data, it uses built-in
     scenes of coloured shapes."""
 
@@ -508,7 +508,7 @@ class MatchSettings(PictureSettings):
 
 @dataclass(frozen=True, kw_only=True)
 @defaults(out=Path("runs/ask"))
-class AskSettings(PictureSettings):
+class AskSettings(ImageTextSettings):
     """Train a model to answer questions about images. Without --data, it uses built-in scenes of coloured shapes."""
 
     task: ClassVar[str] = "ask"

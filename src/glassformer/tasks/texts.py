@@ -12,14 +12,16 @@ from glassformer.tasks.settings import ExampleSettings, TokenSettings
 from glassformer.text import Tokenizer, check_vocabulary, load_tokenizer, read_tokenizer, train_tokenizer
 from glassformer.text.regularise import sample_ids
 from glassformer.text.tokenizer import TOKENIZER
-from glassformer.text.train import Around
-from glassformer.text.unknown import Tally, check_mostly_known, find_unknown
+from glassformer.text.train import SpecialTokenPlacement
+from glassformer.text.unknown import UnknownTally, check_mostly_known, find_unknown
 
-CHUNK = 1000  # texts encoded at a time
-KNOWN = 0.9  # a tokenizer fills at least this fraction of its model's embedding table, whose size may be rounded up
+TOKENISE_CHUNK = 1000  # texts encoded at a time
+MIN_VOCABULARY_SHARE = (
+    0.9  # a tokenizer fills at least this fraction of its model's embedding table, whose size may be rounded up
+)
 
 
-def make_tokenizer(settings: TokenSettings, texts: Iterable[str], *, around: Around) -> Tokenizer:
+def make_tokenizer(settings: TokenSettings, texts: Iterable[str], *, around: SpecialTokenPlacement) -> Tokenizer:
     """The tokenizer of `--init` or `--tokenizer-from`, or one trained on these texts. `around`: its special tokens.
 
     A run resumed with changed data keeps its first tokenizer.
@@ -42,7 +44,7 @@ def fit_tokenizer(tokenizer: Tokenizer, model: Transformer) -> None:
     """Refuses a tokenizer with another vocabulary than the model's, and drops its segment ids if the model has none."""
     rows = model.config.vocab_size or 0
     check_vocabulary(tokenizer, rows)
-    if len(tokenizer) < KNOWN * rows:
+    if len(tokenizer) < MIN_VOCABULARY_SHARE * rows:
         raise InputError(
             f"the tokenizer has {len(tokenizer):,} tokens, but the model's embedding table has {rows:,}: the tokenizer "
             "belongs to another model"
@@ -58,7 +60,7 @@ def describe_tokenizer(tokenizer: Tokenizer, settings: TokenSettings) -> str:
     return f"a vocabulary of {len(tokenizer):,}, {how}"
 
 
-class Cutter:
+class TextEncoder:
     """Texts -> ids that fit the model. Longer texts are an error, or truncated and counted with --truncate."""
 
     def __init__(self, tokenizer: Tokenizer, settings: ExampleSettings, limit: int | None = None) -> None:
@@ -97,8 +99,8 @@ class Cutter:
     def segments(self, texts: Sequence[str], pairs: Sequence[str]) -> list[list[int]]:
         """The segment of each token of a pair, 0 or 1, for the ids of `rows`."""
         found = []
-        for start in range(0, len(texts), CHUNK):
-            some = slice(start, start + CHUNK)
+        for start in range(0, len(texts), TOKENISE_CHUNK):
+            some = slice(start, start + TOKENISE_CHUNK)
             encoded = self.tokenizer.encode(texts[some], pairs[some], pad_left=False, max_length=self.limit)
             types = torch.zeros_like(encoded.input_ids) if encoded.token_type_ids is None else encoded.token_type_ids
             found += [row[keep].tolist() for row, keep in zip(types, encoded.attention_mask, strict=True)]
@@ -117,9 +119,9 @@ def unknown_note(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str
     """A note on unknown tokens in scored texts, if any. Refuses texts that are mostly unknown: wrong tokenizer."""
     found = find_unknown(tokenizer, texts, pairs)
     check_mostly_known(tokenizer, found, [f"text {number + 1}" for number in range(len(texts))])
-    said = Tally(found).sentence()
+    said = UnknownTally(found).sentence()
     return [said] if said else []
 
 
-def cut_note(count: int, limit: int) -> str:
+def truncation_note(count: int, limit: int) -> str:
     return f"; {count:,} text{'s' * (count > 1)} truncated to {limit} tokens (--truncate)" if count else ""

@@ -16,34 +16,34 @@ from glassformer.config import GenerationConfig, GenerationOptions, StackConfig,
 from glassformer.core.model import IGNORE
 from glassformer.data.batches import bucketed
 from glassformer.data.dates import date_pairs
-from glassformer.data.files import kind_of, text_format
+from glassformer.data.files import file_kind, text_format
 from glassformer.data.formats.table import describe_together
-from glassformer.data.pairs import Pair, read_pairs
-from glassformer.data.split import shared_by, split_without_doubles
+from glassformer.data.pairs import TextPair, read_pairs
+from glassformer.data.split import shared_examples, split_without_duplicates
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
-from glassformer.predict.calls import BATCH, Limit, arguments_of_rows
+from glassformer.predict.calls import TEXTS_AT_ONCE, TokenLimit, arguments_of_rows
 from glassformer.predict.writing import translate
 from glassformer.tasks.baselines import NO_TRAINING, nearest_source
 from glassformer.tasks.metrics import translation_metrics
-from glassformer.tasks.models import describe_model, make_model, sizes_of
+from glassformer.tasks.models import describe_model, make_model, stack_sizes
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import TranslateSettings
 from glassformer.tasks.texts import (
-    Cutter,
-    cut_note,
+    TextEncoder,
     describe_tokenizer,
     fit_tokenizer,
     make_tokenizer,
+    truncation_note,
     unknown_note,
 )
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
-from glassformer.training.task import Batch, Scores, Task, spread
+from glassformer.training.task import Batch, Scores, Task, sample_numbers
 
 HELD_OUT_DATES = 500  # for validation, and the same number for the test
 REPORT_EXAMPLES = 20  # examples in the report
-LONGER = 50  # extra length of a translation in tokens (the paper, section 6.1): an untrained model never stops
+EXTRA_TOKENS = 50  # extra length of a translation in tokens (the paper, section 6.1): an untrained model never stops
 
 
 class Translate(Task):
@@ -56,7 +56,7 @@ class Translate(Task):
     steps: ClassVar[int] = 900
 
     tokenizer: Tokenizer
-    test: list[Pair] | None
+    test: list[TextPair] | None
 
     def __init__(self, settings: TranslateSettings, files: Sequence[Path] = ()) -> None:
         self.settings: TranslateSettings = settings
@@ -76,13 +76,13 @@ class Translate(Task):
         if settings.init is not None:
             self.set_search()
         fit_tokenizer(self.tokenizer, self.model)
-        self.cutter = Cutter(self.tokenizer, settings, self.model.config.room)
+        self.cutter = TextEncoder(self.tokenizer, settings, self.model.config.room)
         self.examples = self.encode(self.pairs)
         self.lengths = [max(map(len, example)) for example in self.examples]
         for held_out in (self.valid, self.test or []):
             self.encode(held_out)  # a text that is too long is an error now, not at the first evaluation
 
-    def load(self) -> tuple[list[Pair], list[Pair], list[Pair] | None]:
+    def load(self) -> tuple[list[TextPair], list[TextPair], list[TextPair] | None]:
         """Training, validation and test pairs: given, split off, or the built-in dates."""
         settings = self.settings
         if not settings.data:
@@ -92,26 +92,26 @@ class Translate(Task):
         pairs, test = self.read(settings.data), self.read(settings.test) or None
         given = self.read(settings.valid)
         parts = {"training": pairs, "validation": given, "test": test or []}
-        self.shared = shared_by({part: [pair.source for pair in some] for part, some in parts.items()}, "sources")
+        self.shared = shared_examples({part: [pair.source for pair in some] for part, some in parts.items()}, "sources")
         if given:
             return pairs, given, test
-        train, valid = split_without_doubles(
+        train, valid = split_without_duplicates(
             [pair.source for pair in pairs], settings.valid_fraction, seed=settings.seed, name=str(settings.data[0])
         )
         self.doubles = len(pairs) - len(train) - len(valid)
         return [pairs[i] for i in train], [pairs[i] for i in valid], test
 
-    def read(self, files: Sequence[Path]) -> list[Pair]:
+    def read(self, files: Sequence[Path]) -> list[TextPair]:
         """The pairs of all files: tables and single files hold pairs, other files are aligned in pairs."""
         settings, waiting = self.settings, None
-        pairs: list[Pair] = []
+        pairs: list[TextPair] = []
         for file in files:
             if waiting is not None:
                 found = read_pairs(waiting, file, skip_empty=settings.skip_empty, options=settings.tables)
                 for one in (waiting, file):
                     self.forms[one.name] = f"{text_format(one, settings.tables)} text"
                 waiting = None
-            elif len(files) == 1 or has_columns(file):
+            elif len(files) == 1 or holds_pairs(file):
                 found = read_pairs(
                     file,
                     source_column=settings.source_column,
@@ -137,7 +137,7 @@ class Translate(Task):
         """The paper's model at the requested size."""
         settings, tokenizer = self.settings, self.tokenizer
         stack = StackConfig(
-            **{"dropout": 0.1, **sizes_of(settings)}, norm_order=settings.norm_order, max_len=settings.max_len
+            **{"dropout": 0.1, **stack_sizes(settings)}, norm_order=settings.norm_order, max_len=settings.max_len
         )
         return TransformerConfig(
             encoder=stack,
@@ -163,7 +163,7 @@ class Translate(Task):
         config = self.model.config
         self.model.config = config.replace(generation=config.generation.replace(**asked))
 
-    def encode(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
+    def encode(self, pairs: Sequence[TextPair]) -> list[tuple[list[int], list[int]]]:
         places = [pair.place or f"pair {number}" for number, pair in enumerate(pairs, start=1)]
         sources, targets = (
             self.cutter.rows(
@@ -205,7 +205,7 @@ class Translate(Task):
         return self.settings.label_smoothing
 
     @torch.no_grad()
-    def cross_entropy(self, pairs: Sequence[Pair]) -> float:
+    def cross_entropy(self, pairs: Sequence[TextPair]) -> float:
         """The mean loss per target token, with teacher forcing."""
         examples = self.encode(pairs)
         loss = tokens = 0.0
@@ -222,7 +222,7 @@ class Translate(Task):
         return len((split == "test" and self.test) or self.valid)
 
     def validate(self, most: int | None = None) -> dict[str, float]:
-        pairs = [self.valid[number] for number in spread(len(self.valid), most)]
+        pairs = [self.valid[number] for number in sample_numbers(len(self.valid), most)]
         loss = self.cross_entropy(pairs)
         metrics = {"loss": loss, "perplexity": exp(min(700.0, loss))}
         if self.settings.metric not in (None, *metrics):  # a metric that needs translations, which take longer
@@ -230,19 +230,19 @@ class Translate(Task):
         return metrics
 
     def scored(
-        self, pairs: Sequence[Pair], num_beams: int | None = None
+        self, pairs: Sequence[TextPair], num_beams: int | None = None
     ) -> tuple[dict[str, float], list[str], list[str]]:
         encoded = self.encode(pairs)
         own, room = self.model.config.generation, self.cutter.limit
         most = min(own.max_new_tokens or own.max_length or room, room)
-        longer = max(LONGER, *(len(target) - len(source) for source, target in encoded))
+        longer = max(EXTRA_TOKENS, *(len(target) - len(source) for source, target in encoded))
 
         def longest(source: int) -> int:
             return min(most, source + longer)
 
         sources = [pair.source for pair in pairs]
         options = GenerationOptions(num_beams=num_beams)
-        limit = Limit(self.cutter.limit, self.settings.truncate, aloud=False)
+        limit = TokenLimit(self.cutter.limit, self.settings.truncate, aloud=False)
         with self.follow.counted(len(sources)) as tell:
             guesses = translate(
                 self.model, self.tokenizer, sources, generation=options, limit=limit, longest=longest,
@@ -252,7 +252,7 @@ class Translate(Task):
         return (*self.measure(guesses, pairs, truths), guesses)
 
     def measure(
-        self, guesses: Sequence[str], pairs: Sequence[Pair], truths: Sequence[str]
+        self, guesses: Sequence[str], pairs: Sequence[TextPair], truths: Sequence[str]
     ) -> tuple[dict[str, float], list[str]]:
         right = sum(guess == truth for guess, truth in zip(guesses, truths, strict=True))
         metrics, notes = translation_metrics(
@@ -261,22 +261,22 @@ class Translate(Task):
         return {**metrics, "exact_match": right / len(pairs)}, notes
 
     @property
-    def judged(self) -> Sequence[Pair]:
+    def judged(self) -> Sequence[TextPair]:
         return (self.split == "test" and self.test) or self.valid
 
     def work(self) -> Work:
         examples = self.encode(self.judged)
         sources, targets = (sum(len(example[side]) for example in examples) for side in (0, 1))
         beams = self.model.config.generation.num_beams
-        return Work(reads=2 * sources + targets, writes=beams * targets, rows=beams * min(len(examples), BATCH))
+        return Work(reads=2 * sources + targets, writes=beams * targets, rows=beams * min(len(examples), TEXTS_AT_ONCE))
 
     def score_some(self, most: int) -> Scores:
-        pairs = [self.judged[number] for number in spread(len(self.judged), most)]
+        pairs = [self.judged[number] for number in sample_numbers(len(self.judged), most)]
         metrics = {**self.scored(pairs)[0], "perplexity": exp(min(700.0, self.cross_entropy(pairs)))}
         return Scores(metrics=metrics, count=len(pairs), unit=self.unit)
 
     def evaluate(self, most: int | None = None) -> Scores:
-        pairs = [self.judged[number] for number in spread(len(self.judged), most)]
+        pairs = [self.judged[number] for number in sample_numbers(len(self.judged), most)]
         metrics, notes, guesses = self.scored(pairs)
         loss = self.cross_entropy(pairs)
         if not self.pairs:
@@ -323,13 +323,13 @@ class Translate(Task):
         shared = f"; {self.shared}" if self.shared else ""
         return {
             "data": f"{origin}: {len(self.pairs):,} pairs to train on, {len(self.valid):,} held out{tested}"
-            f"{doubles}{empty}{cut_note(self.cutter.cut, self.cutter.limit)}{shared}",
+            f"{doubles}{empty}{truncation_note(self.cutter.cut, self.cutter.limit)}{shared}",
             **({"format": describe_together(self.forms)} if self.forms else {}),
             "tokens": describe_tokenizer(self.tokenizer, self.settings),
             "model": describe_model(self.model, self.settings),
         }
 
 
-def has_columns(file: Path) -> bool:
+def holds_pairs(file: Path) -> bool:
     """Whether a file holds pairs itself; other files are aligned in pairs."""
-    return kind_of(file) is not None and not file.name.lower().removesuffix(".gz").endswith(".txt")
+    return file_kind(file) is not None and not file.name.lower().removesuffix(".gz").endswith(".txt")

@@ -31,7 +31,7 @@ def render(
     check_messages(messages)
     environment = BoundedEnvironment()
     environment.filters["tojson"] = environment.bounded(to_json)
-    environment.globals |= {"raise_exception": refuse, "strftime_now": strftime_now}
+    environment.globals |= {"raise_exception": raise_template_error, "strftime_now": strftime_now}
     try:
         given = {"tools": None, "documents": None, "add_generation_prompt": add_generation_prompt, **variables}
         return environment.from_string(template).render(messages=messages, **given)
@@ -51,7 +51,7 @@ def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
             raise InputError(f"message {message!r} has no role: expected {ROLES}")
 
 
-def refuse(reason: str) -> None:
+def raise_template_error(reason: str) -> None:
     """Called by a template that does not support a conversation."""
     raise InputError(f"the chat template refuses these messages: {reason}")
 

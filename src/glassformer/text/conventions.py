@@ -62,7 +62,7 @@ DEFAULT_SPECIAL: dict[str, dict[str, str]] = {
     "LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
     "GemmaTokenizer": {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"},
 }
-SAME = {  # classes that tokenise like another
+TOKENISES_LIKE = {  # classes that tokenise like another
     "DistilBertTokenizer": BERT,
     "ElectraTokenizer": BERT,
     "MobileBertTokenizer": BERT,
@@ -98,11 +98,11 @@ def declared_family(settings: JsonObject, config: JsonObject) -> str | None:
     for name in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
         name = str(name or "").removesuffix("Fast")
         if name and name not in GENERIC:
-            return SAME.get(name, name)
+            return TOKENISES_LIKE.get(name, name)
     return None
 
 
-def family_of(settings: JsonObject, config: JsonObject) -> str | None:
+def tokenizer_family(settings: JsonObject, config: JsonObject) -> str | None:
     """The tokenizer class whose conventions apply: the declared one, or the usual one for the model type."""
     return declared_family(settings, config) or MODEL_TYPES.get(str(config.get("model_type")))
 
@@ -125,7 +125,7 @@ def template(backend: tokenizers.Tokenizer, single: str, pair: str, special: Jso
     return processors.TemplateProcessing(
         single=single.format(**names).split(),
         pair=pair.format(**names).split(),
-        special_tokens=numbered(backend, sorted(used)),
+        special_tokens=numbered_tokens(backend, sorted(used)),
     )
 
 
@@ -135,7 +135,7 @@ def segments(backend: tokenizers.Tokenizer, special: JsonObject) -> processors.P
     return processors.TemplateProcessing(
         single=f"{begin}:0 $A:0 {end}:0",
         pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
-        special_tokens=numbered(backend, [begin, end]),
+        special_tokens=numbered_tokens(backend, [begin, end]),
     )
 
 
@@ -151,7 +151,7 @@ def begin_and_end(
     return template(backend, first, f"{first} {second}", special)
 
 
-def numbered(backend: tokenizers.Tokenizer, tokens: list[str]) -> list[tuple[str, int]]:
+def numbered_tokens(backend: tokenizers.Tokenizer, tokens: list[str]) -> list[tuple[str, int]]:
     ids = {token: backend.token_to_id(token) for token in tokens}
     for token, number in ids.items():
         if number is None:

@@ -27,14 +27,14 @@ from glassformer.text.vocabulary_files import (
     read_merges,
     read_tokens,
     read_vocabulary,
-    require,
+    require_key,
     unknown,
 )
 
 MADE_FROM = "vocab.txt, vocab.json and merges.txt, a sentencepiece .model, or source.spm and target.spm"
-CONTINUED = "##"  # before a piece that continues a word
+WORDPIECE_PREFIX = "##"  # before a piece that continues a word
 IN_BRACKETS = re.compile(r"\[[^\]]+\]")  # special and unused tokens, which never come from text
-STRAYS = 0.01  # share of the pieces that is ignored as noise
+NOISE_SHARE = 0.01  # share of the pieces that is ignored as noise
 LISTED_TOKENS = 5  # in an error
 BYTE_LEVEL = ("GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer", "RobertaTokenizer")
 # A contraction, letters after at most one symbol, a single digit, symbols, line breaks, spaces.
@@ -43,7 +43,7 @@ QWEN_PIECE = (
 )
 
 
-class Made(NamedTuple):
+class ConvertedTokenizer(NamedTuple):
     """A tokenizer made from other files."""
 
     backend: tokenizers.Tokenizer
@@ -52,7 +52,7 @@ class Made(NamedTuple):
     assumed: str = ""  # what was guessed from the vocabulary because no file says it, in words
 
 
-def convert(folder: Path, family: str | None, settings: dict[str, Any], declared: str | None) -> Made:
+def convert(folder: Path, family: str | None, settings: dict[str, Any], declared: str | None) -> ConvertedTokenizer:
     """The tokenizer of the files in a folder; `declared` is the family if the folder names it.
 
     Special tokens and other settings that the family adds are written to `settings`.
@@ -63,16 +63,18 @@ def convert(folder: Path, family: str | None, settings: dict[str, Any], declared
     pair = [folder / f"{side}.spm" for side in ("source", "target")]
     if all(file.is_file() for file in [*pair, vocabulary]):
         backend, target = marian(folder, settings)
-        return Made(backend, "MarianTokenizer", target)
+        return ConvertedTokenizer(backend, "MarianTokenizer", target)
     if pieces is not None:
         if family == "M2M100Tokenizer" and not vocabulary.is_file():
             family = "NllbTokenizer"  # both have the same model_type
         chosen = sentencepiece_family(family, pieces)
-        return Made(from_sentencepiece(pieces, chosen, settings), chosen, assumed=assumed_class(family, chosen, pieces))
+        return ConvertedTokenizer(
+            from_sentencepiece(pieces, chosen, settings), chosen, assumed=assumed_class(family, chosen, pieces)
+        )
     if vocabulary.is_file() and merges.is_file():
         chosen = byte_level_family(family, vocabulary)
         backend = byte_level(vocabulary, merges, chosen, settings)
-        return Made(backend, chosen, assumed=assumed_class(family, chosen, vocabulary))
+        return ConvertedTokenizer(backend, chosen, assumed=assumed_class(family, chosen, vocabulary))
     if (folder / "vocab.txt").is_file():
         return wordpiece(folder / "vocab.txt", settings, declared)
     raise InputError(
@@ -90,16 +92,16 @@ def assumed_class(family: str | None, chosen: str, file: Path) -> str:
     )
 
 
-def wordpiece(file: Path, settings: dict[str, Any], declared: str | None) -> Made:
+def wordpiece(file: Path, settings: dict[str, Any], declared: str | None) -> ConvertedTokenizer:
     """BERT's tokenizer: splits words into the longest known pieces; `##` marks a piece that continues a word."""
     if declared not in (None, BERT):
         raise unknown(declared, file)
     special = use_special(settings, BERT_SPECIAL)
     vocabulary = read_tokens(file)
-    require(vocabulary, special, file, ("unk_token", "cls_token", "sep_token"))
+    require_key(vocabulary, special, file, ("unk_token", "cls_token", "sep_token"))
     if declared is None:
         check_wordpiece(vocabulary, file)
-    assumed = settle_case(vocabulary, settings, file, declared)
+    assumed = decide_case(vocabulary, settings, file, declared)
     backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=special["unk_token"]))
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
@@ -108,15 +110,15 @@ def wordpiece(file: Path, settings: dict[str, Any], declared: str | None) -> Mad
         lowercase=settings["do_lower_case"],
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(prefix=CONTINUED)
+    backend.decoder = decoders.WordPiece(prefix=WORDPIECE_PREFIX)
     backend.post_processor = segments(backend, special)
-    return Made(backend, BERT, assumed=assumed)
+    return ConvertedTokenizer(backend, BERT, assumed=assumed)
 
 
 def check_wordpiece(vocabulary: Iterable[str], file: Path) -> None:
     """Refuses a list of tokens that neither is declared as WordPiece nor looks like it."""
     tokens = list(vocabulary)
-    if not any(token.startswith(CONTINUED) and token != CONTINUED for token in tokens):
+    if not any(token.startswith(WORDPIECE_PREFIX) and token != WORDPIECE_PREFIX for token in tokens):
         some = ", ".join([repr(token) for token in tokens if not IN_BRACKETS.fullmatch(token)][:LISTED_TOKENS])
         raise NoTokenizerError(
             f"{file} does not say how to split text into its {len(tokens):,} tokens ({some}, ...), and no token begins "
@@ -126,14 +128,14 @@ def check_wordpiece(vocabulary: Iterable[str], file: Path) -> None:
         )
 
 
-def settle_case(vocabulary: Iterable[str], settings: dict[str, Any], file: Path, declared: str | None) -> str:
+def decide_case(vocabulary: Iterable[str], settings: dict[str, Any], file: Path, declared: str | None) -> str:
     """Writes `do_lower_case` if no file has it, and says so unless the declared class has the same default."""
     if settings.get("do_lower_case") is not None:
         return ""
     lower = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, lowercase=True)
-    pieces = [token.removeprefix(CONTINUED) for token in vocabulary if not IN_BRACKETS.fullmatch(token)]
+    pieces = [token.removeprefix(WORDPIECE_PREFIX) for token in vocabulary if not IN_BRACKETS.fullmatch(token)]
     changed = sum(lower.normalize_str(piece) != piece for piece in pieces)
-    settings["do_lower_case"] = changed <= STRAYS * len(pieces)
+    settings["do_lower_case"] = changed <= NOISE_SHARE * len(pieces)
     if settings["do_lower_case"] and declared is not None:
         return ""
     reason = (
@@ -178,7 +180,7 @@ def byte_level(vocabulary_file: Path, merges_file: Path, family: str, settings: 
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     backend.decoder = decoders.ByteLevel()
     if family == "RobertaTokenizer":
-        require(vocabulary, special, vocabulary_file, ("cls_token", "sep_token"))
+        require_key(vocabulary, special, vocabulary_file, ("cls_token", "sep_token"))
         begin, end = ((special[name], vocabulary[special[name]]) for name in ("cls_token", "sep_token"))
         trim = bool(settings.get("trim_offsets", True))
         backend.post_processor = processors.RobertaProcessing(end, begin, trim_offsets=trim, add_prefix_space=prefix)

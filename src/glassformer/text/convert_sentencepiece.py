@@ -29,7 +29,7 @@ from glassformer.text.sentencepiece_file import (
     backend_of,
     read_sentencepiece,
 )
-from glassformer.text.vocabulary_files import read_vocabulary, readable, require, unknown
+from glassformer.text.vocabulary_files import read_vocabulary, readable, require_key, unknown
 
 SENTENCEPIECE = (
     "T5Tokenizer",
@@ -42,7 +42,7 @@ SENTENCEPIECE = (
     "LlamaTokenizer",
     "GemmaTokenizer",
 )
-NOWHERE = "\ue000"  # a private character, in no vocabulary
+ABSENT_CHARACTER = "\ue000"  # a private character, in no vocabulary
 
 
 def sentencepiece_family(family: str | None, file: Path) -> str:
@@ -65,7 +65,7 @@ def from_sentencepiece(file: Path, family: str, settings: dict[str, Any]) -> tok
     pieces, unk_id = spec.pieces, spec.unk_id
     if family == "M2M100Tokenizer":
         vocabulary = read_vocabulary(file.parent / "vocab.json")
-        require(vocabulary, special, file.parent / "vocab.json", ("unk_token", "eos_token"))
+        require_key(vocabulary, special, file.parent / "vocab.json", ("unk_token", "eos_token"))
         pieces, unk_id = reordered(pieces, vocabulary, file), vocabulary[special["unk_token"]]
     elif DEFAULT_SPECIAL[family].get("cls_token") == "<s>":
         # fairseq's four special tokens come first, in its own order; those of the file are dropped
@@ -129,7 +129,7 @@ def marian(folder: Path, settings: dict[str, Any]) -> tuple[tokenizers.Tokenizer
     for side, table in (("source", "vocab.json"), ("target", "target_vocab.json")):
         table_file = folder / (table if settings.get("separate_vocabs") else "vocab.json")
         vocabulary = read_vocabulary(table_file)
-        require(vocabulary, special, table_file, tuple(special))
+        require_key(vocabulary, special, table_file, tuple(special))
         spec = read_sentencepiece(folder / f"{side}.spm")
         pieces = reordered(spec.pieces, vocabulary, folder / f"{side}.spm")
         if spec.model_type == UNIGRAM:
@@ -151,7 +151,7 @@ def marian(folder: Path, settings: dict[str, Any]) -> tuple[tokenizers.Tokenizer
 def one_unknown(pieces: list[Piece]) -> normalizers.Normalizer:
     """Consecutive characters that sentencepiece does not know are one unknown token, whatever the other side knows."""
     known = "".join(piece.text for piece in pieces if len(piece.text) == 1) + SPACE + " "
-    return normalizers.Replace(Regex(f"[^{re.escape(known)}]{{2,}}"), NOWHERE)
+    return normalizers.Replace(Regex(f"[^{re.escape(known)}]{{2,}}"), ABSENT_CHARACTER)
 
 
 def reordered(pieces: list[Piece], vocabulary: dict[str, int], file: Path) -> list[Piece]:

@@ -12,15 +12,15 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders
 
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.hub import find_folder
 from glassformer.io import read_json, read_small
-from glassformer.text.conventions import SAME, content, declared_family, family_of
+from glassformer.text.conventions import TOKENISES_LIKE, content, declared_family, tokenizer_family
 from glassformer.text.convert import convert
 from glassformer.text.languages import DEFAULT, LANGUAGES, language_template, language_tokens
 from glassformer.text.tokenizer import CHAT, SETTINGS, SPECIAL, TARGET, TOKENIZER, Tokenizer
 from glassformer.text.trial import check_rules, check_template
-from glassformer.text.vocabulary_files import LARGEST, read_text, readable
+from glassformer.text.vocabulary_files import MAX_TOKENIZER_BYTES, read_text, readable
 
 # Settings that describe only the original folder, or that are kept in a separate file.
 LEFT_OUT = ("added_tokens_decoder", "chat_template", "name_or_path", "special_tokens_map_file", "tokenizer_file")
@@ -28,7 +28,7 @@ LEFT_OUT = ("added_tokens_decoder", "chat_template", "name_or_path", "special_to
 WITHOUT_JSON = ("M2M100Tokenizer", "MarianTokenizer")
 TYPED = ("BertTokenizer", "AlbertTokenizer")  # their models use two segments
 LEFT_PADDED = ("LlamaTokenizer", "GemmaTokenizer")
-CLIP = "CLIPTokenizer"  # marks where words end: red</w>
+CLIP_TOKENIZER = "CLIPTokenizer"  # marks where words end: red</w>
 END_OF_WORD = decoders.Sequence(
     [decoders.ByteLevel(), decoders.Replace("</w>", " "), decoders.Replace(Regex(" $"), "")]
 )
@@ -42,8 +42,8 @@ def load_tokenizer(path: str | Path, *, revision: str | None = None, token: str 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
     """`load_tokenizer` for a local folder. Prints what had to be guessed from the vocabulary."""
-    settings, config = read_settings(folder), read_optional(folder / "config.json")
-    family = family_of(settings, config)
+    settings, config = read_tokenizer_settings(folder), read_optional(folder / "config.json")
+    family = tokenizer_family(settings, config)
     made, assumed = not (folder / TOKENIZER).is_file(), ""
     if made:
         given = set(settings)
@@ -55,13 +55,13 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     else:
         backend = read_backend(folder / TOKENIZER)
         target = read_backend(folder / TARGET) if (folder / TARGET).is_file() else None
-    if family == CLIP:
+    if family == CLIP_TOKENIZER:
         backend.decoder = END_OF_WORD  # its own leaves the marks in the text
     for side in filter(None, (backend, target)):
         add_tokens(side, folder, settings)
     known = (code for code in LANGUAGES.get(family or "", ()) if backend.token_to_id(code) is not None)
     backend.add_special_tokens([as_token(code) for code in known])
-    complete(settings, config, family, made)
+    with_family_settings(settings, config, family, made)
     set_language(backend, settings, family)
     templates = read_chat_templates(folder, settings)
     kept = {name: value for name, value in settings.items() if name not in LEFT_OUT}
@@ -77,7 +77,7 @@ def read_optional(file: Path) -> dict[str, Any]:
     return read_json(file, 'settings, as in {"pad_token": "<pad>"}') if file.is_file() else {}
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
+def read_tokenizer_settings(folder: Path) -> dict[str, Any]:
     settings = read_optional(folder / SETTINGS)
     for name, value in read_optional(folder / "special_tokens_map.json").items():
         # The older file has a token's lstrip and rstrip where the newer one has only its name.
@@ -91,7 +91,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_backend(file: Path) -> tokenizers.Tokenizer:
-    content = read_small(file, LARGEST)
+    content = read_small(file, MAX_TOKENIZER_BYTES)
     check_rules(file, content)
     with readable(file):
         backend = tokenizers.Tokenizer.from_buffer(content)
@@ -146,12 +146,12 @@ def as_token(token: Any, **flags: bool) -> AddedToken:
     return AddedToken(content(token), **flags)
 
 
-def complete(settings: dict[str, Any], config: Mapping[str, Any], family: str | None, made: bool) -> None:
+def with_family_settings(settings: dict[str, Any], config: Mapping[str, Any], family: str | None, made: bool) -> None:
     """Writes down settings that the family implies, so that a saved folder is self-contained."""
     given = str(settings.get("tokenizer_class")).removesuffix("Fast")
     if made and family in WITHOUT_JSON:
         settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    elif made and SAME.get(given, given) != family:
+    elif made and TOKENISES_LIKE.get(given, given) != family:
         settings["tokenizer_class"] = family
     if "model_type" in config:  # the model decides: one without segments refuses token types
         typed = max(config.get(name) or 0 for name in ("type_vocab_size", "num_segments")) > 1
@@ -179,7 +179,7 @@ def set_language(backend: tokenizers.Tokenizer, settings: dict[str, Any], family
         backend.post_processor = language_template(backend, tokens[name], end, settings["language_position"])
     elif settings.get("src_lang"):
         raise InputError(
-            f"src_lang of {SETTINGS} is {name!r}, which is not a language of this tokenizer{nearest(name, tokens)}"
+            f"src_lang of {SETTINGS} is {name!r}, which is not a language of this tokenizer{did_you_mean(name, tokens)}"
         )
 
 

@@ -100,7 +100,7 @@ def bpe_sampler(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) -> Sa
                 kept -= needed
                 ids += usual
             else:
-                forgets = Coins(kept, rate, rng)
+                forgets = MergeDropout(kept, rate, rng)
                 ids += [vocabulary[piece] for piece in merge(word, ranks, forgets)]
                 kept = forgets.kept
         return ids
@@ -108,7 +108,7 @@ def bpe_sampler(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) -> Sa
     return sample
 
 
-class Coins(Iterator[bool]):
+class MergeDropout(Iterator[bool]):
     """Decides for each merge in turn whether it is skipped, after `kept` that are not."""
 
     def __init__(self, kept: int, rate: float, rng: Random) -> None:

@@ -27,10 +27,10 @@ from jinja2.visitor import NodeTransformer
 
 from glassformer.errors import InputError
 
-SECONDS = 5.0  # time limit for one conversation; usual templates take milliseconds
-MOST = 1 << 27  # characters and items that a template may produce in total
-MOST_ITEMS = 1 << 20  # of nested lists that are written as text
-MOST_BITS = 1 << 14  # of a whole number
+TEMPLATE_TIMEOUT = 5.0  # time limit for one conversation; usual templates take milliseconds
+MAX_OUTPUT = 1 << 27  # characters and items that a template may produce in total
+MAX_ITEMS = 1 << 20  # of nested lists that are written as text
+MAX_BITS = 1 << 14  # of a whole number
 WIDTH = re.compile(r"\d{6}")  # width of a field in a format
 
 
@@ -57,7 +57,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         super().__init__(
             trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols], finalize=check_nested
         )
-        self.until, self.made, self.turns = time.monotonic() + SECONDS, 0, 0
+        self.until, self.made, self.turns = time.monotonic() + TEMPLATE_TIMEOUT, 0, 0
         self.filters = {name: self.bounded(function) for name, function in self.filters.items()}
         self.concat = self.joined_parts  # type: ignore[method-assign]
         del self.globals["lipsum"]
@@ -68,13 +68,13 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """Checks the clock now and then."""
         self.turns += 1
         if self.turns % 64 == 0 and time.monotonic() > self.until:
-            raise ExhaustedError(f"the chat template takes longer than {SECONDS:g} seconds")
+            raise ExhaustedError(f"the chat template takes longer than {TEMPLATE_TIMEOUT:g} seconds")
 
     def count(self, size: int) -> None:
         """Counts what was produced or is about to be."""
         self.made += size
-        if self.made > MOST:
-            raise ExhaustedError(f"the chat template makes more than {MOST:,} characters")
+        if self.made > MAX_OUTPUT:
+            raise ExhaustedError(f"the chat template makes more than {MAX_OUTPUT:,} characters")
 
     def joined(self, *parts: Any) -> str:
         """The operator ~."""
@@ -90,7 +90,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def sliced(self, value: Any, *ends: Any) -> Any:
         part = value[slice(*ends)]
-        self.count(size_of(part))
+        self.count(value_size(part))
         return part
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -99,12 +99,12 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             self.check_format(left, [left, right])
         elif isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * (abs(right) if operator == "**" else 1) + right.bit_length()
-            if bits > MOST_BITS:
-                raise ExhaustedError(f"the chat template makes a number of more than {MOST_BITS:,} bits")
+            if bits > MAX_BITS:
+                raise ExhaustedError(f"the chat template makes a number of more than {MAX_BITS:,} bits")
         elif operator == "*":
             self.count(times(left, right))
         elif operator == "+":
-            self.count(size_of(left) + size_of(right))
+            self.count(value_size(left) + value_size(right))
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
@@ -117,7 +117,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
                 __self.check_format(owner, [owner, *given])
             __self.check_sizes(owner, given)
         result = super().call(__context, __obj, *args, **kwargs)
-        __self.count(size_of(result))
+        __self.count(value_size(result))
         return result
 
     def bounded(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +134,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
                 if isinstance(given[0], str) and "%" in given[0]:
                     self.check_format(given[0], given)
             result = function(*args, **kwargs)
-            self.count(size_of(result))
+            self.count(value_size(result))
             return result
 
         return checked
@@ -143,8 +143,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """Refuses calls whose result could be far larger than their arguments, such as replacing every letter by a
         text."""
         largest = max((amount_of(other) for other in given), default=0)
-        if times(value, largest) > MOST:
-            raise ExhaustedError(f"the chat template makes more than {MOST:,} characters")
+        if times(value, largest) > MAX_OUTPUT:
+            raise ExhaustedError(f"the chat template makes more than {MAX_OUTPUT:,} characters")
 
     def check_format(self, form: str, given: Sequence[Any]) -> None:
         """Refuses fields of a hundred thousand characters and more."""
@@ -193,14 +193,14 @@ class Bounds(NodeTransformer):
         return self.call("sliced", [node.node, *ends], node.lineno)
 
 
-def size_of(value: Any) -> int:
+def value_size(value: Any) -> int:
     """The size of a value; a number counts little."""
     return len(value) if isinstance(value, str | list | tuple | dict) else 1
 
 
 def amount_of(value: Any) -> int:
     """The size that a value may lead to: a number counts as itself."""
-    return abs(value) if isinstance(value, int) else size_of(value)
+    return abs(value) if isinstance(value, int) else value_size(value)
 
 
 def times(left: Any, right: Any) -> int:
@@ -218,6 +218,6 @@ def check_nested(value: Any) -> Any:
         elif isinstance(some, list | tuple):
             waiting += some
             seen += len(some)
-        if seen > MOST_ITEMS:
-            raise ExhaustedError(f"the chat template writes a list of more than {MOST_ITEMS:,} items")
+        if seen > MAX_ITEMS:
+            raise ExhaustedError(f"the chat template writes a list of more than {MAX_ITEMS:,} items")
     return value

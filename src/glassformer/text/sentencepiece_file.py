@@ -18,7 +18,7 @@ from glassformer.io import read_small
 SPACE = "▁"  # how a space is written inside a piece
 UNIGRAM, BPE = 1, 2
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
-LARGEST = 1 << 27  # bytes of a file
+MAX_MODEL_BYTES = 1 << 27  # bytes of a file
 LONGEST_NUMBER, LONGEST_PIECE = 70, 4096  # bits in ten bytes; characters. Longer ones mean a damaged file
 
 Field = int | bytes | float
@@ -47,15 +47,15 @@ class SentencePiece:
 
 def read_sentencepiece(path: Path) -> SentencePiece:
     try:
-        model = fields(read_small(path, LARGEST))
-        entries = [fields(as_bytes(value)) for value in model.get(1, [])]
+        model = fields(read_small(path, MAX_MODEL_BYTES))
+        entries = [fields(encode_field(value)) for value in model.get(1, [])]
         pieces = [
-            Piece(as_bytes(entry[1][0]).decode(), float(entry.get(2, [0.0])[0]), int(entry.get(3, [NORMAL])[0]))
+            Piece(encode_field(entry[1][0]).decode(), float(entry.get(2, [0.0])[0]), int(entry.get(3, [NORMAL])[0]))
             for entry in entries
         ]
         if any(len(piece.text) > LONGEST_PIECE for piece in pieces):
             raise ValueError(f"a piece of more than {LONGEST_PIECE} characters")
-        trainer, normalizer = (fields(as_bytes(model.get(number, [b""])[0])) for number in (2, 3))
+        trainer, normalizer = (fields(encode_field(model.get(number, [b""])[0])) for number in (2, 3))
     except InputError:
         raise
     except (ValueError, KeyError, IndexError, OverflowError, struct.error) as error:
@@ -78,7 +78,7 @@ def read_sentencepiece(path: Path) -> SentencePiece:
         model_type=kind,
         byte_fallback=bool(number(trainer, 35, 0)),
         unk_id=number(trainer, 40, 0),
-        charsmap=as_bytes(normalizer.get(2, [b""])[0]),
+        charsmap=encode_field(normalizer.get(2, [b""])[0]),
         add_dummy_prefix=bool(number(normalizer, 3, 1)),
         remove_extra_whitespaces=bool(number(normalizer, 4, 1)),
         split_by_whitespace=bool(number(trainer, 22, 1)),
@@ -130,7 +130,7 @@ def read_fields(message: bytes) -> Iterator[tuple[int, Field]]:
             raise ValueError(f"unknown wire type {wire}")
 
 
-def as_bytes(value: Field) -> bytes:
+def encode_field(value: Field) -> bytes:
     if not isinstance(value, bytes):
         raise ValueError(f"a number {value} where bytes belong")
     return value

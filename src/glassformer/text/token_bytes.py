@@ -13,13 +13,13 @@ def byte_alphabet() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
-BYTES = byte_alphabet()
+BYTE_ALPHABET = byte_alphabet()
 
 
 def readable_token(token: str) -> str:
     """The text of a token of a byte-level vocabulary; a token in another spelling stays as it is."""
-    if all(letter in BYTES for letter in token):
-        return readable_bytes(bytes(BYTES[letter] for letter in token))
+    if all(letter in BYTE_ALPHABET for letter in token):
+        return readable_bytes(bytes(BYTE_ALPHABET[letter] for letter in token))
     return token
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models
 
-from glassformer.text.token_bytes import BYTES, readable_bytes
+from glassformer.text.token_bytes import BYTE_ALPHABET, readable_bytes
 from glassformer.text.tokenizer import SPACE
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-CONTINUED = "…"
-UNSEEN = {
+ELLIPSIS = "…"
+INVISIBLE = {
     "\u00ad": "SHY", "\u200b": "ZWSP", "\u200c": "ZWNJ", "\u200d": "ZWJ", "\u200e": "LRM", "\u200f": "RLM",
     "\u2060": "WJ", "\ufeff": "BOM", **{chr(0xFE00 + i): f"VS{i + 1}" for i in range(16)},
 }  # fmt: skip
@@ -71,8 +71,8 @@ class TokenTexts:
 
     def content(self, token: str) -> bytes | None:
         """The bytes of a token that is spelled in bytes; None if it is spelled in characters."""
-        if self.is_byte_level and all(letter in BYTES for letter in token):
-            return bytes(BYTES[letter] for letter in token)
+        if self.is_byte_level and all(letter in BYTE_ALPHABET for letter in token):
+            return bytes(BYTE_ALPHABET[letter] for letter in token)
         found = BYTE.fullmatch(token)
         return bytes.fromhex(found[1]) if found else None
 
@@ -95,7 +95,7 @@ class TokenTexts:
         return described
 
 
-def name_of(token: Mapping[str, Any]) -> str:
+def short_name(token: Mapping[str, Any]) -> str:
     """A short name of a described token, for a table or a figure."""
     continues = "##" if token.get("joined") else ""
     return str(token.get("label") or continues + token["text"].strip() or SPACE)
@@ -122,7 +122,7 @@ def join_characters(run: list[tuple[dict[str, Any], bytes]]) -> None:
         token |= {"text": texts[at], "bytes": content.hex(" ").upper()}
         labelled(token)
         if at in rest:
-            token["label"] = CONTINUED + token.get("label", texts[at])
+            token["label"] = ELLIPSIS + token.get("label", texts[at])
 
 
 def characters(content: bytes) -> Iterator[tuple[int, int, str]]:
@@ -142,14 +142,14 @@ def characters(content: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def is_unseen(letter: str) -> bool:
-    return letter in UNSEEN or (unicodedata.category(letter) in ("Cf", "Cc") and not letter.isspace())
+    return letter in INVISIBLE or (unicodedata.category(letter) in ("Cf", "Cc") and not letter.isspace())
 
 
 def labelled(token: dict[str, Any]) -> dict[str, Any]:
     """Adds a name for characters without width, and a dotted circle to a combining mark that stands alone."""
     text = token["text"]
     if text and all(is_unseen(letter) for letter in text):
-        token["label"] = " ".join(UNSEEN.get(letter, f"U+{ord(letter):04X}") for letter in text)
+        token["label"] = " ".join(INVISIBLE.get(letter, f"U+{ord(letter):04X}") for letter in text)
     elif text and all(unicodedata.category(letter) in ("Mn", "Me") for letter in text):
         token["label"] = f"◌{text}"
     return token

@@ -17,8 +17,8 @@ import torch
 from tokenizers import decoders, models
 from torch import Tensor
 
-from glassformer.errors import InputError, nearest
-from glassformer.io import write_json, write_whole
+from glassformer.errors import InputError, did_you_mean
+from glassformer.io import write_atomic, write_json
 from glassformer.text.chat import render
 from glassformer.text.languages import language_template, language_tokens
 from glassformer.text.padding import pad
@@ -26,10 +26,10 @@ from glassformer.text.token_bytes import readable_token
 
 TOKENIZER, TARGET, SETTINGS = "tokenizer.json", "tokenizer_target.json", "tokenizer_config.json"
 CHAT = "chat_template.jinja"
-FILES = (TOKENIZER, TARGET, SETTINGS, CHAT)
+TOKENIZER_FILES = (TOKENIZER, TARGET, SETTINGS, CHAT)
 SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token", "cls_token", "sep_token", "mask_token")
 # Gemma 3's text-only models have the tokenizer of the multimodal ones, with one token more than their table.
-UNSEEN = ("<image_soft_token>",)
+HIDDEN_TOKENS = ("<image_soft_token>",)
 SPACE = "▁"  # how a space is written inside a token
 # Punctuation before which old vocabularies put a space.
 TIDY = {f" {sign}": sign for sign in (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")} | {" ' ": "'"}
@@ -150,7 +150,7 @@ class Tokenizer:
                 f"language {name!r}: this model has no languages to choose from. Leave --source-language and "
                 "--target-language out"
             )
-        raise InputError(f"unknown language {name!r}{nearest(name, self.languages)}")
+        raise InputError(f"unknown language {name!r}{did_you_mean(name, self.languages)}")
 
     def ids(self, text: str, *, add_special: bool = True) -> list[int]:
         """The ids of one text, with the special tokens that the model expects around it."""
@@ -285,7 +285,7 @@ class Tokenizer:
         `variables` are further inputs of the template, such as `tools` or `enable_thinking`.
         """
         if template is not None and template not in self.chat_templates:
-            raise InputError(f"unknown chat template {template!r}{nearest(template, self.chat_templates)}")
+            raise InputError(f"unknown chat template {template!r}{did_you_mean(template, self.chat_templates)}")
         chosen = self.chat_template if template is None else self.chat_templates[template]
         if chosen is None:
             raise InputError(
@@ -297,16 +297,16 @@ class Tokenizer:
     def save(self, folder: str | Path) -> None:
         """Writes the files that `load_tokenizer` and other tools read."""
         folder = Path(folder)
-        write_whole(folder / TOKENIZER, self.backend.to_str(pretty=True))
+        write_atomic(folder / TOKENIZER, self.backend.to_str(pretty=True))
         if self.target is not None:
-            write_whole(folder / TARGET, self.target.to_str(pretty=True))
+            write_atomic(folder / TARGET, self.target.to_str(pretty=True))
         settings = {"tokenizer_class": "PreTrainedTokenizerFast", **self.settings, **self.special}
         write_json(folder / SETTINGS, settings)
         if self.chat_template is not None:
-            write_whole(folder / CHAT, self.chat_template)
+            write_atomic(folder / CHAT, self.chat_template)
         for name, template in self.chat_templates.items():
             (folder / "additional_chat_templates").mkdir(exist_ok=True)
-            write_whole(folder / "additional_chat_templates" / f"{name}.jinja", template)
+            write_atomic(folder / "additional_chat_templates" / f"{name}.jinja", template)
 
 
 def check_texts(texts: Sequence[str], pairs: Sequence[str] | None) -> None:
@@ -325,7 +325,7 @@ def check_texts(texts: Sequence[str], pairs: Sequence[str] | None) -> None:
 def check_vocabulary(tokenizer: Tokenizer, vocab_size: int, key: str = "vocab_size") -> None:
     """Refuses a token that has no row in the model's table. More rows than tokens are common."""
     tokens = tokenizer.backend.get_vocab(with_added_tokens=True)
-    last = max((i for token, i in tokens.items() if token not in UNSEEN), default=-1)
+    last = max((i for token, i in tokens.items() if token not in HIDDEN_TOKENS), default=-1)
     if last >= vocab_size:
         raise InputError(
             f"{key} is {vocab_size}, and the tokenizer has ids up to {last} (token "

@@ -19,35 +19,35 @@ from typing import Any, Literal, get_args
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.schema import shown
 from glassformer.text.conventions import END_OF_TEXT, segments, template
 from glassformer.text.tokenizer import SPACE, Tokenizer
 
-Kind = Literal["bpe", "bytes", "unigram", "wordpiece", "characters"]
+TokenizerKind = Literal["bpe", "bytes", "unigram", "wordpiece", "characters"]
 # The special tokens around a text: an end token, start and end tokens, nothing (a language model continues the text),
 # or BERT's segments.
-Around = Literal["end", "both", "nothing", "segments"]
-TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+SpecialTokenPlacement = Literal["end", "both", "nothing", "segments"]
+SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 # A text may contain "<s>" or "<unk>"; lossless tokenizers use special tokens that hardly occur in texts.
 LOSSLESS = {"pad_token": "<|padding|>", "bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT}
 START_OF_TEXT = "<|startoftext|>"
-UNKNOWN = {"unk_token": "<|unknown|>"}
+UNKNOWN_TOKEN = {"unk_token": "<|unknown|>"}
 SEGMENTS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 # Splits words, numbers and punctuation marks; a space belongs to the word that follows it.
-PIECE = r" ?[^\s\d\p{P}]+| ?\d+|\p{P}|\s+"
-CONTINUED = "##"
+PRE_TOKEN_PATTERN = r" ?[^\s\d\p{P}]+| ?\d+|\p{P}|\s+"
+WORDPIECE_PREFIX = "##"
 PRIVATE = 0xF0000  # start of Unicode's private-use planes, 131,072 characters
-MOST_TOKENS = 10_000_000  # of a vocabulary: the library reserves memory for the requested size
+MAX_VOCABULARY = 10_000_000  # of a vocabulary: the library reserves memory for the requested size
 STEP = 0.0001  # between the scores that the library gives to pruned characters
 
 
 def train_tokenizer(
     lines: Iterable[str],
     vocab_size: int,
-    kind: Kind = "bpe",
+    kind: TokenizerKind = "bpe",
     *,
-    around: Around | None = None,
+    around: SpecialTokenPlacement | None = None,
     lowercase: bool = False,
 ) -> Tokenizer:
     """Trains a tokenizer on these lines, which are read once: at most `vocab_size` tokens, fewer for little text.
@@ -56,16 +56,18 @@ def train_tokenizer(
     start and end tokens, as in CLIP. "segments" adds BERT's tokens (`[CLS] text [SEP] pair [SEP]`, and `[MASK]`).
     """
     if kind not in TRAIN:
-        raise InputError(f"unknown kind of tokenizer {kind!r}{nearest(str(kind), TRAIN)}")
+        raise InputError(f"unknown kind of tokenizer {kind!r}{did_you_mean(str(kind), TRAIN)}")
     lossless = kind in ("bytes", "characters")
     around = around or ("nothing" if lossless else "end")
-    if around not in get_args(Around):
-        raise InputError(f"unknown value {around!r} of around{nearest(str(around), get_args(Around))}")
+    if around not in get_args(SpecialTokenPlacement):
+        raise InputError(
+            f"unknown value {around!r} of around{did_you_mean(str(around), get_args(SpecialTokenPlacement))}"
+        )
     if lowercase and lossless:
         raise InputError(f"lowercase: a tokenizer of {kind} never changes the text. Leave lowercase out")
     special = {
-        **(LOSSLESS if lossless else TOKENS),
-        **(UNKNOWN if kind == "characters" else {}),
+        **(LOSSLESS if lossless else SPECIAL_TOKENS),
+        **(UNKNOWN_TOKEN if kind == "characters" else {}),
         **(SEGMENTS if around == "segments" else {}),
     }
     if around == "both":  # end before start: the end must not get id 2, which has another meaning in CLIP's config.json
@@ -76,8 +78,8 @@ def train_tokenizer(
     least = len(tokens) + (len(pre_tokenizers.ByteLevel.alphabet()) if kind == "bytes" else 1)
     if vocab_size < least:
         raise InputError(f"vocab_size {vocab_size}: expected {least} or more for a tokenizer of {kind}")
-    if vocab_size > MOST_TOKENS:
-        raise InputError(f"vocab_size {shown(vocab_size)}: expected at most {MOST_TOKENS:,} (--vocab-size)")
+    if vocab_size > MAX_VOCABULARY:
+        raise InputError(f"vocab_size {shown(vocab_size)}: expected at most {MAX_VOCABULARY:,} (--vocab-size)")
     backend = TRAIN[kind](checked(lines), vocab_size, tokens, special, lowercase)
     backend.add_special_tokens(tokens)
     if around == "end":
@@ -105,7 +107,7 @@ def train_bpe(
     lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
 ) -> tokenizers.Tokenizer:
     backend = tokenizers.Tokenizer(models.BPE(unk_token=special["unk_token"]))
-    cut_into_words(backend, lowercase)
+    split_into_words(backend, lowercase)
     normalize = backend.normalizer.normalize_str
     learn_merges(backend, lines, vocab_size, tokens, lambda line: SPACE + normalize(line).replace(" ", SPACE))
     return backend
@@ -167,7 +169,7 @@ def train_unigram(
     lines: Iterable[str], vocab_size: int, tokens: list[str], special: dict[str, str], lowercase: bool
 ) -> tokenizers.Tokenizer:
     backend = tokenizers.Tokenizer(models.Unigram())
-    cut_into_words(backend, lowercase)
+    split_into_words(backend, lowercase)
     trainer = trainers.UnigramTrainer(
         vocab_size=vocab_size, special_tokens=tokens, unk_token=special["unk_token"], show_progress=False
     )
@@ -182,12 +184,12 @@ def train_unigram(
     vocabulary = [(piece, score) for piece, score in json.loads(backend.to_str())["model"]["vocab"]]
     if len(vocabulary) > vocab_size:
         raise too_small
-    ordered = [*vocabulary[: len(tokens)], *settled(vocabulary[len(tokens) :])]
+    ordered = [*vocabulary[: len(tokens)], *without_ties(vocabulary[len(tokens) :])]
     backend.model = models.Unigram(ordered, tokens.index(special["unk_token"]), False)
     return backend
 
 
-def settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def without_ties(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """The same pieces with deterministic scores.
 
     The trainer's order of summation is random, which shows in the last digits. It also visits the pruned characters in
@@ -209,7 +211,7 @@ def train_wordpiece(
     """The library's own trainer orders the continuing characters at random. So BPE is trained on words in which each
     character is replaced by one private character at the start of a word and another elsewhere; its tokens are then
     translated back."""
-    normalizer, pre_tokenizer = composed(lowercase), pre_tokenizers.BertPreTokenizer()
+    normalizer, pre_tokenizer = nfc_normalizer(lowercase), pre_tokenizers.BertPreTokenizer()
     signs: dict[tuple[str, bool], str] = {}
 
     @lru_cache(maxsize=1 << 16)
@@ -230,11 +232,11 @@ def train_wordpiece(
         if token in tokens:
             vocabulary[token] = i
         else:
-            prefix = CONTINUED if meant[token[0]][1] else ""
+            prefix = WORDPIECE_PREFIX if meant[token[0]][1] else ""
             vocabulary[prefix + "".join(meant[sign][0] for sign in token)] = i
     backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=special["unk_token"]))
     backend.normalizer, backend.pre_tokenizer = normalizer, pre_tokenizer
-    backend.decoder = decoders.WordPiece(prefix=CONTINUED)
+    backend.decoder = decoders.WordPiece(prefix=WORDPIECE_PREFIX)
     return backend
 
 
@@ -251,18 +253,18 @@ def train_characters(
     return backend
 
 
-def cut_into_words(backend: tokenizers.Tokenizer, lowercase: bool) -> None:
-    backend.normalizer = composed(lowercase)
+def split_into_words(backend: tokenizers.Tokenizer, lowercase: bool) -> None:
+    backend.normalizer = nfc_normalizer(lowercase)
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PIECE), behavior="isolated"),
+            pre_tokenizers.Split(Regex(PRE_TOKEN_PATTERN), behavior="isolated"),
             pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="first", split=False),
         ]
     )
     backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="first")
 
 
-def composed(lowercase: bool) -> normalizers.Normalizer:
+def nfc_normalizer(lowercase: bool) -> normalizers.Normalizer:
     """Composes accents and Hangul syllables (NFC), and optionally lower-cases."""
     return normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()]) if lowercase else normalizers.NFC()
 

@@ -27,20 +27,20 @@ from glassformer.schema import shown
 CPU_SECONDS, PATIENCE = 2, 20  # seconds of computing; seconds of waiting on a busy machine
 STARVED = 1.0  # seconds of computing: with less, the process was not scheduled, and the trial is inconclusive
 MEMORY = 1 << 30  # bytes, including Python and its libraries
-LONGEST_TEMPLATE = 1 << 18  # characters
-MOST_STEPS, MOST_PIECES = 64, 64  # of the rules; tokens and texts added to a text
+MAX_TEMPLATE = 1 << 18  # characters
+MAX_STEPS, MOST_PIECES = 64, 64  # of the rules; tokens and texts added to a text
 CHILD = Path(__file__).with_name("trial_child.py")
 
 # The steps of a tokenizer that a file can make slow; its vocabulary cannot.
 STEPS = ("normalizer", "pre_tokenizer", "decoder")
 CONTRACTIONS = r"'s|'t|'re|'ve|'m|'ll|'d"
-LETTERS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+LETTERS_PATTERN = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+OPTIONAL_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 # The patterns of the usual families: sentencepiece's spaces, GPT-2, GPT-4, GPT-4o, Llama 3, Qwen, DeepSeek, Falcon,
 # BLOOM, Mistral NeMo, CLIP.
-KNOWN = {
+KNOWN_PATTERNS = {
     *(
         " {2,}",
         "^ +| +$",
@@ -56,9 +56,9 @@ KNOWN = {
     ),
     *(r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[一-龥ࠀ-一가-퟿]+", r"[一-龥぀-ゟ゠-ヿ]+", r"[^\n]+|[\n]+"),
     rf"{CONTRACTIONS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+",
-    rf"(?i:{CONTRACTIONS})|{LETTERS}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
-    rf"(?i:{CONTRACTIONS})|{LETTERS}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
-    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{ENDINGS}|\p{{N}}{{1,3}}|"
+    rf"(?i:{CONTRACTIONS})|{LETTERS_PATTERN}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
+    rf"(?i:{CONTRACTIONS})|{LETTERS_PATTERN}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{SPACES}",
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{OPTIONAL_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{OPTIONAL_CONTRACTION}|\p{{N}}{{1,3}}|"
     rf" ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{SPACES}",
     rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+"
     rf"[\r\n/]*|{SPACES}",
@@ -67,42 +67,44 @@ KNOWN = {
 }
 # Constructs that can make a template slow with a short conversation; most templates have none.
 RISKY = re.compile(r"\*|range|recursive|macro|lipsum|center|format|indent|batch|just|zfill|wrap|expandtabs|\d{5}")
-MOST_LOOPS = 8
+MAX_LOOPS = 8
 
 
 def check_rules(file: Path, content: bytes) -> None:
     """Tries the rules of a `tokenizer.json`, unless all of them are known."""
     sections = sections_of(file, content)
     for rule in sections.get("post_processor", ()):
-        count = sum(len(pairs) for pairs in parts_of(rule) if is_piece(pairs))
+        count = sum(len(pairs) for pairs in nested_values(rule) if is_piece(pairs))
         if count > MOST_PIECES:
             raise InputError(
                 f"{file}: its post_processor adds {count:,} tokens and texts to a text: expected at most "
                 f"{MOST_PIECES}. Download the tokenizer from a source you trust"
             )
-    unknown = {name: sections[name][-1] for name in STEPS if any(not is_known(rule) for rule in sections.get(name, ()))}
+    unknown = {
+        name: sections[name][-1] for name in STEPS if any(not is_known_step(rule) for rule in sections.get(name, ()))
+    }
     if unknown:
-        rules = {name: as_plain(rule) for name, rule in unknown.items()}
-        failed = outcome(json.dumps({"rules": rules}))
+        rules = {name: json_value(rule) for name, rule in unknown.items()}
+        failed = run_trial(json.dumps({"rules": rules}))
         if failed:
             raise InputError(f"{file}: its {failed}. Download the tokenizer from a source you trust")
 
 
 def check_template(place: str, template: str) -> None:
     """Tries a chat template, unless nothing in it could be slow."""
-    if len(template) > LONGEST_TEMPLATE:
+    if len(template) > MAX_TEMPLATE:
         raise InputError(
-            f"{place} has {len(template):,} characters: expected at most {LONGEST_TEMPLATE:,}. Is it a chat template?"
+            f"{place} has {len(template):,} characters: expected at most {MAX_TEMPLATE:,}. Is it a chat template?"
         )
     loops = len(re.findall(r"\bfor\b", template))
-    if loops > MOST_LOOPS or RISKY.search(template):
-        failed = outcome(json.dumps({"template": template}))
+    if loops > MAX_LOOPS or RISKY.search(template):
+        failed = run_trial(json.dumps({"template": template}))
         if failed:
             raise InputError(f"{place}: {failed}. Download the template from a source you trust, or remove it")
 
 
 @cache
-def outcome(request: str) -> str:
+def run_trial(request: str) -> str:
     """What is wrong with rules or with a template, in words; empty if nothing is."""
     limits = {"seconds": CPU_SECONDS, "bytes": MEMORY, "path": sys.path, "package": str(CHILD.parent.parent)}
     command = [sys.executable, "-I", "-S", "-B", str(CHILD)]
@@ -163,7 +165,7 @@ def sections_of(file: Path, content: bytes) -> dict[str, list[Any]]:
     try:
         text = content.decode("utf-8")
         found, end = top_level(text, decoder)
-        if end is not None and hides_more(text, end):
+        if end is not None and may_hide_steps(text, end):
             found = decoder.decode(text)
     except RecursionError:
         raise InputError(f"{file} is nested too deeply to be a tokenizer. Fetch it again") from None
@@ -202,7 +204,7 @@ def skip_blank(text: str, at: int) -> int:
     return at
 
 
-def hides_more(text: str, at: int) -> bool:
+def may_hide_steps(text: str, at: int) -> bool:
     """Whether the name of a step follows this place, as a key whose value is not a number."""
     for name in (*STEPS, "post_processor"):
         place = text.find(f'"{name}"', at)
@@ -219,7 +221,7 @@ def hides_more(text: str, at: int) -> bool:
     return False
 
 
-def parts_of(rule: Any) -> Iterator[Any]:
+def nested_values(rule: Any) -> Iterator[Any]:
     """A JSON value and everything inside it."""
     waiting = [rule]
     while waiting:
@@ -239,14 +241,14 @@ def is_piece(part: Any) -> bool:
     )  # fmt: skip
 
 
-def is_known(rule: Any) -> bool:
+def is_known_step(rule: Any) -> bool:
     """Whether a step is fast with any text: only known patterns, and nothing that makes the text longer."""
-    objects = [part for part in parts_of(rule) if isinstance(part, KeyValuePairs)]
-    if len(objects) > MOST_STEPS:
+    objects = [part for part in nested_values(rule) if isinstance(part, KeyValuePairs)]
+    if len(objects) > MAX_STEPS:
         return False
     for part in objects:
         entries: Mapping[str, Any] = dict(part)
-        if len(entries) < len(part) or any(key == "Regex" and value not in KNOWN for key, value in part):
+        if len(entries) < len(part) or any(key == "Regex" and value not in KNOWN_PATTERNS for key, value in part):
             return False
         pattern, content = entries.get("pattern"), entries.get("content", "")
         literal = dict(pattern).get("String") if isinstance(pattern, KeyValuePairs) else None
@@ -258,8 +260,8 @@ def is_known(rule: Any) -> bool:
     return True
 
 
-def as_plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """As plain JSON values."""
     if isinstance(value, KeyValuePairs):
-        return {key: as_plain(entry) for key, entry in value}
-    return [as_plain(entry) for entry in value] if isinstance(value, list) else value
+        return {key: json_value(entry) for key, entry in value}
+    return [json_value(entry) for entry in value] if isinstance(value, list) else value

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-LENGTH = 1000  # characters of a text
+TEXT_LENGTH = 1000  # characters of a text
 GROWTH = 64  # all tokens together may be this many times as long as the text
-USUAL = "aZ 1\n\t.-'_é가!"
+TEXT_CHARACTERS = "aZ 1\n\t.-'_é가!"
 EMPTY_MODEL = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
 CONVERSATIONS = (
     [{"role": "user", "content": "Hi"}],
@@ -72,7 +72,7 @@ def try_rule(name: str, rule: Any) -> None:
             made = sum(len(part) for part, _ in step.pre_tokenize_str(text))
         else:
             made = len(step.decode(list(text)))
-        if made > GROWTH * LENGTH:
+        if made > GROWTH * TEXT_LENGTH:
             say(f"grows {made}")
             sys.exit(1)
 
@@ -81,11 +81,11 @@ def texts_for(rule: str) -> Iterator[str]:
     """Long runs of one character or word, common ones and those in the rule, on which a backtracking pattern takes
     forever. After a run comes a character that does not match, then all characters of the rule, because a pattern
     may skip a text that lacks one it needs."""
-    signs = dict.fromkeys([*USUAL, *(sign for sign in rule if sign.isprintable())])
+    signs = dict.fromkeys([*TEXT_CHARACTERS, *(sign for sign in rule if sign.isprintable())])
     words = dict.fromkeys("".join(sign if sign.isalnum() else " " for sign in rule).split())
     tail = f"\x00!{''.join(signs)[:80]}{' '.join(words)[:80]}"
     for part in [*list(signs)[:60], *[word for word in words if 1 < len(word) < 20][:20]]:
-        run = part * (LENGTH // len(part))
+        run = part * (TEXT_LENGTH // len(part))
         yield run
         yield f"{run}{tail}"
 

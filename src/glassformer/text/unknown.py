@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from glassformer.errors import InputError
 from glassformer.text.tokenizer import Encoded, Tokenizer
 
-CHUNK = 256  # texts encoded at a time
-MOSTLY = 0.5  # share of a text's letters above which the text counts as not read
+TOKENISE_CHUNK = 256  # texts encoded at a time
+MOSTLY_UNKNOWN = 0.5  # share of a text's letters above which the text counts as not read
 NAMED, REMEMBERED = 5, 10_000  # pieces listed in a message; pieces counted separately
-LONGEST = 20  # characters of a listed piece
+MAX_LISTED_CHARACTERS = 20  # characters of a listed piece
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Unknown:
 
     @property
     def is_mostly(self) -> bool:
-        return self.share > MOSTLY
+        return self.share > MOSTLY_UNKNOWN
 
 
 def find_unknown(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[Unknown]:
@@ -35,8 +35,8 @@ def find_unknown(tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str
     if tokenizer.unknown_id is None:
         return [Unknown(0)] * len(texts)
     found = []
-    for start in range(0, len(texts), CHUNK):
-        some = slice(start, start + CHUNK)
+    for start in range(0, len(texts), TOKENISE_CHUNK):
+        some = slice(start, start + TOKENISE_CHUNK)
         first, second = list(texts[some]), None if pairs is None else list(pairs[some])
         found += unknown_in(tokenizer, tokenizer.rows(first, second), first, second)
     return found
@@ -84,7 +84,7 @@ def letters(*texts: str) -> int:
     return sum(len("".join(text.split())) for text in texts)
 
 
-class Tally:
+class UnknownTally:
     """Counts the unknown tokens of many texts."""
 
     def __init__(self, found: Sequence[Unknown] = ()) -> None:
@@ -108,7 +108,7 @@ class Tally:
         if not self.unknown:
             return ""
         where = f" in {self.affected:,} of {self.texts:,} texts" if self.texts > 1 else ""
-        named = ", ".join(f"{piece[:LONGEST]!r}" for piece, _ in self.pieces.most_common(NAMED))
+        named = ", ".join(f"{piece[:MAX_LISTED_CHARACTERS]!r}" for piece, _ in self.pieces.most_common(NAMED))
         more = ", ..." if len(self.pieces) > NAMED else ""
         verb = "is" if self.unknown == 1 else "are"
         said = f"{self.unknown:,} of {self.tokens:,} tokens{where} {verb} unknown to the vocabulary: {named}{more}"
@@ -125,6 +125,7 @@ def check_mostly_known(tokenizer: Tokenizer, found: Sequence[Unknown], names: Se
     for one, name in zip(found, names, strict=True):
         if one.is_mostly:
             raise InputError(
-                f"{name}: {Tally([one]).sentence().partition('. ')[0]}. So the assumption about the tokenizer is "
+                f"{name}: {UnknownTally([one]).sentence().partition('. ')[0]}. So the assumption about the "
+                "tokenizer is "
                 f"probably wrong ({tokenizer.assumed}). Add the model's tokenizer.json"
             )

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.io import parse_json, read_small
 from glassformer.text.conventions import DEFAULT_SPECIAL
 
-LARGEST = 1 << 28  # bytes of a tokenizer file; the largest vocabularies have a tenth of that
+MAX_TOKENIZER_BYTES = 1 << 28  # bytes of a tokenizer file; the largest vocabularies have a tenth of that
 
 
 class NoTokenizerError(InputError):
@@ -28,7 +28,7 @@ def readable(file: Path) -> Iterator[None]:
 
 def read_text(file: Path) -> str:
     try:
-        return read_small(file, LARGEST).decode("utf-8")
+        return read_small(file, MAX_TOKENIZER_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8 text ({error}). Is the file complete? Fetch it again") from None
 
@@ -50,7 +50,7 @@ def read_merges(file: Path) -> list[tuple[str, str]]:
     return [(left, right) for left, right in pairs]
 
 
-def require(vocabulary: Mapping[str, int], special: Mapping[str, str], file: Path, names: tuple[str, ...]) -> None:
+def require_key(vocabulary: Mapping[str, int], special: Mapping[str, str], file: Path, names: tuple[str, ...]) -> None:
     for name in names:
         if special.get(name) not in vocabulary:
             raise InputError(
@@ -66,7 +66,7 @@ def read_tokens(file: Path) -> dict[str, int]:
 
 
 def unknown(family: str, file: Path) -> NoTokenizerError:
-    known = nearest(family, DEFAULT_SPECIAL)
+    known = did_you_mean(family, DEFAULT_SPECIAL)
     return NoTokenizerError(
         f"{file}: tokenizer_class {family!r} is not known for this file{known}. Or add a tokenizer.json"
     )

@@ -14,11 +14,13 @@ LETTERS, DIGITS, OTHER, SPACE = 1, 2, 0, 3
 # One character of a script without spaces, with its combining marks, or a run of other characters.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 UNSPACED += "\U00020000-\U0003ffff"
-MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3\u3099\u309a\u30fc"
-WORD = re.compile(rf"[{UNSPACED}][{MARKS}]*|[^\s{UNSPACED}]+")
+COMBINING_MARKS = (
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3\u3099\u309a\u30fc"
+)
+WORD = re.compile(rf"[{UNSPACED}][{COMBINING_MARKS}]*|[^\s{UNSPACED}]+")
 
 
-class Words:
+class WordBoundaries:
     """A token continues a word if it is marked so (## in a WordPiece vocabulary), or if it starts with a letter and
     the previous token ended in one or was a single space; the same holds for digits. Any other token begins a word."""
 
@@ -28,8 +30,8 @@ class Words:
         size = max(tokenizer.backend.get_vocab(with_added_tokens=True).values()) + 1
         special = {i for i, token in tokenizer.backend.get_added_tokens_decoder().items() if token.special}
         texts = ["" if i in special else tokenizer.readable(i) for i in range(size)]
-        self.first = np.array([kind_of(text[:1]) for text in texts], dtype=np.int8)
-        self.last = np.array([SPACE if text == " " else kind_of(text[-1:]) for text in texts], dtype=np.int8)
+        self.first = np.array([boundary_rule(text[:1]) for text in texts], dtype=np.int8)
+        self.last = np.array([SPACE if text == " " else boundary_rule(text[-1:]) for text in texts], dtype=np.int8)
         self.goes_on = np.array([bool(self.prefix) and text.startswith(str(self.prefix)) for text in texts])
 
     def begins(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -44,7 +46,7 @@ class Words:
         return ~going_on
 
 
-def kind_of(character: str) -> int:
+def boundary_rule(character: str) -> int:
     if not character:
         return OTHER
     if character == "\ufffd":  # part of a multi-byte character, nearly always a letter

@@ -14,15 +14,15 @@ from torch import Tensor
 from glassformer.config import ImageConfig, SeriesConfig
 from glassformer.core.model import Transformer
 from glassformer.core.pair import Pair
-from glassformer.figures.korean import both
-from glassformer.figures.palette import LEVELS, level_of
+from glassformer.figures.korean import bilingual
+from glassformer.figures.palette import LEVELS, weight_class
 from glassformer.figures.png import as_data_url
 from glassformer.text import Tokenizer
-from glassformer.text.token_texts import TokenTexts, name_of
+from glassformer.text.token_texts import TokenTexts, short_name
 from glassformer.training.task import Batch, Task
 from glassformer.watch.record import record
 
-MOST_TOKENS = 40  # of a text whose attention is shown
+MAX_SHOWN_TOKENS = 40  # of a text whose attention is shown
 WIDE, HIGH, LANE = 640, 150, 14  # of a drawn series, and of the lane below it
 
 
@@ -30,21 +30,21 @@ def attention_of_example(task: Task, examples: Sequence[Mapping[str, str]]) -> I
     """HTML for the first example that can be shown; nothing if there is none."""
     seen = task.seen_example()
     if seen is not None and "decoder_input_ids" in seen and task.tokenizer is not None:
-        yield from of_words(task.model, task.tokenizer, seen)
+        yield from caption_attention(task.model, task.tokenizer, seen)
     elif seen is not None:
-        yield from of_patches(task.model.image if isinstance(task.model, Pair) else task.model, seen)
+        yield from patch_attention(task.model.image if isinstance(task.model, Pair) else task.model, seen)
     elif task.tokenizer is not None:
-        yield from of_text(task.model, task.tokenizer, examples)
+        yield from text_attention(task.model, task.tokenizer, examples)
 
 
-def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def text_attention(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """A table whose rows sum to 1. For a translation model, the rows are the tokens it wrote."""
     maps = (weights_of_text(model, tokenizer, *row.values()) for row in examples if len(row) > 1)
     found = next((one for one in maps if one is not None), None)
     if found is None:
         return
     weights, rows, columns = found
-    head = sharpest(weights)
+    head = sharpest_head(weights)
     yield caption(
         model,
         head,
@@ -55,7 +55,7 @@ def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping
     body = []
     for row, values in zip(rows, weights[head].tolist(), strict=True):
         hints = [escape(f"{row} → {column}: {x:.3f}") for column, x in zip(columns, values, strict=True)]
-        cells = [f'<td class="w{level_of(x)}" title="{hint}"></td>' for x, hint in zip(values, hints, strict=True)]
+        cells = [f'<td class="w{weight_class(x)}" title="{hint}"></td>' for x, hint in zip(values, hints, strict=True)]
         body.append(f'<tr><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
     yield (
         f'<div class="wide" tabindex="0"><table class="confusion weights"><thead><tr><td></td>{titles}</tr></thead>'
@@ -64,10 +64,10 @@ def of_text(model: Transformer, tokenizer: Tokenizer, examples: Sequence[Mapping
     yield scale_bar(1.0)
 
 
-def of_patches(model: Transformer, seen: Batch) -> Iterator[str]:
+def patch_attention(model: Transformer, seen: Batch) -> Iterator[str]:
     """The weight of each patch: from the class token if the model has one, else the mean over all patches."""
-    weights = recorded(model, {name: seen[name] for name in seen if name != "labels"})  # (H, N, N)
-    head, config = sharpest(weights), model.config
+    weights = last_layer_weights(model, {name: seen[name] for name in seen if name != "labels"})  # (H, N, N)
+    head, config = sharpest_head(weights), model.config
     first = config.image is not None and config.image.prefix_tokens > 0
     shares = weights[head][0] if first else weights[head].mean(dim=0)  # (N)
     who = ("the class token", "클래스 토큰이") if first else ("all patches on average", "모든 패치가 평균적으로")
@@ -86,13 +86,13 @@ def of_patches(model: Transformer, seen: Batch) -> Iterator[str]:
     yield scale_bar(float(shares.max()))
 
 
-def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[str]:
+def caption_attention(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[str]:
     """Where the decoder looks in the image after each token."""
     image = model.config.image
     if image is None:
         return
-    weights = recorded(model, seen)  # (H, T, N)
-    head, prefix = sharpest(weights), image.prefix_tokens
+    weights = last_layer_weights(model, seen)  # (H, T, N)
+    head, prefix = sharpest_head(weights), image.prefix_tokens
     shares = weights[head][:, prefix:]  # (T, N)
     tokens = TokenTexts(tokenizer.target or tokenizer.backend).describe_all(seen["decoder_input_ids"][0].tolist())
     most = float(shares.max())
@@ -104,10 +104,12 @@ def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[
         "보입니다.",
     )
     frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
-    parts = [f'<figure><svg {frame} aria-label="image">{picture_of(seen["pixel_values"][0], image)}</svg></figure>']
-    for token, row in list(zip(tokens, shares.tolist(), strict=True))[:MOST_TOKENS]:
-        name = escape(name_of(token))
-        drawn = f'<svg {frame} aria-label="attention">{patches_of(row, image, most)}</svg>'
+    parts = [
+        f'<figure><svg {frame} aria-label="image">{image_from_pixels(seen["pixel_values"][0], image)}</svg></figure>'
+    ]
+    for token, row in list(zip(tokens, shares.tolist(), strict=True))[:MAX_SHOWN_TOKENS]:
+        name = escape(short_name(token))
+        drawn = f'<svg {frame} aria-label="attention">{coloured_patches(row, image, most)}</svg>'
         parts.append(f"<figure>{drawn}<figcaption>{name}</figcaption></figure>")
     yield f'<div class="looked words">{"".join(parts)}</div>'
     yield scale_bar(most)
@@ -116,14 +118,14 @@ def of_words(model: Transformer, tokenizer: Tokenizer, seen: Batch) -> Iterator[
 def over_image(pixels: Tensor, shares: Sequence[float], image: ImageConfig) -> str:
     """The image beside its patches, which are coloured by weight."""
     frame = f'viewBox="0 0 {image.size} {image.size}" role="img"'
-    patches = patches_of(shares, image, max(shares, default=0.0) or 1.0)
+    patches = coloured_patches(shares, image, max(shares, default=0.0) or 1.0)
     return (
-        f'<div class="looked"><svg {frame} aria-label="image">{picture_of(pixels, image)}</svg>'
+        f'<div class="looked"><svg {frame} aria-label="image">{image_from_pixels(pixels, image)}</svg>'
         f'<svg {frame} aria-label="attention">{patches}</svg></div>'
     )
 
 
-def picture_of(pixels: Tensor, image: ImageConfig) -> str:
+def image_from_pixels(pixels: Tensor, image: ImageConfig) -> str:
     """An SVG image of pixels (C, Y, X), scaled from their own range."""
     low, high = float(pixels.min()), float(pixels.max())
     scaled = (255 * (pixels - low) / max(1e-6, high - low)).round().byte().permute(1, 2, 0).numpy()  # (Y, X, C)
@@ -131,11 +133,11 @@ def picture_of(pixels: Tensor, image: ImageConfig) -> str:
     return f'<image href="{as_data_url(grey_or_colour)}" width="{image.size}" height="{image.size}"/>'
 
 
-def patches_of(shares: Sequence[float], image: ImageConfig, most: float) -> str:
+def coloured_patches(shares: Sequence[float], image: ImageConfig, most: float) -> str:
     """The patches coloured by weight; `most` is the largest weight."""
     side, patch = image.patches_per_side, image.patch
     return "".join(
-        f'<rect class="w{level_of(x / most)}" x="{i % side * patch}" y="{i // side * patch}" width="{patch}" '
+        f'<rect class="w{weight_class(x / most)}" x="{i % side * patch}" y="{i // side * patch}" width="{patch}" '
         f'height="{patch}"><title>({i // side}, {i % side}): {x:.3f}</title></rect>'
         for i, x in enumerate(shares)
     )
@@ -155,7 +157,7 @@ def over_series(values: Tensor, shares: Sequence[float], series: SeriesConfig) -
         begin, end = i * series.stride, min(i * series.stride + series.patch, len(values))
         until = min(begin + series.stride, len(values)) if i + 1 < len(shares) else end
         lane.append(
-            f'<rect class="w{level_of(x / most)}" x="{begin * across:.1f}" y="{HIGH}" height="{LANE}" '
+            f'<rect class="w{weight_class(x / most)}" x="{begin * across:.1f}" y="{HIGH}" height="{LANE}" '
             f'width="{max(0, until - begin) * across:.1f}"><title>{begin}–{end - 1}: {x:.3f}</title></rect>'
         )
     return (
@@ -167,17 +169,19 @@ def over_series(values: Tensor, shares: Sequence[float], series: SeriesConfig) -
 def caption(model: Transformer, head: int, english: str, korean: str) -> str:
     layer = model.config.last_stack.num_layers - 1
     kind = ("Cross-attention", "크로스 어텐션") if is_translator(model) else ("Self-attention", "셀프 어텐션")
-    said = both(f"{kind[0]}, layer {layer}, head {head}: {english}", f"{kind[1]}, 층 {layer}, 헤드 {head}: {korean}")
+    said = bilingual(
+        f"{kind[0]}, layer {layer}, head {head}: {english}", f"{kind[1]}, 층 {layer}, 헤드 {head}: {korean}"
+    )
     return f'<p class="aside">{said}</p>'
 
 
 def scale_bar(most: float) -> str:
     cells = "".join(f'<i class="w{level}"></i>' for level in range(LEVELS))
-    said = both("weight, square-root scale", "가중치, 제곱근 눈금")
+    said = bilingual("weight, square-root scale", "가중치, 제곱근 눈금")
     return f'<p class="scale">{said} <span>0 {cells} {most:.3g}</span></p>'
 
 
-def sharpest(weights: Tensor) -> int:
+def sharpest_head(weights: Tensor) -> int:
     """The head (of H, T, S) whose rows have the largest weights on average."""
     return int(weights.max(dim=-1).values.mean(dim=-1).argmax())
 
@@ -187,7 +191,7 @@ def is_translator(model: Transformer) -> bool:
 
 
 @torch.no_grad()
-def recorded(model: Transformer, arguments: Mapping[str, Tensor]) -> Tensor:
+def last_layer_weights(model: Transformer, arguments: Mapping[str, Tensor]) -> Tensor:
     """The last layer's attention weights (H, T, S) for the first example: cross-attention if the model has it."""
     stack = "decoder" if model.decoder is not None else "encoder"
     path = f"{stack}.blocks.{model.config.last_stack.num_layers - 1}.{'cross' if is_translator(model) else 'attn'}"
@@ -206,11 +210,11 @@ def weights_of_text(
     ids = tokenizer.encode([text]).input_ids
     written = tokenizer.encode([answers[-1]], target=True).input_ids if is_translator(model) else None
     sizes = [part.shape[1] for part in (ids, written) if part is not None]
-    if not 1 < max(sizes) <= MOST_TOKENS or min(sizes) == 0:
+    if not 1 < max(sizes) <= MAX_SHOWN_TOKENS or min(sizes) == 0:
         return None
-    columns = [name_of(token) for token in TokenTexts(tokenizer.backend).describe_all(ids[0].tolist())]
+    columns = [short_name(token) for token in TokenTexts(tokenizer.backend).describe_all(ids[0].tolist())]
     if written is None:
-        return recorded(model, {"input_ids": ids}), columns, columns
+        return last_layer_weights(model, {"input_ids": ids}), columns, columns
     texts = TokenTexts(tokenizer.target or tokenizer.backend)
-    rows = [name_of(token) for token in texts.describe_all(written[0].tolist())]
-    return recorded(model, {"input_ids": ids, "decoder_input_ids": model.shift_right(written)}), rows, columns
+    rows = [short_name(token) for token in texts.describe_all(written[0].tolist())]
+    return last_layer_weights(model, {"input_ids": ids, "decoder_input_ids": model.shift_right(written)}), rows, columns

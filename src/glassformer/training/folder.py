@@ -17,11 +17,11 @@ from glassformer.errors import InputError
 from glassformer.io import discard, partial_name, remove_partial, replaced_place, sync, write_json
 from glassformer.training.checkpoint import FOLDER as CHECKPOINTS
 from glassformer.training.checkpoint import has_checkpoint
-from glassformer.training.settings import DATA, FREE, OF_THE_CALL, TrainSettings
+from glassformer.training.settings import DATA, FREE, NOT_STORED, TrainSettings
 
 METRICS, REPORT, LOG, TOKENS = "metrics.jsonl", "report.html", "tensorboard", "tokens"
 MODELS = ("init", "tokenizer_from")  # the settings that may name a folder
-BEGUN = (METRICS, LOG, CHECKPOINTS)  # files of a run without a checkpoint, deleted before it starts again
+UNFINISHED_FILES = (METRICS, LOG, CHECKPOINTS)  # files of a run without a checkpoint, deleted before it starts again
 
 
 def check_free(settings: TrainSettings) -> None:
@@ -40,13 +40,13 @@ def check_free(settings: TrainSettings) -> None:
     if settings.resume:
         if not is_run(out):
             raise InputError(f"--resume: {out} has no {RUN}, so there is no run to continue. Leave --resume out")
-        check_same(settings)
+        check_same_settings(settings)
         return
     if is_empty(out):
         return
     if not is_run(out):
         raise InputError(f"--out {out} is a folder with other files in it. Choose another")
-    if not settings.overwrite and not is_beginning_of(settings):
+    if not settings.overwrite and not can_start_again(settings):
         state = "a finished run" if (out / WEIGHTS).is_file() else "an unfinished run"
         raise InputError(
             f"--out {out} holds {state}: choose another folder, continue the run (--resume) or replace it (--overwrite)"
@@ -55,14 +55,14 @@ def check_free(settings: TrainSettings) -> None:
 
 def is_empty(out: Path) -> bool:
     """Whether a folder is empty, or holds only what a killed process left before its run began."""
-    return not out.is_dir() or all(is_nothing(entry.name) for entry in out.iterdir())
+    return not out.is_dir() or all(is_leftover(entry.name) for entry in out.iterdir())
 
 
-def is_nothing(name: str) -> bool:
+def is_leftover(name: str) -> bool:
     return name in (TOKENS, ".lock") or (name.startswith(f".{RUN}.") and name.endswith(".partial"))
 
 
-def is_beginning_of(settings: TrainSettings) -> bool:
+def can_start_again(settings: TrainSettings) -> bool:
     """Whether the folder holds the start of this same run without a checkpoint: nothing is lost if it starts again."""
     out = settings.out
     if not is_run(out) or (out / WEIGHTS).exists() or has_checkpoint(out):
@@ -73,15 +73,15 @@ def is_beginning_of(settings: TrainSettings) -> bool:
 
 def identity(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that identify a run."""
-    return {name: value for name, value in with_whole_paths(settings).items() if name not in (*OF_THE_CALL, "out")}
+    return {name: value for name, value in with_absolute_paths(settings).items() if name not in (*NOT_STORED, "out")}
 
 
-def check_same(settings: TrainSettings) -> None:
+def check_same_settings(settings: TrainSettings) -> None:
     """Refuses to resume with settings that would change the result."""
     record = read_record(settings.out)
     if record["task"] != settings.task:
         raise InputError(f"--resume: {settings.out} was trained for {record['task']}, not {settings.task}")
-    before, now = with_whole_paths(record["settings"]), with_whole_paths(settings.to_dict())
+    before, now = with_absolute_paths(record["settings"]), with_absolute_paths(settings.to_dict())
     for name, value in now.items():
         if name not in FREE and name in before and before[name] != value:
             raise InputError(
@@ -90,7 +90,7 @@ def check_same(settings: TrainSettings) -> None:
             )
 
 
-def with_whole_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_absolute_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as stored in run.json, with absolute paths, so that the run works from any folder."""
 
     def whole(path: Any) -> Any:
@@ -126,7 +126,7 @@ class RunFolder:
             self.out.mkdir(parents=True, exist_ok=True)
             self.write(record)
             self.clean()
-            for name in BEGUN:
+            for name in UNFINISHED_FILES:
                 self.remove(self.out / name)
         except OSError as error:
             raise InputError(f"--out {self.out} cannot be written: {error.strerror}") from None
@@ -185,7 +185,7 @@ class RunFolder:
             discard(self.place)
             return
         for entry in self.out.iterdir():
-            if not is_nothing(entry.name):
+            if not is_leftover(entry.name):
                 self.remove(entry)
 
     def remove(self, entry: Path) -> None:

@@ -40,7 +40,7 @@ class Owner:
     @classmethod
     def here(cls) -> "Owner":
         now = datetime.now().isoformat(sep=" ", timespec="minutes")
-        return cls(socket.gethostname(), boot_of_machine(), os.getpid(), start_of(os.getpid()), now)
+        return cls(socket.gethostname(), boot_id(), os.getpid(), start_time(os.getpid()), now)
 
     @classmethod
     def read(cls, handle: int) -> "Owner | None":
@@ -53,16 +53,16 @@ class Owner:
     @property
     def is_elsewhere(self) -> bool:
         """Whether it is on another machine, whose processes cannot be seen from here."""
-        return self.host != socket.gethostname() and (self.boot is None or self.boot != boot_of_machine())
+        return self.host != socket.gethostname() and (self.boot is None or self.boot != boot_id())
 
     @property
     def is_gone(self) -> bool:
         """Whether its process has ended. A process on another machine may still run."""
         if self.is_elsewhere:
             return False
-        if self.boot != boot_of_machine() or not is_alive(self.process):
+        if self.boot != boot_id() or not is_alive(self.process):
             return True
-        return self.started != start_of(self.process)
+        return self.started != start_time(self.process)
 
 
 class Lock:
@@ -154,14 +154,14 @@ def is_at(handle: int, file: Path) -> bool:
         return False
 
 
-def boot_of_machine() -> str | None:
+def boot_id() -> str | None:
     try:
         return BOOT.read_text(encoding="ascii").strip()
     except OSError:
         return None
 
 
-def start_of(process: int) -> str | None:
+def start_time(process: int) -> str | None:
     """When a process started, by the kernel's clock; None if it is unknown."""
     try:
         about = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")

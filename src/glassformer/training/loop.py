@@ -23,21 +23,21 @@ from glassformer.errors import InputError
 from glassformer.schema import shown
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.optimizers import make_optimizers
-from glassformer.training.plan import Costs, Plan, plan_steps, seconds_each
-from glassformer.training.quicker import make_quicker
-from glassformer.training.ranks import Ranks, whole_weights
+from glassformer.training.plan import MeasuredTimes, Plan, plan_steps, seconds_each
+from glassformer.training.quicker import speed_up
+from glassformer.training.ranks import Ranks, gather_weights
 from glassformer.training.report import Report
-from glassformer.training.schedule import highest_rate, rate_factor
+from glassformer.training.schedule import peak_rate, rate_factor
 from glassformer.training.settings import TrainSettings
 from glassformer.training.signals import Signals
 from glassformer.training.task import Batch, Task
 from glassformer.training.whole_batch import whole_batch_backward
 
 CHECKPOINT_SECONDS = 120.0
-ESTIMATE = 5  # print the time estimate after this many steps; the first ones are slower
-REHEARSED = 20  # at most this many steps are timed for a plan
+ESTIMATE_STEPS = 5  # print the time estimate after this many steps; the first ones are slower
+MAX_TIMED_STEPS = 20  # at most this many steps are timed for a plan
 CHECKS = 10  # how often a training compares the plan with the clock
-RECENT = 0.75  # weight of earlier steps in the mean time of a step, after each check
+EARLIER_WEIGHT = 0.75  # weight of earlier steps in the mean time of a step, after each check
 SHOWN_EXAMPLES = 8  # of a batch whose loss is not finite
 
 
@@ -55,11 +55,11 @@ class Trainer:
         self.checkpoints, self.report = checkpoints, report
         check_precision(settings.precision, ranks.device)
         self.own = task.model.to(ranks.device).train()
-        make_quicker(self.own, compiled=settings.compile)
+        speed_up(self.own, compiled=settings.compile)
         self.spread = ranks.spread(self.own, shard=settings.shard)
         self.model: nn.Module = torch.compile(self.spread) if settings.compile else self.spread  # type: ignore[assignment]
         self.optimizers = make_optimizers(self.own, settings)
-        self.highest = highest_rate(settings, task.model.config.last_stack.d_model)
+        self.highest = peak_rate(settings, task.model.config.last_stack.d_model)
         self.average: dict[str, Tensor] = {}
         if settings.ema is not None:
             self.average = {name: value.detach().clone() for name, value in self.own.named_parameters()}
@@ -69,7 +69,7 @@ class Trainer:
         self.plan = plan_steps(settings, task.budget(settings) or 1, task.validated, settings.warmup)
         self.until: float | None = None  # when the training must end, by `time.perf_counter`
         self.tell_plan: Callable[[Plan], None] = lambda plan: None  # called before a changed plan takes effect
-        self.pace, self.evaluation_seconds = Pace(), 0.0
+        self.pace, self.evaluation_seconds = StepPace(), 0.0
         self.metric = settings.metric or task.metric
 
     def run(self, signals: Signals) -> int:
@@ -88,7 +88,7 @@ class Trainer:
             with self.pace.measured():
                 self.update(batch)
             self.updates += 1
-            if self.updates == ESTIMATE:
+            if self.updates == ESTIMATE_STEPS:
                 self.report.estimate(self.progress, self.memory())
             if self.plan.is_evaluation_due(self.state.step):
                 self.evaluate()
@@ -146,7 +146,7 @@ class Trainer:
             self.tell_plan(plan)
             self.plan = plan
 
-    def costs(self, limit: float) -> Costs:
+    def costs(self, limit: float) -> MeasuredTimes:
         """Times steps and scoring, each for about `limit` seconds. The weights stay the same, but the optimiser state
         is lost: call this before `restore`."""
         step = self.time_steps(limit)
@@ -155,12 +155,12 @@ class Trainer:
             if self.ranks.is_first:
                 valid = seconds_each(self.task.validate, self.task.count("valid"), limit)
                 test = seconds_each(self.task.score_some, self.task.count("test"), limit)
-        return Costs(step=step, **self.ranks.from_first({"valid": valid, "test": test}))
+        return MeasuredTimes(step=step, **self.ranks.from_first({"valid": valid, "test": test}))
 
     def time_steps(self, limit: float) -> float:
         """The mean time of a few steps at learning rate 0, without the first. Resets the optimiser."""
         batches, taken = self.task.batches(self.state.epoch), list[float]()
-        while len(taken) <= REHEARSED and sum(taken) <= limit:
+        while len(taken) <= MAX_TIMED_STEPS and sum(taken) <= limit:
             began = time.perf_counter()
             self.compute(batches[len(taken) % len(batches)], step=len(taken) + 1, rate=0.0)
             taken += self.ranks.largest(time.perf_counter() - began)
@@ -370,7 +370,7 @@ class Trainer:
     def whole_model(self) -> Iterator[None]:
         """Inside, the task's model is in evaluation mode; if sharded, the first process has an unsharded copy."""
         if self.settings.shard:
-            weights = whole_weights(self.own)
+            weights = gather_weights(self.own)
             if self.ranks.is_first:
                 self.task.model = copy_of(self.own, weights)
         self.task.model.eval()
@@ -416,14 +416,14 @@ class Trainer:
             if self.settings.average == 1:
                 said = f"the weights of step {int(found[0].name.split('-')[1])}, the best on the validation set"
         if self.settings.shard:
-            weights = whole_weights(self.own)
+            weights = gather_weights(self.own)
             if self.ranks.is_first:
                 self.task.model = copy_of(self.own, weights)
         self.task.model.eval()
         return said
 
 
-class Pace:
+class StepPace:
     """The mean time of a step. Steps since the last call of `mean` count most."""
 
     def __init__(self) -> None:
@@ -437,7 +437,7 @@ class Pace:
 
     def mean(self) -> float:
         mean = self.seconds / self.count
-        self.count, self.seconds = RECENT * self.count, RECENT * self.seconds
+        self.count, self.seconds = EARLIER_WEIGHT * self.count, EARLIER_WEIGHT * self.seconds
         return mean
 
 

@@ -63,11 +63,11 @@ class Muon(torch.optim.Optimizer):
                 alike.setdefault(parameter.shape, []).append((parameter, direction))
             for (rows, columns), members in alike.items():
                 # Matrices of one shape are orthogonalised together: few large products instead of many small ones.
-                stacked = torch.stack([whole(direction) for _, direction in members])  # (n, rows, columns)
+                stacked = torch.stack([gather_matrix(direction) for _, direction in members])  # (n, rows, columns)
                 size = group["lr"] * 0.2 * max(rows, columns) ** 0.5
                 for (parameter, _), update in zip(members, orthogonal(stacked), strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(shared_like(update, parameter), alpha=-size)
+                    parameter.add_(sharded_like(update, parameter), alpha=-size)
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
@@ -83,12 +83,12 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return (x.mT if tall else x).to(matrices.dtype)
 
 
-def whole(tensor: Tensor) -> Tensor:
+def gather_matrix(tensor: Tensor) -> Tensor:
     """Gathers a matrix that is sharded across processes; returns others unchanged."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def shared_like(tensor: Tensor, model: Tensor) -> Tensor:
+def sharded_like(tensor: Tensor, model: Tensor) -> Tensor:
     """The inverse: the shard of this process."""
     if isinstance(model, DTensor):
         return distribute_tensor(tensor, model.device_mesh, model.placements)

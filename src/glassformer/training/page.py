@@ -15,35 +15,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.figures.charts import Line, Point, draw_lines
-from glassformer.figures.korean import beside, both
-from glassformer.figures.page import framed
-from glassformer.figures.palette import level_of
+from glassformer.figures.charts import ChartLine, Point, draw_lines
+from glassformer.figures.korean import bilingual, with_korean
+from glassformer.figures.page import make_page
+from glassformer.figures.palette import weight_class
 from glassformer.figures.png import as_data_url
-from glassformer.io import write_whole
+from glassformer.io import write_atomic
 from glassformer.training.attention import attention_of_example
 from glassformer.training.plan import as_sample
-from glassformer.training.report import as_number, as_time
-from glassformer.training.settings import OF_THE_CALL
-from glassformer.training.task import Curve, Scores, Task
+from glassformer.training.report import readable_metric, readable_time
+from glassformer.training.settings import NOT_STORED
+from glassformer.training.task import ForecastCurve, Scores, Task
 
-MOST_CLASSES = 30  # a larger confusion matrix is folded
-MOST_CONFUSIONS = 10
-TITLES = {"rate": "learning rate", "gradient_norm": "norm of the gradient"}
+MAX_CLASSES = 30  # a larger confusion matrix is folded
+MAX_CONFUSIONS = 10
+METRIC_TITLES = {"rate": "learning rate", "gradient_norm": "norm of the gradient"}
 
 
 def write_page(path: Path, record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> None:
     out = Path(record["settings"]["out"])
-    page = framed(
+    page = make_page(
         "\n".join(sections(record, task, scores, metrics)),
         over=task.name,
         title=out.name,
         tab=f"{task.name}: {out.name}",
-        facts={**task.describe(), "trained": trained_for(record)},
+        facts={**task.describe(), "trained": describe_training(record)},
         footer=f"Written by glassformer {record['glassformer_version']}.",
         in_both=True,
     )
-    write_whole(path, page.encode("utf-8", "backslashreplace"))
+    write_atomic(path, page.encode("utf-8", "backslashreplace"))
 
 
 def sections(record: Mapping[str, Any], task: Task, scores: Scores, metrics: Path) -> Iterator[str]:
@@ -64,13 +64,13 @@ def section(title: str, parts: Iterable[str], kind: str = "") -> Iterator[str]:
     if found:
         body = "\n".join(found)
         inside = f'<div class="{kind}">\n{body}\n</div>' if kind else body
-        yield f"<section>\n<h2>{both(title)}</h2>\n{inside}\n</section>"
+        yield f"<section>\n<h2>{bilingual(title)}</h2>\n{inside}\n</section>"
 
 
-def trained_for(record: Mapping[str, Any]) -> str:
+def describe_training(record: Mapping[str, Any]) -> str:
     parts = [f"{record['steps']:,} steps"] if "steps" in record else []
     if "train_seconds" in record.get("results", {}):
-        parts.append(f"in {as_time(record['results']['train_seconds'])}")
+        parts.append(f"in {readable_time(record['results']['train_seconds'])}")
     kept = f"; saved: {record['kept']}" if "kept" in record else ""
     return " ".join(parts) + kept
 
@@ -83,22 +83,22 @@ def score_table(scores: Scores, falling: Sequence[str]) -> Iterator[str]:
         name: (min if name in falling else max)(metrics[name] for metrics in rows.values() if name in metrics)
         for name in names
     }
-    head = "".join(f'<th scope="col">{both(in_words(name))}</th>' for name in names)
+    head = "".join(f'<th scope="col">{bilingual(setting_text(name))}</th>' for name in names)
     body = []
     for i, (row, metrics) in enumerate(rows.items()):
         cells = []
         for name in names:
             kind = ' class="best"' if len(rows) > 1 and metrics.get(name) == best[name] else ""
-            cells.append(f"<td{kind}>{as_number(name, metrics[name]) if name in metrics else ''}</td>")
+            cells.append(f"<td{kind}>{readable_metric(name, metrics[name]) if name in metrics else ''}</td>")
         ours = ' class="ours"' if i == 0 else ""
-        body.append(f'<tr{ours}><th scope="row">{both(row)}</th>{"".join(cells)}</tr>')
-    yield f"<p>{both(f'Scored on {scores.scored_on} not used in training.')}</p>"
+        body.append(f'<tr{ours}><th scope="row">{bilingual(row)}</th>{"".join(cells)}</tr>')
+    yield f"<p>{bilingual(f'Scored on {scores.scored_on} not used in training.')}</p>"
     yield (
         f'<div class="wide" tabindex="0"><table class="scores"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
     if scores.notes:
-        yield f'<ul class="notes">{"".join(f"<li>{both(note)}</li>" for note in scores.notes)}</ul>'
+        yield f'<ul class="notes">{"".join(f"<li>{bilingual(note)}</li>" for note in scores.notes)}</ul>'
 
 
 def training_charts(metrics: Path) -> Iterator[str]:
@@ -108,21 +108,21 @@ def training_charts(metrics: Path) -> Iterator[str]:
         return
     charts = []
     losses = [("training", "first", curves.get("loss")), ("validation", "second", curves.pop("valid_loss", None))]
-    lines = [Line(name=name, paint=paint, points=points) for name, paint, points in losses if points]
+    lines = [ChartLine(name=name, paint=paint, points=points) for name, paint, points in losses if points]
     if lines:
         charts.append(draw_lines("loss", lines, across="step"))
     for name, points in curves.items():
         if name.startswith("valid_"):
-            name = in_words(name.removeprefix("valid_"))
+            name = setting_text(name.removeprefix("valid_"))
             charts.append(
-                draw_lines(f"{name}, validation", [Line(name=name, paint="second", points=points)], across="step")
+                draw_lines(f"{name}, validation", [ChartLine(name=name, paint="second", points=points)], across="step")
             )
-    for name, title in TITLES.items():
+    for name, title in METRIC_TITLES.items():
         if name in curves:
-            charts.append(draw_lines(title, [Line(name=title, paint="first", points=curves[name])], across="step"))
+            charts.append(draw_lines(title, [ChartLine(name=title, paint="first", points=curves[name])], across="step"))
     yield "\n".join(['<div class="charts">', *charts, "</div>"])
     if unread:
-        said = both(
+        said = bilingual(
             f"Skipped {unread} unreadable line{'s' if unread != 1 else ''} of {metrics.name}.",
             f"{metrics.name}에서 읽을 수 없는 {unread}줄은 그리지 않았습니다.",
         )
@@ -134,14 +134,14 @@ def validation_note(record: Mapping[str, Any], task: Task) -> Iterator[str]:
     some, whole = record.get("plan", {}).get("valid"), task.count("valid")
     if some is not None and some < whole:
         sample = as_sample(some, whole, task.counts or task.unit)
-        yield f'<p class="aside">{both(f"Validation scores are on {sample}.")}</p>'
+        yield f'<p class="aside">{bilingual(f"Validation scores are on {sample}.")}</p>'
 
 
 def loss_note(task: Task, metrics: Path) -> Iterator[str]:
     """A note if label smoothing makes the training loss differ from the validation loss."""
     if task.label_smoothing and "valid_loss" in read_metrics(metrics)[0]:
         smoothing = f"{task.label_smoothing:g}"
-        said = both(
+        said = bilingual(
             f"The training loss is measured with dropout and label smoothing ({smoothing}), the validation loss "
             "without either. So the training loss can stay higher.",
             f"학습 손실은 드롭아웃과 레이블 스무딩({smoothing})을 적용해 계산하고, 검증 손실은 둘 다 없이 계산합니다. "
@@ -167,15 +167,15 @@ def read_metrics(file: Path) -> tuple[dict[str, list[Point]], int]:
     return curves, unread
 
 
-def forecast_chart(curve: Curve) -> str:
+def forecast_chart(curve: ForecastCurve) -> str:
     """The past, then the actual values and the forecast; both start at the last known point."""
     past = list(enumerate(map(float, curve.past), start=1 - len(curve.past)))
     future = {"actual": ("third", curve.truth), "the forecast": ("forecast", curve.forecast)}
-    lines = [Line(name="the past", paint="first", points=past)]
+    lines = [ChartLine(name="the past", paint="first", points=past)]
     for name, (paint, values) in future.items():
         if len(values):
             points = [*past[-1:], *enumerate(map(float, values), start=1)]
-            lines.append(Line(name=name, paint=paint, points=points))
+            lines.append(ChartLine(name=name, paint=paint, points=points))
     return draw_lines(curve.name, lines, across="time")
 
 
@@ -185,16 +185,16 @@ def example_table(examples: Sequence[Mapping[str, str]], pictures: Sequence[NDAr
     if not examples:
         return
     names = list(examples[0])
-    head = "".join(f'<th scope="col">{both(in_words(name))}</th>' for name in names)
+    head = "".join(f'<th scope="col">{bilingual(setting_text(name))}</th>' for name in names)
     if pictures:
-        head = f'<th scope="col">{both("image")}</th>{head}'
+        head = f'<th scope="col">{bilingual("image")}</th>{head}'
     rows = []
     for number, row in enumerate(examples):
         shown = pictures[number : number + 1]
         cells = [f'<td><img class="seen" src="{as_data_url(pixels)}" alt=""></td>' for pixels in shown]
         for name in names:
             wrong = name == names[-1] and "expected" in row and row[name] != row["expected"]
-            mark = f' class="differs" title="{beside("differs from what was expected")}"' if wrong else ""
+            mark = f' class="differs" title="{with_korean("differs from what was expected")}"' if wrong else ""
             cells.append(f"<td><span{mark}>{escape(str(row[name]))}</span></td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     yield (
@@ -212,7 +212,7 @@ def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) 
     for i, (name, counts) in enumerate(zip(classes, confusion, strict=True)):
         cells = []
         for j, count in enumerate(counts):
-            kind = f"w{level_of(count / max(1, sum(counts)))}{' right' if i == j else ''}"
+            kind = f"w{weight_class(count / max(1, sum(counts)))}{' right' if i == j else ''}"
             hint = escape(f"{name} → {classes[j]}: {count:,}")
             cells.append(f'<td class="{kind}" title="{hint}">{count if count else ""}</td>')
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
@@ -220,17 +220,17 @@ def confusion_table(classes: Sequence[str], confusion: Sequence[Sequence[int]]) 
         f'<div class="wide" tabindex="0"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    said = both("Rows are true classes, columns are answers; bold counts are correct.")
+    said = bilingual("Rows are true classes, columns are answers; bold counts are correct.")
     yield f'<p class="aside">{said}</p>'
-    if len(classes) <= MOST_CLASSES:
+    if len(classes) <= MAX_CLASSES:
         yield table
         return
     errors = [(n, i, j) for i, counts in enumerate(confusion) for j, n in enumerate(counts) if i != j and n]
-    often = sorted(errors, key=lambda error: -error[0])[:MOST_CONFUSIONS]
+    often = sorted(errors, key=lambda error: -error[0])[:MAX_CONFUSIONS]
     lines = [escape(f"{classes[i]} → {classes[j]}: {n:,}") for n, i, j in often]
     if lines:
-        yield f"<p>{both('Most frequent confusions:')}</p><ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
-    yield f"<details><summary>{both(f'all {len(classes)} classes')}</summary>{table}</details>"
+        yield f"<p>{bilingual('Most frequent confusions:')}</p><ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
+    yield f"<details><summary>{bilingual(f'all {len(classes)} classes')}</summary>{table}</details>"
 
 
 def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
@@ -248,20 +248,20 @@ def commands(record: Mapping[str, Any], task: Task, out: Path) -> Iterator[str]:
     ):
         if lines:
             shown = escape("\n".join(map(shlex.join, lines)))
-            yield f'<p>{both(said)}</p>\n<pre tabindex="0">{shown}</pre>'
-    yield f'<p>{both("Trained with:")}</p>\n<pre tabindex="0">{escape(record["command"])}</pre>'
+            yield f'<p>{bilingual(said)}</p>\n<pre tabindex="0">{shown}</pre>'
+    yield f'<p>{bilingual("Trained with:")}</p>\n<pre tabindex="0">{escape(record["command"])}</pre>'
 
 
 def setting_tables(settings: Mapping[str, Any], task: Task) -> Iterator[str]:
     """The settings that differ from the defaults; the others are folded."""
     defaults = type(task.settings)().to_dict()  # type: ignore[call-arg]  # a task's settings all have defaults
-    known = {name: value for name, value in settings.items() if name not in OF_THE_CALL}
+    known = {name: value for name, value in settings.items() if name not in NOT_STORED}
     chosen = {name: value for name, value in known.items() if name not in defaults or value != defaults[name]}
     others = {name: value for name, value in known.items() if name not in chosen}
-    nothing = f'<p class="aside">{both("All settings have their defaults.")}</p>'
+    nothing = f'<p class="aside">{bilingual("All settings have their defaults.")}</p>'
     yield setting_table(chosen) if chosen else nothing
     if others:
-        said = both(f"{len(others)} other settings, at their defaults")
+        said = bilingual(f"{len(others)} other settings, at their defaults")
         yield f"<details><summary>{said}</summary>{setting_table(others)}</details>"
 
 
@@ -279,5 +279,5 @@ def as_setting(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def in_words(name: str) -> str:
+def setting_text(name: str) -> str:
     return name.replace("_", " ")

@@ -20,16 +20,16 @@ from math import floor, log10
 
 from glassformer.schema import Config
 from glassformer.training.settings import TrainSettings
-from glassformer.training.waiting import as_time
+from glassformer.training.waiting import readable_time
 
 EVALUATIONS, FEWEST = 10, 3  # evaluations in a training: by default, and if time is short
 SCORING, VALIDATION, MARGIN = 0.25, 0.14, 0.04  # shares of the time
 OF_MODEL = 0.6  # share of scoring for the model; the rest is for the baselines
-LEAST = 0.25  # share of the time that training gets even if reading took all of it
+MIN_TRAINING_SHARE = 0.25  # share of the time that training gets even if reading took all of it
 TIMED = 0.02  # share of the time for each measurement
 LATE, EARLY = 0.05, 0.15  # of the remaining steps: the plan changes if it is off by more than this ...
 SLIGHT = 0.02  # ... and of all steps
-SMALLEST = 10  # examples of a sample
+MIN_SAMPLE = 10  # examples of a sample
 FIRST = 2  # examples timed first
 
 
@@ -122,7 +122,7 @@ class Plan(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Costs:
+class MeasuredTimes:
     """Measured seconds per step, per validated example and per scored example."""
 
     step: float
@@ -142,7 +142,7 @@ def plan_steps(settings: TrainSettings, steps: int, valid: int | None = None, wa
 
 def plan_minutes(
     settings: TrainSettings,
-    costs: Costs,
+    costs: MeasuredTimes,
     *,
     waited: float,
     valid: int,
@@ -158,7 +158,7 @@ def plan_minutes(
     """
     assert settings.minutes is not None
     budget = 60 * settings.minutes
-    rest = max(budget - waited, LEAST * budget) - MARGIN * budget
+    rest = max(budget - waited, MIN_TRAINING_SHARE * budget) - MARGIN * budget
     scoring = SCORING * rest
     tested = sample_size(OF_MODEL * scoring / costs.test, test)
     scoring = min(scoring, tested * costs.test + (1 - OF_MODEL) * scoring)
@@ -203,7 +203,7 @@ def sample_size(fitting: float, count: int) -> int:
     """
     if fitting >= count:
         return count
-    fitting = max(fitting, SMALLEST)
+    fitting = max(fitting, MIN_SAMPLE)
     power = 10 ** floor(log10(fitting))
     return min(count, int(fitting / power) * power)
 
@@ -240,8 +240,8 @@ def describe_plan(plan: Plan, settings: TrainSettings, *, valid: int, test: int,
 def describe_shares(shares: Shares) -> str:
     """How the time is divided."""
     return (
-        f"{as_time(shares.reading)} for reading and timing, {as_time(shares.training)} for training, "
-        f"{as_time(shares.validation)} for evaluations, {as_time(shares.scoring)} for the final score"
+        f"{readable_time(shares.reading)} for reading and timing, {readable_time(shares.training)} for training, "
+        f"{readable_time(shares.validation)} for evaluations, {readable_time(shares.scoring)} for the final score"
     )
 
 

@@ -18,7 +18,7 @@ from glassformer.core.attention import Attention
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of glibc's `mallopt`
 
 
-def make_quicker(model: nn.Module, *, compiled: bool = False) -> None:
+def speed_up(model: nn.Module, *, compiled: bool = False) -> None:
     """Replaces the attention and dropout of a model in place; the parameters stay the same objects.
 
     A compiled model keeps its dropout, because the compiler draws its own masks.
@@ -27,7 +27,7 @@ def make_quicker(model: nn.Module, *, compiled: bool = False) -> None:
         if isinstance(module, Attention):
             module.__class__ = JoinedAttention
         elif type(module) is nn.Dropout and not compiled:
-            module.__class__ = QuickDropout
+            module.__class__ = FastDropout
 
 
 class JoinedAttention(Attention):
@@ -43,7 +43,7 @@ class JoinedAttention(Attention):
         return q, k, v
 
 
-class QuickDropout(nn.Dropout):
+class FastDropout(nn.Dropout):
     """x * mask / (1 - p). A value is dropped if its 16 random bits are below p, so p is exact to 1 / 65,536."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class QuickDropout(nn.Dropout):
 
 
 @contextmanager
-def keeping_memory() -> Iterator[None]:
+def keep_freed_memory() -> Iterator[None]:
     """Inside, memory freed by tensors stays with the process for reuse. By default glibc returns large blocks to the
     system at once, and allocating them again costs a translation model a third of each step.
 

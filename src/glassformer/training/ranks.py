@@ -21,9 +21,9 @@ from torch.utils._pytree import register_dataclass
 from glassformer.checkpoints.load import usable_device
 from glassformer.core.model import Output, Transformer
 from glassformer.core.pair import Pair
-from glassformer.errors import FailedElsewhere, InputError
+from glassformer.errors import InputError, OtherProcessFailed
 
-PATIENCE = timedelta(hours=12)
+RANK_TIMEOUT = timedelta(hours=12)
 register_dataclass(Output)  # so that FSDP finds the tensors in a module's output
 
 
@@ -43,7 +43,7 @@ class Ranks:
             if on_gpu:
                 torch.cuda.set_device(self.device)
             # The others wait while the first process reads the data or scores, which may take long.
-            dist.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
+            dist.init_process_group("nccl" if on_gpu else "gloo", timeout=RANK_TIMEOUT)
 
     def close(self) -> None:
         if self.size > 1 and dist.is_initialized():
@@ -92,7 +92,7 @@ class Ranks:
         if failed is not None and first == self.rank:
             raise failed
         if first < self.size:
-            raise FailedElsewhere
+            raise OtherProcessFailed
 
     def spread(self, model: Transformer | Pair, *, shard: bool) -> nn.Module:
         """Wraps the model in DDP or FSDP2. The weights start as those of the first process."""
@@ -126,7 +126,7 @@ class Ranks:
             yield
 
 
-def whole_weights(model: nn.Module) -> dict[str, Tensor]:
+def gather_weights(model: nn.Module) -> dict[str, Tensor]:
     """All weights by name, on the CPU. Those of a sharded model are gathered in the first process only."""
     values: Any = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     return dict(values)

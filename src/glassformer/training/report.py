@@ -9,9 +9,9 @@ from typing import Any, Self, TextIO
 from rich.console import Console
 
 from glassformer.errors import InputError
-from glassformer.io import write_whole
-from glassformer.training.waiting import QUIET, Bars
-from glassformer.training.waiting import as_time as as_time
+from glassformer.io import write_atomic
+from glassformer.training.waiting import QUIET, ProgressBars
+from glassformer.training.waiting import readable_time as readable_time
 
 LINES = 10  # plain lines per training without a terminal; a long training has more
 ENTRIES = 200  # approximate number of entries in metrics.jsonl
@@ -33,7 +33,7 @@ class Report:
         self.since = self.told = self.began = time.perf_counter()
         self.first_progress: float | None = None
         self.lines = 0
-        self.bars = Bars(console, stay=True)
+        self.bars = ProgressBars(console, stay=True)
         self.line = self.bars.progress.add_task("training", total=1.0, said=" ")
 
     def plan_for(self, steps: int) -> None:
@@ -86,11 +86,11 @@ class Report:
     def left(self, progress: float, now: float) -> str:
         """The remaining time at the speed so far."""
         done = progress - (self.first_progress or 0.0)
-        return "?" if done <= 0 else as_time(max(0.0, 1 - progress) * (now - self.began) / done)
+        return "?" if done <= 0 else readable_time(max(0.0, 1 - progress) * (now - self.began) / done)
 
     def estimate(self, progress: float, memory: dict[str, int]) -> None:
         """Prints the time and memory of the whole training, estimated from the first steps."""
-        parts = ", ".join(f"{name} {as_bytes(size)}" for name, size in memory.items())
+        parts = ", ".join(f"{name} {readable_bytes(size)}" for name, size in memory.items())
         left = self.left(progress, time.perf_counter())
         self.console.print(f"{'takes':8}about {left} without evaluations; memory: {parts}")
 
@@ -114,7 +114,7 @@ class Report:
         """Deletes entries written after the checkpoint from which the run resumes."""
         self.file.close()
         kept = [line for line in self.path.read_text(encoding="utf-8").splitlines() if is_before(line, step)]
-        write_whole(self.path, "".join(f"{line}\n" for line in kept))
+        write_atomic(self.path, "".join(f"{line}\n" for line in kept))
         self.file = self.path.open("a", encoding="utf-8")
 
 
@@ -125,16 +125,16 @@ def is_before(line: str, step: int) -> bool:
         return False
 
 
-def as_bytes(size: int) -> str:
+def readable_bytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
-SHARES = ("accuracy", "macro_f1", "micro_f1", "exact_match", "facts")  # prefixes of metrics that are fractions
+FRACTIONS = ("accuracy", "macro_f1", "micro_f1", "exact_match", "facts")  # prefixes of metrics that are fractions
 
 
-def as_number(metric: str, value: float) -> str:
+def readable_metric(metric: str, value: float) -> str:
     """Fractions as percentages, other values with their significant digits."""
-    if metric.startswith(SHARES):
+    if metric.startswith(FRACTIONS):
         return f"{value:.1%}"
     return f"{value:.1f}" if metric in ("bleu", "chrf") else f"{value:.4g}"
 

@@ -25,20 +25,20 @@ from rich.console import Console
 from glassformer.checkpoints.folder import WEIGHTS
 from glassformer.checkpoints.run import read_record
 from glassformer.checkpoints.save import write_model
-from glassformer.errors import InputError, Stopped, nearest
+from glassformer.errors import InputError, Stopped, did_you_mean
 from glassformer.io import fingerprint, fingerprint_of, partial_name
 from glassformer.text.tokenizer import TOKENIZER
 from glassformer.threads import Load, exactly, threads_of_training
 from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.folder import LOG, METRICS, REPORT, RunFolder, with_whole_paths
+from glassformer.training.folder import LOG, METRICS, REPORT, RunFolder, with_absolute_paths
 from glassformer.training.lock import Lock
 from glassformer.training.loop import Trainer, check_accumulation
 from glassformer.training.plan import (
-    LEAST,
     MARGIN,
+    MIN_TRAINING_SHARE,
     OF_MODEL,
     TIMED,
-    Costs,
+    MeasuredTimes,
     Plan,
     describe_plan,
     describe_shares,
@@ -47,19 +47,19 @@ from glassformer.training.plan import (
     sample_size,
     seconds_each,
 )
-from glassformer.training.quicker import keeping_memory
+from glassformer.training.quicker import keep_freed_memory
 from glassformer.training.ranks import Ranks
-from glassformer.training.report import Report, as_time
-from glassformer.training.settings import OF_THE_CALL, TrainSettings
+from glassformer.training.report import Report, readable_time
+from glassformer.training.settings import NOT_STORED, TrainSettings
 from glassformer.training.signals import Signals
 from glassformer.training.task import Scores, Task
-from glassformer.training.waiting import Bars
+from glassformer.training.waiting import ProgressBars
 from glassformer.version import __version__
 
-LENGTH = ("steps", "minutes")  # the settings that decide how long a training is
+LENGTH_SETTINGS = ("steps", "minutes")  # the settings that decide how long a training is
 CHANGED = 0.1  # a new plan is printed if its steps differ from those last printed by more than this fraction
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
-SHOWN = 5  # changed files named in an error
+MAX_LISTED_FILES = 5  # changed files named in an error
 
 
 def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: bool) -> list[str]:
@@ -70,7 +70,9 @@ def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: b
         if any(name in told and told[name] != value for name, value in before.get(path, {}).items())
     ]
     if changed and not accepted:
-        some = ", ".join(changed[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
+        some = ", ".join(changed[:MAX_LISTED_FILES]) + (
+            f" and {len(changed) - MAX_LISTED_FILES} more" if len(changed) > MAX_LISTED_FILES else ""
+        )
         raise InputError(
             f"--resume: the data has changed since the run was started: {some}. Restore it, start a new run, or "
             "continue anyway with --accept-changed-data"
@@ -80,7 +82,7 @@ def check_data(now: Mapping[str, Any], before: Mapping[str, Any], *, accepted: b
 
 def check_metric(task: Task, settings: TrainSettings) -> None:
     if settings.metric not in (None, *task.metrics):
-        known = nearest(str(settings.metric), task.metrics)
+        known = did_you_mean(str(settings.metric), task.metrics)
         raise InputError(f"--metric {settings.metric}: {task.name} does not measure it{known}")
 
 
@@ -116,13 +118,13 @@ def run(
                     with suppress(OSError):  # on a full disk the old run cannot be moved either
                         current.folder.put_back()
                 if isinstance(error, OSError) and error.errno in NOT_WRITTEN:
-                    raise not_written(error, settings.out, last) from error
+                    raise write_error(error, settings.out, last) from error
                 raise
     finally:
         ranks.close()
 
 
-def not_written(error: OSError, out: Path, last: Path | None) -> InputError:
+def write_error(error: OSError, out: Path, last: Path | None) -> InputError:
     """The error for a disk that is full or not writable."""
     advice = "Check disk space and permissions"
     if last:
@@ -156,7 +158,7 @@ class Run:
             "verb": verb,
             "command": command or shlex.join(["glassformer", *sys.argv[1:]]),
             "glassformer_version": __version__,
-            "settings": with_whole_paths({**settings.to_dict(), **dict.fromkeys(OF_THE_CALL, False)}),
+            "settings": with_absolute_paths({**settings.to_dict(), **dict.fromkeys(NOT_STORED, False)}),
         }
         self.before: dict[str, Any] = {}  # the record of the resumed run
         self.threads: int | None = None  # that the run was started with
@@ -166,10 +168,10 @@ class Run:
             self.threads = self.before.get("threads")
             if "plan" in self.before:  # valid until `keep_plan` replaces it
                 self.record["plan"] = self.before["plan"]
-                self.record["settings"] |= {name: self.before["settings"].get(name) for name in LENGTH}
+                self.record["settings"] |= {name: self.before["settings"].get(name) for name in LENGTH_SETTINGS}
 
     def go(self, make_task: Callable[[TrainSettings], Task]) -> tuple[Task, Scores]:
-        with Bars(self.console) as bars, bars.waiting("reading data"):
+        with ProgressBars(self.console) as bars, bars.waiting("reading data"):
             with self.ranks.together():  # the others use the files that the first process writes
                 if self.ranks.is_first:
                     self.know_data()
@@ -184,7 +186,7 @@ class Run:
         self.record |= self.task.record()
         self.most_threads = torch.get_num_threads()
         threads = self.record["threads"] = threads_of_training(self.load, self.threads)
-        with exactly(threads), keeping_memory():
+        with exactly(threads), keep_freed_memory():
             return self.train()
 
     def train(self) -> tuple[Task, Scores]:
@@ -216,12 +218,12 @@ class Run:
         scores = None
         with self.ranks.together():
             if self.ranks.is_first:
-                with Bars(self.console) as bars, self.following(bars):
+                with ProgressBars(self.console) as bars, self.following(bars):
                     scores = self.write(trainer, kept)
         return self.task, self.ranks.from_first(scores)
 
     @contextmanager
-    def following(self, bars: Bars) -> Iterator[None]:
+    def following(self, bars: ProgressBars) -> Iterator[None]:
         """Inside, the task shows its loops on these bars."""
         before, self.task.follow = self.task.follow, bars
         try:
@@ -255,15 +257,17 @@ class Run:
     def has_plan(self) -> bool:
         """Whether the run is resumed with the length it was started with."""
         before = self.before.get("settings", {})
-        return "plan" in self.before and all(before.get(name) == getattr(self.settings, name) for name in LENGTH)
+        return "plan" in self.before and all(
+            before.get(name) == getattr(self.settings, name) for name in LENGTH_SETTINGS
+        )
 
-    def time_costs(self, trainer: Trainer) -> Costs | None:
+    def time_costs(self, trainer: Trainer) -> MeasuredTimes | None:
         """Times steps and scoring, if a plan for `--minutes` is needed."""
         if self.settings.minutes is None or self.has_plan:
             return None
         return trainer.costs(TIMED * 60 * self.settings.minutes)
 
-    def make_plan(self, trainer: Trainer, costs: Costs | None) -> Plan:
+    def make_plan(self, trainer: Trainer, costs: MeasuredTimes | None) -> Plan:
         """The plan the run was started with, or a new one if it has none or its length has changed."""
         settings, task, step = self.settings, self.task, trainer.state.step
         before = Plan.from_dict(self.before["plan"]) if "plan" in self.before else None
@@ -289,7 +293,9 @@ class Run:
         )
         plan = self.ranks.from_first(plan)
         assert plan.seconds is not None
-        self.deadline = max(self.began + (1 - MARGIN / 2) * budget - earlier, time.perf_counter() + LEAST * budget)
+        self.deadline = max(
+            self.began + (1 - MARGIN / 2) * budget - earlier, time.perf_counter() + MIN_TRAINING_SHARE * budget
+        )
         trainer.until = self.deadline - MARGIN / 2 * budget - plan.seconds.scoring
         trainer.evaluation_seconds = costs.valid * (plan.valid or 0)
         return plan
@@ -304,8 +310,8 @@ class Run:
             return
         shares, minutes = self.plan.seconds, self.settings.minutes
         self.console.print(f"{'plan':8}{describe_shares(shares)}")
-        if shares.reading > (1 - LEAST) * 60 * minutes:
-            whole = as_time(self.deadline - self.began)
+        if shares.reading > (1 - MIN_TRAINING_SHARE) * 60 * minutes:
+            whole = readable_time(self.deadline - self.began)
             self.console.print(
                 f"{'plan':8}reading took most of --minutes {minutes:g}: the run will take about {whole} in total"
             )
@@ -322,7 +328,7 @@ class Run:
         """Writes a plan to run.json before it takes effect."""
         self.plan = plan
         self.record["plan"] = plan.to_dict()
-        self.record["settings"] |= {name: getattr(self.settings, name) for name in LENGTH}
+        self.record["settings"] |= {name: getattr(self.settings, name) for name in LENGTH_SETTINGS}
         report.plan_for(plan.steps)
         if self.ranks.is_first:
             self.folder.write(self.record)
@@ -405,8 +411,8 @@ class Run:
         }
         self.folder.write(self.record)
         write_page(self.out / REPORT, self.record, self.task, scores, self.out / METRICS)
-        whole = "" if self.settings.resume else f", {as_time(now - self.began)} in total"
-        self.console.print(f"\nsaved   {kept}, after {as_time(trainer.state.seconds)} of training{whole}")
+        whole = "" if self.settings.resume else f", {readable_time(now - self.began)} in total"
+        self.console.print(f"\nsaved   {kept}, after {readable_time(trainer.state.seconds)} of training{whole}")
         return scores
 
     def sample(self) -> int | None:

@@ -23,7 +23,7 @@ def rate_factor(settings: TrainSettings, step: int, left: float, warmup: int) ->
     return 1.0
 
 
-def highest_rate(settings: TrainSettings, d_model: int) -> float:
+def peak_rate(settings: TrainSettings, d_model: int) -> float:
     """The peak learning rate: `--rate`, or the paper's (section 5.3), d_model^-0.5 min(step^-0.5, step warmup^-1.5).
 
     The peak is at the end of the warm-up. It stays the same if the plan shortens the warm-up for a short training.

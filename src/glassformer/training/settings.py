@@ -27,7 +27,7 @@ FREE = (
     ),
     *("accumulate", "device", "shard", "compile"),
 )
-OF_THE_CALL = ("resume", "overwrite", "accept_changed_data")  # a run does not remember them
+NOT_STORED = ("resume", "overwrite", "accept_changed_data")  # a run does not remember them
 DATA = ("data", "valid", "test")  # the settings that name the data of a run, in tasks that have them
 
 

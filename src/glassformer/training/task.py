@@ -23,14 +23,14 @@ from glassformer.generation.engine import Engine
 from glassformer.text import Tokenizer
 from glassformer.training.plan import as_sample
 from glassformer.training.settings import TrainSettings
-from glassformer.training.waiting import Follow, OutOfTime
+from glassformer.training.waiting import LoopProgress, OutOfTime
 
 GRACE = 1.0  # seconds that a baseline always gets
 Batch = dict[str, Tensor]  # the model's arguments by name, and `labels`
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class ForecastCurve:
     """A forecast to draw: the past, the actual values and the forecast."""
 
     name: str
@@ -52,7 +52,7 @@ class Scores:
     pictures: list[NDArray[np.uint8]] = field(default_factory=list)  # of the examples, (Y, X) or (Y, X, 3)
     classes: list[str] = field(default_factory=list)
     confusion: list[list[int]] = field(default_factory=list)  # row: true class, column: the model's answer
-    curves: list[Curve] = field(default_factory=list)
+    curves: list[ForecastCurve] = field(default_factory=list)
     engine: str | None = None  # how the engine ran the model, if it was used
     sample: str | None = None  # "a sample of 2,000 of 50,000 examples", if not all were scored
 
@@ -84,7 +84,7 @@ class Task(ABC):
     model: Any  # a Transformer, or a Pair if the task compares texts with images
     engine: Engine | None = None  # generates for `evaluate`; None in training, so that a resumed run repeats every bit
     tokenizer: Tokenizer | None = None
-    follow: Follow = Follow()  # counts long loops to show their progress
+    follow: LoopProgress = LoopProgress()  # counts long loops to show their progress
     until: float | None = None  # when the baselines must end, by `time.perf_counter`
 
     @abstractmethod
@@ -204,7 +204,7 @@ class Task(ABC):
         return value < than if metric in self.falling else value > than
 
 
-def spread(count: int, most: int | None) -> list[int]:
+def sample_numbers(count: int, most: int | None) -> list[int]:
     """The numbers of at most `most` of `count` examples, in order: a random sample, since a file may be sorted, but
     always the same one, so that scores can be compared. A smaller sample is part of a larger one."""
     if most is None or most >= count:

@@ -1,6 +1,6 @@
 """Progress of long loops: bars with the remaining time on a terminal, a line now and then elsewhere, and a time limit.
 
-A task counts its loops with `task.follow`. The caller decides what is shown: `Follow` shows nothing, `Bars` shows bars.
+A task counts its loops with `task.follow`. The caller decides what is shown: `LoopProgress` shows nothing, `ProgressBars` shows bars.
 """
 
 import time
@@ -14,9 +14,9 @@ from rich.progress import Task as Line
 from rich.table import Column
 from rich.text import Text
 
-TOLD = 200  # updates of a loop's progress
+MAX_UPDATES = 200  # updates of a loop's progress
 QUIET = 20.0  # seconds between lines, without a terminal
-JUDGED = 0.1  # share of a loop's time limit after which its total time is estimated
+ESTIMATE_AFTER = 0.1  # share of a loop's time limit after which its total time is estimated
 
 Item = TypeVar("Item")
 
@@ -25,10 +25,10 @@ class OutOfTime(Exception):  # noqa: N818 - not an error: the computation is ski
     """A loop would exceed its time limit."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"it would take about {as_time(seconds)}")
+        super().__init__(f"it would take about {readable_time(seconds)}")
 
 
-class Follow:
+class LoopProgress:
     """Counts loops and shows nothing."""
 
     title = "scoring"  # of loops without their own
@@ -36,7 +36,7 @@ class Follow:
 
     def __call__(self, items: Sequence[Item], title: str | None = None) -> Iterator[Item]:
         """Yields the items and counts them."""
-        every = max(1, len(items) // TOLD)
+        every = max(1, len(items) // MAX_UPDATES)
         with self.counted(len(items), title) as tell:
             for number, item in enumerate(items, start=1):
                 yield item
@@ -56,9 +56,9 @@ class Follow:
             left = (now - began) * (1 / max(part, 1e-9) - 1)
             if limit is not None and part < 1:
                 since, until = limit
-                if now > until or (now - since > JUDGED * (until - since) and now + left > until):
+                if now > until or (now - since > ESTIMATE_AFTER * (until - since) and now + left > until):
                     raise OutOfTime(now - since + left)
-            self.show(part, as_time(left))
+            self.show(part, readable_time(left))
 
         self.begin(title or self.title)
         try:
@@ -93,13 +93,13 @@ class Follow:
         """A loop ends."""
 
 
-class Bars(Follow):
+class ProgressBars(LoopProgress):
     """Shows each loop as a bar, nested loops below it. With `stay`, the last state remains visible."""
 
     def __init__(self, console: Console, *, stay: bool = False) -> None:
         self.console = console
         self.is_live = console.is_terminal or console.is_jupyter
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), Said(Column(no_wrap=True)))
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeColumn(Column(no_wrap=True)))
         self.progress = Progress(*columns, console=console, transient=not stay, disable=not self.is_live)
         self.loops: list[tuple[Any, str]] = []  # running loops, the innermost last
         self.told = time.perf_counter()
@@ -137,14 +137,14 @@ class Bars(Follow):
         self.progress.remove_task(self.loops.pop()[0])
 
 
-class Said(ProgressColumn):
+class TimeColumn(ProgressColumn):
     """The text after a bar: the remaining time, or the elapsed time if the length is unknown."""
 
     def render(self, task: Line) -> Text:
-        return Text(task.fields["said"] or as_time(task.elapsed or 0.0))
+        return Text(task.fields["said"] or readable_time(task.elapsed or 0.0))
 
 
-def as_time(seconds: float) -> str:
+def readable_time(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

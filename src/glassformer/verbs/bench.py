@@ -16,15 +16,15 @@ from glassformer.terminal import make_console
 if TYPE_CHECKING:
     from glassformer.study.speed import Figure, Inputs, Side, Workload
 
-TITLES = {"plain": "plain", "float32": "engine", "int8": "engine, int8"}
-UNITS = {"generates": "tokens", "encodes texts": "texts", "reads images": "images", "reads series": "series"}
-FLAGS = {  # by kind of model
+SIDE_TITLES = {"plain": "plain", "float32": "engine", "int8": "engine, int8"}
+RATE_UNITS = {"generates": "tokens", "encodes texts": "texts", "reads images": "images", "reads series": "series"}
+KIND_FLAGS = {  # by kind of model
     "generates": ("batch_sizes", "prompt_tokens", "new_tokens", "num_beams"),
     "encodes texts": ("texts", "mean_tokens"),
     "reads images": ("batch_sizes",),
     "reads series": ("batch_sizes",),
 }
-SIZES = tuple(dict.fromkeys(flag for flags in FLAGS.values() for flag in flags))
+SIZE_FLAGS = tuple(dict.fromkeys(flag for flags in KIND_FLAGS.values() for flag in flags))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,39 +77,39 @@ class BenchSettings(Settings):
         """Sizes of the inputs. A flag that this kind of model does not use is an error."""
         from glassformer.study.speed import Inputs
 
-        for flag in SIZES:
-            if getattr(self, flag) and flag not in FLAGS[kind]:
-                able = " or ".join(other for other, flags in FLAGS.items() if flag in flags)
+        for flag in SIZE_FLAGS:
+            if getattr(self, flag) and flag not in KIND_FLAGS[kind]:
+                able = " or ".join(other for other, flags in KIND_FLAGS.items() if flag in flags)
                 raise InputError(f"{self._name(flag)} is for a model that {able}; this one {kind}: leave it out")
-        return Inputs(**{flag: getattr(self, flag) for flag in SIZES})
+        return Inputs(**{flag: getattr(self, flag) for flag in SIZE_FLAGS})
 
 
 def main(settings: BenchSettings) -> None:
     import torch
 
     from glassformer.hub import find_folder
-    from glassformer.study.speed import kind_of, load_plain, make_jobs, measure, peak_memory, prepare, warm_up
+    from glassformer.study.speed import load_plain, make_jobs, measure, memory_added, model_kind, prepare_side, warm_up
 
     folder = find_folder(settings.run, revision=settings.revision)
     threads = settings.threads or torch.get_num_threads()
     torch.set_num_threads(threads)
     model = load_plain(folder)
-    kind = kind_of(model)
+    kind = model_kind(model)
     inputs = settings.inputs_for(kind)
     jobs, sizes = make_jobs(model, inputs)
-    sides = [prepare(name, model) for name in dict.fromkeys(settings.sides)]
+    sides = [prepare_side(name, model) for name in dict.fromkeys(settings.sides)]
     warm_up(sides, jobs)
     with progress() as say:
         figures = measure(sides, jobs, settings.rounds, say)
         memory = dict[str, float | None]()
         for side in sides:
             say(f"peak memory: {side.name}")
-            memory[side.name] = peak_memory(folder, side.name, inputs, threads)
+            memory[side.name] = memory_added(folder, side.name, inputs, threads)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     notes = list(dict.fromkeys(side.note for side in sides if side.note))
     if settings.json:
         told = {
-            "run": settings.run, "kind": kind, "unit": UNITS[kind], "parameters": parameters, "threads": threads,
+            "run": settings.run, "kind": kind, "unit": RATE_UNITS[kind], "parameters": parameters, "threads": threads,
             "rounds": settings.rounds, **sizes, "figures": [figure._asdict() for figure in figures],
             "ready": {side.name: {"seconds": side.seconds, "compiled": side.compiled} for side in sides},
             "peak_mib": memory, "notes": notes,
@@ -118,8 +118,8 @@ def main(settings: BenchSettings) -> None:
         return
     console = make_console()
     console.print(f"{settings.run}: {parameters:,} parameters, {threads} thread{'s' if threads > 1 else ''}")
-    console.print(f"{in_words(sizes)}\n")
-    console.print(table_of(sides, jobs, figures, memory, UNITS[kind]))
+    console.print(f"{figure_text(sizes)}\n")
+    console.print(table_of(sides, jobs, figures, memory, RATE_UNITS[kind]))
     for note in notes:
         console.print(f"\n{note}")
 
@@ -135,7 +135,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def in_words(sizes: Mapping[str, int]) -> str:
+def figure_text(sizes: Mapping[str, int]) -> str:
     if "new_tokens" in sizes:
         search = "greedy" if sizes["num_beams"] == 1 else f"{sizes['num_beams']} beams"
         return f"random prompts of {sizes['prompt_tokens']} tokens, {sizes['new_tokens']} new tokens each, {search}"
@@ -150,7 +150,7 @@ def table_of(
     unit: str,
 ) -> Table:
     """One column per variant; each speed with its ratio to the first."""
-    table = Table("", *(TITLES[side.name] for side in sides), box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = Table("", *(SIDE_TITLES[side.name] for side in sides), box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for column in table.columns[1:]:
         column.justify = "right"
     found = {(figure.side, figure.job): figure for figure in figures}

@@ -42,13 +42,13 @@ def main(settings: DataSettings) -> None:
             raise InputError(f"--from {settings.source} needs the name of a data set; known are {', '.join(KNOWN)}")
         show_list(console, as_json=settings.json)
     else:
-        bring(settings, settings.name, console)
+        download(settings, settings.name, console)
 
 
 def show_list(console: Console, *, as_json: bool) -> None:
     """Prints name, task, size, licence and content of each data set, and how to get one."""
     if as_json:
-        rows = [{"name": name, **described(entry)} for name, entry in KNOWN.items()]
+        rows = [{"name": name, **described_dataset(entry)} for name, entry in KNOWN.items()]
         console.print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     for name, entry in KNOWN.items():
@@ -61,7 +61,7 @@ def show_list(console: Console, *, as_json: bool) -> None:
     console.print("glassformer data NAME --from DIR   copies it from a folder")
 
 
-def described(entry: Known) -> dict[str, str | int]:
+def described_dataset(entry: Known) -> dict[str, str | int]:
     return {
         "task": entry.task,
         "bytes": entry.size,
@@ -72,7 +72,7 @@ def described(entry: Known) -> dict[str, str | int]:
     }
 
 
-def bring(settings: DataSettings, name: str, console: Console) -> None:
+def download(settings: DataSettings, name: str, console: Console) -> None:
     """Downloads every file of a data set and prints the command that trains on it."""
     known.check_name(name)
     entry, out = KNOWN[name], settings.out / name
@@ -94,7 +94,7 @@ def recipe_path(entry: Known) -> str:
 
 
 @contextmanager
-def shown_progress(name: str, entry: Known, console: Console) -> Iterator[known.Progress]:
+def shown_progress(name: str, entry: Known, console: Console) -> Iterator[known.OnBytes]:
     """Shows a progress bar over the bytes of all files, on a terminal. Files that exist count once verified."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     counts: dict[str, int] = {}

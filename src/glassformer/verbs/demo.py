@@ -8,7 +8,7 @@ from glassformer.errors import InputError
 from glassformer.settings import Settings
 from glassformer.terminal import make_console
 
-EXAMPLE = "the 3rd of March 1998, half past four in the afternoon"
+EXAMPLE_DATE = "the 3rd of March 1998, half past four in the afternoon"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +59,12 @@ def main(settings: DemoSettings) -> None:
     task = made[0]
     console.print(f"\nheld-out exact match {scores.metrics['exact_match']:.1%}", style="bold", end="")
     console.print(f": phrases and dates that training never saw, {scores.count} of them\n")
-    texts = [EXAMPLE, *(pair.source for pair in random.Random(0).sample(task.test or task.valid, 3))]
+    texts = [EXAMPLE_DATE, *(pair.source for pair in random.Random(0).sample(task.test or task.valid, 3))]
     for text, answer in zip(texts, translate(task.model, task.tokenizer, texts), strict=True):
         console.print(f"  {text}")
         console.print(f"    {answer}", style="bold")
     attention, positions = settings.out / "attention-cross.png", settings.out / "positions.png"
-    picture_attention(task.model, task.tokenizer, EXAMPLE, attention)
+    picture_attention(task.model, task.tokenizer, EXAMPLE_DATE, attention)
     picture_positions(task.model, positions)
     console.print(
         f"\nwhat each Korean word attends to   {attention}\n"

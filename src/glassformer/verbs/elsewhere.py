@@ -8,10 +8,10 @@ from pathlib import Path
 
 NOT_HERE = "docs/not-here.md"
 SEE_NOT_HERE = f"{NOT_HERE} lists what is not supported and what to use instead"
-COUNTED = 50_000_000  # bytes; lines of larger files are not counted, so the length of an epoch is not shown
+MAX_COUNTED_BYTES = 50_000_000  # bytes; lines of larger files are not counted, so the length of an epoch is not shown
 
 # Our flags, and their names in other tools. Of several flags of ours, the first that the verb has is suggested.
-SAME = {
+SAME_FLAGS = {
     ("rate",): "lr learning_rate base_lr max_lr peak_lr lr_rate step_size",
     ("steps",): "max_steps num_steps n_steps train_steps total_steps max_iters num_iters iterations num_train_steps",
     ("minutes",): "max_time time_limit max_minutes time_budget max_train_time",
@@ -93,7 +93,7 @@ SAME = {
     ("temperature",): "temp",
     ("run",): "model model_path checkpoint model_name_or_path run_dir",
 }
-LONGER = "epochs epoch num_epochs n_epochs max_epochs num_train_epochs nb_epochs train_epochs"
+EPOCH_FLAGS = "epochs epoch num_epochs n_epochs max_epochs num_train_epochs nb_epochs train_epochs"
 NOT_SUPPORTED = (
     "lora use_lora lora_r lora_rank lora_alpha peft qlora adapter load_in_4bit load_in_8bit quantize quantization "
     "reward_model dpo ppo rlhf push_to_hub gguf onnx"
@@ -131,11 +131,11 @@ def flag_elsewhere(word: str, known: Collection[str], epoch: Callable[[], int | 
     word = word.replace("-", "_").lower()
     if word in known:
         return None
-    if word in LONGER.split() and "steps" in known:
+    if word in EPOCH_FLAGS.split() and "steps" in known:
         count = epoch()
         said = f"; one epoch of your data is about {count:,} steps" if count else ""
         return f"{flag(word)}: set the length of training with --steps N or --minutes M{said}"
-    for ours, theirs in SAME.items():
+    for ours, theirs in SAME_FLAGS.items():
         name = next((name for name in ours if name in known), None)
         if name is not None and word in theirs.split():
             return called(word, name)
@@ -158,7 +158,7 @@ def called(word: str, name: str) -> str:
 
 def steps_of_an_epoch(file: Path, batch_size: int) -> int | None:
     """The number of lines of a table divided by the batch size; None if they cannot be counted quickly."""
-    if file.suffix not in (".csv", ".tsv", ".jsonl") or not file.is_file() or file.stat().st_size > COUNTED:
+    if file.suffix not in (".csv", ".tsv", ".jsonl") or not file.is_file() or file.stat().st_size > MAX_COUNTED_BYTES:
         return None
     with file.open("rb") as opened:
         return -(-sum(1 for _ in opened) // batch_size)

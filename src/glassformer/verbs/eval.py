@@ -104,10 +104,10 @@ class EvalSettings(Settings):
 
 def main(settings: EvalSettings) -> None:
     from glassformer.tasks.evaluate import evaluate
-    from glassformer.training.waiting import Bars
+    from glassformer.training.waiting import ProgressBars
     from glassformer.verbs.train import show_scores
 
-    with Bars(make_console(stderr=True)) as bars:
+    with ProgressBars(make_console(stderr=True)) as bars:
         scores = evaluate(
             str(settings.run),
             settings.data,

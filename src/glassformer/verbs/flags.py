@@ -18,14 +18,14 @@ from typing import Any, get_origin, get_type_hints
 import tyro
 
 from glassformer.checkpoints.run import RUN, is_run, read_record
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.settings import Settings
 from glassformer.tasks.settings import TaskSettings
 from glassformer.verbs.elsewhere import SEE_NOT_HERE, flag_elsewhere, steps_of_an_epoch
 from glassformer.verbs.help import entries_of, help_page
 
 RULE = re.compile("[-─]+")  # a horizontal line in a box that tyro prints
-KINDS = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path"}  # tyro's name of a type, and ours
+TYPE_NAMES = {"INT": "a whole number", "FLOAT": "a number", "PATH": "a path"}  # tyro's name of a type, and ours
 
 
 def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings:
@@ -34,8 +34,8 @@ def read_settings(takes: type[Settings], verb: str, args: list[str]) -> Settings
         if flag in ("--data", "--valid", "--test") and value.startswith("--"):
             raise InputError(f"{flag} needs a file. Add one, or leave {flag} out")
     check_words(takes, args)
-    args = with_answers(takes, args)
-    before = given_elsewhere(takes, args)
+    args = with_switches(takes, args)
+    before = config_and_run_settings(takes, args)
     if {"--help", "-h"} & set(takewhile(lambda arg: arg != "--", args)):
         print(help_page(takes, verb, before))
         sys.exit(0)
@@ -73,7 +73,7 @@ def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
     first = " ".join(takewhile(lambda line: not RULE.fullmatch(line), dropwhile(RULE.fullmatch, filter(None, lines))))
     see = f"See glassformer {verb} --help"
     if wrong := re.match(r"Error parsing (--\S+): ", first):
-        kind = next((words for word, words in KINDS.items() if re.search(rf"{wrong[1]} .*\b{word}\b", box)), "")
+        kind = next((words for word, words in TYPE_NAMES.items() if re.search(rf"{wrong[1]} .*\b{word}\b", box)), "")
         return f"{wrong[1]} {value_of(args, wrong[1]) or ''}: expected {kind or 'another value'}. {see}"
     if choice := re.match(r"invalid choice '(.*)' for argument '(--\S+)'\. Expected one of \((.*)\)", first):
         choices = sorted(set(re.findall(r"'([^']+)'", choice[3])) - {"None"})
@@ -95,7 +95,7 @@ def said_in(box: str, takes: type[Settings], verb: str, args: list[str]) -> str:
 def no_flag(typed: str, verb: str, takes: type[Settings]) -> str:
     """The error for an unknown flag. It names the nearest flag, or the page that lists what is not supported."""
     flag = typed.partition("=")[0]
-    near = nearest(flag, {"--" + name.replace("_", "-") for name in names_of(takes)})
+    near = did_you_mean(flag, {"--" + name.replace("_", "-") for name in names_of(takes)})
     hint = near if near.endswith("?") else f". glassformer {verb} --help lists all flags; {SEE_NOT_HERE}"
     return f"glassformer {verb} has no flag {flag}{hint}"
 
@@ -140,7 +140,7 @@ def check_words(takes: type[Settings], args: list[str]) -> None:
     for arg in args:
         if arg == "--":
             return
-        if arg.startswith("--") and (said := flag_elsewhere(name_of(arg), {*names_of(takes), "config"}, epoch)):
+        if arg.startswith("--") and (said := flag_elsewhere(flag_name(arg), {*names_of(takes), "config"}, epoch)):
             raise InputError(said)
 
 
@@ -151,34 +151,34 @@ def names_of(takes: type[Settings]) -> set[str]:
 def names_in(args: list[str]) -> set[str]:
     """Names of the settings whose flags occur in the arguments."""
     flags = args[: args.index("--")] if "--" in args else args
-    return {name_of(arg).removeprefix("no_") for arg in flags if arg.startswith("--")}
+    return {flag_name(arg).removeprefix("no_") for arg in flags if arg.startswith("--")}
 
 
-def name_of(flag: str) -> str:
+def flag_name(flag: str) -> str:
     return flag.removeprefix("--").partition("=")[0].replace("-", "_")
 
 
-def with_answers(takes: type[Settings], args: list[str]) -> list[str]:
+def with_switches(takes: type[Settings], args: list[str]) -> list[str]:
     """Rewrites `--header` and `--no-header` to True and False, for settings that may also be None."""
-    for name in answers_of(takes):
+    for name in optional_switches(takes):
         flag = "--" + name.replace("_", "-")
-        args = [words for arg, value in pairwise([*args, ""]) for words in answered(arg, value, flag)]
+        args = [words for arg, value in pairwise([*args, ""]) for words in switch_value(arg, value, flag)]
     return args
 
 
-def answers_of(takes: type[Settings]) -> list[str]:
+def optional_switches(takes: type[Settings]) -> list[str]:
     """Settings of type `bool | None`."""
     hints = get_type_hints(takes)
     return [entry.name for entry in fields(takes) if hints[entry.name] == bool | None]
 
 
-def answered(arg: str, value: str, flag: str) -> list[str]:
+def switch_value(arg: str, value: str, flag: str) -> list[str]:
     if arg == f"--no-{flag[2:]}":
         return [flag, "False"]
     return [flag, "True"] if arg == flag and value not in ("True", "False", "None") else [arg]
 
 
-def given_elsewhere(takes: type[Settings], args: list[str]) -> Settings | None:
+def config_and_run_settings(takes: type[Settings], args: list[str]) -> Settings | None:
     """The settings of the run that `--resume` continues and of `--config FILE`, which is removed from the arguments.
     Flags override the file, and the file overrides the run."""
     path = value_of(args, "--config", take=True)
@@ -213,7 +213,7 @@ def settings_in_python(takes: type[TaskSettings], given: dict[str, Any]) -> Task
         if said := flag_elsewhere(name, known):
             raise InputError(f"gf.train: {said}")
         if name not in known:
-            raise InputError(f"gf.train: {takes.task} has no setting {name!r}{nearest(name, known)}")
+            raise InputError(f"gf.train: {takes.task} has no setting {name!r}{did_you_mean(name, known)}")
     told = {} if config is None else read_toml(takes, Path(config))
     told |= {name: as_written(value, kinds[name]) for name, value in values.items()}
     out = Path(told.get("out") or takes.out)
@@ -247,7 +247,7 @@ def read_toml(takes: type[Settings], path: Path) -> dict[str, Any]:
             line = next((i for i, row in enumerate(text.splitlines(), start=1) if row.strip().startswith(key)), 1)
             if said is not None:
                 raise InputError(f"--config {path}, line {line}: {said}")
-            raise InputError(f"--config {path}, line {line}: unknown setting {key!r}{nearest(key, known)}")
+            raise InputError(f"--config {path}, line {line}: unknown setting {key!r}{did_you_mean(key, known)}")
     return values
 
 

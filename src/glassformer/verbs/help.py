@@ -17,9 +17,9 @@ from tyro.conf import Positional
 
 from glassformer.settings import Settings
 
-SHORT = 12  # a verb with at most this many flags needs no headings
+MAX_PLAIN_FLAGS = 12  # a verb with at most this many flags needs no headings
 COLUMN = 28  # where the descriptions start
-WIDEST = 100  # maximum width of the page
+MAX_WIDTH = 100  # maximum width of the page
 
 START, MORE = "start here", "more"
 HEADINGS = {
@@ -41,7 +41,7 @@ HEADINGS = {
     "machine": "device engine precision compile shard threads seed",
 }
 VALUES = {int: "N", float: "NUMBER", str: "TEXT", Path: "PATH"}
-NAMED = {"init": "MODEL", "tokenizer_from": "MODEL"}  # clearer than TEXT
+FIELD_VALUES = {"init": "MODEL", "tokenizer_from": "MODEL"}  # clearer than TEXT
 CONFIG = "Settings can also come from a TOML file: --config FILE.toml. Flags override it."
 
 
@@ -70,7 +70,7 @@ def help_page(takes: type[Settings], verb: str, given: Settings | None = None) -
 
 def grouped(entries: list[Entry]) -> dict[str, list[Entry]]:
     """The entries by heading, arguments first."""
-    if len(entries) <= SHORT:
+    if len(entries) <= MAX_PLAIN_FLAGS:
         return {"flags" if all(entry.is_flag for entry in entries) else "arguments and flags": entries}
     groups = {START: [entry for entry in entries if not entry.is_flag]}
     flags = {entry.name: entry for entry in entries if entry.is_flag}
@@ -117,7 +117,7 @@ def flag_of(field: Field[Any], kind: Any, default: Any, notes: list[Any]) -> str
         return f"--{name}, --no-{name}"
     if kind is bool:
         return f"--no-{name}" if default is True else f"--{name}"
-    value = NAMED.get(field.name) or value_of_kind(kind)
+    value = FIELD_VALUES.get(field.name) or value_of_kind(kind)
     return f"--{name} {value} [{value} ...]" if get_origin(kind) is tuple else f"--{name} {value}"
 
 
@@ -162,4 +162,4 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 def width() -> int:
-    return max(COLUMN + 30, min(WIDEST, shutil.get_terminal_size().columns))
+    return max(COLUMN + 30, min(MAX_WIDTH, shutil.get_terminal_size().columns))

@@ -17,17 +17,17 @@ from glassformer.config import GenerationOptions
 from glassformer.data.formats.delimiter import Delimiter
 from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
-from glassformer.io import write_whole
+from glassformer.io import write_atomic
 from glassformer.settings import Settings
 
 if TYPE_CHECKING:
     from glassformer.data.series import Series
-    from glassformer.predict.bulk.job import Asked
+    from glassformer.predict.bulk.job import JobOptions
     from glassformer.predict.pipeline import Pipeline
     from glassformer.text.unknown import Unknown
 
-CHUNK = 256  # inputs read, answered and printed at a time; each chunk is sorted by length
-SHORT = 8  # tokens of a short input; a chunk has enough inputs of this length to fill a batch
+INPUT_CHUNK = 256  # inputs read, answered and printed at a time; each chunk is sorted by length
+SHORT_TEXT_TOKENS = 8  # tokens of a short input; a chunk has enough inputs of this length to fill a batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +159,10 @@ class PredictSettings(Settings):
 
 
 def main(settings: PredictSettings) -> None:
-    from glassformer.predict.inputs import check_source, remembered, stream_inputs
+    from glassformer.predict.inputs import check_source, remembered_format, stream_inputs
     from glassformer.predict.pipeline import pipeline
-    from glassformer.predict.show import SHOW, as_json, as_text, as_values
-    from glassformer.text.unknown import Tally
+    from glassformer.predict.show import SHOW, answer_json, as_json, as_text
+    from glassformer.text.unknown import UnknownTally
 
     check_source(settings.texts, settings.file, settings.text_columns)
     check_out(settings)
@@ -188,21 +188,21 @@ def main(settings: PredictSettings) -> None:
         predict_file(run, file_asked(settings))
         tell_engine(run)
         return
-    size = max(CHUNK, (settings.batch_tokens or 0) // SHORT)
+    size = max(INPUT_CHUNK, (settings.batch_tokens or 0) // SHORT_TEXT_TOKENS)
     if (run.task == "embed" or (run.task == "match" and not settings.labels)) and not settings.json:
         size = sys.maxsize  # vectors are shown by their similarities, which need all of them
-    memory = remembered(run.folder, settings.tables)
+    memory = remembered_format(run.folder, settings.tables)
     given = stream_inputs(
         run.task, settings.texts, settings.file, settings.text_columns, memory, run.rules, tell=tell_format
     )
-    told, tally = settings.json, Tally()
-    for inputs, outputs, unknown in answered(run, given, options, generation, size):
+    told, tally = settings.json, UnknownTally()
+    for inputs, outputs, unknown in answered_chunks(run, given, options, generation, size):
         told = told or tell_engine(run)
         tally.add(unknown)
         if settings.json:
             lacks = [{"unknown": list(one.pieces)} if one.pieces else {} for one in unknown] or [{}] * len(inputs)
             for given, output, lack in zip(inputs, outputs, lacks, strict=True):
-                said = {"input": as_json(given), **as_values(run.task, output), **lack}
+                said = {"input": as_json(given), **answer_json(run.task, output), **lack}
                 print(json.dumps(said, ensure_ascii=False))
         else:
             SHOW[run.task]([as_text(given) for given in inputs], outputs)
@@ -223,16 +223,16 @@ def check_out(settings: PredictSettings) -> None:
             raise InputError(f"--{flag} only works with --out. Add --out FILE")
 
 
-def file_asked(settings: PredictSettings) -> "Asked":
+def file_asked(settings: PredictSettings) -> "JobOptions":
     """The job of --out. Refuses flags that do not work with it."""
-    from glassformer.predict.bulk.job import Asked
+    from glassformer.predict.bulk.job import JobOptions
 
     assert settings.out is not None
     if settings.file is None:
         raise InputError("--out writes the rows of a file with their answers. Give the file with --file")
     if settings.json:
         raise InputError("--json prints to standard output. To write JSON lines to a file, use --out NAME.jsonl")
-    return Asked(
+    return JobOptions(
         file=settings.file,
         out=settings.out,
         text_columns=settings.text_columns,
@@ -252,7 +252,7 @@ def tell_engine(run: "Pipeline") -> bool:
     return True
 
 
-def answered(
+def answered_chunks(
     run: "Pipeline", inputs: Iterator[Any], options: dict[str, Any], generation: GenerationOptions, size: int
 ) -> Iterator[tuple[list[Any], Any, "list[Unknown]"]]:
     """Yields inputs, answers and unknown tokens, `size` inputs at a time: the first answers appear early, and memory
@@ -312,14 +312,14 @@ def predict_series(run: "Pipeline", settings: PredictSettings) -> None:
     if settings.out is None:
         sys.stdout.write(text)
     else:
-        write_whole(settings.out, text)
+        write_atomic(settings.out, text)
         channels = "1 channel" if len(series.names) == 1 else f"{len(series.names)} channels"
         print(f"Saved to {settings.out}: {len(future)} rows, {channels}", file=sys.stderr)
 
 
 def given_series(settings: PredictSettings, run: "Pipeline") -> "tuple[Series, str]":
     from glassformer.data.files import STDIN
-    from glassformer.predict.inputs import remembered
+    from glassformer.predict.inputs import remembered_format
     from glassformer.predict.series import read_as_trained
 
     if len(settings.texts) > 1:
@@ -327,8 +327,9 @@ def given_series(settings: PredictSettings, run: "Pipeline") -> "tuple[Series, s
             f"{len(settings.texts)} files were given, and this model forecasts one at a time. Give one CSV file"
         )
     file = settings.file or (Path(settings.texts[0]) if settings.texts else STDIN)
+    remembered = remembered_format(run.folder, settings.tables)
     series = read_as_trained(
         file, run.beside, fill=settings.fill, date_format=settings.date_format, decimal=settings.decimal,
-        options=replace(settings.tables, max_line_mb=remembered(run.folder, settings.tables).options.max_line_mb),
+        options=replace(settings.tables, max_line_mb=remembered.options.max_line_mb),
     )  # fmt: skip
     return series, str(file)

@@ -8,16 +8,16 @@ from typing import Self
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from glassformer.errors import Stopped
-from glassformer.predict.bulk.job import Asked, answer_file
+from glassformer.predict.bulk.job import JobOptions, run_job
 from glassformer.predict.pipeline import Pipeline
 from glassformer.terminal import make_console
-from glassformer.training.report import as_time
+from glassformer.training.report import readable_time
 
 
-def predict_file(run: Pipeline, asked: Asked) -> None:
+def predict_file(run: Pipeline, asked: JobOptions) -> None:
     with RowProgress() as progress:
         try:
-            job = answer_file(run, asked, progress)
+            job = run_job(run, asked, progress)
         except KeyboardInterrupt:
             rows = "1 row is" if progress.done == 1 else f"{progress.done:,} rows are"
             kept = f"{rows} saved" if progress.done else "no rows are saved yet"
@@ -68,6 +68,6 @@ class RowProgress:
         due = int(self.LINES * rows / total) > self.lines or now - self.told > self.QUIET
         if not self.bar.disable or not due or rows == total:
             return
-        left = as_time((total - rows) / speed)
+        left = readable_time((total - rows) / speed)
         self.console.print(f"{rows:,} of {total:,} rows, {speed:,.0f} rows/s, {left} left")
         self.told, self.lines = now, int(self.LINES * rows / total)

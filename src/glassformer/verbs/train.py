@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 
 from glassformer.checkpoints.run import read_record
-from glassformer.data.known import check_brought
-from glassformer.errors import InputError, nearest
+from glassformer.data.known import check_downloaded
+from glassformer.errors import InputError, did_you_mean
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import TaskSettings
 from glassformer.terminal import make_console
@@ -36,7 +36,7 @@ def train(task: str, **settings: Any) -> "TrainedRun":
     from glassformer.verbs.flags import settings_in_python
 
     if task not in TASKS:
-        said = verb_elsewhere(str(task), what="task") or f"there is no task {task!r}{nearest(str(task), TASKS)}"
+        said = verb_elsewhere(str(task), what="task") or f"there is no task {task!r}{did_you_mean(str(task), TASKS)}"
         raise InputError(f"gf.train: {said}")
     told = settings_in_python(TASKS[task].settings, settings)
     written = ", ".join([repr(task), *(f"{name}={as_code(value)}" for name, value in settings.items())])
@@ -74,9 +74,9 @@ class TrainedRun:
         return str(self.folder)
 
     def __repr__(self) -> str:
-        from glassformer.training.report import as_number
+        from glassformer.training.report import readable_metric
 
-        said = ", ".join(f"{name} {as_number(name, value)}" for name, value in self.metrics.items())
+        said = ", ".join(f"{name} {readable_metric(name, value)}" for name, value in self.metrics.items())
         return f"TrainedRun({self.task} in {self.folder}: {said} on {self.scores.count:,} {self.scores.unit})"
 
     @property
@@ -148,7 +148,7 @@ def trained(
     from glassformer.training.run import run
 
     check_free(settings)
-    check_brought([file for files in settings.files.values() for file in files])
+    check_downloaded([file for files in settings.files.values() for file in files])
     return run(make_task, settings, console, verb=f"train {settings.task}", began=began, command=command)
 
 
@@ -159,13 +159,13 @@ def is_first() -> bool:
 
 def show_scores(scores: "Scores", console: Console) -> None:
     """Prints the scores beside those of simple baselines."""
-    from glassformer.training.report import as_number
+    from glassformer.training.report import readable_metric
 
     console.print(f"\nscored on {scores.scored_on}")
     rows = {"this model": scores.metrics, **scores.baselines}
     width = max(map(len, rows)) + 2
     for name, metrics in rows.items():
-        said = "  ".join(f"{metric} {as_number(metric, value)}" for metric, value in metrics.items())
+        said = "  ".join(f"{metric} {readable_metric(metric, value)}" for metric, value in metrics.items())
         console.print(f"  {name:{width}}{said}", style="bold" if name == "this model" else None)
     for note in scores.notes:
         console.print(f"  {note}")

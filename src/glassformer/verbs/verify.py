@@ -16,7 +16,7 @@ from glassformer.terminal import make_console
 if TYPE_CHECKING:
     from glassformer.checkpoints.verify import Certificate, Check
 
-STYLES = {"passed": "green", "differs": "bold red", "-": "dim"}
+RESULT_STYLES = {"passed": "green", "differs": "bold red", "-": "dim"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def main(settings: VerifySettings) -> None:
     if settings.json:
         print(json.dumps(certificate.to_dict(), ensure_ascii=False))
     else:
-        show(certificate)
+        show_checks(certificate)
         make_console().print(f"\n{verdict(certificate)}" + (f" The certificate is {where}" if where else ""))
     if not certificate.passed:
         sys.exit(1)
@@ -68,13 +68,13 @@ def write_certificate(certificate: "Certificate", settings: VerifySettings) -> P
     return file
 
 
-def show(certificate: "Certificate") -> None:
+def show_checks(certificate: "Certificate") -> None:
     table = Table("check", "verdict", "difference", "tolerance", "", box=None, pad_edge=False)
     for column in table.columns[2:4]:
         column.justify = "right"
     for check in certificate.checks:
         numbers = (number(check.difference), number(check.tolerance))
-        table.add_row(check.name, check.verdict, *numbers, check.note, style=STYLES[check.verdict])
+        table.add_row(check.name, check.verdict, *numbers, check.note, style=RESULT_STYLES[check.verdict])
     console = make_console()
     versions = ", ".join(f"{name} {version}" for name, version in certificate.versions.items())
     console.print(f"{certificate.path}: {certificate.model_type}, head {certificate.head}, {certificate.dtype}")

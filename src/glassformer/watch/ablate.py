@@ -18,7 +18,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from glassformer.core.attention import Attention
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.watch.activations import attention_names, stacks_of
 from glassformer.watch.names import StepName, split_head, split_name
 
@@ -117,5 +117,6 @@ def _no_such_head(wanted: str, sites: Mapping[str, Site]) -> InputError:
         count = len(layers)
         return InputError(f"{wanted}: the {stack} has no layer {layer}, expected a number from 0 to {count - 1}")
     return InputError(
-        f"{wanted} is not a head; expected a path and a number, such as {next(iter(sites))}.0{nearest(path, sites)}"
+        f"{wanted} is not a head; expected a path and a number, such as "
+        f"{next(iter(sites))}.0{did_you_mean(path, sites)}"
     )

@@ -39,20 +39,20 @@ def activation_names(model: nn.Module) -> list[str]:
     names = []
     for prefix, stack in stacks_of(model):
         if isinstance(model, Transformer) and stack is model.decoder:
-            names += [f"memory.{name}" for name, _ in parts_of(model.memory)]
+            names += [f"memory.{name}" for name, _ in bridge_outputs(model.memory)]
         names += [prefix + path for path, _ in parts_of_stack(stack) if path != "norm"]
         names += [f"{prefix}placed"]
         for layer in range(stack.config.num_layers):
             names += [f"{prefix}blocks.{layer}.{step}" for step in steps_of_block(stack.block_of(layer))]
         names += [f"{prefix}norm"] if is_real(stack.norm) else []
     if isinstance(model, Transformer):
-        names += [f"head.{name}" for name, _ in parts_of(model.head)]
+        names += [f"head.{name}" for name, _ in bridge_outputs(model.head)]
         names += ["head.pooled"] if isinstance(model.head, ClassHead) else []
-        names += answers_of(model)
+        names += head_outputs(model)
     return names
 
 
-def answers_of(model: Transformer) -> list[str]:
+def head_outputs(model: Transformer) -> list[str]:
     """The names of logits and loss; none for a head without predictions."""
     if model.config.head in ("none", "pool"):
         return []
@@ -101,7 +101,7 @@ def parts_of_block(block: Block) -> Iterator[tuple[str, nn.Module]]:
             yield path, module
 
 
-def parts_of(outside: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
+def bridge_outputs(outside: nn.Module | None) -> Iterator[tuple[str, nn.Module]]:
     """The modules of a head, or of the projection between the stacks, whose output is a step."""
     for name, module in outside.named_children() if outside is not None else ():
         if name in ("project", "norm") and is_real(module):

@@ -20,14 +20,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.core.attention import Attending, Attention, split_heads
+from glassformer.core.attention import Attention, AttentionInput, split_heads
 from glassformer.core.block import Block
 from glassformer.core.cache import Cache
 from glassformer.core.context import Context, watched_by
 from glassformer.core.heads import ClassHead, SpanHead
 from glassformer.core.model import Transformer
 from glassformer.core.stack import Stack
-from glassformer.watch.activations import parts_of, parts_of_block, parts_of_stack, stacks_of
+from glassformer.watch.activations import bridge_outputs, parts_of_block, parts_of_stack, stacks_of
 
 See = Callable[[str, Tensor, int | None], None]  # name, value, axis: the arguments of `Listener.passes`
 
@@ -38,7 +38,7 @@ class Listener:
     def begins(self) -> None:
         """A stack was called."""
 
-    def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
+    def attends(self, name: str, attending: AttentionInput, cache: Cache | None) -> None:
         """Attention is about to be computed from these q, k, v and mask."""
 
     def passes(self, name: str, value: Tensor, axis: int | None) -> None:
@@ -92,7 +92,7 @@ class Calls:
         if stack not in self.prefixes:
             return
         name = f"{self.prefixes[stack]}blocks.{layer}.{step}"
-        if not isinstance(value, Attending):
+        if not isinstance(value, AttentionInput):
             self.listener.passes(name, value, 1)
             return
         self.listener.attends(name, value, context.cache)
@@ -170,7 +170,7 @@ def hooks_outside(model: Transformer, see: See) -> list[Any]:
     handles = [
         module.register_forward_hook(partial(part, f"{site}.{name}"))
         for site, outside in (("memory", model.memory), ("head", model.head))
-        for name, module in parts_of(outside)
+        for name, module in bridge_outputs(outside)
     ]
     if model.head is not None:
         handles.append(model.head.register_forward_hook(answer))

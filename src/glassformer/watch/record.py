@@ -22,17 +22,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.attention import Attending, attention_scores, attention_weights
+from glassformer.core.attention import AttentionInput, attention_scores, attention_weights
 from glassformer.core.cache import Cache
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.watch.activations import activation_names, attention_names, stacks_of
 from glassformer.watch.listen import Listener, listening
 
 Names = bool | str | Sequence[str]  # all or none, a name, or several; `*` matches anything
-Rows = slice | Sequence[int] | None
+RowSelection = slice | Sequence[int] | None
 
 
-class Piece(NamedTuple):
+class RecordedPart(NamedTuple):
     """A tensor of the running call, the axis of its rows, and which rows it has (None: all)."""
 
     value: Tensor
@@ -48,21 +48,23 @@ class Record(Mapping[str, Tensor], Listener):
     the last call alone.
     """
 
-    def __init__(self, model: nn.Module, attention: Names, heads: Sequence[int] | None, rows: Rows, also: Names):
-        self._attention = choose(attention, attention_names(model), "attention")
-        self._activations = choose(also, activation_names(model), "activation")
+    def __init__(
+        self, model: nn.Module, attention: Names, heads: Sequence[int] | None, rows: RowSelection, also: Names
+    ):
+        self._attention = matching_names(attention, attention_names(model), "attention")
+        self._activations = matching_names(also, activation_names(model), "activation")
         check_indices("heads", heads)
         check_indices("rows", None if isinstance(rows, slice) else rows)
         self._heads, self._rows = heads, rows
         for name in self._attention if heads is not None else ():
             check_heads(heads, name, model)
-        self._call: dict[str, Piece] = {}
+        self._call: dict[str, RecordedPart] = {}
         self._seen: dict[str, Tensor] = {}
         self._of_cache: WeakKeyDictionary[Cache, dict[str, tuple[Tensor, list[int], int]]] = WeakKeyDictionary()
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._seen:
-            raise KeyError(f"nothing was recorded as {name!r}{nearest(name, self._seen)}")
+            raise KeyError(f"nothing was recorded as {name!r}{did_you_mean(name, self._seen)}")
         return self._seen[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -80,11 +82,13 @@ class Record(Mapping[str, Tensor], Listener):
         self._call.clear()  # a call that raised may have left something
 
     @torch.no_grad()
-    def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
+    def attends(self, name: str, attending: AttentionInput, cache: Cache | None) -> None:
         self.passes(f"{name}.q", attending.q, 2)
         for part, tensor in (("k", attending.k), ("v", attending.v)):  # with a cache, of all rows so far
             if f"{name}.{part}" in self._activations:
-                self._call[f"{name}.{part}"] = Piece(tensor.detach().clone(), None)  # the cache overwrites its buffers
+                self._call[f"{name}.{part}"] = RecordedPart(
+                    tensor.detach().clone(), None
+                )  # the cache overwrites its buffers
         if f"{name}.scores" in self._activations:
             self._call[f"{name}.scores"] = self._compute(attention_scores, attending, cache)
         if name in self._attention:
@@ -96,7 +100,7 @@ class Record(Mapping[str, Tensor], Listener):
         if axis is None:  # outside the stacks
             self._seen[name] = value.detach()
         else:
-            self._call[name] = Piece(value.detach(), axis)
+            self._call[name] = RecordedPart(value.detach(), axis)
 
     def ends(self, cache: Cache | None, length: int) -> None:
         """Adds the call to the record: its rows follow those of earlier calls with the same cache."""
@@ -104,7 +108,7 @@ class Record(Mapping[str, Tensor], Listener):
             self._seen[name] = piece.value if cache is None else self._continued(name, piece, cache, length)
         self._call.clear()
 
-    def _compute(self, formula: Callable[..., Tensor], attending: Attending, cache: Cache | None) -> Piece:
+    def _compute(self, formula: Callable[..., Tensor], attending: AttentionInput, cache: Cache | None) -> RecordedPart:
         """The scores or weights of the chosen heads and rows."""
         attention, q, k, _, mask = attending
         chosen = range(attention.num_heads) if self._heads is None else self._heads
@@ -113,7 +117,7 @@ class Record(Mapping[str, Tensor], Listener):
             q, k = q[:, heads], k[:, [head * attention.num_kv_heads // attention.num_heads for head in heads]]
         start = 0 if cache is None else cache.length - mask.queries
         parts, rows = [q.new_zeros(len(q), len(heads), 0, mask.keys)], list[int]()
-        for run in runs_of(self._rows, start, mask.queries, whole=cache is None):
+        for run in row_slices(self._rows, start, mask.queries, whole=cache is None):
             tile = mask.of_rows(run, q.dtype)  # (B, H, T, S), H may be 1
             if tile is not None and self._heads is not None and tile.shape[1] > 1:
                 tile = tile[:, heads]
@@ -122,9 +126,9 @@ class Record(Mapping[str, Tensor], Listener):
         made = torch.cat(parts, dim=2) if len(parts) > 2 else parts[-1]
         if cache is None and self._rows is not None and not isinstance(self._rows, slice):
             made = made[:, :, [rows.index(row % mask.queries) for row in self._rows]]  # in the requested order
-        return Piece(made, 2, None if self._rows is None else rows, over_keys=True)
+        return RecordedPart(made, 2, None if self._rows is None else rows, over_keys=True)
 
-    def _continued(self, name: str, piece: Piece, cache: Cache, length: int) -> Tensor:
+    def _continued(self, name: str, piece: RecordedPart, cache: Cache, length: int) -> Tensor:
         """The rows of earlier calls with this cache, cropped and reordered like the cache, followed by these rows."""
         start, (value, axis, rows, over_keys) = cache.length - length, piece
         if axis is None:
@@ -151,7 +155,7 @@ def record(
     *,
     attention: Names = True,
     heads: Sequence[int] | None = None,
-    rows: Rows = None,
+    rows: RowSelection = None,
     activations: Names = (),
 ) -> Iterator[Record]:
     """Records attention weights and the named steps of `model` inside the `with` block, in this thread.
@@ -166,7 +170,7 @@ def record(
         yield seen
 
 
-def choose(wanted: Names, known: list[str], kind: str) -> frozenset[str]:
+def matching_names(wanted: Names, known: list[str], kind: str) -> frozenset[str]:
     """The known names that match. A pattern without a match is an error."""
     if isinstance(wanted, bool):
         return frozenset(known if wanted else ())
@@ -174,7 +178,7 @@ def choose(wanted: Names, known: list[str], kind: str) -> frozenset[str]:
     for pattern in [wanted] if isinstance(wanted, str) else wanted:
         matches = [name for name in known if fnmatchcase(name, pattern)]
         if not matches:
-            raise InputError(f"this model has no {kind} {pattern!r}{nearest(pattern, known)}")
+            raise InputError(f"this model has no {kind} {pattern!r}{did_you_mean(pattern, known)}")
         found.update(matches)
     return frozenset(found)
 
@@ -194,7 +198,7 @@ def check_heads(heads: Sequence[int] | None, name: str, model: nn.Module) -> Non
             raise InputError(f"{name} has no head {head}: expected a number from 0 to {number - 1}")
 
 
-def runs_of(rows: Rows, start: int, length: int, *, whole: bool) -> list[slice]:
+def row_slices(rows: RowSelection, start: int, length: int, *, whole: bool) -> list[slice]:
     """The chosen rows of a call, as slices of it. The call has `length` rows, from row `start` of the pass on.
 
     Negative rows, and a check of the upper bound, need a `whole` sequence: with a cache its end is unknown.

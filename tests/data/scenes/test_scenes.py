@@ -6,19 +6,19 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from glassformer.data.scenes.make import HELD_OUT, PARTS, Part, Pictures, make_scene, make_scenes
+from glassformer.data.scenes.make import HELD_OUT_PAIRS, SCENE_PARTS, SceneImages, ScenePart, make_scene, make_scenes
 from glassformer.data.scenes.questions import TOPICS, questions_of
 from glassformer.data.scenes.read import parse
-from glassformer.data.scenes.scene import BETWEEN, CLEAR, RADII, SIZE, Scene, Shape, towards
-from glassformer.data.scenes.words import LANGUAGES, Language, caption_of, facts_of, share_of_facts
+from glassformer.data.scenes.scene import BETWEEN, CLEAR, RADII, SIZE, Scene, Shape, relation_of
+from glassformer.data.scenes.words import CAPTION_LANGUAGES, Language, caption_of, facts_of, share_of_facts
 from glassformer.errors import InputError
 
 COUNT = 3000
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[Part, Pictures]:
-    return {part: make_scenes(range(COUNT), seed=7, part=part) for part in PARTS}
+def made() -> dict[ScenePart, SceneImages]:
+    return {part: make_scenes(range(COUNT), seed=7, part=part) for part in SCENE_PARTS}
 
 
 def test_a_picture_depends_on_part_seed_and_index_alone() -> None:
@@ -37,7 +37,7 @@ def test_the_pictures_are_the_same_on_every_machine() -> None:
     assert digest == "f9686e30336defc7b5643abb8b8f35ac22ad542c9a445fd9b0298e5b178285f3"
 
 
-def test_shapes_lie_inside_the_picture_and_none_hides_another(made: dict[Part, Pictures]) -> None:
+def test_shapes_lie_inside_the_picture_and_none_hides_another(made: dict[ScenePart, SceneImages]) -> None:
     for pictures in made.values():
         for scene in pictures.scenes:
             assert 1 <= len(scene.shapes) <= 3
@@ -52,7 +52,7 @@ def test_shapes_lie_inside_the_picture_and_none_hides_another(made: dict[Part, P
                 assert max(abs(a.x - b.x), abs(a.y - b.y)) > a.radius + b.radius + 1
 
 
-def test_boxes_fit_the_masks_and_masks_fit_the_colours(made: dict[Part, Pictures]) -> None:
+def test_boxes_fit_the_masks_and_masks_fit_the_colours(made: dict[ScenePart, SceneImages]) -> None:
     pictures = made["train"]
     for pixels, scene in zip(pictures.pixels[:500], pictures.scenes, strict=False):
         masks = scene.masks()
@@ -64,7 +64,7 @@ def test_boxes_fit_the_masks_and_masks_fit_the_colours(made: dict[Part, Pictures
         assert np.array_equal(colourful, masks.any(axis=0))  # the background is grey, the shapes are not
 
 
-def test_relations_are_clear(made: dict[Part, Pictures]) -> None:
+def test_relations_are_clear(made: dict[ScenePart, SceneImages]) -> None:
     for scene in made["train"].scenes:
         if len(scene.shapes) < 2:
             continue
@@ -82,7 +82,7 @@ def test_relations_are_clear(made: dict[Part, Pictures]) -> None:
             }[along, c < a]  # fmt: skip
 
 
-def test_every_picture_is_read_back_with_its_noise(made: dict[Part, Pictures]) -> None:
+def test_every_picture_is_read_back_with_its_noise(made: dict[ScenePart, SceneImages]) -> None:
     for pictures in made.values():
         for pixels, scene in zip(pictures.pixels[:800], pictures.scenes, strict=False):
             assert parse(pixels) == scene
@@ -97,33 +97,33 @@ def test_a_blank_or_odd_picture_holds_no_shape() -> None:
         parse(grey[:1])
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", CAPTION_LANGUAGES)
 def test_there_are_more_than_a_thousand_captions_and_one_for_each_scene(
-    made: dict[Part, Pictures], language: Language
+    made: dict[ScenePart, SceneImages], language: Language
 ) -> None:
     meant: dict[str, tuple[object, ...]] = {}
-    for part in PARTS:
+    for part in SCENE_PARTS:
         for scene in made[part].scenes:
             told = (tuple((shape.colour, shape.kind) for shape in scene.shapes), scene.relations)
             assert meant.setdefault(caption_of(scene, language), told) == told
     assert len(set(meant.values())) == len(meant) > 1000
 
 
-def test_no_caption_is_in_two_parts(made: dict[Part, Pictures]) -> None:
-    captions = {part: {caption_of(scene) for scene in made[part].scenes} for part in PARTS}
-    for a, b in combinations(PARTS, 2):
+def test_no_caption_is_in_two_parts(made: dict[ScenePart, SceneImages]) -> None:
+    captions = {part: {caption_of(scene) for scene in made[part].scenes} for part in SCENE_PARTS}
+    for a, b in combinations(SCENE_PARTS, 2):
         assert not captions[a] & captions[b]
-    assert all(len(captions[part]) >= 50 for part in PARTS)
-    for part in PARTS:
+    assert all(len(captions[part]) >= 50 for part in SCENE_PARTS)
+    for part in SCENE_PARTS:
         assert {len(scene.shapes) for scene in made[part].scenes} == {1, 2, 3}
 
 
-def test_held_out_pairs_are_in_their_part_alone(made: dict[Part, Pictures]) -> None:
-    for part in PARTS:
+def test_held_out_pairs_are_in_their_part_alone(made: dict[ScenePart, SceneImages]) -> None:
+    for part in SCENE_PARTS:
         for scene in made[part].scenes:
-            assert any((shape.colour, shape.kind) in HELD_OUT for shape in scene.shapes) == (part == "pairs")
+            assert any((shape.colour, shape.kind) in HELD_OUT_PAIRS for shape in scene.shapes) == (part == "pairs")
     shapes = {(shape.colour, shape.kind) for scene in made["train"].scenes for shape in scene.shapes}
-    assert len(shapes) == 12 - len(HELD_OUT)
+    assert len(shapes) == 12 - len(HELD_OUT_PAIRS)
     assert {colour for colour, _ in shapes} == {"red", "green", "blue", "yellow"}
 
 
@@ -140,8 +140,8 @@ def test_captions_read_as_they_should() -> None:
         Scene((blue, red))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_caption_states_its_facts(made: dict[Part, Pictures], language: Language) -> None:
+@pytest.mark.parametrize("language", CAPTION_LANGUAGES)
+def test_a_caption_states_its_facts(made: dict[ScenePart, SceneImages], language: Language) -> None:
     for scene in made["pairs"].scenes[:500]:
         caption = caption_of(scene, language)
         facts = facts_of(caption, language)
@@ -158,8 +158,8 @@ def test_wrong_facts_count_against_a_caption() -> None:
     assert share_of_facts("", truth) == 0
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_questions_have_one_answer_that_is_right(made: dict[Part, Pictures], language: Language) -> None:
+@pytest.mark.parametrize("language", CAPTION_LANGUAGES)
+def test_questions_have_one_answer_that_is_right(made: dict[ScenePart, SceneImages], language: Language) -> None:
     for scene in made["test"].scenes[:500]:
         asked = questions_of(scene, language)
         texts = [question.text for question in asked]
@@ -183,7 +183,7 @@ def test_answers_of_a_scene() -> None:
     assert answers["how many yellow shapes are there?"] == "zero"
     assert answers["on which side of the blue square is the red circle?"] == "left"
     assert answers["on which side of the red circle is the blue square?"] == "right"
-    assert towards(scene.shapes[0], scene.shapes[2]) == "left"
+    assert relation_of(scene.shapes[0], scene.shapes[2]) == "left"
     korean = {question.text: question.answer for question in questions_of(scene, "ko")}
     assert korean["사각형은 몇 개인가요?"] == "2개"
     assert korean["빨간 원은 파란 사각형의 어느 쪽에 있나요?"] == "왼쪽"

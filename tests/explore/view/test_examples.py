@@ -13,7 +13,7 @@ from glassformer.explore.view.answers import VIEW_OF, VIEWS
 from glassformer.explore.view.examples import built_in_data, text_examples
 from glassformer.explore.view.routes import Routes
 from glassformer.predict.pipeline import ABILITIES
-from glassformer.tasks.registry import ROWS, Row
+from glassformer.tasks.registry import TASK_ENTRIES, TaskEntry
 
 KINDS = [
     "encoder-decoder",
@@ -29,8 +29,8 @@ KINDS = [
 ]  # one model per task
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_built_in_data_is_the_example_of_the_task(row: Row, tmp_path: Path) -> None:
+@pytest.mark.parametrize("row", TASK_ENTRIES, ids=lambda row: row.name)
+def test_built_in_data_is_the_example_of_the_task(row: TaskEntry, tmp_path: Path) -> None:
     def data_of(settings: Any, task: str = row.name) -> str | None:
         (tmp_path / "run.json").write_text(json.dumps({"task": task, "settings": settings}), encoding="utf-8")
         return built_in_data(tmp_path)
@@ -54,7 +54,7 @@ def test_an_earlier_classifier_keeps_its_examples(tmp_path: Path) -> None:
 def test_every_task_is_answered_as_its_row_says(routes_of: Callable[[str], Routes]) -> None:
     sessions = [routes_of(kind).session for kind in KINDS]
     shown = {s.task: s.view(s.examples[0]["input"]).shown["answer"]["kind"] for s in sessions}
-    assert shown == {ability: row.view for row in ROWS for ability in row.abilities}
+    assert shown == {ability: row.view for row in TASK_ENTRIES for ability in row.abilities}
     assert set(VIEW_OF) == set(ABILITIES)
     assert set(VIEW_OF.values()) == set(VIEWS)
 

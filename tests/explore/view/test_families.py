@@ -5,7 +5,7 @@ import torch
 from helpers.reference import family_configs
 
 import glassformer as gf
-from glassformer.explore.view.flow import Costs, flow_of, steps_of
+from glassformer.explore.view.flow import StepCosts, flow_of, steps_of
 from glassformer.explore.view.seen import seeing
 from glassformer.explore.view.slices import whole_map
 from glassformer.inspect.ledger.sizes import sized_inputs
@@ -21,7 +21,7 @@ def test_a_family_is_seen_through(name: str) -> None:
     inputs = {key: value for key, value in sized_inputs(config, device="cpu").items() if key != "labels"}
     with torch.no_grad(), gf.record(model) as recorded, seeing(model) as seen:
         model(**inputs)
-    steps, flow = steps_of(model), flow_of(seen.shapes, config, Costs(model))
+    steps, flow = steps_of(model), flow_of(seen.shapes, config, StepCosts(model))
     for entry in flow:
         described = steps.get(entry["name"]) or steps[entry["step"]]
         assert described["axes"] == entry["axes"]

@@ -21,7 +21,7 @@ from glassformer.explore.view.session import Session, View
 from glassformer.explore.view.shown import stream_of
 from glassformer.figures.png import as_png
 from glassformer.generation.loop import filtered
-from glassformer.generation.plan import make_plan, settled
+from glassformer.generation.plan import make_plan, resolve_options
 from glassformer.inspect.ledger.ledger import ledger
 from glassformer.inspect.looks.rollout import rollout_of
 from glassformer.predict.images import Picture
@@ -274,7 +274,7 @@ def test_what_may_follow_is_filtered_as_generation_filters(routes_of: RoutesOf) 
     with torch.no_grad():
         logits = model(ids[:, :4]).logits[:, -1]
     choices = {"do_sample": True, "temperature": 0.7, "top_k": 9, "top_p": 0.8, "max_new_tokens": 1}
-    plan = make_plan(model.config, settled(model.config, choices), ids[:, :4], None, None)
+    plan = make_plan(model.config, resolve_options(model.config, choices), ids[:, :4], None, None)
     after = filtered(logits, ids[:, :4], plan).softmax(dim=1)[0]
     assert found["kept"] == int((after > 0).sum()) <= 9
     for candidate in found["candidates"]:

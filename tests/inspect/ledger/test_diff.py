@@ -11,7 +11,7 @@ from rich.console import Console
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.ledger.diff import Change, Diff, diff, in_words
+from glassformer.inspect.ledger.diff import Change, Diff, diff, readable_value
 
 STACK = gf.StackConfig(d_model=48, num_layers=2, num_heads=4)
 CONFIG = gf.TransformerConfig(encoder=STACK, vocab_size=50)
@@ -104,4 +104,4 @@ def test_choices_stand_apart_from_sizes() -> None:
     ids=str,
 )
 def test_values_are_said_in_one_short_line(value: object, said: str) -> None:
-    assert in_words(value).startswith(said)
+    assert readable_value(value).startswith(said)

@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import glassformer as gf
 from glassformer.errors import InputError
-from glassformer.inspect.ledger.memory import Tally, as_bytes, running_memory, training_memory
+from glassformer.inspect.ledger.memory import MemoryTally, readable_bytes, running_memory, training_memory
 from glassformer.inspect.ledger.sizes import sized_inputs
 
 STACK = gf.StackConfig(d_model=96, num_layers=3, num_heads=6)
@@ -80,8 +80,8 @@ def test_the_peak_is_foretold(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_count_that_forgets_to_let_go_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     config, sizes = MODELS["images"]
     right = training_memory(config, **sizes).peak
-    count = Tally._count
-    monkeypatch.setattr(Tally, "_count", lambda self, number: count(self, max(0, number)))
+    count = MemoryTally._count
+    monkeypatch.setattr(MemoryTally, "_count", lambda self, number: count(self, max(0, number)))
     assert training_memory(config, **sizes).peak > 1.15 * right
 
 
@@ -123,7 +123,7 @@ def test_an_optimizer_that_is_not_known_is_named() -> None:
 
 
 def test_bytes_are_told_as_people_say_them() -> None:
-    assert [as_bytes(n) for n in (0, 999, 1000, 141_000_000_000, 2.5e15)] == [
+    assert [readable_bytes(n) for n in (0, 999, 1000, 141_000_000_000, 2.5e15)] == [
         "0 B",
         "999 B",
         "1 kB",

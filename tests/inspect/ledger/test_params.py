@@ -74,11 +74,11 @@ def test_the_feed_forward_is_two_thirds_of_an_encoder_block_and_half_of_a_decode
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=40))
 def test_printed_percentages_add_up(numbers: list[int]) -> None:
-    printed = [int(text.removesuffix("%").replace(".", "")) for text in params.tenths(numbers)]
+    printed = [int(text.removesuffix("%").replace(".", "")) for text in params.percentages(numbers)]
     assert sum(printed) == (1000 if sum(numbers) else 0)
     for number, value in zip(numbers, printed, strict=True):
         assert abs(value - 1000 * number / (sum(numbers) or 1)) < 1
-    assert params.tenths([1, 1, 1]) == ["33.4%", "33.3%", "33.3%"]
+    assert params.percentages([1, 1, 1]) == ["33.4%", "33.3%", "33.3%"]
 
 
 def test_tables_print_what_was_counted() -> None:

@@ -26,11 +26,11 @@ from glassformer.inspect.looks.align import (
     align_corpus,
     alignment_error,
     hide_words,
-    look,
     make_alignment,
     make_passage,
     members_of,
     merge_words,
+    source_weights,
 )
 from glassformer.inspect.looks.align_picture import draw_alignment
 from glassformer.text import Tokenizer
@@ -104,9 +104,9 @@ def test_a_word_that_is_hidden_hurts_its_own_copy(copier: gf.Transformer, tokeni
 
 def test_a_batch_is_read_as_each_text_alone(copier: gf.Transformer, tokenizer: Tokenizer) -> None:
     passages = [make_passage(tokenizer, text, text) for text in ("a b", "c d e f g", "h")]
-    together = list(look(copier, passages))
+    together = list(source_weights(copier, passages))
     for passage, looks in zip(passages, together, strict=True):
-        torch.testing.assert_close(looks, next(look(copier, [passage])))
+        torch.testing.assert_close(looks, next(source_weights(copier, [passage])))
     assert together[1].shape == (1, 3, 2, 6, 5)
 
 

@@ -14,7 +14,7 @@ from glassformer.data.series import Scaler
 from glassformer.errors import InputError
 from glassformer.inspect.looks.attention import attention_maps, picture_attention, picture_input
 from glassformer.inspect.looks.examples import example_image, example_window
-from glassformer.inspect.looks.patches import look, over_patches, over_time
+from glassformer.inspect.looks.patches import layer_or_rollout, over_patches, over_time
 from glassformer.inspect.looks.rollout import rollout
 from glassformer.inspect.looks.rollout_picture import picture_rollout, picture_text_rollout, rollout_maps
 from glassformer.predict.images import ImagePreparer, Picture
@@ -143,7 +143,7 @@ def test_the_class_token_over_the_patches(seer: tuple[gf.Transformer, Path]) -> 
     with torch.no_grad(), gf.record(model) as seen:
         reading.run(model)
     weights = seen["encoder.blocks.1.attn"][0]  # (H, T, T)
-    shown = over_patches(model, look(model, reading, 1))
+    shown = over_patches(model, layer_or_rollout(model, reading, 1))
     side = model.config.image.size // model.config.image.patch  # type: ignore[union-attr]
     assert shown.shape == (HEADS, side, side)
     for y, x in ((0, 0), (side - 1, 0), (1, side - 1)):

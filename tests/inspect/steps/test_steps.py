@@ -14,7 +14,7 @@ from torch import Tensor
 import glassformer as gf
 from glassformer import core
 from glassformer.checkpoints.example import make_example
-from glassformer.inspect.steps.step import LEGEND, place_of, step_of
+from glassformer.inspect.steps.step import LEGEND, line_of, step_of
 from glassformer.watch.activations import activation_names, attention_names
 from glassformer.watch.names import StepName
 
@@ -120,4 +120,4 @@ def test_every_step_speaks_both_languages_and_an_unknown_one_is_refused() -> Non
     with pytest.raises(gf.InputError, match=r"no step 'encoder.blocks.0.attn.r'"):
         step_of("encoder.blocks.0.attn.r", model.config)
     with pytest.raises(LookupError, match="0 lines of step_of start with"):
-        place_of(step_of, "nothing begins so")
+        line_of(step_of, "nothing begins so")

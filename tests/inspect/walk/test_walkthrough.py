@@ -20,8 +20,8 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 import glassformer as gf
 from glassformer.config import LayerKind
 from glassformer.errors import InputError
-from glassformer.inspect.walk.equations import Walk, Worked, show
-from glassformer.inspect.walk.walkthrough import Part, walk
+from glassformer.inspect.walk.equations import Walk, Worked, show_walk
+from glassformer.inspect.walk.walkthrough import AttentionPart, walk
 from glassformer.predict.prepare import text_preparer
 from glassformer.text import Tokenizer
 
@@ -56,7 +56,7 @@ MODELS: dict[str, tuple[dict[str, dict[str, Any]], dict[str, Any]]] = {
         {"head": "class", "num_classes": 3, "pooling": "first", "head_activation": "tanh"},
     ),
 }
-CASES: list[tuple[str, Part | None, int, int, int]] = [  # model, part, layer, head, token
+CASES: list[tuple[str, AttentionPart | None, int, int, int]] = [  # model, part, layer, head, token
     ("paper", None, 0, 0, -1), ("paper", "encoder", 1, 2, 3), ("paper", "cross", 2, 3, 1), ("t5", "encoder", 0, 1, 0),
     ("t5", "decoder", 1, 1, 2), ("t5", "cross", 0, 0, -1), ("gpt2", None, 2, 1, 2), ("llama", None, 0, 0, -1),
     ("llama", "decoder", 1, 3, 3), ("gemma", None, 1, 2, -1), ("gemma", None, 0, 0, 1), ("neox", None, 1, 1, -1),
@@ -88,14 +88,14 @@ def make_model(name: str) -> gf.Transformer:
     return model
 
 
-def make_walk(model: gf.Transformer, tokenizer: Tokenizer, part: Part | None, **chosen: int) -> Walk:
+def make_walk(model: gf.Transformer, tokenizer: Tokenizer, part: AttentionPart | None, **chosen: int) -> Walk:
     both = model.encoder is not None and model.decoder is not None
     return walk(text_preparer(model, tokenizer), TEXT, part=part, target=TARGET if both else None, **chosen)
 
 
 @pytest.mark.parametrize(("name", "part", "layer", "head", "token"), CASES)
 def test_every_number_is_what_numpy_computes(
-    name: str, part: Part | None, layer: int, head: int, token: int, tokenizer: Tokenizer
+    name: str, part: AttentionPart | None, layer: int, head: int, token: int, tokenizer: Tokenizer
 ) -> None:
     model = make_model(name)
     found = make_walk(model, tokenizer, part, layer=layer, head=head, token=token)
@@ -131,7 +131,7 @@ def test_every_number_is_what_numpy_computes(
 
 @pytest.mark.parametrize(("name", "part", "layer", "head", "token"), CASES)
 def test_what_is_printed_adds_up_by_hand(
-    name: str, part: Part | None, layer: int, head: int, token: int, tokenizer: Tokenizer
+    name: str, part: AttentionPart | None, layer: int, head: int, token: int, tokenizer: Tokenizer
 ) -> None:
     """Evaluates each formula as printed, with its rounded numbers."""
     found = make_walk(make_model(name), tokenizer, part, layer=layer, head=head, token=token)
@@ -150,7 +150,9 @@ def test_what_is_printed_adds_up_by_hand(
         ("normed", "cross"),
     ],
 )
-def test_every_line_runs_and_stands_where_it_is_said_to(name: str, part: Part | None, tokenizer: Tokenizer) -> None:
+def test_every_line_runs_and_stands_where_it_is_said_to(
+    name: str, part: AttentionPart | None, tokenizer: Tokenizer
+) -> None:
     model, ran = make_model(name), set()
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
@@ -237,7 +239,7 @@ def test_a_pooled_vector_is_shown_with_the_line_that_pools(pooling: str, tokeniz
 def test_a_walk_is_printed_and_becomes_json(tokenizer: Tokenizer) -> None:
     found = make_walk(make_model("gpt2"), tokenizer, None, token=2)
     printed = StringIO()
-    show(found, Console(width=300, file=printed))
+    show_walk(found, Console(width=300, file=printed))
     assert "token 2, 'e', through head 0 of decoder.blocks.0.attn" in printed.getvalue()
     assert re.search(r"core/attention\.py:\d+  scores = q @ k\.transpose", printed.getvalue())
     assert "3 'g' -inf" in printed.getvalue()
@@ -314,5 +316,5 @@ def test_a_character_of_several_tokens_stands_at_the_first() -> None:
     found = walk(text_preparer(model, tokenizer), text)
     assert found.tokens[:3] == ["안", "…", "…"]
     printed = StringIO()
-    show(found, Console(width=300, file=printed))
+    show_walk(found, Console(width=300, file=printed))
     assert "\ufffd" not in printed.getvalue()

@@ -11,7 +11,7 @@ import pytest
 from helpers.command import run
 
 from glassformer.errors import InputError
-from glassformer.predict.bulk.formats import Csv, Jsonl, Packed, Tsv, as_text, ending_of
+from glassformer.predict.bulk.formats import Csv, Gzipped, Jsonl, Tsv, as_text, suffix_of
 
 FolderOf = Callable[[str], Path]
 ODD = ['a "quoted" one', "with, comma", "two\nlines", "tab\there", " 공백 ", "'", "=1+1"]
@@ -132,10 +132,10 @@ def test_chunks_join_to_the_same_bytes() -> None:
     for made in (lambda: Csv(["a", "b"], mark=True), lambda: Tsv(["a", "b"], mark=False), lambda: Jsonl(["a", "b"])):
         one, other = made(), made()
         assert one.chunk(rows[:4]) + one.chunk(rows[4:]) == other.chunk(rows)
-        packed = Packed(made())
+        packed = Gzipped(made())
         members = packed.head() + packed.chunk(rows[:4]) + packed.chunk(rows[4:])
         assert gzip.decompress(members) == other.head() + other.chunk(rows)
-        assert Packed(made()).chunk(rows) == Packed(made()).chunk(rows)  # no time stamp
+        assert Gzipped(made()).chunk(rows) == Gzipped(made()).chunk(rows)  # no time stamp
 
 
 def test_what_is_no_text_as_a_cell() -> None:
@@ -146,7 +146,7 @@ def test_what_is_no_text_as_a_cell() -> None:
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.json", "out.xlsx", "out.gz"])
 def test_a_name_that_says_no_format_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"expected a name that ends in one of \.csv, \.tsv, \.jsonl, \.parquet"):
-        ending_of(Path(name))
+        suffix_of(Path(name))
 
 
 class TestParquet:
@@ -220,4 +220,4 @@ class TestParquet:
     def test_without_its_package_it_is_said_how_to_get_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("glassformer.predict.bulk.formats.find_spec", lambda name: None)
         with pytest.raises(InputError, match=r"Parquet needs pyarrow: pip install 'glassformer\[parquet\]'"):
-            ending_of(Path("out.parquet"))
+            suffix_of(Path("out.parquet"))

@@ -21,12 +21,12 @@ from glassformer.data.scenes.make import make_scenes
 from glassformer.data.scenes.questions import questions_of
 from glassformer.data.scenes.words import caption_of
 from glassformer.errors import InputError
-from glassformer.inspect.looks.examples import example_scene, told_picture
+from glassformer.inspect.looks.examples import example_caption_image, example_scene
 from glassformer.tasks.evaluate import evaluate, task_to_score
 from glassformer.tasks.pictures import task as pictures
 from glassformer.tasks.pictures.ask import Ask
 from glassformer.tasks.pictures.caption import Caption
-from glassformer.tasks.pictures.task import nearest_pictures
+from glassformer.tasks.pictures.task import nearest_images
 from glassformer.tasks.settings import AskSettings, CaptionSettings
 
 SMALL: dict[str, Any] = {"d_model": 16, "num_layers": 1, "num_heads": 2, "examples": 60, "batch_size": 8}
@@ -203,7 +203,7 @@ def test_the_nearest_picture_is_numpys() -> None:
     rng = np.random.default_rng(0)
     known, asked = (rng.integers(0, 256, (count, 3, 4, 4), dtype=np.uint8) for count in (30, 200))
     far = ((known[None].astype(float) - asked[:, None]) ** 2).sum(axis=(2, 3, 4))
-    assert nearest_pictures(known, asked).tolist() == far.argmin(axis=1).tolist()
+    assert nearest_images(known, asked).tolist() == far.argmin(axis=1).tolist()
 
 
 def test_the_question_alone_knows_the_commonest_answer() -> None:
@@ -253,7 +253,7 @@ def test_the_report_shows_pictures_and_where_words_look(task: str, runs: dict[st
 
 @pytest.mark.parametrize("name", ["caption files", "ask files"])
 def test_an_example_is_a_picture_that_the_run_held_out(name: str, runs: dict[str, Path], own: Path) -> None:
-    shown = told_picture(runs[name])
+    shown = example_caption_image(runs[name])
     task: Any = task_to_score(runs[name])
     number, told = task.judged.looked[0]
     file = task.judged.found.images.files[task.judged.rows[number]]
@@ -267,7 +267,7 @@ def test_an_example_is_a_scene_where_the_table_is_gone(own: Path, runs: dict[str
     record["settings"]["data"] = str(tmp_path / "gone.csv")
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     for run_without in (folder, runs["caption scenes"]):
-        np.testing.assert_array_equal(told_picture(run_without).pixels, example_scene().pixels)
+        np.testing.assert_array_equal(example_caption_image(run_without).pixels, example_scene().pixels)
 
 
 def test_predict_writes_a_caption(runs: dict[str, Path], own: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 Calendar = Literal["auto", "every-day", "weekdays"]
 Times = NDArray[np.datetime64]
 
-MOST_HOLIDAYS = 0.15  # share of the weekdays; exchanges are closed on 3 to 8 %
-LONGEST_HOLIDAY = 10  # weekdays in a row that still count as holidays; more are a gap
+MAX_HOLIDAYS = 0.15  # share of the weekdays; exchanges are closed on 3 to 8 %
+MAX_HOLIDAY = 10  # weekdays in a row that still count as holidays; more are a gap
 DAY = timedelta(days=1)
 
 
@@ -36,14 +36,14 @@ class Frequency:
         return f"{self.count} {self.unit}{'s' if self.count > 1 else ''}"
 
 
-WEEKDAYS = Frequency(1, "weekday")
+EVERY_WEEKDAY = Frequency(1, "weekday")
 
 
-def lay_out(times: Sequence[datetime], calendar: Calendar) -> tuple[Frequency, list[int | None]]:
+def regular_steps(times: Sequence[datetime], calendar: Calendar) -> tuple[Frequency, list[int | None]]:
     """The step between ascending times, and the number of steps from the first to each; None for a time between two
     steps."""
     if calendar == "weekdays" or (calendar == "auto" and are_trading_days(times)):
-        return WEEKDAYS, list(place_weekdays(times))
+        return EVERY_WEEKDAY, list(place_weekdays(times))
     shift = to_month_start(times)
     frequency = find_frequency([time + shift for time in times])
     return frequency, [count_steps(times[0] + shift, time + shift, frequency) for time in times]
@@ -61,8 +61,8 @@ def are_trading_days(times: Sequence[datetime]) -> bool:
         return False
     steps = [(count_weekdays(before, after), (after - before).days) for before, after in pairwise(times)]
     has_weekend = any(days > weekdays for weekdays, days in steps)
-    possible = sum(weekdays for weekdays, _ in steps if weekdays <= LONGEST_HOLIDAY + 1)
-    return has_weekend and len(steps) >= (1 - MOST_HOLIDAYS) * possible
+    possible = sum(weekdays for weekdays, _ in steps if weekdays <= MAX_HOLIDAY + 1)
+    return has_weekend and len(steps) >= (1 - MAX_HOLIDAYS) * possible
 
 
 def count_weekdays(first: datetime, last: datetime) -> int:
@@ -74,7 +74,7 @@ def place_weekdays(times: Sequence[datetime]) -> list[int]:
     """One step per row, also across holidays; a gap too long for holidays has one step per weekday."""
     days = np.array(times, dtype="datetime64[D]")
     apart = np.busday_count(days[:-1], days[1:])
-    steps = np.where(apart > LONGEST_HOLIDAY + 1, apart, 1)
+    steps = np.where(apart > MAX_HOLIDAY + 1, apart, 1)
     places: list[int] = np.concatenate([[0], np.cumsum(steps)]).tolist()
     return places
 
@@ -142,4 +142,4 @@ def is_even(times: Sequence[datetime]) -> bool:
     ordered = times if times[0] <= times[-1] else times[::-1]
     if len(times) < 2 or any(before >= after for before, after in pairwise(ordered)):
         return False
-    return lay_out(ordered, "auto")[1] == list(range(len(ordered)))
+    return regular_steps(ordered, "auto")[1] == list(range(len(ordered)))

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.columns.numbers import Decimal, as_number, decide_decimal, why_no_number
+from glassformer.data.columns.numbers import Decimal, decide_decimal, parse_number, why_no_number
 from glassformer.data.columns.times import is_time, is_time_name
-from glassformer.data.files import AS_FOUND, place_of, read_table
-from glassformer.data.formats.table import Reads, TableOptions
-from glassformer.errors import InputError, nearest
+from glassformer.data.files import AS_FOUND, locate, read_table
+from glassformer.data.formats.table import ExpectedColumns, TableOptions
+from glassformer.errors import InputError, did_you_mean
 
-CLOCK = re.compile(r"\d{1,2}:\d{2}.*")
+CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}.*")
 UNNAMED = ("", "unnamed: 0")  # as pandas writes and reads its index
-MOST_SUGGESTED = 12
+MAX_SUGGESTED = 12
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Cells:
     @classmethod
     def read(cls, path: Path, options: TableOptions = AS_FOUND, columns: Sequence[str] = ()) -> "Cells":
         """All rows of a table, without blank ones. If columns are selected, others may have duplicate names."""
-        table = read_table(path, options, Reads(columns=tuple(columns)))
+        table = read_table(path, options, ExpectedColumns(columns=tuple(columns)))
         names = [name.strip() for name in table.names]
         known = set[str]()
         for name in names:
@@ -54,7 +54,7 @@ class Cells:
         return cls(path, names, rows, lines)
 
     def place(self, row: int) -> str:
-        return place_of(self.path, self.lines[row])
+        return locate(self.path, self.lines[row])
 
     def column(self, number: int) -> list[str]:
         return [row[number] for row in self.rows]
@@ -72,7 +72,7 @@ class Cells:
         plain = [name.strip("<>").lower() for name in self.names]
         if plain[first] in ("date", "날짜", "일자") and ":" not in self.rows[0][first]:
             clock = next((i for i in named if plain[i] in ("time", "시간", "시각")), None)
-            if clock is not None and CLOCK.fullmatch(self.rows[0][clock].strip()):
+            if clock is not None and CLOCK_TIME.fullmatch(self.rows[0][clock].strip()):
                 joined = f"dates and times are joined from {self.names[first]!r} and {self.names[clock]!r}"
                 return [first, clock], (joined,)
         return [first], notes
@@ -98,7 +98,7 @@ class Cells:
         known = {self.names[number]: number for number in among}
         for name in columns:
             if name not in known:
-                raise InputError(f"{self.path} has no column {name!r}{nearest(name, known)}")
+                raise InputError(f"{self.path} has no column {name!r}{did_you_mean(name, known)}")
         return [known[name] for name in columns]
 
     def decide_decimal(self, columns: Sequence[int], remembered: Decimal | None) -> Decimal:
@@ -121,7 +121,7 @@ class Cells:
         texts: dict[int, int] = {}  # columns that are not numbers, each with a row that shows it
         first: InputError | None = None
         for place, number in enumerate(columns):
-            found = [as_number(cell, decimal) for cell in self.column(number)]
+            found = [parse_number(cell, decimal) for cell in self.column(number)]
             wrong = [row for row, value in enumerate(found) if value is None]
             values[:, place] = [math.nan if value is None else value for value in found]
             known = len(found) - sum(value is not None and math.isnan(value) for value in found)
@@ -151,6 +151,6 @@ class Cells:
             what = f"{self.path}: these columns are not numbers: {', '.join(said)}"
         if advice or not others:
             return InputError(f"{what}. {advice or 'Write plain numbers such as 1234.5'}")
-        names = " ".join(shlex.quote(self.names[i]) for i in others[:MOST_SUGGESTED])
-        more = " ..." if len(others) > MOST_SUGGESTED else ""
+        names = " ".join(shlex.quote(self.names[i]) for i in others[:MAX_SUGGESTED])
+        more = " ..." if len(others) > MAX_SUGGESTED else ""
         return InputError(f"{what}. Use the others only: --columns {names}{more}")

@@ -17,7 +17,7 @@ Decimal = Literal["point", "comma"]
 
 MISSING = {"", "-", "--", ".", "?", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "nat"}
 EXPONENT = r"(?:[eE][-+]?\d+)?"
-WRITTEN: dict[Decimal, re.Pattern[str]] = {
+NUMBER_PATTERNS: dict[Decimal, re.Pattern[str]] = {
     "point": re.compile(rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:,\d{{3}})+)?(?:\.\d*)?{EXPONENT}"),
     "comma": re.compile(rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:\.\d{{3}})+)?(?:,\d*)?{EXPONENT}"),
 }
@@ -33,7 +33,7 @@ def tidy(cell: str) -> str:
     return cell if cell.isascii() and " " not in cell and "'" not in cell else SPACED_THOUSANDS.sub("", cell)
 
 
-def as_number(cell: str, decimal: Decimal) -> float | None:
+def parse_number(cell: str, decimal: Decimal) -> float | None:
     """A cell as a number: nan if it is empty, None if it does not hold one."""
     number = as_float(cell) if decimal == "point" else None
     if number is not None:  # the common case
@@ -41,7 +41,7 @@ def as_number(cell: str, decimal: Decimal) -> float | None:
     cell = tidy(cell)
     if cell.lower() in MISSING:
         return math.nan
-    if not WRITTEN[decimal].fullmatch(cell):
+    if not NUMBER_PATTERNS[decimal].fullmatch(cell):
         return None
     return as_float(cell.replace(THOUSANDS[decimal], "").replace(",", "."))
 
@@ -59,8 +59,8 @@ def decide_decimal(cells: Sequence[str], place: str, *, remembered: Decimal | No
     if remembered != "comma" and not any("," in cell or cell.count(".") > 1 for cell in cells):
         return "point"
     marked = [cell for cell in map(tidy, cells) if ("," in cell or "." in cell) and any(map(str.isdigit, cell))]
-    reads = [(cell, [mark for mark, form in WRITTEN.items() if form.fullmatch(cell)]) for cell in marked]
-    only = {mark: [cell for cell, marks in reads if marks == [mark]] for mark in WRITTEN}
+    reads = [(cell, [mark for mark, form in NUMBER_PATTERNS.items() if form.fullmatch(cell)]) for cell in marked]
+    only = {mark: [cell for cell, marks in reads if marks == [mark]] for mark in NUMBER_PATTERNS}
     if only["point"] and only["comma"]:
         raise InputError(
             f"{place} has numbers written in two ways, such as {only['point'][0]!r} and {only['comma'][0]!r}. Write "

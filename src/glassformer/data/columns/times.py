@@ -15,7 +15,7 @@ from glassformer.errors import InputError
 
 MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
           "december")  # fmt: skip
-NAMES = {  # of columns that hold times
+TIME_COLUMNS = {  # of columns that hold times
     *("date", "time", "datetime", "date time", "timestamp", "ds", "day", "week", "month", "quarter", "year", "period"),
     *("날짜", "일자", "일시", "시간", "시각", "시점", "기준일", "기준일자", "거래일", "거래일자", "년월", "연월"),
     *("연도", "년도", "년", "월", "datum", "zeit", "fecha"),
@@ -23,7 +23,7 @@ NAMES = {  # of columns that hold times
 DAY, MONTH, YEAR, SHORT_YEAR = r"(?P<day>\d{1,2})", r"(?P<month>\d{1,2})", r"(?P<year>\d{4})", r"(?P<year>\d{2})"
 NAME, QUARTER = r"(?P<name>[A-Za-z]{3,9})\.?", r"[Qq](?P<quarter>[1-4])"
 WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\.?,?\s+)?"
-CLOCK = (
+CLOCK_PATTERN = (
     r"(?:\s*\([월화수목금토일]\))?(?:(?:\s*,\s*|\s+|T)(?:(?P<before>오전|오후)\s*)?(?P<hour>\d{1,2}):(?P<minute>\d{2})"
     r"(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp]\.?[Mm]\.?)?"
     r"\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?)?"
@@ -40,7 +40,7 @@ DIRECTIVES = {"year": "%Y", "month": "%m", "day": "%d", "name": "%b", "hour": "%
 
 
 @dataclass(frozen=True)
-class Style:
+class TimeFormat:
     """One format of times."""
 
     name: str  # stored with a run
@@ -50,7 +50,7 @@ class Style:
 
     def read(self, cell: str) -> datetime | None:
         match = self.pattern.fullmatch(cell)
-        return None if match is None else as_time(match.groupdict())
+        return None if match is None else matched_time(match.groupdict())
 
     def format(self, cell: str) -> str:
         """The `strptime` format for this cell."""
@@ -71,16 +71,16 @@ class Style:
         return "".join([*parts, cell[end:]])
 
 
-def dated(name: str, example: str, date: str, *, is_usual: bool = False) -> Style:
+def dated(name: str, example: str, date: str, *, is_usual: bool = False) -> TimeFormat:
     """A format with a day, which a time of day may follow."""
-    return Style(name, example, re.compile(WEEKDAY + date + CLOCK), is_usual)
+    return TimeFormat(name, example, re.compile(WEEKDAY + date + CLOCK_PATTERN), is_usual)
 
 
-def undated(name: str, example: str, pattern: str) -> Style:
-    return Style(name, example, re.compile(pattern))
+def undated(name: str, example: str, pattern: str) -> TimeFormat:
+    return TimeFormat(name, example, re.compile(pattern))
 
 
-STYLES = (
+TIME_FORMATS = (
     dated("year first", "2024-12-31", rf"{YEAR}\s?[-/.]\s?{MONTH}\s?[-/.]\s?{DAY}\.?", is_usual=True),
     dated("eight digits", "20241231", r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})", is_usual=True),
     dated("in Korean", "2024년 12월 31일", rf"{YEAR}년\s*{MONTH}월\s*{DAY}일", is_usual=True),
@@ -105,7 +105,7 @@ STYLES = (
 
 
 @dataclass(frozen=True)
-class Column:
+class TimeColumn:
     """The times of a column, their format, and notes for the user."""
 
     times: list[datetime]
@@ -115,12 +115,12 @@ class Column:
 
 def is_time_name(name: str) -> bool:
     """Whether a column has a name for times, such as "Date", "date_time" or "<DATE>"."""
-    return name.strip().strip("<>").replace("_", " ").split("(")[0].strip().lower() in NAMES
+    return name.strip().strip("<>").replace("_", " ").split("(")[0].strip().lower() in TIME_COLUMNS
 
 
 def is_time(cell: str) -> bool:
     """Whether a cell is a time in any known format."""
-    return any(read(cell.strip()) for read in READERS.values())
+    return any(read(cell.strip()) for read in TIME_READERS.values())
 
 
 def read_times(
@@ -131,7 +131,7 @@ def read_times(
     date_format: str | None = None,
     remembered: str | None = None,
     groups: Sequence[Sequence[int]] | None = None,
-) -> Column:
+) -> TimeColumn:
     """Parses a column as times without zone. `place` names a row in errors; `groups` are the rows of each series, if
     several.
 
@@ -143,9 +143,9 @@ def read_times(
             raise InputError(f"{place(row)}: the date is empty. Complete it, or leave the row out")
     if date_format is not None:
         times, notes = settle_zones([by_format(cell, date_format, place(row)) for row, cell in enumerate(cells)], place)
-        return Column(times, "", notes)
+        return TimeColumn(times, "", notes)
     found, reached = {}, {}
-    for name, read in READERS.items():
+    for name, read in TIME_READERS.items():
         if ISO in found:  # unambiguous
             break
         times = []
@@ -161,7 +161,7 @@ def read_times(
         raise not_times(cells, place, column, reached)
     name = remembered if remembered in found else decide(found, cells, place(0), groups or [range(len(cells))])
     times, notes = settle_zones(found[name], place)
-    return Column(times, name, (*say_style(name, cells), *notes))
+    return TimeColumn(times, name, (*say_style(name, cells), *notes))
 
 
 def read_epoch(cell: str, unit: str) -> datetime | None:
@@ -182,7 +182,7 @@ def read_iso(cell: str) -> datetime | None:
         return None
 
 
-def as_time(groups: dict[str, str | None]) -> datetime | None:
+def matched_time(groups: dict[str, str | None]) -> datetime | None:
     """The time of a match; None if there is no such time."""
     year, month = int(groups["year"] or 0), int(groups.get("month") or 1)
     if len(groups["year"] or "") == 2:
@@ -216,9 +216,9 @@ def as_zone(text: str) -> timezone:
     return timezone(min(offset, timedelta(hours=23, minutes=59)) * (-1 if text[0] == "-" else 1))
 
 
-READERS: dict[str, Callable[[str], datetime | None]] = {
+TIME_READERS: dict[str, Callable[[str], datetime | None]] = {
     ISO: read_iso,
-    **{style.name: style.read for style in STYLES},
+    **{style.name: style.read for style in TIME_FORMATS},
     **{f"{unit} since 1970": partial(read_epoch, unit=unit) for unit in EPOCHS},
 }
 
@@ -244,7 +244,7 @@ def decide(found: dict[str, list[datetime]], cells: Sequence[str], place: str, g
     ]
     if even and all(found[name] == found[even[0]] for name in even):
         return even[0]
-    by_name = {style.name: style for style in STYLES}
+    by_name = {style.name: style for style in TIME_FORMATS}
     left = [by_name[name] for name in even or found if name in by_name]
     ways, formats = [style.name for style in left], [f"--date-format {style.format(cells[0])!r}" for style in left]
     raise InputError(
@@ -278,7 +278,7 @@ def settle_zones(times: list[datetime], place: Callable[[int], str]) -> tuple[li
 
 
 def say_style(name: str, cells: Sequence[str]) -> tuple[str, ...]:
-    usual = {style.name for style in STYLES if style.is_usual} | {ISO}
+    usual = {style.name for style in TIME_FORMATS if style.is_usual} | {ISO}
     return () if name in usual else (f"dates are read as {name} ({cells[0]} to {cells[-1]})",)
 
 

@@ -12,21 +12,21 @@ Delimiter = Literal["comma", "semicolon", "tab", "pipe"]
 # Quotes enclose cells, which may span several lines or not; or they are text; or none was seen so far.
 Quotes = Literal["none", "text", "one line", "several lines"]
 DELIMITERS: tuple[Delimiter, ...] = ("comma", "semicolon", "tab", "pipe")
-SIGNS: dict[str, str] = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
-ALIKE = 0.8  # share of rows with the same number of cells, if the delimiter is right
-LONGEST_CELL = 2**31 - 1  # the most that the csv module accepts; its default is 128 KB
+DELIMITER_SIGNS: dict[str, str] = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+SAME_WIDTH_SHARE = 0.8  # share of rows with the same number of cells, if the delimiter is right
+MAX_CELL = 2**31 - 1  # the most that the csv module accepts; its default is 128 KB
 EXCEL_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line that tells Excel the delimiter
 DECIMAL_COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][-+]?\d+)?")
 DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 
 
-def rows_of(
+def split_rows(
     lines: Sequence[str], sign: str, *, quoted: bool = True, skips_spaces: bool = False, cut: bool = False
 ) -> list[list[str]]:
     """The cells of these lines in this format; no rows if they do not match it. The last row may be `cut` off."""
     if not quoted:
         return [line.rstrip("\r\n").split(sign) for line in lines]
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(MAX_CELL)
     rows = []
     try:
         for row in csv.reader(lines, delimiter=sign, skipinitialspace=skips_spaces, strict=True):
@@ -45,8 +45,8 @@ def find_delimiter(
     cut: bool = False,
 ) -> Delimiter:
     """The delimiter that splits the lines into rows with as many cells as the first; the usual one if none does."""
-    found = [delimiter for delimiter in candidates if cuts_alike(lines, SIGNS[delimiter], cut=cut)]
-    if "comma" in found and "semicolon" in found and has_decimal_commas(rows_of(lines, ";", cut=cut)):
+    found = [delimiter for delimiter in candidates if cuts_alike(lines, DELIMITER_SIGNS[delimiter], cut=cut)]
+    if "comma" in found and "semicolon" in found and has_decimal_commas(split_rows(lines, ";", cut=cut)):
         return "semicolon"
     if usual in found or not found:
         return usual
@@ -62,9 +62,9 @@ def find_delimiter(
 def cuts_alike(lines: Sequence[str], sign: str, *, cut: bool) -> bool:
     """Whether nearly all rows have as many cells as the first, and more than one."""
     for quoted in (sign != "\t", sign == "\t"):
-        rows = rows_of(lines, sign, quoted=quoted, cut=cut)
+        rows = split_rows(lines, sign, quoted=quoted, cut=cut)
         widths = [len(row) for row in rows if any(cell.strip() for cell in row)]
-        if widths and widths[0] > 1 and Counter(widths)[widths[0]] >= ALIKE * len(widths):
+        if widths and widths[0] > 1 and Counter(widths)[widths[0]] >= SAME_WIDTH_SHARE * len(widths):
             return True
     return False
 
@@ -88,9 +88,9 @@ def quotes_of(lines: Sequence[str], sign: str, *, cut: bool = False) -> Quotes:
     """
     if not any('"' in line for line in lines):
         return "none"
-    plain = [row for row in rows_of(lines, sign, quoted=False) if any(row)]
+    plain = [row for row in split_rows(lines, sign, quoted=False) if any(row)]
     if len({len(row) for row in plain}) > 1:
-        widths = {len(row) for row in rows_of(lines, sign, cut=cut) if row}
+        widths = {len(row) for row in split_rows(lines, sign, cut=cut) if row}
         return "several lines" if len(widths) == 1 and widths != {1} else "text"
     cells = [cell for row in plain for cell in row if '"' in cell]
     if not all(map(is_in_quotes, cells)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from glassformer.errors import InputError
 
-MARKS = {  # byte order marks, the longer ones first, because one begins with another
+BYTE_ORDER_MARKS = {  # byte order marks, the longer ones first, because one begins with another
     b"\xff\xfe\0\0": ("utf-32", "UTF-32"),
     b"\0\0\xfe\xff": ("utf-32", "UTF-32"),
     b"\xef\xbb\xbf": ("utf-8", "UTF-8"),
@@ -21,25 +21,25 @@ MARKS = {  # byte order marks, the longer ones first, because one begins with an
 ZEROS = 0.1  # share of zero bytes above which a file is not text, or is UTF-16 without a mark
 ESCAPES = re.compile(rb"\x1b\$[@B)]")  # ISO-2022 switches to Japanese or Korean with these
 SETTLE = "Give its encoding, such as --encoding cp949 (Korean) or --encoding cp1252 (Western European)"
-KOREAN = 4  # Hangul syllables needed to detect CP949; fewer may be a coincidence
+MIN_HANGUL = 4  # Hangul syllables needed to detect CP949; fewer may be a coincidence
 
 # Characters of Western European texts in CP1252. The letters of Czech, Polish, Turkish or Icelandic are
 # not among them, because other encodings use the same bytes for other letters.
-LETTERS = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüŒœ"
+LATIN_LETTERS = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüŒœ"
 JOINS = "’–—…·"  # punctuation that may occur between two letters
-SIGNS = JOINS + "‘“”„‚‹›«»•€£¥§°©®™´¿¡ªº¹²³½¼¾×†‡‰µ\xa0"
-OUTSIDE = re.compile(rf"[^\x00-\x7f{LETTERS}{re.escape(SIGNS)}]")
+COMMON_SIGNS = JOINS + "‘“”„‚‹›«»•€£¥§°©®™´¿¡ªº¹²³½¼¾×†‡‰µ\xa0"
+OUTSIDE = re.compile(rf"[^\x00-\x7f{LATIN_LETTERS}{re.escape(COMMON_SIGNS)}]")
 CROWD = re.compile(r"[^\x00-\x7f]{4,}")
 INSIDE_A_WORD = re.compile(
-    rf"(?<=[A-Za-z{LETTERS}])[{re.escape(''.join(set(SIGNS) - set(JOINS)))}](?=[A-Za-z{LETTERS}])"
+    rf"(?<=[A-Za-z{LATIN_LETTERS}])[{re.escape(''.join(set(COMMON_SIGNS) - set(JOINS)))}](?=[A-Za-z{LATIN_LETTERS}])"
 )
-BESIDE_A_LETTER = re.compile(rf"[°§©®™ªº¹²³½¼¾×µ£¥•†‡‰][{LETTERS}]|[{LETTERS}][°§©®ªº¹²³½¼¾×µ£¥¿¡]")
-WITHOUT_ASCII = re.compile(rf"(?<![A-Za-z{LETTERS}])[{LETTERS}]{{2,}}(?![A-Za-z{LETTERS}])")
+BESIDE_A_LETTER = re.compile(rf"[°§©®™ªº¹²³½¼¾×µ£¥•†‡‰][{LATIN_LETTERS}]|[{LATIN_LETTERS}][°§©®ªº¹²³½¼¾×µ£¥¿¡]")
+WITHOUT_ASCII = re.compile(rf"(?<![A-Za-z{LATIN_LETTERS}])[{LATIN_LETTERS}]{{2,}}(?![A-Za-z{LATIN_LETTERS}])")
 WESTERN = re.compile(
-    rf"(?<=[A-Za-z])[{LETTERS}]|[{LETTERS}](?=[A-Za-z])|"
+    rf"(?<=[A-Za-z])[{LATIN_LETTERS}]|[{LATIN_LETTERS}](?=[A-Za-z])|"
     r"(?<=[A-Za-z])’(?=[A-Za-z])|“(?=[A-Za-z])|€(?=\d)|(?<=\d)[ \xa0]?€"
 )
-BEHIND_A_WORD = re.compile(rf"[A-Za-z{LETTERS}]{{3}}[¹²³]|[A-Za-z][¿¡]")
+BEHIND_A_WORD = re.compile(rf"[A-Za-z{LATIN_LETTERS}]{{3}}[¹²³]|[A-Za-z][¿¡]")
 ODD = (OUTSIDE, CROWD, INSIDE_A_WORD, BESIDE_A_LETTER, BEHIND_A_WORD, WITHOUT_ASCII)
 HUNGARIAN = ("õûÕÛ", "öüÖÜ", "áíóúÁÍÓÚ")  # no Western European language has letters of all three groups
 TOLERATED = 0.005  # share of non-ASCII characters that may be odd: a long text has a few typos
@@ -99,7 +99,7 @@ def find_encoding(
 ) -> Encoding:
     """The encoding of a file that begins with `head`, which may be the `whole` file. If the file is not UTF-8, the
     encoding given in training (`trained`) is used."""
-    marked = next((Encoding(*known) for mark, known in MARKS.items() if head.startswith(mark)), None)
+    marked = next((Encoding(*known) for mark, known in BYTE_ORDER_MARKS.items() if head.startswith(mark)), None)
     if asked is not None:
         return asked_encoding(asked, marked, name)
     if marked is not None:
@@ -179,7 +179,7 @@ def is_korean(text: str) -> bool:
     common = sum(count for sign, count in syllables.items() if is_common(sign))
     single = sum(count for sign, count in letters.items() if "ㄱ" <= sign <= "ㆎ")  # as in ㅋㅋ and ㅠㅠ
     total, count = letters.total(), syllables.total()
-    return count >= KOREAN and count + single >= 0.9 * total and count >= 0.6 * total and common >= 0.9 * count
+    return count >= MIN_HANGUL and count + single >= 0.9 * total and count >= 0.6 * total and common >= 0.9 * count
 
 
 def is_western(text: str) -> bool:

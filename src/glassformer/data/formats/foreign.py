@@ -7,7 +7,7 @@ from glassformer.errors import InputError
 SAVE_TABLE = "Save it as .xlsx or .csv"
 SAVE_TEXT = "Save it as plain text (.txt)"
 UNPACK = "Unpack it first"
-ENDINGS = {
+FOREIGN_SUFFIXES = {
     ".xls": ("an old Excel workbook", f"{SAVE_TABLE}: in Excel, File > Save As"),
     ".xlsb": ("a binary Excel workbook", f"{SAVE_TABLE}: in Excel, File > Save As"),
     ".ods": ("a LibreOffice spreadsheet", f"{SAVE_TABLE}: in LibreOffice, File > Save As"),
@@ -38,10 +38,10 @@ ENDINGS = {
 BEGINNINGS = {
     b"PK\x03\x04": ("a zip archive, like .xlsx and .docx files", "Give it the right extension, or save it as .csv"),
     b"\xd0\xcf\x11\xe0": ("an old Office file, like .xls and .doc files", "Save it as .xlsx, .csv or plain text"),
-    b"%PDF": ENDINGS[".pdf"],
+    b"%PDF": FOREIGN_SUFFIXES[".pdf"],
     b"PAR1": ("a Parquet table", "Rename it to end in .parquet"),
     b"\x1f\x8b": ("packed with gzip", "Rename it to end in .gz"),
-    b"SQLite format 3": ENDINGS[".db"],
+    b"SQLite format 3": FOREIGN_SUFFIXES[".db"],
     b"\x89PNG": ("an image", "Expected text"),
     b"\xff\xd8\xff": ("an image", "Expected text"),
 }
@@ -52,7 +52,7 @@ def check_ending(path: Path) -> None:
     if path.name.lower().endswith(".tar.gz"):
         raise InputError(f"{path} is an archive. {UNPACK}")
     for name in (path.name.lower(), path.name.lower().removesuffix(".gz")):
-        if known := ENDINGS.get(Path(name).suffix):
+        if known := FOREIGN_SUFFIXES.get(Path(name).suffix):
             raise InputError(f"{path} is {known[0]}. {known[1]}")
 
 

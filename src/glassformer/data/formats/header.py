@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 NUMBER_LIKE = re.compile(r"[-+]?[\d.,:/\- T%+eEZ]*\d[\d.,:/\- T%+eEZ]*")  # numbers, dates and times
 NAME_LIKE = re.compile(r"[\w\s()\-/.]+")
-WORDS = re.compile(r"[^\W\d_]+")
+WORD_PATTERN = re.compile(r"[^\W\d_]+")
 INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 LANGUAGE_TAG = re.compile(r"([a-z]{2,3})[-_][A-Za-z]{2,4}")  # en_XX, eng_Latn, en-US
 IDENTIFIER = re.compile(r"[A-Za-z]\w*")
@@ -76,7 +76,7 @@ def known_name(cell: str) -> Hashable | None:
     """The known column name of a cell, including its number, if all its words are known."""
     if tag := LANGUAGE_TAG.fullmatch(cell):
         cell = tag[1]
-    words = WORDS.findall(INNER_CAPITAL.sub(" ", cell))
+    words = WORD_PATTERN.findall(INNER_CAPITAL.sub(" ", cell))
     groups = [GROUP_OF.get(word.casefold()) for word in words]
     if not words or len(words) > MOST_WORDS or None in groups or not NAME_LIKE.fullmatch(cell):
         return None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from glassformer.data.formats.long import LONGEST, too_long
+from glassformer.data.formats.long import MAX_LINE_BYTES, too_long
 from glassformer.errors import InputError
 
 NEAR = 12  # an error this close to the end of what was read may be a half-read value
@@ -51,7 +51,7 @@ class TextStream:
 
 
 def objects_in_list(
-    blocks: Iterator[str], name: str, longest: int = LONGEST
+    blocks: Iterator[str], name: str, longest: int = MAX_LINE_BYTES
 ) -> Iterator[tuple[int, dict[str, Any], str]]:
     """Each object of the list, of at most `longest` characters: its first line, its values, and its text."""
     text = TextStream(blocks)

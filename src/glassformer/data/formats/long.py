@@ -11,8 +11,8 @@ from glassformer.errors import InputError
 
 MEGABYTE = 10**6
 MAX_LINE_MB, MOST_MB = 16, 2000  # default and maximum of --max-line-mb
-LONGEST = MAX_LINE_MB * MEGABYTE
-COUNTED = 16  # a line is read up to this multiple of the limit to report its size
+MAX_LINE_BYTES = MAX_LINE_MB * MEGABYTE
+MEASURED_LIMITS = 16  # a line is read up to this multiple of the limit to report its size
 BLOCK = 1 << 20
 
 
@@ -28,7 +28,7 @@ def bounded_lines(stream: IO[bytes], name: str, longest: int) -> Iterator[bytes]
 def size_of_line(stream: IO[bytes], begun: bytes, longest: int) -> tuple[int, int, bool]:
     """The size of a partly read line, the limit, and whether it has more bytes than counted."""
     size, part = len(begun), begun
-    while part and not part.endswith(b"\n") and size < COUNTED * longest:
+    while part and not part.endswith(b"\n") and size < MEASURED_LIMITS * longest:
         part = stream.readline(BLOCK)
         size += len(part)
     return size, longest, bool(part) and not part.endswith(b"\n")

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.formats.long import too_long
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 
-BATCH = 1000  # rows of a Parquet file held as Python values
+ROWS_AT_ONCE = 1000  # rows of a Parquet file held as Python values
 BATCH_BYTES = 1 << 27  # maximum bytes of text in these rows; fewer rows are held if they have more
 ROW_BYTES = 16  # minimum memory of a Parquet row, however small it is in the file
-LARGEST = 1 << 30  # maximum bytes of a decompressed workbook: its texts are held in memory
+MAX_WORKBOOK_BYTES = 1 << 30  # maximum bytes of a decompressed workbook: its texts are held in memory
 LAST_ROW = 1 << 20  # of an Excel sheet
 # A file that expands to more than both is an attack: texts and numbers expand to 3 to 30 times as much.
 UNPACKED, TIMES = 1 << 22, 100
@@ -64,7 +64,7 @@ def parquet_rows(path: Path, longest: int) -> Iterator[dict[str, Any]]:
             texts = [name for name, kind in zip(schema.names, schema.types, strict=True) if is_text(kind)]
         with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
             row = 1
-            for batch in file.iter_batches(batch_size=BATCH):
+            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
                 size = longest_cell(batch)
                 if size > longest:
                     raise too_long(f"{path}, rows {row:,} to {row + len(batch) - 1:,}", "cell", size, longest)
@@ -142,8 +142,10 @@ def workbook(path: Path) -> Iterator[Any]:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
         check_unpacked(path, path.stat().st_size, size)
-        if size > LARGEST:
-            raise InputError(f"{path} unpacks to {size:,} bytes: expected at most {LARGEST:,}. Save it as .csv")
+        if size > MAX_WORKBOOK_BYTES:
+            raise InputError(
+                f"{path} unpacks to {size:,} bytes: expected at most {MAX_WORKBOOK_BYTES:,}. Save it as .csv"
+            )
         with path.open("rb") as stream:  # openpyxl does not close its file if it fails
             with warnings.catch_warnings(action="ignore"):
                 book = load_workbook(stream, read_only=True, data_only=True)
@@ -163,7 +165,7 @@ def chosen_sheet(book: Any, path: Path, sheet: str | None, trained: str | None =
     """The requested sheet, the one used in training if it exists, or the first visible one."""
     pages = {page.title: page for page in book.worksheets}
     if sheet is not None and sheet not in pages:
-        raise InputError(f"--sheet {sheet}: {path} has no such sheet{nearest(sheet, pages)}")
+        raise InputError(f"--sheet {sheet}: {path} has no such sheet{did_you_mean(sheet, pages)}")
     shown = [page for page in book.worksheets if page.sheet_state == "visible"]
     if not shown:
         raise InputError(f"{path} has no visible sheet with cells")

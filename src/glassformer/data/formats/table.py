@@ -10,27 +10,27 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from glassformer.data.formats.delimiter import (
+    DELIMITER_SIGNS,
     DELIMITERS,
     EXCEL_LINE,
-    SIGNS,
     Delimiter,
     Quotes,
     find_delimiter,
     has_decimal_commas,
     quotes_of,
-    rows_of,
+    split_rows,
 )
 from glassformer.data.formats.encoding import TextFormat, decoded, find_text_format
 from glassformer.data.formats.header import FEW, Header, are_known, find_header, known_name
 from glassformer.data.formats.json_list import is_list
-from glassformer.data.formats.long import LONGEST, MAX_LINE_MB, MEGABYTE, MOST_MB
+from glassformer.data.formats.long import MAX_LINE_BYTES, MAX_LINE_MB, MEGABYTE, MOST_MB
 from glassformer.errors import InputError
 from glassformer.schema import shown
 
 FileKind = Literal["csv", "tsv", "jsonl", "parquet", "xlsx"]  # by the file extension
 LOOKED_AT = 500  # rows from which the format is detected
 WEB_PAGE = re.compile(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
-TOLD = 3  # maximum number of files and formats listed by name
+MAX_LISTED = 3  # maximum number of files and formats listed by name
 ROW_CHARACTERS = 60  # characters of a row shown in a message
 
 
@@ -44,7 +44,7 @@ class TableOptions:
     encoding: str | None = None
     sheet: str | None = None
     max_line_mb: int | None = None
-    trained: "Trained | None" = None
+    trained: "TrainingFlags | None" = None
 
     def __post_init__(self) -> None:
         limit = self.max_line_mb
@@ -66,7 +66,7 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingFlags:
     """The flags given for the training data, which apply to other files if they fit."""
 
     delimiter: Delimiter | None = None
@@ -77,7 +77,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Reads:
+class ExpectedColumns:
     """What a reader expects of a table: column names, and whether a header is usual."""
 
     columns: tuple[str, ...] = ()  # names expected in a header
@@ -106,7 +106,7 @@ class TableFormat:
     decimal_comma: bool = False
     ends_open: bool = False  # whether every row ends with a delimiter
     sheet: str = ""
-    longest: int = LONGEST  # maximum bytes of a line or cell
+    longest: int = MAX_LINE_BYTES  # maximum bytes of a line or cell
 
     @property
     def has_header(self) -> bool:
@@ -172,15 +172,20 @@ def describe_together(forms: Mapping[str, str]) -> str:
     if len(forms) == 1:
         return next(iter(alike))
     several = (
-        names if len(names) <= TOLD else [*names[:TOLD], f"{len(names) - TOLD:,} more"] for names in alike.values()
+        names if len(names) <= MAX_LISTED else [*names[:MAX_LISTED], f"{len(names) - MAX_LISTED:,} more"]
+        for names in alike.values()
     )
     told = [f"{', '.join(names)}: {form}" for names, form in zip(several, alike, strict=True)]
-    return "; ".join(told if len(told) <= TOLD else [*told[:TOLD], f"{len(told) - TOLD:,} other formats"])
+    return "; ".join(
+        told if len(told) <= MAX_LISTED else [*told[:MAX_LISTED], f"{len(told) - MAX_LISTED:,} other formats"]
+    )
 
 
-def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: TableOptions, reads: Reads) -> TableFormat:
+def find_format(
+    kind: str, head: bytes, name: str, *, whole: bool, options: TableOptions, reads: ExpectedColumns
+) -> TableFormat:
     """The format of a text table that begins with `head`."""
-    trained = options.trained or Trained()
+    trained = options.trained or TrainingFlags()
     text = find_text_format(head, name, whole=whole, asked=options.encoding, trained=trained.encoding)
     start = decoded(head, text.encoding)
     if WEB_PAGE.match(start):
@@ -194,16 +199,21 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
     usual: Delimiter = "comma" if kind == "csv" else "tab"
     if options.delimiter is not None:
         delimiter = options.delimiter
-    elif told and told[1] in SIGNS.values():
-        delimiter = next(known for known in DELIMITERS if SIGNS[known] == told[1])
-    elif trained.delimiter is not None and lines and SIGNS[trained.delimiter] in lines[0]:
+    elif told and told[1] in DELIMITER_SIGNS.values():
+        delimiter = next(known for known in DELIMITERS if DELIMITER_SIGNS[known] == told[1])
+    elif trained.delimiter is not None and lines and DELIMITER_SIGNS[trained.delimiter] in lines[0]:
         delimiter = trained.delimiter
     else:
         delimiter = find_delimiter(lines, usual, name, candidates=reads.delimiters, cut=cut)
-        if lines and delimiter == usual and SIGNS[usual] not in lines[0] and not is_known(lines[0], reads):
+        if (
+            lines
+            and delimiter == usual
+            and DELIMITER_SIGNS[usual] not in lines[0]
+            and not is_known_column(lines[0], reads)
+        ):
             # There may be a title above the table: then the lines below show the delimiter.
             delimiter = find_delimiter(lines[1:], usual, name, candidates=reads.delimiters, cut=cut)
-    sign = SIGNS[delimiter]
+    sign = DELIMITER_SIGNS[delimiter]
     of_training = trained.quotes if kind in trained.kinds else None
     asked = of_training if options.quotes is None else options.quotes
     quotes: Quotes = "several lines"
@@ -212,11 +222,11 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
     elif delimiter == "tab":
         quotes = quotes_of(every, sign, cut=not whole)
     quoted = quotes in ("one line", "several lines")
-    rows = rows_of(lines, sign, quoted=quoted, cut=cut) or rows_of(lines, sign, quoted=False)
+    rows = split_rows(lines, sign, quoted=quoted, cut=cut) or split_rows(lines, sign, quoted=False)
     rows = [row for row in rows if any(cell.strip() for cell in row)]
     skips_spaces = quoted and bool(rows) and len(rows[0]) > 1 and all(cell.startswith(" ") for cell in rows[0][1:])
     if skips_spaces:
-        rows = [row for row in rows_of(lines, sign, skips_spaces=True, cut=cut) if any(cell.strip() for cell in row)]
+        rows = [row for row in split_rows(lines, sign, skips_spaces=True, cut=cut) if any(cell.strip() for cell in row)]
     header, header_asked = header_of(rows, options, reads, name)
     return TableFormat(
         kind,
@@ -236,13 +246,13 @@ def find_format(kind: str, head: bytes, name: str, *, whole: bool, options: Tabl
     )
 
 
-def is_known(line: str, reads: Reads) -> bool:
+def is_known_column(line: str, reads: ExpectedColumns) -> bool:
     """Whether a line is a known column name."""
     return line.strip().strip('"') in reads.columns or known_name(line.strip().strip('"')) is not None
 
 
 def header_of(
-    rows: Sequence[Sequence[str]], options: TableOptions, reads: Reads, name: str, unit: str = "line"
+    rows: Sequence[Sequence[str]], options: TableOptions, reads: ExpectedColumns, name: str, unit: str = "line"
 ) -> tuple[Header, bool]:
     """The header, and whether a flag decided it."""
     if options.header is not None:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Literal, NamedTuple, get_args
 
-from glassformer.data.scenes.make import HELD_OUT
-from glassformer.data.scenes.scene import CLEAR, COLOURS, KINDS, Relation, Scene, Shape, towards
-from glassformer.data.scenes.words import WORDS, Language, name_of
+from glassformer.data.scenes.make import HELD_OUT_PAIRS
+from glassformer.data.scenes.scene import CLEAR, COLOURS, SHAPE_KINDS, Relation, Scene, Shape, relation_of
+from glassformer.data.scenes.words import CAPTION_WORDS, Language, shape_name
 
 Topic = Literal["colour", "shape", "count", "relation"]
 TOPICS: tuple[Topic, ...] = get_args(Topic)
@@ -70,13 +70,13 @@ def questions_of(scene: Scene, language: Language = "en") -> list[Question]:
 
 
 def make(topic: Topic, text: str, answer: str, *about: Shape) -> Question:
-    return Question(topic, text, answer, any((shape.colour, shape.kind) in HELD_OUT for shape in about))
+    return Question(topic, text, answer, any((shape.colour, shape.kind) in HELD_OUT_PAIRS for shape in about))
 
 
 def colours(scene: Scene, language: Language) -> Iterator[Question]:
     """Asks for the colour of each shape whose kind occurs once."""
-    phrases, words = PHRASES[language], WORDS[language]
-    for kind in KINDS:
+    phrases, words = PHRASES[language], CAPTION_WORDS[language]
+    for kind in SHAPE_KINDS:
         same = [shape for shape in scene.shapes if shape.kind == kind]
         if len(same) == 1:
             text = phrases.colour.format(kind=words.kinds[kind])
@@ -85,7 +85,7 @@ def colours(scene: Scene, language: Language) -> Iterator[Question]:
 
 def shapes(scene: Scene, language: Language) -> Iterator[Question]:
     """Asks for the kind of each shape whose colour occurs once."""
-    phrases, words = PHRASES[language], WORDS[language]
+    phrases, words = PHRASES[language], CAPTION_WORDS[language]
     for colour in COLOURS:
         same = [shape for shape in scene.shapes if shape.colour == colour]
         if len(same) == 1:
@@ -94,13 +94,13 @@ def shapes(scene: Scene, language: Language) -> Iterator[Question]:
 
 def counts(scene: Scene, language: Language) -> Iterator[Question]:
     """Asks for the number of shapes: all, of each colour, of each kind."""
-    phrases, words = PHRASES[language], WORDS[language]
+    phrases, words = PHRASES[language], CAPTION_WORDS[language]
     yield make("count", phrases.all, phrases.counts[len(scene.shapes)], *scene.shapes)
     for colour in COLOURS:
         same = [shape for shape in scene.shapes if shape.colour == colour]
         text = phrases.of_colour.format(colour=words.colours[colour])
         yield make("count", text, phrases.counts[len(same)], *same)
-    for kind in KINDS:
+    for kind in SHAPE_KINDS:
         same = [shape for shape in scene.shapes if shape.kind == kind]
         yield make("count", phrases.of_kind.format(kind=phrases.plurals[kind]), phrases.counts[len(same)], *same)
 
@@ -111,8 +111,8 @@ def relations(scene: Scene, language: Language) -> Iterator[Question]:
     for a, b in permutations(scene.shapes, 2):
         if not is_clear(a, b):
             continue
-        side = towards(a, b)
-        names = {"a": name_of(a, language), "b": name_of(b, language)}
+        side = relation_of(a, b)
+        names = {"a": shape_name(a, language), "b": shape_name(b, language)}
         yield make("relation", phrases.where.format(**names), phrases.sides[side], a, b)
 
 

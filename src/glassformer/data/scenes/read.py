@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.scenes.make import PALETTE
-from glassformer.data.scenes.scene import COLOURS, KINDS, SIZE, Scene, Shape, fill
+from glassformer.data.scenes.scene import COLOURS, SHAPE_KINDS, SIZE, Scene, Shape, shape_pixels
 from glassformer.errors import InputError
 
 COLOURFUL = 50  # minimum difference between the strongest and weakest channel; 0 for grey
-ALIKE = 0.75  # minimum intersection over union of a spot and a shape
+MIN_OVERLAP = 0.75  # minimum intersection over union of a spot and a shape
 
 
 def parse(pixels: NDArray[np.uint8]) -> Scene:
@@ -54,9 +54,11 @@ def nearest_shape(spot: NDArray[np.bool_], colour: int) -> Shape | None:
     rows, columns = np.flatnonzero(spot.any(axis=1)), np.flatnonzero(spot.any(axis=0))
     x, y = (int(line[0] + line[-1]) // 2 for line in (columns, rows))
     radius = max(int(columns[-1] - columns[0]), int(rows[-1] - rows[0])) // 2
-    ideal = fill(np.arange(len(KINDS)), *(np.full(len(KINDS), value) for value in (x, y, radius)))  # (K, Y, X)
+    ideal = shape_pixels(
+        np.arange(len(SHAPE_KINDS)), *(np.full(len(SHAPE_KINDS), value) for value in (x, y, radius))
+    )  # (K, Y, X)
     shared = (ideal & spot).sum(axis=(1, 2)) / (ideal | spot).sum(axis=(1, 2))
     best = int(shared.argmax())
-    if radius == 0 or shared[best] < ALIKE:
+    if radius == 0 or shared[best] < MIN_OVERLAP:
         return None
-    return Shape(KINDS[best], COLOURS[colour], x, y, radius)
+    return Shape(SHAPE_KINDS[best], COLOURS[colour], x, y, radius)

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from glassformer.errors import InputError
 
-Kind = Literal["circle", "square", "triangle"]
+ShapeKind = Literal["circle", "square", "triangle"]
 Colour = Literal["red", "green", "blue", "yellow"]
 Relation = Literal["left", "right", "above", "below"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+SHAPE_KINDS: tuple[ShapeKind, ...] = get_args(ShapeKind)
 COLOURS: tuple[Colour, ...] = get_args(Colour)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 SIZE = 32  # pixels per side
-MOST = 3  # maximum number of shapes in a scene
+MAX_SHAPES = 3  # maximum number of shapes in a scene
 RADII = (3, 6)  # smallest and largest radius
 CLEAR = 4  # minimum margin of a relation in pixels; closer cases are never drawn
 BETWEEN = 3  # minimum margin in pixels by which the third shape is between the others on the other axis
@@ -30,7 +30,7 @@ BETWEEN = 3  # minimum margin in pixels by which the third shape is between the 
 class Shape:
     """A shape in a square box of 2 * radius + 1 pixels around (x, y); y points down."""
 
-    kind: Kind
+    kind: ShapeKind
     colour: Colour
     x: int
     y: int
@@ -39,7 +39,7 @@ class Shape:
     @property
     def number(self) -> int:
         """The index of its pair of colour and kind, 0 to 11."""
-        return COLOURS.index(self.colour) * len(KINDS) + KINDS.index(self.kind)
+        return COLOURS.index(self.colour) * len(SHAPE_KINDS) + SHAPE_KINDS.index(self.kind)
 
     @property
     def box(self) -> tuple[int, int, int, int]:
@@ -48,8 +48,8 @@ class Shape:
 
     def mask(self) -> NDArray[np.bool_]:
         """Its pixels (Y, X). Shapes never overlap."""
-        numbers = (np.array(value) for value in (KINDS.index(self.kind), self.x, self.y, self.radius))
-        return fill(*numbers)
+        numbers = (np.array(value) for value in (SHAPE_KINDS.index(self.kind), self.x, self.y, self.radius))
+        return shape_pixels(*numbers)
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,15 @@ class Scene:
     def relations(self) -> tuple[Relation, ...]:
         """The second shape relative to the first, and the third relative to both; empty for a single shape."""
         first, *others = self.shapes
-        found = [] if not others else [towards(others[0], first)]
-        return tuple(found if len(others) < MOST - 1 else [*found, beside(others[1], first, others[0])])
+        found = [] if not others else [relation_of(others[0], first)]
+        return tuple(found if len(others) < MAX_SHAPES - 1 else [*found, relation_to_both(others[1], first, others[0])])
 
     def masks(self) -> NDArray[np.bool_]:
         """The pixels of each shape, (N, Y, X)."""
         return np.stack([shape.mask() for shape in self.shapes])
 
 
-def towards(a: Shape, b: Shape) -> Relation:
+def relation_of(a: Shape, b: Shape) -> Relation:
     """The position of `a` relative to `b`, along the axis on which they are further apart."""
     across, down = a.x - b.x, a.y - b.y
     if abs(across) > abs(down):
@@ -90,7 +90,7 @@ def opposite(relation: Relation) -> Relation:
     return RELATIONS[number + 1 if number % 2 == 0 else number - 1]
 
 
-def beside(a: Shape, b: Shape, c: Shape) -> Relation:
+def relation_to_both(a: Shape, b: Shape, c: Shape) -> Relation:
     """The position of `a` relative to both others: the side with the largest distance to the nearer one."""
     ahead: dict[Relation, int] = {
         "left": min(b.x, c.x) - a.x,
@@ -101,7 +101,7 @@ def beside(a: Shape, b: Shape, c: Shape) -> Relation:
     return max(RELATIONS, key=lambda relation: ahead[relation])
 
 
-def fill(
+def shape_pixels(
     kind: NDArray[np.int_], x: NDArray[np.int_], y: NDArray[np.int_], radius: NDArray[np.int_]
 ) -> NDArray[np.bool_]:
     """The pixels (..., Y, X) of shapes given by arrays (...)."""

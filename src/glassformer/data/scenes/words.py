@@ -11,19 +11,19 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
-from glassformer.data.scenes.scene import Colour, Kind, Relation, Scene, Shape, opposite
+from glassformer.data.scenes.scene import Colour, Relation, Scene, Shape, ShapeKind, opposite
 
 Language = Literal["en", "ko"]
-LANGUAGES: tuple[Language, ...] = get_args(Language)
+CAPTION_LANGUAGES: tuple[Language, ...] = get_args(Language)
 # A shape such as ("red circle",), or its relation to another or to both such as ("red circle", "blue square", "right").
 Fact = tuple[str, ...]
 
 
-class Words(NamedTuple):
+class CaptionWords(NamedTuple):
     """The words of one language, and its sentence templates for one, two and three shapes."""
 
     colours: dict[Colour, str]
-    kinds: dict[Kind, str]
+    kinds: dict[ShapeKind, str]
     relations: dict[Relation, str]
     shape: str
     sentences: tuple[str, str, str]
@@ -32,8 +32,8 @@ class Words(NamedTuple):
     of_first: bool  # whether the first relation places the first shape relative to the second, or the reverse
 
 
-WORDS: dict[Language, Words] = {
-    "en": Words(
+CAPTION_WORDS: dict[Language, CaptionWords] = {
+    "en": CaptionWords(
         colours={"red": "red", "green": "green", "blue": "blue", "yellow": "yellow"},
         kinds={"circle": "circle", "square": "square", "triangle": "triangle"},
         relations={"left": "left of", "right": "right of", "above": "above", "below": "below"},
@@ -43,7 +43,7 @@ WORDS: dict[Language, Words] = {
         both="a {a} {relation} both",
         of_first=False,
     ),
-    "ko": Words(
+    "ko": CaptionWords(
         colours={"red": "빨간", "green": "초록", "blue": "파란", "yellow": "노란"},
         kinds={"circle": "원", "square": "사각형", "triangle": "삼각형"},
         relations={"left": "왼쪽에", "right": "오른쪽에", "above": "위에", "below": "아래에"},
@@ -56,15 +56,15 @@ WORDS: dict[Language, Words] = {
 }
 
 
-def name_of(shape: Shape, language: Language = "en") -> str:
-    words = WORDS[language]
+def shape_name(shape: Shape, language: Language = "en") -> str:
+    words = CAPTION_WORDS[language]
     return words.shape.format(colour=words.colours[shape.colour], kind=words.kinds[shape.kind])
 
 
 def caption_of(scene: Scene, language: Language = "en") -> str:
     """The caption of a scene: every shape with its colour, and their relations."""
-    words = WORDS[language]
-    names = dict(zip("abc", (name_of(shape, language) for shape in scene.shapes), strict=False))
+    words = CAPTION_WORDS[language]
+    names = dict(zip("abc", (shape_name(shape, language) for shape in scene.shapes), strict=False))
     found = scene.relations
     if found and words.of_first:
         found = (opposite(found[0]), *found[1:])
@@ -74,7 +74,7 @@ def caption_of(scene: Scene, language: Language = "en") -> str:
 
 def facts_of(caption: str, language: Language = "en") -> set[Fact]:
     """The facts stated in a text: shapes with their colours, and relations. Other words are ignored."""
-    words = WORDS[language]
+    words = CAPTION_WORDS[language]
     meaning: dict[str, str] = {
         word: name for table in (words.colours, words.kinds, words.relations) for name, word in table.items()
     }

@@ -35,7 +35,7 @@ def add(folder: Path, name: str, modules: dict[str, str], above: tuple[str, ...]
     text = (folder / name).read_text(encoding="utf-8")
     for _, path in IMPORT.findall(text):
         add(folder, resolved(path, name), modules, (*above, name))
-    modules[name] = wrapped(name, text)
+    modules[name] = wrap_module(name, text)
 
 
 def resolved(path: str, importer: str) -> str:
@@ -46,7 +46,7 @@ def resolved(path: str, importer: str) -> str:
     return name
 
 
-def wrapped(name: str, text: str) -> str:
+def wrap_module(name: str, text: str) -> str:
     body = IMPORT.sub(partial(assigned, name), text)
     exports = [found[2] for found in EXPORT.finditer(body)]
     body = EXPORT.sub(r"\1 \2", body)

@@ -32,22 +32,22 @@ from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.explore.export.bundle import bundled
-from glassformer.explore.export.destination import check_destination, write_page
+from glassformer.explore.export.destination import check_destination, replace_page
 from glassformer.explore.view.answers import sixes
-from glassformer.explore.view.bounds import turn, within
+from glassformer.explore.view.bounds import slot, time_limit
 from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.query import number_of
 from glassformer.explore.view.routes import Routes
 from glassformer.explore.view.session import Session, View
-from glassformer.explore.view.slices import Layer, heads_bytes, mixed, packed
+from glassformer.explore.view.slices import AttentionInputs, heads_bytes, mixed, pack_map
 from glassformer.explore.view.values import LENS, lens_length, lens_of
 from glassformer.figures.palette import as_style_sheet
 from glassformer.watch.names import StepName
 
 PAGE = Path(__file__).parents[1] / "page"
-MOST_LENS = 128  # longest text, in tokens, whose lens is included
-SMALL = 3_000_000  # bytes: small enough to email
-STYLES = {name: f'<link rel="stylesheet" href="{name}">' for name in ("palette.css", "style.css")}
+MAX_LENS = 128  # longest text, in tokens, whose lens is included
+MAILABLE_BYTES = 3_000_000  # bytes: small enough to email
+STYLE_LINKS = {name: f'<link rel="stylesheet" href="{name}">' for name in ("palette.css", "style.css")}
 SCRIPT = '<script type="module" src="main.js"></script>'
 
 
@@ -66,7 +66,7 @@ class Choice:
 
 
 # Tried in order, until the file is small enough.
-CHOICES = (
+EXPORT_CHOICES = (
     Choice("all", 16, "all"),
     Choice("all", 16, "layer"),
     Choice("all", 8, "layer"),
@@ -103,22 +103,24 @@ def exported(
     session: Session | PairSession, routes: Routes, view: View, layer: str | None = None, state: str = ""
 ) -> str:
     """The page with one view: complete, or reduced until the file is small enough."""
-    with torch.no_grad(), turn(routes.places), within(session.seconds):
-        return fitted(session, routes, view, layer, state)
+    with torch.no_grad(), slot(routes.places), time_limit(session.seconds):
+        return largest_fitting_page(session, routes, view, layer, state)
 
 
-def fitted(session: Session | PairSession, routes: Routes, view: View, layer: str | None, state: str) -> str:
+def largest_fitting_page(
+    session: Session | PairSession, routes: Routes, view: View, layer: str | None, state: str
+) -> str:
     layers = max(stack["num_layers"] for stack in session.of(view).describe()["stacks"].values())
     shown = number_of({} if layer is None else {"layer": layer}, "layer", layers, default=telling_layer(view, layers))
     page, always, found = whole_page(), always_inside(session, routes, view), ""
-    for choice in CHOICES:
-        if rough_size(view, shown, choice) > 3 * SMALL:
+    for choice in EXPORT_CHOICES:
+        if rough_size(view, shown, choice) > 3 * MAILABLE_BYTES:
             continue
         parts = always.copy()
         add_chosen(parts, view, shown, choice)
         index = {"id": view.id, "layer": shown, "state": state, "inside": vars(choice), "parts": parts.index}
-        found = filled(page, index, parts)
-        if len(found.encode()) < SMALL:
+        found = fill_page(page, index, parts)
+        if len(found.encode()) < MAILABLE_BYTES:
             return found
     return found
 
@@ -151,7 +153,7 @@ def always_inside(session: Session | PairSession, routes: Routes, view: View) ->
         parts.add_json(f"source?file={file}", routes.answer("source", {"file": file}))
     for stack in view.shown["lines"]:
         parts.add_json(f"{at}/rollout?stack={stack}", routes.answer(f"{at}/rollout", {"stack": stack}))
-    if model["lens"] and lens_length(view) <= MOST_LENS:
+    if model["lens"] and lens_length(view) <= MAX_LENS:
         for first in range(0, lens_length(view), LENS):
             parts.add_json(f"{at}/lens?first={first}", lens_of(session.of(view), view, first))
     for name, layer in view.seen.layers.items():
@@ -169,12 +171,12 @@ def add_chosen(parts: Parts, view: View, shown: int, choice: Choice) -> None:
             add_vectors(parts, at, view, name)
 
 
-def add_maps(parts: Parts, path: str, layer: Layer, bits: int) -> None:
+def add_maps(parts: Parts, path: str, layer: AttentionInputs, bits: int) -> None:
     """Adds the map of each head, and the mean of all heads."""
     weights = torch.cat([layer.weights(part, None) for part in layer.blocks()], dim=1)  # (H, T, S)
     for head, one in enumerate(weights):
-        parts.add(f"{path}&head={head}", "bytes", packed(one[None], bits))
-    parts.add(f"{path}&head=mean", "bytes", packed(weights.mean(dim=0, keepdim=True), bits))
+        parts.add(f"{path}&head={head}", "bytes", pack_map(one[None], bits))
+    parts.add(f"{path}&head=mean", "bytes", pack_map(weights.mean(dim=0, keepdim=True), bits))
 
 
 def add_vectors(parts: Parts, at: str, view: View, name: str) -> None:
@@ -203,7 +205,7 @@ def whole_page() -> str:
     page = (PAGE / "index.html").read_text(encoding="utf-8")
     style = as_style_sheet() + (PAGE / "style.css").read_text(encoding="utf-8")
     script = bundled(PAGE)
-    for part in (*STYLES.values(), SCRIPT):
+    for part in (*STYLE_LINKS.values(), SCRIPT):
         if page.count(part) != 1:
             raise ValueError(f"index.html must contain {part} exactly once")
     if "</style" in style.lower() or "</script" in script.lower():
@@ -212,7 +214,7 @@ def whole_page() -> str:
         f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    page = page.replace(STYLES["palette.css"], "").replace(STYLES["style.css"], f"<style>{style}</style>")
+    page = page.replace(STYLE_LINKS["palette.css"], "").replace(STYLE_LINKS["style.css"], f"<style>{style}</style>")
     page = page.replace(SCRIPT, f'@@data@@<script type="module">{script}</script>')
     return page.replace("<head>", f'<head>\n    <meta http-equiv="Content-Security-Policy" content="{policy}">', 1)
 
@@ -221,7 +223,7 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def filled(page: str, index: dict[str, Any], parts: Parts) -> str:
+def fill_page(page: str, index: dict[str, Any], parts: Parts) -> str:
     data = base64.b64encode(gzip.compress(b"".join(parts.content), 9, mtime=0)).decode()
     return page.replace(
         "@@data@@",
@@ -248,4 +250,4 @@ def write_export(session: Session | PairSession, routes: Routes, text: str | Non
         raise InputError("this model has no examples: give an input with --text")
     given = session.examples[0]["input"] if text is None or kind != "text" else {}
     view = session.view(given if text is None else {**given, "text": text})
-    write_page(file, exported(session, routes, view))
+    replace_page(file, exported(session, routes, view))

@@ -11,7 +11,7 @@ WAIT = 20.0  # seconds to wait for other requests
 _until: ContextVar[tuple[float, float] | None] = ContextVar("until", default=None)  # deadline, and seconds allowed
 
 
-class OvertimeError(Exception):
+class RequestTimeoutError(Exception):
     """A request took too long."""
 
 
@@ -24,7 +24,7 @@ class GoneError(Exception):
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Limits the time of the code inside, in this thread; `check_time` stops it at the deadline."""
     token = _until.set((time.monotonic() + seconds, seconds))
     try:
@@ -37,11 +37,11 @@ def check_time(*ignored: object) -> None:
     """Raises an error after the deadline; called between layers and between blocks of rows."""
     until = _until.get()
     if until is not None and time.monotonic() > until[0]:
-        raise OvertimeError(f"this took longer than {until[1]:g} seconds: give the model a shorter input")
+        raise RequestTimeoutError(f"this took longer than {until[1]:g} seconds: give the model a shorter input")
 
 
 @contextmanager
-def turn(places: Semaphore) -> Iterator[None]:
+def slot(places: Semaphore) -> Iterator[None]:
     """Waits up to `WAIT` seconds for a free place."""
     if not places.acquire(timeout=WAIT):
         raise BusyError("the model is busy with another input: try again in a moment")

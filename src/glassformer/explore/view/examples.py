@@ -15,7 +15,7 @@ from glassformer.config import TransformerConfig
 from glassformer.data.arrivals import arrival_examples
 from glassformer.data.columns.calendar import Frequency
 from glassformer.data.dates import date_pairs
-from glassformer.data.digits import digits
+from glassformer.data.digits import digit_images
 from glassformer.data.documentation import documentation_examples, documentation_split, sentences, split_paragraphs
 from glassformer.data.scenes.make import make_scenes
 from glassformer.data.scenes.questions import questions_of
@@ -30,7 +30,7 @@ from glassformer.tasks.registry import TASKS
 from glassformer.text import Tokenizer
 
 COUNT = 6
-SENTENCES = {
+ENGLISH_EXAMPLES = {
     "translate": ("The weather is lovely today.", "Where is the nearest station?", "She reads a book to her children."),
     "lm": ("Once upon a time", "The capital of France is", "To be or not to be, that is"),
     "mlm": ("The capital of France is {mask}.", "She opened the {mask} and went in.", "Water {mask} at 100 degrees."),
@@ -39,7 +39,7 @@ SENTENCES = {
     "answer": ("Where did she work?\nMarie Curie was born in Warsaw and worked in Paris.",),
     "embed": ("A cat sleeps on the sofa.", "A kitten is napping on the couch.", "The stock market fell on Monday."),
 }
-KOREAN = {
+KOREAN_EXAMPLES = {
     "translate": ("오늘은 날씨가 참 좋네요.",),
     "lm": ("옛날 옛적에",),
     "mlm": ("대한민국의 수도는 {mask}이다.",),
@@ -64,12 +64,12 @@ def text_examples(task: str, folder: Path, tokenizer: Tokenizer) -> list[str]:
     mask = tokenizer.special.get("mask_token") or ""
     if data := built_in_data(folder):
         return built_in_texts(data, task, mask)
-    known = list(SENTENCES.get(task, ()))
-    if knows_hangul(tokenizer) and (korean := KOREAN.get(task, ())):
+    known = list(ENGLISH_EXAMPLES.get(task, ()))
+    if knows_hangul(tokenizer) and (korean := KOREAN_EXAMPLES.get(task, ())):
         speaks_korean = letters(tokenizer, korean[0]) > letters(tokenizer, known[0])
         known = [*korean, *known] if speaks_korean else [*known, *korean]
     texts = [text.replace("{mask}", mask) for text in known]
-    return [text for text in texts if is_known(tokenizer, text)] or [own_words(tokenizer, mask)]
+    return [text for text in texts if is_in_vocabulary(tokenizer, text)] or [own_words(tokenizer, mask)]
 
 
 def letters(tokenizer: Tokenizer, text: str) -> float:
@@ -77,7 +77,7 @@ def letters(tokenizer: Tokenizer, text: str) -> float:
     return len(text) / max(1, len(tokenizer.ids(text, add_special=False)))
 
 
-def is_known(tokenizer: Tokenizer, text: str) -> bool:
+def is_in_vocabulary(tokenizer: Tokenizer, text: str) -> bool:
     """Whether the vocabulary covers most of a text; it may be for chemistry or another language."""
     ids = tokenizer.ids(text, add_special=False)
     return 2 * ids.count(-1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id) < len(ids)
@@ -126,12 +126,12 @@ def picture_examples(folder: Path, config: TransformerConfig) -> list[tuple[str,
         return [(caption_of(scene, language), pixels) for pixels, scene in held_out_scenes()]
     if built_in_data(folder) == "digits" and (image.size, image.channels) == (8, 1):
         try:
-            pixels, labels = digits(held_out=True)
+            pixels, labels = digit_images(held_out=True)
         except InputError:  # scikit-learn is not installed
-            return drawn(image.size, image.channels)
+            return image_examples(image.size, image.channels)
         whole = np.rint(pixels[:, 0] * 255).astype(np.uint8)  # (N, 8, 8)
         return [(f"a {digit}", whole[np.flatnonzero(labels == digit)[2]]) for digit in range(10)]
-    return drawn(image.size, image.channels)
+    return image_examples(image.size, image.channels)
 
 
 def asked_examples(folder: Path, config: TransformerConfig) -> list[tuple[str, NDArray[np.uint8]]]:
@@ -158,7 +158,7 @@ def held_out_scenes() -> list[tuple[NDArray[np.uint8], Scene]]:
     return list(zip(pixels.transpose(0, 2, 3, 1), scenes, strict=True))  # (N, Y, X, 3)
 
 
-def drawn(size: int, channels: int) -> list[tuple[str, NDArray[np.uint8]]]:
+def image_examples(size: int, channels: int) -> list[tuple[str, NDArray[np.uint8]]]:
     y, x = np.mgrid[0:size, 0:size] / max(1, size - 1) - 0.5
     shapes = {
         "a disc": np.where(x**2 + y**2 < 0.1, 230, 40),
@@ -182,7 +182,7 @@ def series_examples(folder: Path, config: TransformerConfig, scale: Scale | None
         return [
             (
                 str(np.datetime_as_string(whole.times[end - 1], unit="h")).replace("T", " ") + "h",
-                part_of(whole, end, series.length),
+                example_part(whole, end, series.length),
             )
             for end in ends
         ]
@@ -204,7 +204,7 @@ def series_examples(folder: Path, config: TransformerConfig, scale: Scale | None
     return found
 
 
-def part_of(series: Series, end: int, length: int) -> Series:
+def example_part(series: Series, end: int, length: int) -> Series:
     rows = slice(end - length, end)
     return Series(series.names, series.times[rows], series.values[rows], series.frequency)
 

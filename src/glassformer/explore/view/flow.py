@@ -15,7 +15,7 @@ from glassformer.watch.names import StepName
 ROWS_OF_SERIES = {"B*C": ("batch times channels", "배치 × 채널")}
 
 
-class Costs:
+class StepCosts:
     """The parameters and FLOPs of every step for inputs of any length, from one ledger.
 
     A step has a fixed cost per output number, so its FLOPs grow with its shape. Only the weighted sum of the values
@@ -34,11 +34,11 @@ class Costs:
         return self.lines[name].flops * prod(shapes[grows]) // prod(self.lines[grows].shape)
 
 
-def flow_of(shapes: Mapping[str, tuple[int, ...]], config: TransformerConfig, costs: Costs) -> list[dict[str, Any]]:
+def flow_of(shapes: Mapping[str, tuple[int, ...]], config: TransformerConfig, costs: StepCosts) -> list[dict[str, Any]]:
     return [
         {
             **describe_name(name),
-            "axes": axes_of(name, config),
+            "axes": step_axes(name, config),
             "shape": list(shape),
             "parameters": costs.parameters(name),
             "flops": costs.flops(name, shapes),
@@ -47,7 +47,7 @@ def flow_of(shapes: Mapping[str, tuple[int, ...]], config: TransformerConfig, co
     ]
 
 
-def axes_of(name: str, config: TransformerConfig) -> list[str]:
+def step_axes(name: str, config: TransformerConfig) -> list[str]:
     """The axes of a step. In the stack that reads a series, every channel is a row of the batch."""
     axes = step_of(name, config).axes
     is_of_channels = config.series is not None and StepName.parse(name).stack == "encoder"
@@ -62,7 +62,7 @@ def steps_of(model: Transformer) -> dict[str, dict[str, Any]]:
     steps: dict[str, dict[str, Any]] = {}
     names = [*attention_names(model), *activation_names(model)]
     for name in sorted(names, key=lambda name: StepName.parse(name).stack == "encoder"):  # decoder first
-        described = describe(step_of(name, model.config), axes_of(name, model.config))
+        described = describe(step_of(name, model.config), step_axes(name, model.config))
         if steps.setdefault(StepName.parse(name).step, described) != described:
             steps[name] = described
     return steps

@@ -20,8 +20,8 @@ from typing import Any
 
 from glassformer.checkpoints.preparation import Preparation
 from glassformer.core.model import Transformer
-from glassformer.errors import InputError, nearest
-from glassformer.explore.view.uploads import open_image, read_table
+from glassformer.errors import InputError, did_you_mean
+from glassformer.explore.view.uploads import open_data_url, read_uploaded_table
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.images import ImagePreparer, Picture
 from glassformer.predict.prepare import Preparer
@@ -29,9 +29,9 @@ from glassformer.predict.prepared import Prepared
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.ablate import choose_heads
 
-MOST_CHARACTERS = 100_000  # a loose bound: MOST_TOKENS is the real limit
-MOST_TOKENS = 4096  # on the page
-KEYS = {
+MAX_CHARACTERS = 100_000  # a loose bound: MAX_PAGE_TOKENS is the real limit
+MAX_PAGE_TOKENS = 4096  # on the page
+INPUT_KEYS = {
     "text": ("text", "continued", "target", "without"),
     "image": ("image", "example", "without"),
     "caption": ("image", "example", "continued", "target", "without"),
@@ -41,7 +41,7 @@ KEYS = {
 }
 
 
-def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any] = ()) -> Prepared:
+def prepare_request(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any] = ()) -> Prepared:
     """The call for an input from the page; images and series may come from `examples`."""
     if isinstance(preparer, TextPreparer | CaptionPreparer):
         texts = {key: text_in(given, key) for key in ("text", "target") if key in given}
@@ -56,7 +56,7 @@ def prepare(preparer: Preparer, given: Mapping[str, Any], examples: Sequence[Any
         raise InputError("expected a csv or the number of an example, not both")
     if "example" in given:
         return preparer.prepare(examples[example_in(given, len(examples))])
-    return preparer.prepare(read_table(given["csv"], preparer.scale))
+    return preparer.prepare(read_uploaded_table(given["csv"], preparer.scale))
 
 
 def picture_in(given: Mapping[str, Any], preparation: Preparation, examples: Sequence[Any]) -> Picture:
@@ -66,15 +66,15 @@ def picture_in(given: Mapping[str, Any], preparation: Preparation, examples: Seq
         return Picture("the image", examples[example_in(given, len(examples))])
     if "image" not in given:
         raise InputError("no image given: choose an image or an example")
-    return Picture("the image", open_image(given["image"], preparation))
+    return Picture("the image", open_data_url(given["image"], preparation))
 
 
 def text_in(given: Mapping[str, Any], key: str) -> str:
     text = given[key]
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"the {key} is empty: write at least one word")
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(f"the {key} has {len(text):,} characters: expected at most {MOST_CHARACTERS:,}. Shorten it")
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"the {key} has {len(text):,} characters: expected at most {MAX_CHARACTERS:,}. Shorten it")
     return text
 
 
@@ -97,10 +97,12 @@ def channel_in(given: Mapping[str, Any], prepared: Prepared) -> int:
 def check_keys(given: Any, kind: str) -> dict[str, Any]:
     """Checks that the input has only keys that this kind of model reads."""
     if not isinstance(given, Mapping) or not given:
-        raise InputError(f'the input is {given!r:.60}: expected an object such as {{"{KEYS[kind][0]}": ...}}')
+        raise InputError(f'the input is {given!r:.60}: expected an object such as {{"{INPUT_KEYS[kind][0]}": ...}}')
     for key in given:
-        if key not in KEYS[kind]:
-            raise InputError(f"the input has {key!r:.40}, but this is a model of {kind}{nearest(str(key), KEYS[kind])}")
+        if key not in INPUT_KEYS[kind]:
+            raise InputError(
+                f"the input has {key!r:.40}, but this is a model of {kind}{did_you_mean(str(key), INPUT_KEYS[kind])}"
+            )
     for key, value in given.items():
         if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise InputError(f"{key} contains half a character (a lone surrogate): type that character again")

@@ -18,10 +18,10 @@ from glassformer.core.pair import Pair
 from glassformer.errors import InputError
 from glassformer.explore.view import examples
 from glassformer.explore.view.answers import six, sixes
-from glassformer.explore.view.bounds import GoneError, within
+from glassformer.explore.view.bounds import GoneError, time_limit
 from glassformer.explore.view.inputs import check_keys, example_in, text_in
-from glassformer.explore.view.session import MOST_VIEWS, SECONDS, Session, View, check_languages, id_of
-from glassformer.explore.view.uploads import open_image
+from glassformer.explore.view.session import ANSWER_TIMEOUT, MAX_VIEWS, Session, View, check_languages, id_of
+from glassformer.explore.view.uploads import open_data_url
 from glassformer.figures.png import as_data_url
 from glassformer.generation.choose_engine import EngineChoice
 from glassformer.predict.images import Picture
@@ -30,13 +30,13 @@ from glassformer.predict.pipeline import Pipeline, pipeline
 
 Tower = Literal["image", "text"]
 TOWERS: tuple[Tower, ...] = get_args(Tower)
-MOST_TEXTS = 32  # columns of the table
+MAX_TEXTS = 32  # columns of the table
 
 
 class PairSession:
     """The two towers of a pair, one session each, and the similarity of their inputs."""
 
-    def __init__(self, loaded: Pipeline, *, seconds: float = SECONDS) -> None:
+    def __init__(self, loaded: Pipeline, *, seconds: float = ANSWER_TIMEOUT) -> None:
         assert isinstance(loaded.preparer, PairPreparer)
         self.pair: Pair = loaded.model.eval()
         self.preparer, self.folder, self.seconds, self.task = loaded.preparer, loaded.folder, seconds, loaded.task
@@ -86,9 +86,9 @@ class PairSession:
         given = check_keys(given, "match")
         name = id_of(given)
         if name not in self.views:
-            with within(self.seconds):
+            with time_limit(self.seconds):
                 self.views[name] = self.compute(name, given)
-            while len(self.views) > MOST_VIEWS:
+            while len(self.views) > MAX_VIEWS:
                 self.views.popitem(last=False)
         self.views.move_to_end(name)
         return self.views[name][1]
@@ -121,15 +121,15 @@ class PairSession:
         known = [Picture(label, pixels) for label, pixels in self.pictures]
         if "image" not in given:
             return known
-        return [Picture("your image", open_image(given["image"], self.preparer.preparation)), *known]
+        return [Picture("your image", open_data_url(given["image"], self.preparer.preparation)), *known]
 
     def texts_of(self, given: Mapping[str, Any]) -> list[str]:
         """The columns: the user's lines, or the texts of the examples."""
         if "text" not in given:
             return self.texts
         lines = [line.strip() for line in text_in(given, "text").splitlines() if line.strip()]
-        if len(lines) > MOST_TEXTS:
-            raise InputError(f"{len(lines)} texts given: expected at most {MOST_TEXTS}, one per line")
+        if len(lines) > MAX_TEXTS:
+            raise InputError(f"{len(lines)} texts given: expected at most {MAX_TEXTS}, one per line")
         return list(dict.fromkeys(lines))
 
     def table(self, pictures: list[Picture], texts: list[str]) -> Tensor:

@@ -11,13 +11,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.explore.view.answers import sampled, six, sixes
-from glassformer.explore.view.bounds import GoneError, turn, within
+from glassformer.explore.view.bounds import GoneError, slot, time_limit
 from glassformer.explore.view.pair import PairSession
 from glassformer.explore.view.query import Query, number_of, real_of, text_of
 from glassformer.explore.view.session import Session, View
-from glassformer.explore.view.slices import Layer, heads_bytes, map_bytes, whole_map
+from glassformer.explore.view.slices import AttentionInputs, heads_bytes, map_bytes, whole_map
 from glassformer.explore.view.values import lens_length, lens_of, values_of
 from glassformer.explore.view.worked import worked
 from glassformer.inspect.looks.rollout import traced_back
@@ -25,7 +25,7 @@ from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.version import PACKAGE
 
-PLACES = 4  # answers computed at a time
+ANSWERS_AT_ONCE = 4  # answers computed at a time
 
 
 class Routes:
@@ -33,11 +33,11 @@ class Routes:
 
     def __init__(self, session: Session | PairSession) -> None:
         self.session = session
-        self.places = Semaphore(PLACES)
+        self.places = Semaphore(ANSWERS_AT_ONCE)
         self.slices = lru_cache(maxsize=32)(self.slice)
 
     def get(self, path: str, query: Query) -> dict[str, Any] | bytes:
-        with torch.no_grad(), turn(self.places), within(self.session.seconds):
+        with torch.no_grad(), slot(self.places), time_limit(self.session.seconds):
             return self.answer(path, query)
 
     def answer(self, path: str, query: Query) -> dict[str, Any] | bytes:
@@ -66,20 +66,20 @@ class Routes:
 
     def map(self, view: View, query: Query) -> bytes:
         name = text_of(query, "name")
-        return self.slices(view.id, name, head_of(query, layer_of(view, name)))
+        return self.slices(view.id, name, head_of(query, layer_number(view, name)))
 
     def heads(self, view: View, query: Query) -> bytes:
         name = text_of(query, "name")
-        layer_of(view, name)
+        layer_number(view, name)
         return self.slices(view.id, name, "all")
 
     def slice(self, view: str, name: str, head: int | Literal["all"] | None) -> bytes:
         """One head, the mean of all heads (None), or all heads as small maps."""
-        layer = layer_of(self.session.find(view), name)
+        layer = layer_number(self.session.find(view), name)
         return heads_bytes(layer) if head == "all" else map_bytes(layer, head)
 
     def row(self, view: View, query: Query) -> dict[str, Any]:
-        layer = layer_of(view, text_of(query, "name"))
+        layer = layer_number(view, text_of(query, "name"))
         head = head_of(query, layer)
         row = number_of(query, "row", layer.size[0])
         rows = slice(row, row + 1)
@@ -149,34 +149,34 @@ class Routes:
         if not layers:
             raise InputError(f"this model has no {stack!r:.40}: expected one of {', '.join(view.shown['lines'])}")
         row = number_of(query, "row", layers[0].size[0], default=layers[0].size[0] - 1 if stack == "decoder" else 0)
-        return {"weights": sixes(rolled_out(layers, row)), "row": row}
+        return {"weights": sixes(rollout_row(layers, row)), "row": row}
 
 
-def rolled_out(layers: list[Layer], row: int) -> Tensor:
+def rollout_row(layers: list[AttentionInputs], row: int) -> Tensor:
     """One row of the rollout: (T). Holds the weights of only one layer in memory."""
     one = torch.zeros(1, layers[0].size[0])
     one[0, row] = 1.0
     return traced_back(one, (whole_map(layer, None) for layer in reversed(layers)))[0]
 
 
-def mixed_row(layer: Layer, head: int, token: int) -> Tensor:
+def mixed_row(layer: AttentionInputs, head: int, token: int) -> Tensor:
     weights = layer.weights(slice(token, token + 1), head)[0, 0]  # (S)
     return weights @ layer.v[0, layer.kv_head(head)]  # (K)
 
 
-def attention_of(view: View, query: Query) -> tuple[str, Layer]:
+def attention_of(view: View, query: Query) -> tuple[str, AttentionInputs]:
     """The requested attention: the name of its block, and its layer."""
     block = f"{text_of(query, 'stack')}.blocks.{text_of(query, 'layer')}"
-    return block, layer_of(view, f"{block}.{query.get('site', 'attn')}")
+    return block, layer_number(view, f"{block}.{query.get('site', 'attn')}")
 
 
-def layer_of(view: View, name: str) -> Layer:
+def layer_number(view: View, name: str) -> AttentionInputs:
     if name not in view.seen.layers:
-        raise InputError(f"this model has no attention {name[:60]!r}{nearest(name, view.seen.layers)}")
+        raise InputError(f"this model has no attention {name[:60]!r}{did_you_mean(name, view.seen.layers)}")
     return view.seen.layers[name]
 
 
-def head_of(query: Query, layer: Layer) -> int | None:
+def head_of(query: Query, layer: AttentionInputs) -> int | None:
     """The requested head; None for the mean of all heads."""
     return None if query.get("head") == "mean" else number_of(query, "head", layer.num_heads)
 

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.core.attention import Attending
+from glassformer.core.attention import AttentionInput
 from glassformer.core.cache import Cache
 from glassformer.core.model import Transformer
-from glassformer.explore.view.slices import Layer
+from glassformer.explore.view.slices import AttentionInputs
 from glassformer.watch.listen import Listener, listening
 
 HIDDEN = 128  # numbers per token, pooled from the feed-forward's hidden layer
 
 
 @dataclass
-class Seen(Listener):
+class RecordedPage(Listener):
     """The record, under the names of `gf.record`."""
 
     row: int = 0  # of the batch: the recorded one
-    layers: dict[str, Layer] = field(default_factory=dict)
+    layers: dict[str, AttentionInputs] = field(default_factory=dict)
     norms: dict[str, Tensor] = field(default_factory=dict)  # of the stream, (T)
     hidden: dict[str, Tensor] = field(default_factory=dict)  # of the feed-forward, pooled: (T, at most 128)
     active: dict[str, Tensor] = field(default_factory=dict)  # fraction of it above 0: (T)
@@ -36,14 +36,14 @@ class Seen(Listener):
         rest = [*self.norms.values(), *self.hidden.values(), *self.active.values()]
         return sum(layer.bytes for layer in self.layers.values()) + sum(x.numel() * 4 for x in rest)
 
-    def attends(self, name: str, attending: Attending, cache: Cache | None) -> None:
+    def attends(self, name: str, attending: AttentionInput, cache: Cache | None) -> None:
         attention, q, k, v, mask = attending
         square = (*q.shape[:3], k.shape[2])
         shapes = {".q": q.shape, ".k": k.shape, ".v": v.shape, ".scores": square, "": square}
         self.shapes |= {f"{name}{part}": tuple(shape) for part, shape in shapes.items()}
         q, k, v = (x if len(x) == 1 else x[self.row][None].clone() for x in (q, k, v))
         without_tiles = replace(mask, _whole=[])  # drops the call's cached full mask
-        self.layers[name] = Layer(q, k, v, without_tiles, self.row, attention.scale, attention.cap)
+        self.layers[name] = AttentionInputs(q, k, v, without_tiles, self.row, attention.scale, attention.cap)
 
     def passes(self, name: str, value: Tensor, axis: int | None) -> None:
         self.shapes[name] = tuple(value.shape)
@@ -55,9 +55,9 @@ class Seen(Listener):
 
 
 @contextmanager
-def seeing(model: Transformer, row: int = 0) -> Iterator[Seen]:
+def seeing(model: Transformer, row: int = 0) -> Iterator[RecordedPage]:
     """Records the forward passes inside the `with`, in this thread, for one row of the batch."""
-    seen = Seen(row)
+    seen = RecordedPage(row)
     with listening(model, seen):
         yield seen
 

@@ -20,19 +20,19 @@ from glassformer.core.heads import LanguageHead
 from glassformer.core.model import Output, count
 from glassformer.errors import InputError
 from glassformer.explore.view import answers, examples
-from glassformer.explore.view.bounds import GoneError, check_time, turn, within
-from glassformer.explore.view.flow import ROWS_OF_SERIES, Costs, flow_of, steps_of
-from glassformer.explore.view.inputs import MOST_TOKENS, channel_in, check_keys, prepare, without_in
-from glassformer.explore.view.seen import Seen, seeing
+from glassformer.explore.view.bounds import GoneError, check_time, slot, time_limit
+from glassformer.explore.view.flow import ROWS_OF_SERIES, StepCosts, flow_of, steps_of
+from glassformer.explore.view.inputs import MAX_PAGE_TOKENS, channel_in, check_keys, prepare_request, without_in
+from glassformer.explore.view.seen import RecordedPage, seeing
 from glassformer.explore.view.shown import (
     changed_since,
     curve_of,
     describe_sizes,
     finished,
-    kind_of,
-    lines_of,
     maps_of,
-    picture_of,
+    page_kind,
+    shown_image,
+    stack_rows,
     stream_of,
     words_after,
 )
@@ -50,9 +50,9 @@ from glassformer.text import Tokenizer
 from glassformer.version import __version__
 from glassformer.watch.ablate import ablate
 
-MOST_BYTES = 2**30  # of all views together
-MOST_VIEWS = 64
-SECONDS = 60.0  # time limit of an answer
+MAX_VIEW_BYTES = 2**30  # of all views together
+MAX_VIEWS = 64
+ANSWER_TIMEOUT = 60.0  # time limit of an answer
 
 
 @dataclass
@@ -64,7 +64,7 @@ class View:
     prepared: Prepared
     row: int  # of the batch: the channel of a series that is shown
     without: list[str]  # heads left out
-    seen: Seen
+    seen: RecordedPage
     hidden: Tensor | None  # of the decoder, (1, T, D): to recompute the logits of a row
     steps: dict[str, Tensor] = field(default_factory=dict)  # requested steps (`values.py`)
     lens: dict[int, dict[str, Any]] = field(default_factory=dict)  # logit lens, by its first token
@@ -88,7 +88,7 @@ class Session:
         *,
         source_language: str | None = None,
         target_language: str | None = None,
-        seconds: float = SECONDS,
+        seconds: float = ANSWER_TIMEOUT,
     ) -> None:
         self.seconds = seconds
         self.languages = {"source_language": source_language, "target_language": target_language}
@@ -98,13 +98,13 @@ class Session:
         check_seen(loaded.model.config)
         self.task, self.model, self.folder = loaded.task, loaded.model, loaded.folder
         self.model.eval()
-        self.steps, self.costs = steps_of(self.model), Costs(self.model)
+        self.steps, self.costs = steps_of(self.model), StepCosts(self.model)
         check_languages(self.task, loaded.tokenizer, self.languages)
         self.preparer: Preparer = loaded.preparer
         if isinstance(self.preparer, TextPreparer):
-            self.preparer = self.preparer.limited(MOST_TOKENS, **self.languages)
+            self.preparer = self.preparer.limited(MAX_PAGE_TOKENS, **self.languages)
         elif isinstance(self.preparer, CaptionPreparer):
-            self.preparer = self.preparer.limited(MOST_TOKENS)
+            self.preparer = self.preparer.limited(MAX_PAGE_TOKENS)
         self.examples, self.given = self.list_examples()
         self.views: OrderedDict[str, View] = OrderedDict()
         self.calls = Semaphore(1)  # one model call at a time
@@ -136,7 +136,7 @@ class Session:
         reader = self.preparer.words if isinstance(self.preparer, TextPreparer | CaptionPreparer) else None
         return {
             "name": self.folder.resolve().name,
-            "kind": kind_of(self.model.config),
+            "kind": page_kind(self.model.config),
             "task": self.task,
             "parameters": count(self.model),
             "version": __version__,
@@ -157,7 +157,7 @@ class Session:
         given = check_keys(given, self.preparer.kind)
         without = without_in(given, self.model)
         whole = {key: value for key, value in given.items() if key != "without"}
-        with turn(self.calls):
+        with slot(self.calls):
             before = self.known(whole, [], None)
             return self.known({**whole, "without": without}, without, before) if without else before
 
@@ -183,23 +183,23 @@ class Session:
     def keep(self, view: View) -> None:
         self.views[view.id] = view
         sizes = {name: kept.bytes for name, kept in self.views.items()}
-        while len(self.views) > 1 and (sum(sizes.values()) > MOST_BYTES or len(self.views) > MOST_VIEWS):
+        while len(self.views) > 1 and (sum(sizes.values()) > MAX_VIEW_BYTES or len(self.views) > MAX_VIEWS):
             oldest, _ = self.views.popitem(last=False)
             del sizes[oldest]
 
     @torch.no_grad()
     def compute(self, name: str, given: dict[str, Any], without: list[str], before: View | None) -> View:
         began = time.monotonic()
-        with within(self.seconds), watched_by(check_time), self.silenced(without):
-            prepared = prepare(self.preparer, given, self.given)
+        with time_limit(self.seconds), watched_by(check_time), self.silenced(without):
+            prepared = prepare_request(self.preparer, given, self.given)
             row = channel_in(given, prepared)
             with seeing(self.model, row) as seen:
                 output = prepared.run(self.model)
-            lines = lines_of(prepared, self.model.config)
-            answer = answers.answer_of(self.task, answers.Answered(self.preparer, prepared, output))
+            lines = stack_rows(prepared, self.model.config)
+            answer = answers.view_answer(self.task, answers.AnsweredInput(self.preparer, prepared, output))
             answer = words_after(lines, answer)
             lines = finished(lines, answer)
-            maps, picture = maps_of(seen), picture_of(prepared, self.model.config)
+            maps, picture = maps_of(seen), shown_image(prepared, self.model.config)
             meant = meant_rows(answer, lines, picture["prefix"] if picture else 0)
             telling = telling_of(seen, maps, lines, meant)
             changed = None if before is None else changed_since(before.shown, changes_of(seen, before.seen))

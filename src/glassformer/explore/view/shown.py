@@ -4,13 +4,13 @@ from typing import Any
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.explore.view.answers import sixes
-from glassformer.explore.view.seen import Seen
+from glassformer.explore.view.seen import RecordedPage
 from glassformer.figures.png import as_data_url
 from glassformer.predict.prepared import Prepared, Window
 from glassformer.watch.names import StepName
 
 
-def kind_of(config: TransformerConfig) -> str:
+def page_kind(config: TransformerConfig) -> str:
     """The kind of a model, which decides the layout of the page."""
     if config.image is not None and config.decoder is not None:
         return "image-text"
@@ -55,7 +55,7 @@ def describe_name(name: str) -> dict[str, Any]:
     return {"name": name, "stack": stack or None, "layer": layer, "step": step}
 
 
-def maps_of(seen: Seen) -> list[dict[str, Any]]:
+def maps_of(seen: RecordedPage) -> list[dict[str, Any]]:
     maps = []
     for name, layer in seen.layers.items():
         place = describe_name(name)
@@ -73,7 +73,7 @@ def maps_of(seen: Seen) -> list[dict[str, Any]]:
     return maps
 
 
-def stream_of(seen: Seen) -> dict[str, Any]:
+def stream_of(seen: RecordedPage) -> dict[str, Any]:
     """The norm of each stack's residual stream at every recorded step, and which steps surround a block.
 
     Two parallel branches have one step, after both.
@@ -93,7 +93,7 @@ def stream_of(seen: Seen) -> dict[str, Any]:
     return streams
 
 
-def lines_of(prepared: Prepared, config: TransformerConfig) -> dict[str, dict[str, Any]]:
+def stack_rows(prepared: Prepared, config: TransformerConfig) -> dict[str, dict[str, Any]]:
     """The input tokens of each stack, row by row; an image prefix has rows in the decoder too."""
     lines = dict(prepared.lines)
     if config.prefix:
@@ -126,7 +126,7 @@ def changed_since(shown: dict[str, Any], maps: dict[str, list[float]] | None) ->
     return {"text": shown["text"], "answer": answer, "future": future, "maps": maps}
 
 
-def picture_of(prepared: Prepared, config: TransformerConfig) -> dict[str, Any] | None:
+def shown_image(prepared: Prepared, config: TransformerConfig) -> dict[str, Any] | None:
     """The image as the model sees it, and the grid of its patches."""
     image = config.image
     if image is None or prepared.pixels is None:

@@ -22,12 +22,12 @@ from glassformer.core.attention import attention_scores, attention_weights
 from glassformer.core.context import Mask
 from glassformer.explore.view.bounds import check_time
 
-SMALL = 64  # rows and columns of a small map
-BLOCK = 2**22  # scores computed at a time
+SMALL_MAP = 64  # rows and columns of a small map
+SCORES_AT_ONCE = 2**22  # scores computed at a time
 
 
 @dataclass(frozen=True)
-class Layer:
+class AttentionInputs:
     """The inputs of one attention layer's weights, for one row of the batch."""
 
     q: Tensor  # (1, H, T, K)
@@ -80,42 +80,42 @@ class Layer:
     def blocks(self, multiple: int = 1) -> Iterator[slice]:
         """Blocks of rows that fit in memory for all heads; their size is a multiple, so that each is pooled alone."""
         rows, keys = self.size
-        step = max(1, BLOCK // (self.num_heads * keys))
+        step = max(1, SCORES_AT_ONCE // (self.num_heads * keys))
         step = max(multiple, step // multiple * multiple)
         for start in range(0, rows, step):
             check_time()
             yield slice(start, min(start + step, rows))
 
 
-def whole_map(layer: Layer, head: int | None) -> Tensor:
+def whole_map(layer: AttentionInputs, head: int | None) -> Tensor:
     """The weights of one head, or the mean of all heads: (T, S)."""
     if head is None:
         return torch.cat([layer.weights(rows, None).mean(dim=0) for rows in layer.blocks()])
     return torch.cat([layer.weights(rows, head)[0] for rows in layer.blocks()])
 
 
-def mixed(layer: Layer) -> Tensor:
+def mixed(layer: AttentionInputs) -> Tensor:
     """The output of every head for each query, the weighted sum of values: (H, T, K)."""
     values = layer.v[0, [layer.kv_head(head) for head in range(layer.num_heads)]]  # (H, S, K)
     return torch.cat([layer.weights(rows, None) @ values for rows in layer.blocks()], dim=1)
 
 
-def map_bytes(layer: Layer, head: int | None) -> bytes:
-    return packed(whole_map(layer, head)[None])
+def map_bytes(layer: AttentionInputs, head: int | None) -> bytes:
+    return pack_map(whole_map(layer, head)[None])
 
 
-def heads_bytes(layer: Layer) -> bytes:
+def heads_bytes(layer: AttentionInputs) -> bytes:
     """All heads, max-pooled to at most 64 rows and columns, so that no peak is lost."""
     rows, keys = layer.size
-    tall, wide = -(-rows // SMALL), -(-keys // SMALL)
+    tall, wide = -(-rows // SMALL_MAP), -(-keys // SMALL_MAP)
     pooled = torch.cat(
         [F.max_pool2d(layer.weights(part, None), (tall, wide), ceil_mode=True) for part in layer.blocks(multiple=tall)],
         dim=1,
     )  # (H, at most 64, at most 64)
-    return packed(pooled)
+    return pack_map(pooled)
 
 
-def packed(weights: Tensor, bits: int = 8) -> bytes:
+def pack_map(weights: Tensor, bits: int = 8) -> bytes:
     """Packs weights (heads, rows, columns) into the format at the top of this file."""
     largest = weights.amax(dim=(1, 2))  # (heads)
     scaled = weights / largest.where(largest > 0, 1.0)[:, None, None]

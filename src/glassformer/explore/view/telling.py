@@ -7,27 +7,31 @@ import torch
 from torch import Tensor
 
 from glassformer.explore.view.bounds import check_time
-from glassformer.explore.view.seen import Seen
-from glassformer.explore.view.slices import Layer
+from glassformer.explore.view.seen import RecordedPage
+from glassformer.explore.view.slices import AttentionInputs
 from glassformer.inspect.looks.telling import Telling, rank_heads
 
 PARTS, PART = 8, 8  # a long map is sampled: 8 stretches of 8 rows
 
 
-def telling_of(seen: Seen, maps: list[dict[str, Any]], lines: dict[str, Any], meant: list[int]) -> dict[str, Any]:
+def telling_of(
+    seen: RecordedPage, maps: list[dict[str, Any]], lines: dict[str, Any], meant: list[int]
+) -> dict[str, Any]:
     """The ranked heads of every map, and the map and head that the page opens with."""
-    ranked = {entry["name"]: heads_of(seen.layers[entry["name"]], entry, lines, meant) for entry in maps}
+    ranked = {entry["name"]: telling_heads(seen.layers[entry["name"]], entry, lines, meant) for entry in maps}
     kind = "cross" if any(entry["kind"] == "cross" for entry in maps) else "self"
     first = [entry["name"] for entry in maps if (entry["stack"], entry["kind"]) == (maps[-1]["stack"], kind)]
     places = [(name, head) for name in first for head in range(len(ranked[name]))]
     best = max(places, key=lambda place: ranked[place[0]][place[1]].score, default=None)
     return {
         "best": None if best is None else {"name": best[0], "head": best[1]},
-        "maps": {name: [rounded(head) for head in heads] for name, heads in ranked.items()},
+        "maps": {name: [rounded_score(head) for head in heads] for name, heads in ranked.items()},
     }
 
 
-def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: list[int]) -> list[Telling]:
+def telling_heads(
+    layer: AttentionInputs, entry: dict[str, Any], lines: dict[str, Any], meant: list[int]
+) -> list[Telling]:
     queries, keys = lines[entry["rows"]], lines[entry["columns"]]["tokens"]
     is_self = entry["kind"] == "self"
     named = queries["writes"] if not is_self and queries["writes"] else queries["tokens"]
@@ -46,7 +50,7 @@ def heads_of(layer: Layer, entry: dict[str, Any], lines: dict[str, Any], meant: 
     )
 
 
-def may_look(layer: Layer, row: int) -> Tensor:
+def may_look(layer: AttentionInputs, row: int) -> Tensor:
     """The keys that a row may attend to: (H or 1, 1, S)."""
     tile = layer.mask_of(slice(row, row + 1))
     if tile is None:
@@ -54,7 +58,7 @@ def may_look(layer: Layer, row: int) -> Tensor:
     return tile[0] if tile.dtype == torch.bool else tile[0].isfinite() & (tile[0] > torch.finfo(tile.dtype).min)
 
 
-def some_rows(layer: Layer) -> tuple[Tensor, list[int]]:
+def some_rows(layer: AttentionInputs) -> tuple[Tensor, list[int]]:
     """Weights (H, R, S) and indices of all rows, or of stretches of a long map that include its last row."""
     count = layer.size[0]
     starts = [0] if count <= PARTS * PART else [round(i * (count - PART) / (PARTS - 1)) for i in range(PARTS)]
@@ -67,7 +71,7 @@ def some_rows(layer: Layer) -> tuple[Tensor, list[int]]:
     return torch.cat(parts, dim=1), rows
 
 
-def rounded(head: Telling) -> dict[str, Any]:
+def rounded_score(head: Telling) -> dict[str, Any]:
     return {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(head).items()}
 
 
@@ -80,7 +84,7 @@ def meant_rows(answer: dict[str, Any], lines: dict[str, Any], prefix: int) -> li
     return [len(lines["decoder"]["tokens"]) - 1] if answer["kind"] == "next" and "encoder" not in lines else []
 
 
-def changes_of(seen: Seen, before: Seen) -> dict[str, list[float]] | None:
+def changes_of(seen: RecordedPage, before: RecordedPage) -> dict[str, list[float]] | None:
     """How much each head's weights changed: half the sum of absolute differences, from 0 to 1, averaged over rows.
     None if the tokens differ, for example in a different translation."""
     if any(layer.size != before.layers[name].size for name, layer in seen.layers.items()):

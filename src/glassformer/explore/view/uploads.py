@@ -17,14 +17,14 @@ from glassformer.data.series import ASK_FOR_FILL, Series, Values
 from glassformer.errors import InputError
 from glassformer.predict.images import as_read
 from glassformer.predict.inputs import as_numbers
-from glassformer.predict.series import Scale, as_values, read_as_trained
+from glassformer.predict.series import Scale, read_as_trained, window_values
 
 SIDE = 4096  # pixels on each side of the largest square image
-LONGEST = 20  # largest ratio of the sides
+MAX_ASPECT_RATIO = 20  # largest ratio of the sides
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF")
 
 
-def open_image(url: Any, preparation: Preparation) -> NDArray[np.uint8]:
+def open_data_url(url: Any, preparation: Preparation) -> NDArray[np.uint8]:
     """The pixels of a data URL, in the model's colour channels."""
     if not isinstance(url, str) or not url.startswith("data:image/") or ";base64," not in url[:100]:
         raise InputError("the image is not a data URL: expected data:image/png;base64,... or another format")
@@ -32,19 +32,21 @@ def open_image(url: Any, preparation: Preparation) -> NDArray[np.uint8]:
         content = base64.b64decode(url.partition(";base64,")[2], validate=True)
     except (binascii.Error, ValueError):
         raise InputError("the image is not valid base64: send the file again") from None
-    opened = load_image(io.BytesIO(content), "the image", formats=FORMATS, check=check_size)
+    opened = load_image(io.BytesIO(content), "the image", formats=FORMATS, check=check_upload)
     return np.asarray(as_read(opened, preparation))
 
 
-def check_size(width: int, height: int) -> None:
+def check_upload(width: int, height: int) -> None:
     """Also limits the ratio of the sides: a long image becomes large when its shorter side is resized to fit."""
     if width * height > SIDE**2:
         raise InputError(f"the image has {width} x {height} pixels: expected at most {SIDE} x {SIDE}. Make it smaller")
-    if max(width, height) > LONGEST * min(width, height):
-        raise InputError(f"the image has {width} x {height} pixels: expected sides of at most {LONGEST} to 1. Crop it")
+    if max(width, height) > MAX_ASPECT_RATIO * min(width, height):
+        raise InputError(
+            f"the image has {width} x {height} pixels: expected sides of at most {MAX_ASPECT_RATIO} to 1. Crop it"
+        )
 
 
-def read_table(text: Any, scale: Scale | None) -> Series | Values:
+def read_uploaded_table(text: Any, scale: Scale | None) -> Series | Values:
     """A table with dates, read as in `predict`, or rows of numbers only."""
     if not isinstance(text, str) or not text.strip():
         raise InputError("the table is empty: expected lines of numbers, or a CSV with a date first")
@@ -61,7 +63,7 @@ def read_table(text: Any, scale: Scale | None) -> Series | Values:
     if len({len(row) for row in rows}) > 1:
         raise InputError("the lines have different numbers of values: expected one for each channel in every line")
     with np.errstate(over="ignore"):  # values too large are reported later, when prepared
-        return as_values(rows[0] if len(rows) == 1 else rows)
+        return window_values(rows[0] if len(rows) == 1 else rows)
 
 
 def read_dated(text: str, scale: Scale | None) -> Series:

@@ -3,17 +3,17 @@
 from typing import Any
 
 from glassformer.explore.view.answers import six, sixes
-from glassformer.explore.view.slices import Layer
+from glassformer.explore.view.slices import AttentionInputs
 
-MOST_KEYS = 6
+MAX_KEYS = 6
 
 
-def worked(layer: Layer, head: int, row: int) -> dict[str, Any]:
+def worked(layer: AttentionInputs, head: int, row: int) -> dict[str, Any]:
     """q . k, score, weight and v of the keys with the largest weights, and the total weight of the other keys."""
     rows, shared = slice(row, row + 1), layer.kv_head(head)
     weights, scores = layer.weights(rows, head)[0, 0], layer.scores(rows, head)[0]  # (S)
     query, keys, values = layer.q[0, head, row], layer.k[0, shared], layer.v[0, shared]  # (K), (S, K)
-    best = weights.topk(min(MOST_KEYS, len(weights)))
+    best = weights.topk(min(MAX_KEYS, len(weights)))
     chosen = [i for i, weight in zip(best.indices.tolist(), best.values.tolist(), strict=True) if weight > 0]
     return {
         "q": sixes(query),

@@ -20,15 +20,15 @@ from glassformer.schema import OPEN, Config
 Group = Literal["architecture", "sizes", "training", "tokens"]
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 
-SIZES = {
+SIZE_FIELDS = {
     *("d_model", "num_layers", "num_blocks", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len", "vocab_size"),
     *("target_vocab_size", "embed_dim", "num_classes", "num_segments", "relative_buckets", "relative_max_distance"),
     *("size", "patch", "channels", "length", "stride", "horizon"),
 }
-TRAINING = {
+TRAINING_FIELDS = {
     *("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "head_dropout", "drop_path", "init"),
 }
-TITLES: dict[Group, str] = {
+GROUP_TITLES: dict[Group, str] = {
     "architecture": "architecture",
     "sizes": "sizes",
     "training": "training",
@@ -49,12 +49,12 @@ class Change:
         field = self.path.rpartition(".")[2]
         if self.path.startswith("generation.") or field.endswith("_token_id"):
             return "tokens"
-        if field in TRAINING:
+        if field in TRAINING_FIELDS:
             return "training"
-        return "sizes" if field in SIZES else "architecture"
+        return "sizes" if field in SIZE_FIELDS else "architecture"
 
     def __str__(self) -> str:
-        return f"{self.path}: {in_words(self.before)} -> {in_words(self.after)}"
+        return f"{self.path}: {readable_value(self.before)} -> {readable_value(self.after)}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Diff:
         """The config with these changes. Fields derived from other fields are derived again."""
         changes = {change.path: change.after for change in self.changes}
         if "stack" in changes:
-            config = moved(config, changes.pop("stack"))
+            config = other_stack(config, changes.pop("stack"))
         nested: dict[str, Any] = {}
         for path in [path for path in changes if "." in path]:
             part, field = path.split(".")
@@ -81,7 +81,8 @@ class Diff:
 
     def to_dict(self) -> list[dict[str, Any]]:
         return [
-            {"path": c.path, "group": c.group, "before": plain(c.before), "after": plain(c.after)} for c in self.changes
+            {"path": c.path, "group": c.group, "before": config_json(c.before), "after": config_json(c.after)}
+            for c in self.changes
         ]
 
     def to_json(self) -> str:
@@ -93,12 +94,12 @@ class Diff:
     def as_table(self, before: str = "before", after: str = "after") -> Table:
         """A table for the terminal: architecture first, then sizes, then the rest."""
         table = Table("field", before, after, box=None, pad_edge=False)
-        for group, title in TITLES.items():
+        for group, title in GROUP_TITLES.items():
             found = [change for change in self.changes if change.group == group]
             if found:
                 table.add_row(title, style="bold")
             for change in found:
-                table.add_row(f"  {change.path}", in_words(change.before), in_words(change.after))
+                table.add_row(f"  {change.path}", readable_value(change.before), readable_value(change.after))
         if not self.changes:
             table.add_row("no difference")
         return table
@@ -114,7 +115,7 @@ def diff(a: TransformerConfig, b: TransformerConfig) -> Diff:
     own, other = only_stack(a), only_stack(b)
     if own and other and own != other and not (a.patches or b.patches):  # a decoder cannot read patches
         changes.append(Change("stack", own, other))
-        a = moved(a, other)
+        a = other_stack(a, other)
     return Diff((*changes, *differences(a, b)))
 
 
@@ -124,8 +125,8 @@ def differences(a: Config, b: Config, prefix: str = "") -> Iterator[Change]:
         path, before, after = prefix + entry.name, getattr(a, entry.name), getattr(b, entry.name)
         if isinstance(before, Config) and isinstance(after, Config):
             yield from differences(before, after, f"{path}.")
-        elif entry.name in following(a):
-            if entry.name not in following(b):
+        elif entry.name in derived_fields(a):
+            if entry.name not in derived_fields(b):
                 yield Change(path, before, after)
         elif before != after:
             yield Change(path, before, after)
@@ -133,11 +134,11 @@ def differences(a: Config, b: Config, prefix: str = "") -> Iterator[Change]:
 
 def changed(config: AnyConfig, changes: dict[str, Any]) -> AnyConfig:
     """A copy with some fields changed. Fields that have their derived default are derived again."""
-    return replace(config, **{**dict.fromkeys(following(config)), **changes})
+    return replace(config, **{**dict.fromkeys(derived_fields(config)), **changes})
 
 
 @lru_cache(maxsize=256)
-def following(config: Config) -> frozenset[str]:
+def derived_fields(config: Config) -> frozenset[str]:
     """The fields that have the default derived from other fields."""
 
     def follows(name: str) -> bool:
@@ -158,7 +159,7 @@ def only_stack(config: TransformerConfig) -> str | None:
     return "encoder" if config.encoder else "decoder"
 
 
-def moved(config: TransformerConfig, stack: str) -> TransformerConfig:
+def other_stack(config: TransformerConfig, stack: str) -> TransformerConfig:
     """Moves the only stack to the other place: a decoder is an encoder that does not look ahead."""
     if only_stack(config) in (None, stack):
         raise InputError(f"cannot turn the only stack into the {stack}: this config has {describe_stacks(config)}")
@@ -169,14 +170,14 @@ def describe_stacks(config: TransformerConfig) -> str:
     return " and ".join(name for name in ("encoder", "decoder") if getattr(config, name))
 
 
-def plain(value: Any) -> Any:
+def config_json(value: Any) -> Any:
     """The value in a form that JSON can hold."""
     if isinstance(value, Config):
         return value.to_dict()
-    return [plain(item) for item in value] if isinstance(value, tuple) else value
+    return [config_json(item) for item in value] if isinstance(value, tuple) else value
 
 
-def in_words(value: Any) -> str:
+def readable_value(value: Any) -> str:
     """A value in short form, on one line."""
     if isinstance(value, StackConfig):
         layers = "1 layer" if value.num_layers == 1 else f"{value.num_layers} layers"
@@ -185,15 +186,15 @@ def in_words(value: Any) -> str:
     if isinstance(value, LayerKind | RotaryScaling):
         usual = LayerKind() if isinstance(value, LayerKind) else RotaryScaling(type=value.type)
         inside = [
-            f"{entry.name} {in_words(getattr(value, entry.name))}"
+            f"{entry.name} {readable_value(getattr(value, entry.name))}"
             for entry in fields(value)
             if entry.name == "type" or getattr(value, entry.name) != getattr(usual, entry.name)
         ]
         return ", ".join(inside) or "full"
     if isinstance(value, Config):
-        return ", ".join(f"{entry.name} {in_words(getattr(value, entry.name))}" for entry in fields(value))
+        return ", ".join(f"{entry.name} {readable_value(getattr(value, entry.name))}" for entry in fields(value))
     if isinstance(value, tuple):
-        return pattern_in_words([in_words(item) for item in value])
+        return pattern_in_words([readable_value(item) for item in value])
     if value is None:
         return "none"
     if isinstance(value, bool):

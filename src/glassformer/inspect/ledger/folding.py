@@ -9,18 +9,18 @@ from glassformer.config import LayerKind
 from glassformer.watch.names import StepName, join_name
 
 if TYPE_CHECKING:
-    from glassformer.inspect.ledger.ledger import Line
+    from glassformer.inspect.ledger.ledger import LedgerLine
 
-Layer = tuple[tuple[str, int] | None, list["Line"]]  # stack and number, or None for lines outside the layers
+LayerLines = tuple[tuple[str, int] | None, list["LedgerLine"]]  # stack and number, or None for lines outside the layers
 
 
-def fold_layers(lines: Sequence["Line"], kinds: Mapping[str, Sequence[LayerKind]]) -> Iterator["Line"]:
+def fold_layers(lines: Sequence["LedgerLine"], kinds: Mapping[str, Sequence[LayerKind]]) -> Iterator["LedgerLine"]:
     """Merges identical neighbouring layers, and repeating patterns of layers such as local, local, global.
 
     Identical layers have the same steps, numbers and kind. The kind matters because a window does not show in a shape.
     """
-    layers: list[Layer] = [(place, list(found)) for place, found in groupby(lines, layer_of)]
-    marks = [mark_of(layer, kinds) for layer in layers]
+    layers: list[LayerLines] = [(place, list(found)) for place, found in groupby(lines, line_layer)]
+    marks = [layer_key(layer, kinds) for layer in layers]
     i = 0
     while i < len(layers):
         period, times = repetition(marks, i)
@@ -29,12 +29,12 @@ def fold_layers(lines: Sequence["Line"], kinds: Mapping[str, Sequence[LayerKind]
         i += period * times
 
 
-def layer_of(line: "Line") -> tuple[str, int] | None:
+def line_layer(line: "LedgerLine") -> tuple[str, int] | None:
     name = StepName.parse(line.name)
     return None if name.layer is None else (name.stack, name.layer)
 
 
-def mark_of(layer: Layer, kinds: Mapping[str, Sequence[LayerKind]]) -> object:
+def layer_key(layer: LayerLines, kinds: Mapping[str, Sequence[LayerKind]]) -> object:
     """A value that is equal for identical layers only."""
     place, lines = layer
     if place is None:
@@ -60,7 +60,7 @@ def repetition(marks: Sequence[object], start: int) -> tuple[int, int]:
     return best
 
 
-def folded(alike: Sequence[Layer]) -> Iterator["Line"]:
+def folded(alike: Sequence[LayerLines]) -> Iterator["LedgerLine"]:
     """One set of lines for several layers, such as decoder.blocks.0-11.attn.q with `times` 12."""
     numbers = [place[1] for place, _ in alike if place is not None]
     for line in alike[0][1]:
@@ -68,10 +68,10 @@ def folded(alike: Sequence[Layer]) -> Iterator["Line"]:
             yield line
         else:
             stack, _, step = StepName.parse(line.name)
-            yield replace(line, name=join_name(stack, in_words(numbers), step), times=len(numbers))
+            yield replace(line, name=join_name(stack, layer_range(numbers), step), times=len(numbers))
 
 
-def in_words(numbers: Sequence[int]) -> str:
+def layer_range(numbers: Sequence[int]) -> str:
     """0-11; with gaps between the numbers, 0,6 or 0,6-18."""
     step = numbers[1] - numbers[0]
     if step == 1:

@@ -20,9 +20,9 @@ from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.inspect.ledger.flops import flops_by_step
 from glassformer.inspect.ledger.folding import fold_layers
-from glassformer.inspect.ledger.memory import Memory, as_bytes, running_memory, training_memory
+from glassformer.inspect.ledger.memory import MemoryUse, readable_bytes, running_memory, training_memory
 from glassformer.inspect.ledger.sites import parameters_by_step
-from glassformer.inspect.ledger.sizes import Sizes, config_of_model, sized_inputs, without_memory
+from glassformer.inspect.ledger.sizes import Sizes, config_of_model, meta_model, sized_inputs
 from glassformer.inspect.steps.step import LEGEND, step_of
 from glassformer.watch.names import join_name, split_name
 from glassformer.watch.record import record
@@ -37,7 +37,7 @@ INPUTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class LedgerLine:
     """One step. A parameter is counted on the first line that uses it, and as `shared` on later lines."""
 
     name: str
@@ -67,7 +67,7 @@ class Ledger:
     config: TransformerConfig
     sizes: Sizes
     dtype: torch.dtype
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
 
     @property
     def total_parameters(self) -> int:
@@ -96,11 +96,11 @@ class Ledger:
         return {letter: english for letter, (english, _) in LEGEND.items() if letter in used}
 
     @cached_property
-    def running(self) -> Memory:
+    def running(self) -> MemoryUse:
         return running_memory(self.config, **self.sizes, dtype=self.dtype)
 
     @cached_property
-    def training(self) -> Memory:
+    def training(self) -> MemoryUse:
         return training_memory(self.config, **self.sizes, dtype=self.dtype)
 
     def fold(self) -> "Ledger":
@@ -115,11 +115,11 @@ class Ledger:
             "parameters": f"{self.total_parameters:,}",
             "forward pass": as_flops(self.total_flops),
             "training step": f"{as_flops(3 * self.total_flops)}, forward and backward",
-            "memory to run": as_bytes(self.running.peak),
-            "memory to train": f"{as_bytes(self.training.peak)} with AdamW",
+            "memory to run": readable_bytes(self.running.peak),
+            "memory to train": f"{readable_bytes(self.training.peak)} with AdamW",
         }
         if self.cache_bytes_per_token:
-            said["cache"] = f"{as_bytes(self.cache_bytes_per_token)} per generated token"
+            said["cache"] = f"{readable_bytes(self.cache_bytes_per_token)} per generated token"
         given = ", ".join(f"{line.name} {line.shape}" for line in self.lines if line.name in INPUTS)
         return {"for": f"{given}, {str(self.dtype).removeprefix('torch.')}", **said}
 
@@ -148,9 +148,9 @@ class Ledger:
             for i, line in enumerate(lines):
                 if title and i == 0:
                     table.add_row(title, f"x {line.times}" if line.times > 1 else "", style="bold")
-                size = f"({as_bytes(line.bytes)})" if line.is_fused else as_bytes(line.bytes)
-                cache = as_bytes(line.cache_bytes) if line.cache_bytes else ""
-                flops = as_number(line.flops) if line.flops else ""
+                size = f"({readable_bytes(line.bytes)})" if line.is_fused else readable_bytes(line.bytes)
+                cache = readable_bytes(line.cache_bytes) if line.cache_bytes else ""
+                flops = readable_number(line.flops) if line.flops else ""
                 name = f"  {step_name(line).removeprefix(f'{title}.')}" if title else line.name
                 table.add_row(name, line.legend, parameters_in_words(line), flops, size, cache)
         return table
@@ -179,15 +179,15 @@ def ledger(
     dtype = dtype or torch.float32
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
     inputs = sized_inputs(config, **sizes, dtype=dtype)
-    model = without_memory(config, dtype).eval()
+    model = meta_model(config, dtype).eval()
     with record(model, activations=True) as seen, torch.no_grad():
         model(**inputs)
     counted, shared = parameters_by_step(model, [*seen])
     flops = flops_by_step(model, inputs)
     lines = tuple(
-        Line(
+        LedgerLine(
             name=name,
-            axes=axes_of(name, tuple(value.shape), config),
+            axes=line_axes(name, tuple(value.shape), config),
             equation=equation_of(name, config),
             shape=tuple(value.shape),
             dtype=str(value.dtype).removeprefix("torch."),
@@ -203,18 +203,18 @@ def ledger(
     return Ledger(config, sizes, dtype, lines)
 
 
-def layer_name(line: Line) -> str:
+def layer_name(line: LedgerLine) -> str:
     """decoder.blocks.0-11.attn.q -> decoder.blocks.0-11; "" outside the layers."""
     stack, layer, _ = split_name(line.name)
     return join_name(stack, layer, "") if layer else ""
 
 
-def title_of(line: Line) -> str:
+def title_of(line: LedgerLine) -> str:
     """The name of the line's layer, or of its stack outside the layers."""
     return layer_name(line) or split_name(line.name)[0]
 
 
-def step_name(line: Line) -> str:
+def step_name(line: LedgerLine) -> str:
     """The name without its layer. Attention weights are recorded under the bare name of their module."""
     name = line.name.removeprefix(f"{layer_name(line)}.")
     return f"{name} (weights)" if name in ("attn", "cross") else name
@@ -231,7 +231,7 @@ def with_inputs(seen: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> Ite
         yield name, value
 
 
-def axes_of(name: str, shape: tuple[int, ...], config: TransformerConfig) -> tuple[str, ...]:
+def line_axes(name: str, shape: tuple[int, ...], config: TransformerConfig) -> tuple[str, ...]:
     if name in INPUTS:
         return INPUTS[name]
     axes = step_of(name, config).axes
@@ -257,17 +257,17 @@ def is_cached(name: str, config: TransformerConfig) -> bool:
     return config.head == "language" and name.startswith("decoder.") and name.endswith((".k", ".v"))
 
 
-def parameters_in_words(line: Line) -> str:
+def parameters_in_words(line: LedgerLine) -> str:
     """12,345, or 12,345 (678) with 678 parameters already counted on an earlier line."""
     own = f"{line.parameters:,}" if line.parameters else ""
     return f"{own} ({line.shared:,})".strip() if line.shared else own
 
 
 def as_flops(number: float) -> str:
-    return f"{as_number(number)}FLOPs"
+    return f"{readable_number(number)}FLOPs"
 
 
-def as_number(number: float) -> str:
+def readable_number(number: float) -> str:
     """A number with a unit prefix: 1.2 G."""
     for unit in ("", "k", "M", "G", "T", "P"):
         if number < 1000:

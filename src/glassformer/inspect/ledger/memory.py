@@ -20,14 +20,14 @@ from torch.utils._pytree import tree_iter
 
 from glassformer.config import TransformerConfig
 from glassformer.core.model import Transformer
-from glassformer.errors import InputError, nearest
+from glassformer.errors import InputError, did_you_mean
 from glassformer.inspect.ledger.sizes import Sizes, config_of_model, sized_inputs
 
 STATES = {"adamw": 2, "adam": 2, "sgd": 0}  # state tensors per parameter, each of the parameter's size
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """Bytes. Gradients are allocated while activations are freed, so `peak` may be less than the sum."""
 
     weights: int
@@ -49,24 +49,24 @@ def training_memory(
     channels: int | None = None,
     optimizer: str = "adamw",
     dtype: torch.dtype = torch.float32,
-) -> Memory:
+) -> MemoryUse:
     """The memory of a training step: forward, backward, and the optimiser's update, which is in place."""
     if optimizer not in STATES:
-        raise InputError(f"optimizer is {optimizer!r}, whose memory is not known{nearest(optimizer, STATES)}")
+        raise InputError(f"optimizer is {optimizer!r}, whose memory is not known{did_you_mean(optimizer, STATES)}")
     config = config_of_model(model_or_config)
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
-    with imagined() as tally:
+    with fake_tensors() as tally:
         model = make_model(config, dtype).train()
         weights = tally.now
         states = [torch.empty_like(p) for p in model.parameters() for _ in range(STATES[optimizer])]
         kept = tally.now
         tally.forget_peaks()
         inputs = sized_inputs(config, **sizes, device="cpu", dtype=dtype)
-        with told_of_gradients(model, tally):
-            answer_of(model, inputs).backward()
+        with counting_gradients(model, tally):
+            loss_of(model, inputs).backward()
         gradients = sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)
         del states  # only now: they exist during the whole step
-    return Memory(weights, gradients, kept - weights, tally.peak_beside_gradients - kept, tally.peak)
+    return MemoryUse(weights, gradients, kept - weights, tally.peak_beside_gradients - kept, tally.peak)
 
 
 def running_memory(
@@ -77,21 +77,21 @@ def running_memory(
     target_length: int | None = None,
     channels: int | None = None,
     dtype: torch.dtype = torch.float32,
-) -> Memory:
+) -> MemoryUse:
     """The memory of one forward pass without gradients."""
     config = config_of_model(model_or_config)
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
-    with imagined() as tally, torch.no_grad():
+    with fake_tensors() as tally, torch.no_grad():
         model = make_model(config, dtype).eval()
         weights = tally.now
         tally.forget_peaks()
         inputs = sized_inputs(config, **sizes, device="cpu", dtype=dtype)
         inputs.pop("labels", None)
         model(**inputs)
-    return Memory(weights, 0, 0, tally.peak - weights, tally.peak)
+    return MemoryUse(weights, 0, 0, tally.peak - weights, tally.peak)
 
 
-def answer_of(model: Transformer, inputs: dict[str, Tensor]) -> Tensor:
+def loss_of(model: Transformer, inputs: dict[str, Tensor]) -> Tensor:
     """The loss; for a model without one, the sum of its outputs, which depends on all of them."""
     output = model(**inputs)
     if output.loss is not None:
@@ -100,7 +100,7 @@ def answer_of(model: Transformer, inputs: dict[str, Tensor]) -> Tensor:
     return next(answer for answer in answers if answer is not None).sum()
 
 
-class Tally(TorchDispatchMode):
+class MemoryTally(TorchDispatchMode):
     """Counts the bytes of every tensor that an operation creates, until nothing refers to it."""
 
     def __init__(self) -> None:
@@ -132,11 +132,11 @@ class Tally(TorchDispatchMode):
 
 
 @contextmanager
-def imagined() -> Iterator[Tally]:
+def fake_tensors() -> Iterator[MemoryTally]:
     """Tensors created inside are fake: they have a shape, a dtype and the device cpu, but no data."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import, and needed only here
 
-    with FakeTensorMode(), Tally() as tally:
+    with FakeTensorMode(), MemoryTally() as tally:
         yield tally
 
 
@@ -151,7 +151,7 @@ def make_model(config: TransformerConfig, dtype: torch.dtype) -> Transformer:
 
 
 @contextmanager
-def told_of_gradients(model: nn.Module, tally: Tally) -> Iterator[None]:
+def counting_gradients(model: nn.Module, tally: MemoryTally) -> Iterator[None]:
     """Adds each gradient to the tally when the backward pass finishes it."""
 
     def note(parameter: Tensor) -> None:
@@ -166,7 +166,7 @@ def told_of_gradients(model: nn.Module, tally: Tally) -> Iterator[None]:
             hook.remove()
 
 
-def as_bytes(number: float) -> str:
+def readable_bytes(number: float) -> str:
     """Bytes with a unit: 1.2 GB."""
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:

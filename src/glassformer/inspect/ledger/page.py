@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 
-from glassformer.figures.page import framed
-from glassformer.inspect.ledger.ledger import Ledger, Line, as_number, layer_name, step_name
-from glassformer.inspect.ledger.memory import as_bytes
+from glassformer.figures.page import make_page
+from glassformer.inspect.ledger.ledger import Ledger, LedgerLine, layer_name, readable_number, step_name
+from glassformer.inspect.ledger.memory import readable_bytes
 
 LEDGER_STYLE = """
 body { max-width: 72rem; }
@@ -49,16 +49,16 @@ def ledger_page(ledger: Ledger, title: str) -> str:
         kinds = " ".join(filter(None, [kind, "share" if share else ""]))
         return f'<td data-name="{name}" class="{kinds}"{bar}>{text}</td>'
 
-    def row(line: Line) -> str:
+    def row(line: LedgerLine) -> str:
         shared = f"<small>{line.shared:,} shared</small>" if line.shared else ""
         own = (f"{line.parameters:,}" if line.parameters else "") + shared
         parts = [
             f'<th scope="row">{escape(step_name(line))}<small>{escape(line.equation)}</small></th>',
             cell("shape", escape(line.legend), "shape"),
             cell("parameters", own, share=line.parameters * line.times / parameters),
-            cell("FLOPs", as_number(line.flops) if line.flops else "", share=line.flops * line.times / flops),
-            cell("bytes", as_bytes(line.bytes), "fused" if line.is_fused else ""),
-            cell("cache", as_bytes(line.cache_bytes) if line.cache_bytes else ""),
+            cell("FLOPs", readable_number(line.flops) if line.flops else "", share=line.flops * line.times / flops),
+            cell("bytes", readable_bytes(line.bytes), "fused" if line.is_fused else ""),
+            cell("cache", readable_bytes(line.cache_bytes) if line.cache_bytes else ""),
         ]
         return f"<tr>{''.join(parts)}</tr>"
 
@@ -81,4 +81,4 @@ summed over all layers of the line. Grey bytes are never stored whole: the fused
 {body}
 </table>
 </section>"""
-    return framed(main, over="ledger", title=title, facts=ledger.summary(), style=LEDGER_STYLE)
+    return make_page(main, over="ledger", title=title, facts=ledger.summary(), style=LEDGER_STYLE)

@@ -13,7 +13,7 @@ from torch import nn
 from glassformer.core.model import Transformer
 from glassformer.watch.names import StepName
 
-KINDS = {"attn": "self-attention", "cross": "cross-attention", "ffn": "feed-forward"}
+SUBLAYERS = {"attn": "self-attention", "cross": "cross-attention", "ffn": "feed-forward"}
 SHARED = "shared embedding"
 
 
@@ -28,30 +28,30 @@ class Share:
 
 def shares(model: nn.Module) -> list[Share]:
     """Parameters by stack and kind, in the order of the model."""
-    return added_up(model, part_of)
+    return count_by(model, parameter_part)
 
 
 def shares_by_kind(model: nn.Module) -> list[Share]:
     """Parameters by kind over both stacks, in the order of the model."""
-    return added_up(model, kind_of)
+    return count_by(model, sublayer_of)
 
 
 def shares_by_layer(model: nn.Module) -> list[Share]:
     """Parameters by stored block; those outside the blocks by part."""
-    return added_up(model, layer_of)
+    return count_by(model, parameter_layer)
 
 
-def added_up(model: nn.Module, group_of: Callable[[str], str]) -> list[Share]:
+def count_by(model: nn.Module, group_of: Callable[[str], str]) -> list[Share]:
     """Parameters by the group of their names. A parameter with several names counts as shared."""
     counts: dict[str, int] = {}
-    for names, number in named_once(model):
+    for names, number in unique_parameters(model):
         group = group_of(names[0]) if len(names) == 1 else SHARED
         counts[group] = counts.get(group, 0) + number
     total = sum(counts.values())
     return [Share(group, number, number / total) for group, number in counts.items()]
 
 
-def named_once(model: nn.Module) -> Iterator[tuple[list[str], int]]:
+def unique_parameters(model: nn.Module) -> Iterator[tuple[list[str], int]]:
     """Yields every parameter once: all of its names, and its number of elements."""
     sites: dict[nn.Parameter, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -60,7 +60,7 @@ def named_once(model: nn.Module) -> Iterator[tuple[list[str], int]]:
         yield names, parameter.numel()
 
 
-def kind_of(name: str) -> str:
+def sublayer_of(name: str) -> str:
     """encoder.blocks.3.attn.q.weight -> self-attention"""
     parsed = StepName.parse(name)
     words = parsed.words
@@ -70,25 +70,25 @@ def kind_of(name: str) -> str:
         return "norms"
     if "positions" in words or "position_bias" in words:
         return "positions"
-    return "embedding" if parsed.layer is None else KINDS[parsed.site]
+    return "embedding" if parsed.layer is None else SUBLAYERS[parsed.site]
 
 
-def part_of(name: str) -> str:
+def parameter_part(name: str) -> str:
     """encoder.blocks.3.attn.q.weight -> encoder self-attention"""
     stack, _, step = StepName.parse(name)
-    kind = kind_of(name)
+    kind = sublayer_of(name)
     if kind == "head":
         return kind
     return f"{stack} final norm" if step.startswith("norm.") else f"{stack} {kind}"
 
 
-def layer_of(name: str) -> str:
+def parameter_layer(name: str) -> str:
     """encoder.blocks.3.attn.q.weight -> encoder block 3"""
     stack, layer, _ = StepName.parse(name)
-    return part_of(name) if layer is None else f"{stack} block {layer}"
+    return parameter_part(name) if layer is None else f"{stack} block {layer}"
 
 
-def tenths(numbers: Sequence[int]) -> list[str]:
+def percentages(numbers: Sequence[int]) -> list[str]:
     """Percentages with one decimal that add up to 100.0, by the largest remainder method."""
     total = sum(numbers)
     if total == 0:
@@ -117,14 +117,14 @@ def inside_blocks(blocks: nn.ModuleList) -> list[Share]:
     With the paper's proportions, d_ff = 4 d_model and H K = d_model, the feed-forward layer has two thirds of them, or
     half with cross-attention.
     """
-    return added_up(blocks, lambda name: kind_of(f"stack.blocks.{name}"))
+    return count_by(blocks, lambda name: sublayer_of(f"stack.blocks.{name}"))
 
 
 def as_table(title: str, found: Sequence[Share]) -> Table:
     table = Table(title, "parameters", "share", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for share, percentage in zip(found, tenths([share.parameters for share in found]), strict=True):
+    for share, percentage in zip(found, percentages([share.parameters for share in found]), strict=True):
         table.add_row(share.part, f"{share.parameters:,}", percentage)
     table.add_row("all", f"{sum(share.parameters for share in found):,}", "100.0%", style="bold")
     return table

@@ -13,10 +13,10 @@ from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 
-USUAL = 128  # default number of tokens, if the model reads that many
-CHANNELS = 1  # default for a model that reads any number of channels
-MOST = 10_000_000  # upper limit of every size, beyond any real call
-MOST_BYTES = 2**63 - 1  # PyTorch's limit for one tensor
+DEFAULT_TOKENS = 128  # default number of tokens, if the model reads that many
+DEFAULT_CHANNELS = 1  # default for a model that reads any number of channels
+MAX_SIZE = 10_000_000  # upper limit of every size, beyond any real call
+MAX_TENSOR_BYTES = 2**63 - 1  # PyTorch's limit for one tensor
 
 
 class Sizes(TypedDict):
@@ -37,7 +37,7 @@ def config_of_model(model_or_config: Transformer | TransformerConfig) -> Transfo
     raise InputError(f"the model has type {kind}: expected a Transformer or its TransformerConfig")
 
 
-def without_memory(config: TransformerConfig, dtype: torch.dtype = torch.float32) -> Transformer:
+def meta_model(config: TransformerConfig, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model on the meta device, where tensors have no data: even 70 billion parameters take no memory."""
     with torch.device("meta"):
         model = Transformer(config)
@@ -61,9 +61,9 @@ def sized_inputs(
     """
     sizes = Sizes(batch=batch, length=length, target_length=target_length, channels=channels)
     for name, size in sizes.items():
-        if size is not None and not (type(size) is int and 1 <= size <= MOST):
+        if size is not None and not (type(size) is int and 1 <= size <= MAX_SIZE):
             raise InputError(
-                f"{name} is {size!r}: expected a whole number from 1 to {MOST:,}. Change it, or leave it out for "
+                f"{name} is {size!r}: expected a whole number from 1 to {MAX_SIZE:,}. Change it, or leave it out for "
                 f"{'the default' if name != 'batch' else 1}"
             )
     refuse_unused(config, sizes)
@@ -76,16 +76,16 @@ def sized_inputs(
     if config.image:
         inputs["pixel_values"] = zeros(batch, config.image.channels, config.image.size, config.image.size, numbers=True)
     elif config.series:
-        number = channels or config.series.channels or CHANNELS
+        number = channels or config.series.channels or DEFAULT_CHANNELS
         inputs["past_values"] = zeros(batch, config.series.length, number, numbers=True)
     else:
-        inputs["input_ids"] = zeros(batch, fitting(config.encoder or config.last_stack, "length", length))
+        inputs["input_ids"] = zeros(batch, fitting_length(config.encoder or config.last_stack, "length", length))
     if config.encoder and config.decoder:
         if reads_twice(config):
             target = inputs["input_ids"].shape[1]
         else:
             source = inputs["input_ids"].shape[1] if "input_ids" in inputs else None
-            target = fitting(config.decoder, "target_length", target_length, source)
+            target = fitting_length(config.decoder, "target_length", target_length, source)
         inputs["decoder_input_ids"] = zeros(batch, target)
     return inputs | labels_for(config, inputs, zeros)
 
@@ -136,20 +136,20 @@ def refuse_unused(config: TransformerConfig, sizes: Sizes) -> None:
 def refuse_uncountable(config: TransformerConfig, sizes: Sizes) -> None:
     """Raises an error if the largest tensor, which is scores or logits, has more bytes than PyTorch can count."""
     own = (config.patches.num_tokens if config.patches else None, config.series.channels if config.series else None)
-    tokens = max(size or 1 for size in (sizes["length"], sizes["target_length"], own[0], USUAL))
+    tokens = max(size or 1 for size in (sizes["length"], sizes["target_length"], own[0], DEFAULT_TOKENS))
     rows = sizes["batch"] * (sizes["channels"] or own[1] or 1)
     stacks = [stack for stack in (config.encoder, config.decoder) if stack]
     widest = max(config.output_vocab_size, *(max(tokens * stack.num_heads, stack.d_ff) for stack in stacks))
-    if 8 * rows * tokens * widest > MOST_BYTES:
+    if 8 * rows * tokens * widest > MAX_TENSOR_BYTES:
         said = ", ".join(f"{name} {size}" for name, size in sizes.items() if size is not None)
         raise InputError(f"{said}: one tensor of this pass would have more than 2^63 bytes. Make one of them smaller")
 
 
-def fitting(stack: StackConfig, name: str, length: int | None, like: int | None = None) -> int:
+def fitting_length(stack: StackConfig, name: str, length: int | None, like: int | None = None) -> int:
     """The given length, checked against the learned position table; the default if it is None."""
     room = stack.room
     if length is None:
-        wanted = like or min(USUAL, stack.max_len)
+        wanted = like or min(DEFAULT_TOKENS, stack.max_len)
         return wanted if room is None else min(wanted, room)
     if room is not None and length > room:
         raise InputError(

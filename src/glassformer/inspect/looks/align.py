@@ -22,14 +22,14 @@ from glassformer.core.heads import LanguageHead
 from glassformer.core.model import IGNORE, Transformer
 from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
-from glassformer.predict.calls import BATCH, arguments_of_rows, check_length
+from glassformer.predict.calls import TEXTS_AT_ONCE, arguments_of_rows, check_length
 from glassformer.predict.writing import translate
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
 from glassformer.text.words import word_spans
 from glassformer.watch.record import record
 
-SAMPLE = 24  # number of texts used to choose the heads
+SAMPLE_TEXTS = 24  # number of texts used to choose the heads
 NEARLY = 0.9  # heads with at least this fraction of the best score are chosen too
 
 Method = Literal["chosen", "last_layer"]
@@ -108,8 +108,8 @@ def align_corpus(
     Each target word is linked to the source word with the largest weight, over all heads and all tokens of the target
     word. The method `last_layer`, a baseline, averages all heads of the last layer instead.
     """
-    check_texts(model, sources, targets)
-    check_heads(model, heads, method)
+    check_passages(model, sources, targets)
+    check_head_names(model, heads, method)
     assert model.encoder is not None
     assert model.decoder is not None
     for ids in tokenizer.ids_batch(sources):
@@ -124,11 +124,11 @@ def align_corpus(
         decoder = model.decoder.config
         heads = [AlignmentHead(decoder.num_layers - 1, head, "writes", 0.0) for head in range(decoder.num_heads)]
     elif heads is None:
-        heads = choose_heads(model, passages)
+        heads = best_heads(model, passages)
         if not heads:
             raise InputError("no word to align in any translation. Give other texts, or give their translations")
     found = []
-    for passage, looks in zip(passages, look(model, passages), strict=True):
+    for passage, looks in zip(passages, source_weights(model, passages), strict=True):
         chosen = torch.stack([looks[head.layer, head.head, int(head.row == "reads")] for head in heads])
         average = method == "last_layer"
         combined = chosen.mean(dim=0) if average else chosen.amax(dim=0)  # (T, source words)
@@ -137,12 +137,12 @@ def align_corpus(
     return found
 
 
-def choose_heads(model: Transformer, passages: Sequence[Passage]) -> list[AlignmentHead]:
+def best_heads(model: Transformer, passages: Sequence[Passage]) -> list[AlignmentHead]:
     """The heads that put the most weight on the source words that matter most when hidden, best first."""
     told = [passage for passage in passages if passage.source_member.numel() and passage.target_member.numel()]
-    sample = told[:: max(1, len(told) // SAMPLE)][:SAMPLE]
+    sample = told[:: max(1, len(told) // SAMPLE_TEXTS)][:SAMPLE_TEXTS]
     total, words = torch.zeros(()), 0
-    for passage, looks in zip(sample, look(model, sample), strict=True):
+    for passage, looks in zip(sample, source_weights(model, sample), strict=True):
         origin = hide_words(model, passage).argmax(dim=1)  # (target words)
         weights = merge_words(looks, passage.target_member)  # (L, H, 2, target words, source words)
         total = total + weights[..., torch.arange(len(origin)), origin].sum(dim=-1)  # (L, H, 2)
@@ -159,15 +159,15 @@ def choose_heads(model: Transformer, passages: Sequence[Passage]) -> list[Alignm
     ]
 
 
-def look(model: Transformer, passages: Sequence[Passage]) -> Iterator[Tensor]:
+def source_weights(model: Transformer, passages: Sequence[Passage]) -> Iterator[Tensor]:
     """The attention of every head to source words, (L, H, 2, T, source words), as a target token is written and read.
 
     Weight on special tokens is left out, so a head that rests on them counts little for that token.
     """
     decoder = model.config.decoder
     assert decoder is not None
-    for first in range(0, len(passages), BATCH):
-        some = passages[first : first + BATCH]
+    for first in range(0, len(passages), TEXTS_AT_ONCE):
+        some = passages[first : first + TEXTS_AT_ONCE]
         sources = arguments_of_rows([p.input_ids[0].tolist() for p in some], 0)  # (B, S)
         targets = pad([[*p.labels[0].tolist(), IGNORE] for p in some], IGNORE)  # (B, T+1): a row to read the last token
         with torch.no_grad(), evaluating(model), record(model) as seen:
@@ -189,7 +189,7 @@ def hide_words(model: Transformer, passage: Passage) -> Tensor:
     rows = []
     with evaluating(model):
         memory = model.encode(passage.input_ids)  # (1, S, D)
-        for some in keep.split(BATCH):
+        for some in keep.split(TEXTS_AT_ONCE):
             hidden = model.decode(
                 shifted.expand(len(some), -1),
                 encoder_last_hidden_state=memory.expand(len(some), -1, -1),
@@ -269,7 +269,7 @@ def alignment_error(
     return 1 - right / links if links else 0.0
 
 
-def check_texts(model: Transformer, sources: Sequence[str], targets: Sequence[str] | None) -> None:
+def check_passages(model: Transformer, sources: Sequence[str], targets: Sequence[str] | None) -> None:
     if model.encoder is None or model.decoder is None or not isinstance(model.head, LanguageHead):
         raise InputError("alignment needs cross-attention. Give a translation model with an encoder and a decoder")
     if not sources:
@@ -284,7 +284,7 @@ def check_texts(model: Transformer, sources: Sequence[str], targets: Sequence[st
                 raise InputError(f"{name} {number} of {len(texts)} is empty. Give some words to align")
 
 
-def check_heads(model: Transformer, heads: Sequence[AlignmentHead] | None, method: Method) -> None:
+def check_head_names(model: Transformer, heads: Sequence[AlignmentHead] | None, method: Method) -> None:
     if method not in get_args(Method):
         raise InputError(f"the method is {method!r}: expected 'chosen' or 'last_layer'")
     if heads is None:

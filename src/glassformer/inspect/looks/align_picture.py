@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import InputError
-from glassformer.figures.palette import CURVES, ink_on_weight, scale_of
+from glassformer.figures.palette import CURVE_COLOURMAP, ink_on_weight, scale_of
 from glassformer.figures.plots import canvas
 from glassformer.inspect.looks.align import Alignment
 
 INCHES = 0.105  # width of a character
 WIDE = 1.75  # width of a Hangul or Han character, in characters
-GAP = 2.2  # between two words, in characters
-MOST = 60  # most words of one text
+WORD_GAP = 2.2  # between two words, in characters
+MAX_WORDS = 60  # most words of one text
 
 
 def draw_alignment(alignment: Alignment, path: Path) -> None:
@@ -19,9 +19,10 @@ def draw_alignment(alignment: Alignment, path: Path) -> None:
     source, target = alignment.source_words, alignment.target_words
     if not source or not target:
         raise InputError("nothing to draw: the source or the target has no words. Align another text")
-    if max(len(source), len(target)) > MOST:
+    if max(len(source), len(target)) > MAX_WORDS:
         raise InputError(
-            f"a figure of {len(source)} x {len(target)} words would be unreadable. Give a text of at most {MOST} words"
+            f"a figure of {len(source)} x {len(target)} words would be unreadable. Give a text of at most "
+            f"{MAX_WORDS} words"
         )
     across = max(line_width(source), line_width(target))
     width, down = max(6.5, INCHES * across + 0.6), max(2.2, 0.36 * len(target) + 1.4)
@@ -37,15 +38,15 @@ def draw_ribbons(axis: Any, alignment: Alignment, across: float) -> None:
     from matplotlib.path import Path as Outline
 
     lines = [places_of(words, across) for words in (alignment.source_words, alignment.target_words)]
-    scale = matplotlib.colormaps[CURVES]
+    scale = matplotlib.colormaps[CURVE_COLOURMAP]
     colours = [scale(0.92 * i / max(1, len(lines[0]) - 1)) for i in range(len(lines[0]))]
     linked = {source for source, _ in alignment.pairs}
     for source, word in enumerate(alignment.source_words):
         colour = colours[source] if source in linked else "0.6"
-        write(axis, lines[0][source], 1.0, word, colour, "bottom")
+        draw_word(axis, lines[0][source], 1.0, word, colour, "bottom")
     origin = {target: source for source, target in alignment.pairs}
     for target, word in enumerate(alignment.target_words):
-        write(axis, lines[1][target], 0.0, word, colours[origin[target]] if target in origin else "0.6", "top")
+        draw_word(axis, lines[1][target], 0.0, word, colours[origin[target]] if target in origin else "0.6", "top")
     curve = [Outline.MOVETO, *[Outline.CURVE4] * 3, Outline.LINETO, *[Outline.CURVE4] * 3, Outline.CLOSEPOLY]
     for source, target in alignment.pairs:
         (left, right), (first, last) = share_of(lines[0][source], source, target, alignment), lines[1][target]
@@ -65,7 +66,7 @@ def share_of(place: tuple[float, float], source: int, target: int, alignment: Al
     return place[0] + step * targets.index(target), place[0] + step * (targets.index(target) + 1)
 
 
-def write(axis: Any, place: tuple[float, float], height: float, word: str, colour: Any, side: str) -> None:
+def draw_word(axis: Any, place: tuple[float, float], height: float, word: str, colour: Any, side: str) -> None:
     """Draws a word on its line, with a bar in its colour where the ribbons start."""
     axis.plot(place, (height, height), color=colour, linewidth=2.5, solid_capstyle="butt")
     shift = 0.05 if side == "bottom" else -0.05
@@ -92,12 +93,12 @@ def places_of(words: list[str], across: float) -> list[tuple[float, float]]:
     places = []
     for word in words:
         places.append((start, start + width_of(word)))
-        start += width_of(word) + GAP
+        start += width_of(word) + WORD_GAP
     return places
 
 
 def line_width(words: list[str]) -> float:
-    return sum(map(width_of, words)) + GAP * (len(words) - 1)
+    return sum(map(width_of, words)) + WORD_GAP * (len(words) - 1)
 
 
 def width_of(word: str) -> float:

@@ -12,8 +12,15 @@ from torch import Tensor
 from glassformer.core.model import Transformer
 from glassformer.figures.plots import draw_attention
 from glassformer.generation.loop import evaluating
-from glassformer.inspect.looks.choice import Part, check_choice, chosen_heads, layer_or_last, part_of, stack_of
-from glassformer.inspect.looks.examples import picture_or_example, prepare_patches
+from glassformer.inspect.looks.choice import (
+    AttentionPart,
+    check_choice,
+    chosen_heads,
+    default_part,
+    layer_or_last,
+    stack_of,
+)
+from glassformer.inspect.looks.examples import image_or_example, prepare_patches
 from glassformer.inspect.looks.patches import picture_image, picture_series, picture_words
 from glassformer.predict.captions import CaptionPreparer, check_question
 from glassformer.predict.images import ImagePreparer, Picture
@@ -23,7 +30,7 @@ from glassformer.predict.texts import TextPreparer
 from glassformer.text import Tokenizer
 from glassformer.watch.record import record
 
-CONTINUED = 24  # most tokens that a decoder generates after a text, so that the maps include its own words
+CONTINUATION_TOKENS = 24  # most tokens that a decoder generates after a text, so that the maps include its own words
 
 
 @dataclass(frozen=True)
@@ -37,13 +44,15 @@ class Maps:
     read_as: tuple[str, str]  # labels of the rows and of the columns
 
 
-def attention_maps(preparer: TextPreparer, text: str, *, part: Part | None = None, layer: int | None = None) -> Maps:
+def attention_maps(
+    preparer: TextPreparer, text: str, *, part: AttentionPart | None = None, layer: int | None = None
+) -> Maps:
     """The maps of a layer, by default the last, while the model reads `text` and generates its output."""
-    prepared = prepare_words(preparer, text, new_tokens=CONTINUED)
-    return maps_of(preparer.model, prepared, part or part_of(preparer.model), layer)
+    prepared = prepare_words(preparer, text, new_tokens=CONTINUATION_TOKENS)
+    return maps_of(preparer.model, prepared, part or default_part(preparer.model), layer)
 
 
-def maps_of(model: Transformer, prepared: Prepared, part: Part, layer: int | None) -> Maps:
+def maps_of(model: Transformer, prepared: Prepared, part: AttentionPart, layer: int | None) -> Maps:
     """`attention_maps` for a prepared input.
 
     A row of the target has the name of the token generated there, the one that the map helped to choose.
@@ -57,7 +66,7 @@ def maps_of(model: Transformer, prepared: Prepared, part: Part, layer: int | Non
     return named(weights, prepared, part, title, "looks at")
 
 
-def named(weights: Tensor, prepared: Prepared, part: Part, title: str, columns: str) -> Maps:
+def named(weights: Tensor, prepared: Prepared, part: AttentionPart, title: str, columns: str) -> Maps:
     """Maps with the tokens of their rows and columns."""
     rows = prepared.lines["encoder" if part == "encoder" else "decoder"]
     keys = prepared.lines["decoder" if part == "decoder" else "encoder"]
@@ -73,7 +82,7 @@ def picture_attention(
     text: str,
     path: Path,
     *,
-    part: Part | None = None,
+    part: AttentionPart | None = None,
     layer: int | None = None,
     head: int | None = None,
     average: bool = False,
@@ -87,13 +96,13 @@ def picture_text(
     text: str,
     path: Path,
     *,
-    part: Part | None = None,
+    part: AttentionPart | None = None,
     layer: int | None = None,
     head: int | None = None,
     average: bool = False,
 ) -> None:
     """Draws the maps of a text: all heads side by side, one head, or their average."""
-    check_choice(stack_of(preparer.model, part or part_of(preparer.model)), head, average)
+    check_choice(stack_of(preparer.model, part or default_part(preparer.model)), head, average)
     draw_maps(attention_maps(preparer, text, part=part, layer=layer), path, head, average)
 
 
@@ -108,7 +117,7 @@ def picture_input(
     given: str | Picture,
     path: Path,
     *,
-    part: Part | None = None,
+    part: AttentionPart | None = None,
     layer: int | None = None,
     head: int | None = None,
     average: bool = False,
@@ -121,12 +130,12 @@ def picture_input(
     answers questions takes a `question`.
     """
     preparer = preparer_of(model, folder) if preparer is None else preparer
-    part = part or part_of(model)
+    part = part or default_part(model)
     stack = stack_of(model, part)
     check_choice(stack, head, average)
     layer = layer_or_last(stack, layer)
     if isinstance(preparer, CaptionPreparer):
-        prepared = prepare_words(preparer, picture_or_example(preparer, folder, str(given)), question=question)
+        prepared = prepare_words(preparer, image_or_example(preparer, folder, str(given)), question=question)
         if part == "encoder":
             picture_image(model, prepared, path, layer=layer, head=head, average=average)
         elif part == "decoder" and not model.config.prefix:

@@ -8,11 +8,11 @@ from glassformer.core.model import Transformer
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 
-Part = Literal["cross", "encoder", "decoder"]
+AttentionPart = Literal["cross", "encoder", "decoder"]
 SAID = {"cross": "cross-attention", "encoder": "an encoder", "decoder": "a decoder"}
 
 
-def part_of(model: Transformer) -> Part:
+def default_part(model: Transformer) -> AttentionPart:
     """The attention that is drawn by default."""
     if model.encoder is None:
         return "decoder"
@@ -21,7 +21,7 @@ def part_of(model: Transformer) -> Part:
     return "cross" if model.decoder.cross else "decoder"
 
 
-def stack_of(model: Transformer, part: Part) -> Stack:
+def stack_of(model: Transformer, part: AttentionPart) -> Stack:
     """The stack that computes this attention."""
     stack = model.encoder if part == "encoder" else model.decoder
     if stack is None or (part == "cross" and not stack.cross):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.checkpoints.run import is_run, read_record
-from glassformer.data.digits import digits
+from glassformer.data.digits import digit_images
 from glassformer.data.pixels import Pixels
 from glassformer.data.scenes.make import make_scene
 from glassformer.data.scenes.words import caption_of
@@ -29,19 +29,19 @@ from glassformer.tasks.forecast import Forecast
 from glassformer.tasks.images import ImageClasses
 from glassformer.tasks.pictures.task import PictureTask
 
-EXAMPLE = "example"  # what a user types instead of a path
+EXAMPLE_WORD = "example"  # what a user types instead of a path
 
 
-def picture_or_example(preparer: Preparer, folder: Path, given: str) -> str | Picture:
+def image_or_example(preparer: Preparer, folder: Path, given: str) -> str | Picture:
     """The input as given; for a model that describes images, `example` is replaced by an example image."""
     if not isinstance(preparer, CaptionPreparer):
         return given
     if not given.strip():
         raise InputError("the input is empty. Give the path of an image, or 'example'")
-    return told_picture(folder) if given == EXAMPLE else given
+    return example_caption_image(folder) if given == EXAMPLE_WORD else given
 
 
-def told_picture(folder: Path) -> Picture:
+def example_caption_image(folder: Path) -> Picture:
     """An image that a run on the user's images held out, if its files still exist; else a built-in scene."""
     settings = read_record(folder)["settings"] if is_run(folder) else None
     if not isinstance(settings, Mapping) or not settings.get("data"):
@@ -70,8 +70,8 @@ def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, give
         kind = "an image" if isinstance(preparer, ImagePreparer) else "a CSV file"
         raise InputError(f"the input is empty. Give the path of {kind}, or 'example'")
     if isinstance(preparer, ImagePreparer):
-        return preparer.prepare(example_image(folder) if given == EXAMPLE else given)
-    if given == EXAMPLE:
+        return preparer.prepare(example_image(folder) if given == EXAMPLE_WORD else given)
+    if given == EXAMPLE_WORD:
         return example_window(preparer, folder)
     if preparer.model.config.head == "forecast":
         return preparer.prepare(given)
@@ -81,7 +81,7 @@ def prepare_patches(preparer: ImagePreparer | SeriesPreparer, folder: Path, give
 def example_image(folder: Path) -> Picture:
     """An image that the run held out, or a built-in digit if there is no run."""
     if not is_run(folder):
-        pixels = np.rint(digits(held_out=True)[0][0, 0] * 255).astype(np.uint8)  # (8, 8)
+        pixels = np.rint(digit_images(held_out=True)[0][0, 0] * 255).astype(np.uint8)  # (8, 8)
         return Picture("a built-in digit", pixels)
     task = task_to_score(folder)
     assert isinstance(task, ImageClasses)

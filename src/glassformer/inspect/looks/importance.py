@@ -13,7 +13,7 @@ from rich.table import Table
 from glassformer.errors import InputError
 from glassformer.figures.drawings import draw_importance
 from glassformer.tasks.evaluate import task_to_score
-from glassformer.training.report import as_number
+from glassformer.training.report import readable_metric
 from glassformer.training.task import Scores, Task
 from glassformer.watch.ablate import ablate, choose_heads
 from glassformer.watch.names import StepName
@@ -82,17 +82,17 @@ def show_importance(found: Importances, console: Console) -> None:
     table = Table("without", *names, f"{first}, worse by", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    table.add_row("nothing", *(as_number(name, found.whole.metrics[name]) for name in names), "", style="bold")
+    table.add_row("nothing", *(readable_metric(name, found.whole.metrics[name]) for name in names), "", style="bold")
     for row in (*found.heads, *([found.together] if found.together else [])):
         table.add_row(
-            row.head, *(as_number(name, row.metrics[name]) for name in names), signed(row.worse[first], first)
+            row.head, *(readable_metric(name, row.metrics[name]) for name in names), signed(row.worse[first], first)
         )
     console.print(f"scored on {found.whole.count:,} {found.whole.unit}\n")
     console.print(table)
 
 
 def signed(value: float, metric: str) -> str:
-    said = as_number(metric, abs(value))
+    said = readable_metric(metric, abs(value))
     return said if not value else f"{'+' if value > 0 else '-'}{said}"
 
 

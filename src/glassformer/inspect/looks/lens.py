@@ -16,16 +16,16 @@ from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 from glassformer.figures.drawings import draw_lens
 from glassformer.generation.loop import evaluating
-from glassformer.inspect.looks.attention import CONTINUED
+from glassformer.inspect.looks.attention import CONTINUATION_TOKENS
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.images import Picture
 from glassformer.predict.prepare import prepare_words
-from glassformer.predict.prepared import Line
+from glassformer.predict.prepared import StackTokens
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.record import record
 
 TOP = 5
-SHOWN = 32  # most positions in a figure: more would be unreadable
+MAX_LENS_POSITIONS = 32  # most positions in a figure: more would be unreadable
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ def lens_places(stack: Stack, name: str) -> list[str]:
 
 def lens_of_text(
     preparer: TextPreparer | CaptionPreparer, given: str | Picture, question: str | None = None
-) -> tuple[Lens, Line]:
+) -> tuple[Lens, StackTokens]:
     """The lens over a text or an image and the model's output for it, and the tokens of its columns."""
     check_head(preparer.model)
-    prepared = prepare_words(preparer, given, question=question, new_tokens=CONTINUED)
+    prepared = prepare_words(preparer, given, question=question, new_tokens=CONTINUATION_TOKENS)
     given_to = prepared.arguments.get
     lens = logit_lens(
         preparer.model, given_to("input_ids"), pixel_values=given_to("pixel_values"),
         decoder_input_ids=given_to("decoder_input_ids"),
     )  # fmt: skip
-    return lens, prepared.lines.get("decoder", prepared.lines.get("encoder", Line([])))
+    return lens, prepared.lines.get("decoder", prepared.lines.get("encoder", StackTokens([])))
 
 
 def picture_lens(
@@ -97,15 +97,19 @@ def picture_lens(
     model, tokenizer = preparer.model, preparer.tokenizer
     lens, line = lens_of_text(preparer, given, question)
     columns = line.names
-    first = max(0, len(columns) - SHOWN)
+    first = max(0, len(columns) - MAX_LENS_POSITIONS)
     mask = tokenizer.special.get("mask_token")
     if mask in columns:  # always show the masked token
         first = min(first, columns.index(mask))
-    shown = slice(first, first + SHOWN)
+    shown = slice(first, first + MAX_LENS_POSITIONS)
     words = [preparer.words.names(row[0, shown, 0]) for row in lens.tokens.cpu()]
     layers = ["the input", *(f"layer {layer}" for layer in range(len(words) - 1))]
     said = "the next word" if model.decoder is not None else "the word at each position"
-    part = "" if len(columns) <= SHOWN else f" (tokens {first} to {first + SHOWN - 1} of {len(columns)})"
+    part = (
+        ""
+        if len(columns) <= MAX_LENS_POSITIONS
+        else f" (tokens {first} to {first + MAX_LENS_POSITIONS - 1} of {len(columns)})"
+    )
     probabilities = lens.probabilities[:, 0, shown, 0].cpu()  # (layers + 1, T)
     draw_lens(words, probabilities, columns[shown], layers, f"logit lens: {said}, layer by layer{part}", path)
 

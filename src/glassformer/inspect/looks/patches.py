@@ -19,11 +19,11 @@ from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.choice import chosen_heads
 from glassformer.inspect.looks.rollout import rollout_of
 from glassformer.predict.prepared import Prepared
-from glassformer.predict.series import patches_of
+from glassformer.predict.series import patch_spans
 from glassformer.watch.record import record
 
 
-def look(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
+def layer_or_rollout(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
     """The weights of a layer (B, H, T, T), or the rollout (B, 1, T, T) if `layer` is None.
 
     The channels of a series are rows of the batch.
@@ -53,7 +53,7 @@ def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
     patches = weights.mean(dim=2)  # (C, H, N)
     total = patches.new_zeros(*patches.shape[:2], series.length)  # (C, H, L)
     times = patches.new_zeros(series.length)  # (L)
-    for n, (first, end) in enumerate(patches_of(series)):
+    for n, (first, end) in enumerate(patch_spans(series)):
         total[..., first:end] += patches[..., n, None]
         times[first:end] += 1
     return total / times  # (C, H, L)
@@ -63,7 +63,7 @@ def picture_image(
     model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
     """Draws the image that the model reads, the attention of each head over it, and the rollout over all layers."""
-    maps = chosen_heads(over_patches(model, look(model, prepared, layer)), head, average)
+    maps = chosen_heads(over_patches(model, layer_or_rollout(model, prepared, layer)), head, average)
     if head is None:
         maps |= rolled_out(model, prepared)
     draw_image(model, prepared, maps, f"layer {layer}", path)
@@ -112,7 +112,7 @@ def colours_of(prepared: Prepared) -> NDArray[np.float32]:
 
 
 def rolled_out(model: Transformer, prepared: Prepared) -> dict[str, Tensor]:
-    return {"rollout, all layers": over_patches(model, look(model, prepared, None))[0]}  # (Y, X)
+    return {"rollout, all layers": over_patches(model, layer_or_rollout(model, prepared, None))[0]}  # (Y, X)
 
 
 def draw_image(model: Transformer, prepared: Prepared, maps: dict[str, Tensor], which: str, path: Path) -> None:
@@ -143,7 +143,7 @@ def shares_of(model: Transformer, prepared: Prepared, layer: int | None) -> Tens
     """The attention to each value of the window, (C, H, L), in a layer, or by rollout if `layer` is None."""
     series = model.config.series
     assert series is not None
-    return over_time(look(model, prepared, layer), series)
+    return over_time(layer_or_rollout(model, prepared, layer), series)
 
 
 def draw_series(prepared: Prepared, shares: Tensor, said: str, path: Path) -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from glassformer.figures.palette import CURVES, scale_of
+from glassformer.figures.palette import CURVE_COLOURMAP, scale_of
 from glassformer.figures.plots import canvas
 
 if TYPE_CHECKING:
     from glassformer.inspect.looks.positions import PositionView
 
-NAMED = 8  # most curves in a legend
+MAX_LEGEND = 8  # most curves in a legend
 
 
 def draw_positions(views: Sequence[PositionView], path: Path) -> None:
@@ -33,16 +33,16 @@ def draw_positions(views: Sequence[PositionView], path: Path) -> None:
             axes = part.subplot_mosaic(panels)
             draw_heat(part, axes["heat"], view)
             columns = range(view.start, view.start + view.heat.shape[1])
-            draw_curves(axes["curves"], columns, view.curves)
+            draw_position_curves(axes["curves"], columns, view.curves)
             axes["curves"].set(xlabel=view.columns, ylabel=view.value)
-            draw_curves(axes["falls"], view.distances.tolist(), view.falls)
+            draw_position_curves(axes["falls"], view.distances.tolist(), view.falls)
             axes["falls"].set(xlabel="distance", ylabel=view.fall)
             if view.similarity is not None:
                 draw_similarity(part, axes["similarity"], view)
             names = axes["curves"].get_legend_handles_labels()
-            part.legend(*names, loc="outside lower center", ncols=NAMED, frameon=False, fontsize=8)
+            part.legend(*names, loc="outside lower center", ncols=MAX_LEGEND, frameon=False, fontsize=8)
             if view.maps is not None:
-                draw_maps(part, axes["maps"], view.maps)
+                draw_patch_maps(part, axes["maps"], view.maps)
 
 
 def draw_heat(part: Any, axis: Any, view: PositionView) -> None:
@@ -69,12 +69,12 @@ def draw_similarity(part: Any, axis: Any, view: PositionView) -> None:
     part.colorbar(image, ax=axis, fraction=0.05, pad=0.02, label=view.fall)
 
 
-def draw_curves(axis: Any, places: Sequence[float], curves: Mapping[str, Tensor]) -> None:
+def draw_position_curves(axis: Any, places: Sequence[float], curves: Mapping[str, Tensor]) -> None:
     """Draws curves by name, coloured along one scale. If there are many, only some are named in the legend."""
     import matplotlib
 
-    scale = matplotlib.colormaps[CURVES]
-    every = -(-len(curves) // NAMED)
+    scale = matplotlib.colormaps[CURVE_COLOURMAP]
+    every = -(-len(curves) // MAX_LEGEND)
     for number, (name, values) in enumerate(curves.items()):
         colour = scale(0.92 * number / max(1, len(curves) - 1))
         label = name if number % every == 0 else None
@@ -85,7 +85,7 @@ def draw_curves(axis: Any, places: Sequence[float], curves: Mapping[str, Tensor]
     axis.grid(alpha=0.25)
 
 
-def draw_maps(part: Any, axis: Any, maps: Tensor) -> None:
+def draw_patch_maps(part: Any, axis: Any, maps: Tensor) -> None:
     """Draws the map of each patch where the patch is in the image, with gaps between the maps."""
     height, width = maps.shape[:2]
     tiles = np.pad(maps.numpy(), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)

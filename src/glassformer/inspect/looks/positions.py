@@ -27,10 +27,10 @@ from glassformer.core.stack import Stack
 from glassformer.errors import InputError
 from glassformer.inspect.looks.position_pictures import draw_positions
 
-SHOWN = 128  # most positions to show
-CURVES = 5
+DEFAULT_POSITIONS = 128  # most positions to show
+DRAWN_CURVES = 5
 
-Part = Literal["encoder", "decoder"]
+StackName = Literal["encoder", "decoder"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PositionView:
 
 
 @torch.no_grad()
-def view_positions(model: Transformer, part: Part | None = None) -> list[PositionView]:
+def view_positions(model: Transformer, part: StackName | None = None) -> list[PositionView]:
     """The views of the model's stacks, or of one of them. Two identical stacks give one view."""
     stacks = {name: stack for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)) if stack}
     if part is not None and part not in stacks:
@@ -74,7 +74,7 @@ def view_positions(model: Transformer, part: Part | None = None) -> list[Positio
     return views
 
 
-def picture_positions(model: Transformer, path: Path, *, part: Part | None = None) -> None:
+def picture_positions(model: Transformer, path: Path, *, part: StackName | None = None) -> None:
     """Draws the views of `view_positions` to `path`."""
     draw_positions(view_positions(model, part), path)
 
@@ -88,10 +88,10 @@ def view_stack(name: str, stack: Stack, model: Transformer) -> list[PositionView
         return [view_bias(name, stack.position_bias, stack)]
     turns: dict[object, tuple[nn.Module, list[int]]] = {}  # kinds that differ only in their window share angles
     for kind, rotary in zip(stack.kinds, stack.rotaries, strict=False):
-        layers = [i for i in range(stack.config.num_layers) if kind_of(stack, i) == kind]
+        layers = [i for i in range(stack.config.num_layers) if position_kind(stack, i) == kind]
         turns.setdefault((kind.rotary_base, kind.rotary_scaling), (rotary, []))[1].extend(layers)
     return [
-        view_rotary(f"{name} layers {listed(sorted(layers))}" if len(turns) > 1 else name, rotary, stack)
+        view_rotary(f"{name} layers {number_ranges(sorted(layers))}" if len(turns) > 1 else name, rotary, stack)
         for rotary, layers in turns.values()
     ]
 
@@ -101,7 +101,7 @@ def view_added(name: str, scheme: Sinusoidal | Learned, stack: Stack, model: Tra
     image, series = model.config.image, model.config.series
     patches = (image or series) if name == "encoder" else None
     rows = stack.config.max_len if patches is None else patches.num_tokens
-    length = rows if image and name == "encoder" else min(rows, SHOWN)
+    length = rows if image and name == "encoder" else min(rows, DEFAULT_POSITIONS)
     table = scheme(torch.arange(length), length).float()  # (T, E)
     similarity = cosines(table)  # (T, T)
     maps, distance = None, distances_of(length)  # None, (T, T)
@@ -113,7 +113,7 @@ def view_added(name: str, scheme: Sinusoidal | Learned, stack: Stack, model: Tra
         distance = torch.cdist(place, place)  # (N, N)
     far, mean = by_distance(similarity, distance)
     # Even dimensions are sines. Beyond 0.6 of the width, a wave is longer than the figure.
-    dimensions = sorted({int(i) // 2 * 2 for i in torch.linspace(0, 0.6 * table.shape[1], CURVES)})
+    dimensions = sorted({int(i) // 2 * 2 for i in torch.linspace(0, 0.6 * table.shape[1], DRAWN_CURVES)})
     return PositionView(
         part=name,
         scheme=f"{stack.config.positions} positions",
@@ -134,13 +134,13 @@ def view_added(name: str, scheme: Sinusoidal | Learned, stack: Stack, model: Tra
 def view_rotary(name: str, rotary: nn.Module, stack: Stack) -> PositionView:
     """The cosines of the angles, and the score of two vectors of ones, each rotated by its position."""
     assert isinstance(rotary, Rotary)
-    positions = torch.arange(SHOWN)
-    rotation = rotary(positions[None], SHOWN)
+    positions = torch.arange(DEFAULT_POSITIONS)
+    rotation = rotary(positions[None], DEFAULT_POSITIONS)
     pairs = rotary.dim // 2
     cosine = rotation[0][0, 0, :, :pairs].T  # (pairs, T)
-    ones = rotate(torch.ones(1, 1, SHOWN, stack.config.head_dim), rotation)[0, 0]  # (T, K)
+    ones = rotate(torch.ones(1, 1, DEFAULT_POSITIONS, stack.config.head_dim), rotation)[0, 0]  # (T, K)
     score = ones @ ones[0] / (ones[0] @ ones[0])  # (T)
-    chosen = sorted({int(i) for i in torch.linspace(0, 0.6 * pairs, CURVES).clamp(max=pairs - 1)})
+    chosen = sorted({int(i) for i in torch.linspace(0, 0.6 * pairs, DRAWN_CURVES).clamp(max=pairs - 1)})
     return PositionView(
         part=name,
         scheme=f"rotary positions, base {rotary.base:,.0f}",
@@ -158,8 +158,8 @@ def view_rotary(name: str, rotary: nn.Module, stack: Stack) -> PositionView:
 
 def view_bias(name: str, bias: RelativeBias | Alibi, stack: Stack) -> PositionView:
     """The bias that each head adds to a score, by distance; a causal stack has no keys ahead."""
-    ahead = 0 if stack.causal else SHOWN - 1
-    query, keys = torch.tensor([[SHOWN - 1]]), torch.arange(SHOWN + ahead)[None]
+    ahead = 0 if stack.causal else DEFAULT_POSITIONS - 1
+    query, keys = torch.tensor([[DEFAULT_POSITIONS - 1]]), torch.arange(DEFAULT_POSITIONS + ahead)[None]
     added = bias(query, keys)[0, :, 0].float()  # (H, S)
     distances = keys[0] - query[0]  # (S), from query to key; negative before the query
     heads = range(len(added))
@@ -196,11 +196,11 @@ def by_distance(similarity: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
     return known, total / place.bincount()
 
 
-def kind_of(stack: Stack, layer: int) -> object:
+def position_kind(stack: Stack, layer: int) -> object:
     return stack.config.every_kind[layer]
 
 
-def listed(layers: list[int]) -> str:
+def number_ranges(layers: list[int]) -> str:
     """0, 1, 2, 4 -> 0-2, 4"""
     runs: list[list[int]] = []
     for layer in layers:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SMALL = 1e-12
+EPSILON = 1e-12
 COPIED = 0.7  # factor, when choosing the row to show, for a row that looks at its own text
 
 
@@ -35,13 +35,13 @@ def row_scores(weights: Tensor, sinks: Tensor, visible: Tensor | None = None) ->
     """
     kept = weights.masked_fill(sinks, 0.0)  # (H, R, S)
     share = kept.sum(dim=-1)  # (H, R)
-    rows = kept / share.clamp(min=SMALL)[..., None]  # (H, R, S)
+    rows = kept / share.clamp(min=EPSILON)[..., None]  # (H, R, S)
     visible = (torch.ones_like(weights, dtype=torch.bool) if visible is None else visible) & ~sinks  # (H or 1, R, S)
     count = visible.sum(dim=-1)  # (H or 1, R)
     usual = rows.mean(dim=1, keepdim=True) * visible  # (H, R, S): the head's mean row
-    usual = usual / usual.sum(dim=-1, keepdim=True).clamp(min=SMALL)
-    from_usual = (rows * (rows.clamp(min=SMALL) / usual.clamp(min=SMALL)).log()).sum(dim=-1)  # (H, R)
-    from_even = (rows * (rows.clamp(min=SMALL) * count[..., None]).log()).sum(dim=-1)  # (H, R)
+    usual = usual / usual.sum(dim=-1, keepdim=True).clamp(min=EPSILON)
+    from_usual = (rows * (rows.clamp(min=EPSILON) / usual.clamp(min=EPSILON)).log()).sum(dim=-1)  # (H, R)
+    from_even = (rows * (rows.clamp(min=EPSILON) * count[..., None]).log()).sum(dim=-1)  # (H, R)
     far = torch.minimum(from_usual, from_even) / count.clamp(min=2).log()  # (H, R)
     return (share * far.clamp(0.0, 1.0)).where(count > 1, 0.0)
 

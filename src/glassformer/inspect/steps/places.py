@@ -14,7 +14,7 @@ from glassformer.version import PACKAGE
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """A line of the package: its file, relative to src/glassformer, its number and its code."""
 
     file: str
@@ -37,16 +37,16 @@ class Step:
     statement: str  # start of the statement that computes the step
 
     @cached_property
-    def place(self) -> Place:
-        return place_of(self.function, self.statement)
+    def place(self) -> SourceLine:
+        return line_of(self.function, self.statement)
 
 
 @cache
-def place_of(function: Callable[..., Any], statement: str) -> Place:
+def line_of(function: Callable[..., Any], statement: str) -> SourceLine:
     """The only line of a function that starts with `statement`."""
     lines, first = inspect.getsourcelines(function)
     found = [i for i, line in enumerate(lines) if line.strip().startswith(statement)]
     if len(found) != 1:
         raise LookupError(f"{len(found)} lines of {function.__qualname__} start with {statement!r}: expected one")
     file = Path(inspect.getsourcefile(function) or "").relative_to(PACKAGE)
-    return Place(file.as_posix(), first + found[0], lines[found[0]].strip())
+    return SourceLine(file.as_posix(), first + found[0], lines[found[0]].strip())

@@ -10,11 +10,11 @@ step's name, and that the equation gives the same numbers. Read next: `stack.py`
 from glassformer.config import TransformerConfig
 from glassformer.errors import InputError
 from glassformer.inspect.steps.answer import answer_step
-from glassformer.inspect.steps.places import Place, Step, place_of
+from glassformer.inspect.steps.places import SourceLine, Step, line_of
 from glassformer.inspect.steps.stack import memory_step, stack_step
 from glassformer.watch.names import STACKS, StepName
 
-__all__ = ["LEGEND", "Place", "Step", "place_of", "step_of"]
+__all__ = ["LEGEND", "SourceLine", "Step", "line_of", "step_of"]
 
 LEGEND = {
     "B": ("batch", "배치"),

@@ -7,16 +7,16 @@ from torch import Tensor, nn
 from glassformer.checkpoints.labels import class_names, problem_of
 from glassformer.core.heads import ClassHead, Head, LanguageHead, SpanHead, TokenHead
 from glassformer.core.model import Transformer
-from glassformer.inspect.steps.step import Place, place_of, step_of
+from glassformer.inspect.steps.step import SourceLine, line_of, step_of
 from glassformer.inspect.walk.equations import Equation, Numbers, Worked, numbers, products
 from glassformer.inspect.walk.scene import norm_rows, row_of_layer
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.texts import TextPreparer
 from glassformer.watch.record import Record
 
-LIKELIEST = 5
+TOP = 5
 # The line that pools the vectors; mean and learned pooling share one.
-POOLED = {
+POOLING_FORMULAS = {
     "first": "return x[torch.arange(len(x), device=x.device), first]",
     "first_end": "return x[torch.arange(len(x), device=x.device), first]",
     "highest_id": "return x[torch.arange(len(x), device=x.device), first]",
@@ -36,7 +36,7 @@ def answer_equations(
     equations, is_pooled = [], isinstance(head, ClassHead)
     if isinstance(head, ClassHead):
         x = head.pool(hidden, model.pooled_over(source, None, hidden))[0]  # (D)
-        line = place_of(ClassHead.pool, POOLED.get(head.pooling, "return (x * weights)"))
+        line = line_of(ClassHead.pool, POOLING_FORMULAS.get(head.pooling, "return (x * weights)"))
         rows: list[Numbers | Worked] = [numbers(f"{head.pooling}(x)", x)]
         equations.append(equation(model, "head.pooled", "one vector for the text", rows, made=line))
     else:
@@ -49,7 +49,7 @@ def answer_equations(
     if "logits" not in seen:
         return equations
     logits = seen["logits"][0] if is_pooled else seen["logits"][0, row]
-    best = logits.argsort(descending=True, stable=True)[:LIKELIEST].tolist()
+    best = logits.argsort(descending=True, stable=True)[:TOP].tolist()
     if isinstance(head, LanguageHead):
         places = {i: repr(word) for i, word in zip(best, preparer.words.names(best), strict=True)}
     else:
@@ -66,7 +66,7 @@ def own_layers(
 ) -> Iterator[tuple[Tensor, Equation]]:
     """The optional layers before the output layer, norm(act(x W + b)): the result of each, and its equation."""
     stack, activation = "encoder" if model.decoder is None else "decoder", model.config.head_activation
-    line = place_of(Head.transform, "return self.norm(")
+    line = line_of(Head.transform, "return self.norm(")
     rows: list[Numbers | Worked]
     if isinstance(head.project, nn.Linear):
         made = recorded("head.project")
@@ -123,7 +123,7 @@ def probabilities(model: Transformer, logits: Tensor, places: dict[int, str]) ->
         rows += [numbers("sum of all", float(powers.sum())), numbers("p", chances, places)]
         said, made = "p = softmax(logits)", "chances = powers /"
     english, korean = "The logits as probabilities.", "로짓을 확률로 바꿉니다."
-    return Equation("logits", "probabilities", said, english, korean, place_of(probabilities, made), rows)
+    return Equation("logits", "probabilities", said, english, korean, line_of(probabilities, made), rows)
 
 
 def equation(
@@ -133,7 +133,7 @@ def equation(
     rows: list[Numbers | Worked],
     *,
     said: str | None = None,
-    made: Place | None = None,
+    made: SourceLine | None = None,
 ) -> Equation:
     step = step_of(name, model.config)
     return Equation(name, title, said or step.equation, step.english, step.korean, made or step.place, rows)

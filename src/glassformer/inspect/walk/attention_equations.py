@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from glassformer.core.attention import Attention, split_heads
 from glassformer.core.positions import Rotary
-from glassformer.inspect.steps.step import Place, place_of, step_of
-from glassformer.inspect.walk.equations import SHOWN, Equation, Numbers, Worked, numbers, products
-from glassformer.inspect.walk.scene import Scene, norm_rows, read_by, row_of_layer
+from glassformer.inspect.steps.step import SourceLine, line_of, step_of
+from glassformer.inspect.walk.equations import SHOWN_TERMS, Equation, Numbers, Worked, numbers, products
+from glassformer.inspect.walk.scene import RecordedPass, norm_rows, read_by, row_of_layer
 
-KEYS = 5  # most keys to show
+SHOWN_KEYS = 5  # most keys to show
 
 
-def attention_equations(scene: Scene) -> list[Equation]:
+def attention_equations(scene: RecordedPass) -> list[Equation]:
     attention = getattr(scene.block, scene.site)
     assert isinstance(attention, Attention)
     group = scene.head * attention.num_kv_heads // attention.num_heads
@@ -28,7 +28,7 @@ def attention_equations(scene: Scene) -> list[Equation]:
     scores = scene.seen[scene.at(f"{scene.site}.scores")][0, 0, 0]  # (S)
     weights = scene.seen[scene.at(scene.site)][0, 0, 0]  # (S)
     places = shown_keys(scene, weights)
-    heaviest = sorted(places, key=lambda i: -float(weights[i]))[:SHOWN]
+    heaviest = sorted(places, key=lambda i: -float(weights[i]))[:SHOWN_TERMS]
     first = heaviest[0]
     mixed = scene.vector(scene.at(f"{scene.site}.mixed"))  # (H, K)
     rows_of_mixed: list[Numbers | Worked] = [
@@ -46,9 +46,9 @@ def attention_equations(scene: Scene) -> list[Equation]:
     ]
 
 
-def shown_keys(scene: Scene, weights: Tensor) -> dict[int, str]:
+def shown_keys(scene: RecordedPass, weights: Tensor) -> dict[int, str]:
     """The keys with the largest weights, in order; with a causal mask also the first masked key."""
-    chosen = set(weights.argsort(descending=True, stable=True)[:KEYS].tolist())
+    chosen = set(weights.argsort(descending=True, stable=True)[:SHOWN_KEYS].tolist())
     if scene.site == "attn" and scene.stack.causal and scene.row + 1 < len(weights):
         chosen = {i for i in chosen if i <= scene.row} | {scene.row + 1}
     return {i: scene.keys[i] for i in sorted(chosen)}
@@ -59,7 +59,7 @@ def rows_of(part: str, vectors: Tensor, places: dict[int, str]) -> list[Numbers 
 
 
 def projection_equations(
-    scene: Scene, attention: Attention, part: str, place: int, made: Tensor, last: Sequence[Numbers | Worked]
+    scene: RecordedPass, attention: Attention, part: str, place: int, made: Tensor, last: Sequence[Numbers | Worked]
 ) -> list[Equation]:
     """x W, then the norm and the rotation if the layer has them, each with one number worked out.
 
@@ -92,7 +92,7 @@ def projection_equations(
         said = step_of(scene.at("attn_norm"), scene.model.config).equation
         said = said.replace("y =", f"{part} =").replace("x", part)
         rows = [*norm_rows(norm, raw, normed), *(last if rotary is None else [])]
-        line = place_of(function_of(scene, part), f"{part} = self.{part}_norm(")
+        line = line_of(function_of(scene, part), f"{part} = self.{part}_norm(")
         equations.append(scene.equation(name, f"{whose}, normalised", rows, made=line, said=said))
     if rotary is not None:
         said = f"{part}[i] = {part}[i] cos(pos w_i) - {part}[i + {rotary.dim // 2}] sin(pos w_i)"
@@ -101,7 +101,7 @@ def projection_equations(
     return equations
 
 
-def read_at(scene: Scene, part: str, place: int) -> tuple[str, Tensor]:
+def read_at(scene: RecordedPass, part: str, place: int) -> tuple[str, Tensor]:
     """The input of a layer for one token, with its name in the equation: cross-attention keys read the memory."""
     if scene.site == "cross" and part != "q":
         assert scene.memory is not None
@@ -109,15 +109,15 @@ def read_at(scene: Scene, part: str, place: int) -> tuple[str, Tensor]:
     return "x", scene.seen[read_by(scene, scene.site)][0, place]
 
 
-def function_of(scene: Scene, part: str) -> Callable[..., Any]:
+def function_of(scene: RecordedPass, part: str) -> Callable[..., Any]:
     if scene.site == "attn":
         return Attention.queries_keys_and_values
     return Attention.forward if part == "q" else Attention.source_keys
 
 
-def line_of_product(scene: Scene, part: str) -> Place:
+def line_of_product(scene: RecordedPass, part: str) -> SourceLine:
     begins = {"q": "q = self.q_norm(", "k": "k = self.k_norm(", "v": "v = split_heads("}[part]
-    return place_of(function_of(scene, part), "q, k, v = self.products(" if scene.site == "attn" else begins)
+    return line_of(function_of(scene, part), "q, k, v = self.products(" if scene.site == "attn" else begins)
 
 
 def turn_rows(rotary: Rotary, name: str, place: int, span: int, x: Tensor, made: Tensor) -> list[Numbers | Worked]:
@@ -133,7 +133,7 @@ def turn_rows(rotary: Rotary, name: str, place: int, span: int, x: Tensor, made:
     ]
 
 
-def rotary_of(scene: Scene) -> Rotary | None:
+def rotary_of(scene: RecordedPass) -> Rotary | None:
     """The rotary embedding of this layer, if it has one."""
     kinds = scene.stack.config.layer_kinds
     turns = dict(zip(scene.stack.kinds, scene.stack.rotaries, strict=False))
@@ -143,7 +143,7 @@ def rotary_of(scene: Scene) -> Rotary | None:
 
 
 def score_equation(
-    scene: Scene, attention: Attention, q: Tensor, k: Tensor, scores: Tensor, places: dict[int, str]
+    scene: RecordedPass, attention: Attention, q: Tensor, k: Tensor, scores: Tensor, places: dict[int, str]
 ) -> Equation:
     """q . k, scaled, capped and with its position bias, for the shown keys."""
     bias = None
@@ -167,7 +167,7 @@ def score_equation(
     )
 
 
-def softmax_equation(scene: Scene, scores: Tensor, weights: Tensor, places: dict[int, str]) -> Equation:
+def softmax_equation(scene: RecordedPass, scores: Tensor, weights: Tensor, places: dict[int, str]) -> Equation:
     largest = float(scores.max())
     powers = (scores.double() - largest).exp()
     rows: list[Numbers | Worked] = [
@@ -179,7 +179,7 @@ def softmax_equation(scene: Scene, scores: Tensor, weights: Tensor, places: dict
     return scene.equation(scene.at(scene.site), "softmax", rows)
 
 
-def output_equation(scene: Scene, attention: Attention, mixed: Tensor) -> Equation:
+def output_equation(scene: RecordedPass, attention: Attention, mixed: Tensor) -> Equation:
     """The contribution of this head to the output, and that of the other heads."""
     out, width = scene.vector(scene.at(f"{scene.site}.out")), attention.head_dim
     row = attention.out.weight[0].unflatten(0, (-1, width))  # (H, K)

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 from torch import Tensor
 
-from glassformer.inspect.steps.step import Place
+from glassformer.inspect.steps.step import SourceLine
 
-SHOWN = 4  # number of dimensions shown of a vector, and of terms of a sum
+SHOWN_TERMS = 4  # number of dimensions shown of a vector, and of terms of a sum
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Numbers:
 
     def __str__(self) -> str:
         if self.of:
-            shown = "   ".join(f"{name} {digits(value)}" for name, value in zip(self.of, self.values, strict=True))
+            shown = "   ".join(f"{name} {with_digits(value)}" for name, value in zip(self.of, self.values, strict=True))
             return f"{self.name}:  {shown}" + (f"   ... {self.size} in total" if self.size > len(self.values) else "")
         if self.size == 1:
-            return f"{self.name} = {digits(self.values[0])}"
+            return f"{self.name} = {with_digits(self.values[0])}"
         more = f", ... {self.size} in total" if self.size > len(self.values) else ""
-        return f"{self.name} = [{', '.join(map(digits, self.values))}{more}]"
+        return f"{self.name} = [{', '.join(map(with_digits, self.values))}{more}]"
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Worked:
     result: float
 
     def __str__(self) -> str:
-        formula = self.template.format(*map(digits, self.values)).replace(" + -", " - ").replace(" - -", " + ")
-        return f"{self.name} = {formula} = {digits(self.result)}"
+        formula = self.template.format(*map(with_digits, self.values)).replace(" + -", " - ").replace(" - -", " + ")
+        return f"{self.name} = {formula} = {with_digits(self.result)}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Equation:
     equation: str
     english: str
     korean: str
-    place: Place
+    place: SourceLine
     rows: list[Numbers | Worked]
 
 
@@ -82,7 +82,7 @@ class Walk:
         return found
 
 
-def digits(value: float) -> str:
+def with_digits(value: float) -> str:
     return f"{value:.6g}"
 
 
@@ -91,7 +91,7 @@ def numbers(name: str, vector: Tensor | float, places: Mapping[int, str] | None 
     values = [vector] if isinstance(vector, float) else vector.flatten().tolist()
     if places is not None:
         return Numbers(name, [values[i] for i in places], len(values), list(places.values()))
-    return Numbers(name, values[:SHOWN], len(values))
+    return Numbers(name, values[:SHOWN_TERMS], len(values))
 
 
 def products(
@@ -106,7 +106,7 @@ def products(
 ) -> Worked:
     """times (left . right) + added, with the first terms spelled out, or the terms in `first`."""
     terms = left.double() * right.double()
-    chosen = list(range(min(SHOWN, len(terms)))) if first is None else list(first)
+    chosen = list(range(min(SHOWN_TERMS, len(terms)))) if first is None else list(first)
     template = " + ".join(["{} * {}"] * len(chosen))
     values = [float(factor) for i in chosen for factor in (left[i], right[i])]
     if len(terms) > len(chosen):
@@ -119,13 +119,13 @@ def products(
     return Worked(name, template, values, result)
 
 
-def show(walk: Walk, console: Console) -> None:
+def show_walk(walk: Walk, console: Console) -> None:
     """Prints the walk, equation by equation."""
-    for text in lines_of(walk):
+    for text in equation_lines(walk):
         console.print(text)
 
 
-def lines_of(walk: Walk) -> Iterator[Text]:
+def equation_lines(walk: Walk) -> Iterator[Text]:
     token = walk.tokens[walk.token]
     yield Text(f"{' '.join(walk.tokens)}", style="bold")
     yield Text(f"token {walk.token}, {token!r}, through head {walk.head} of {walk.attention}\n")

@@ -11,13 +11,13 @@ from glassformer.core.block import Block
 from glassformer.core.model import Transformer
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.stack import Stack
-from glassformer.inspect.steps.step import Place, step_of
+from glassformer.inspect.steps.step import SourceLine, step_of
 from glassformer.inspect.walk.equations import Equation, Numbers, Worked, numbers, products
 from glassformer.watch.record import Record
 
 
 @dataclass(frozen=True)
-class Scene:
+class RecordedPass:
     """The model, the recorded values, and the chosen layer, head and token."""
 
     model: Transformer
@@ -53,17 +53,23 @@ class Scene:
         return value[row] if value.ndim == 2 else value[:, row]
 
     def equation(
-        self, name: str, title: str, rows: list[Numbers | Worked], *, made: Place | None = None, said: str | None = None
+        self,
+        name: str,
+        title: str,
+        rows: list[Numbers | Worked],
+        *,
+        made: SourceLine | None = None,
+        said: str | None = None,
     ) -> Equation:
         step = step_of(name, self.model.config)
         return Equation(name, title, said or step.equation, step.english, step.korean, made or step.place, rows)
 
 
-def output_of(scene: Scene, layer: int) -> str:
+def output_of(scene: RecordedPass, layer: int) -> str:
     return f"{scene.name}.blocks.{layer}.{'attn' if scene.block.kind == 'parallel' else 'ffn'}_residual"
 
 
-def stream_before(scene: Scene, site: str) -> str:
+def stream_before(scene: RecordedPass, site: str) -> str:
     """The step that holds the residual stream before a branch is added."""
     if site == "cross" or (site == "ffn" and not scene.block.has_cross):
         return scene.at("attn_residual")
@@ -72,7 +78,7 @@ def stream_before(scene: Scene, site: str) -> str:
     return f"{scene.name}.placed" if scene.layer == 0 else output_of(scene, scene.layer - 1)
 
 
-def read_by(scene: Scene, site: str) -> str:
+def read_by(scene: RecordedPass, site: str) -> str:
     """The step that a branch reads: its norm, or the residual stream if the norm comes after."""
     site = "attn" if scene.block.kind == "parallel" else site
     normed = scene.at(f"{site}_norm")

@@ -17,12 +17,12 @@ from glassformer.core.embeddings import Embedding, PatchEmbedding, TokenEmbeddin
 from glassformer.core.feedforward import FeedForward
 from glassformer.errors import InputError
 from glassformer.generation.loop import evaluating
-from glassformer.inspect.looks.choice import Part, check_index, stack_of
-from glassformer.inspect.steps.step import place_of
+from glassformer.inspect.looks.choice import AttentionPart, check_index, stack_of
+from glassformer.inspect.steps.step import line_of
 from glassformer.inspect.walk.answer_equations import answer_equations
 from glassformer.inspect.walk.attention_equations import attention_equations
 from glassformer.inspect.walk.equations import Equation, Numbers, Walk, Worked, numbers, products
-from glassformer.inspect.walk.scene import Scene, norm_rows, output_of, read_by, row_of_layer, stream_before
+from glassformer.inspect.walk.scene import RecordedPass, norm_rows, output_of, read_by, row_of_layer, stream_before
 from glassformer.predict.captions import CaptionPreparer
 from glassformer.predict.images import Picture
 from glassformer.predict.prepare import prepare_words
@@ -40,7 +40,7 @@ def walk(
     layer: int = 0,
     head: int = 0,
     token: int = -1,
-    part: Part | None = None,
+    part: AttentionPart | None = None,
     target: str | None = None,
     question: str | None = None,
 ) -> Walk:
@@ -69,9 +69,9 @@ def walk(
     looked_at = prepared.lines["encoder"] if site == "cross" else line
     looked_at = looked_at.behind(prepared.lines["encoder"]) if has_source else looked_at
     keys = [f"{i} {word!r}" for i, word in enumerate(looked_at.names)]
-    reads = reads_of(prepared, name)
+    reads = stack_input(prepared, name)
     source_rows = None if memory is None else memory[0]
-    scene = Scene(model, seen, stack, name, site, layer, head, row, before, reads, keys, source_rows)
+    scene = RecordedPass(model, seen, stack, name, site, layer, head, row, before, reads, keys, source_rows)
     equations = [*input_equations(scene), *block_equations(scene), *stack_equations(scene)]
     if name == "decoder" or model.decoder is None:
         assert output.last_hidden_state is not None
@@ -79,7 +79,7 @@ def walk(
     return Walk(line.names, scene.token, scene.at(site), head, equations)
 
 
-def reads_of(prepared: Prepared, name: str) -> Tensor:
+def stack_input(prepared: Prepared, name: str) -> Tensor:
     """The input of a stack: the ids of its tokens (T), or the image (C, Y, X)."""
     given = prepared.arguments
     if name == "decoder" and "decoder_input_ids" in given:
@@ -102,7 +102,7 @@ def is_shown(step: str, name: str, layer: int, layers: int) -> bool:
     return any(fnmatchcase(step, pattern) for pattern in kept)
 
 
-def input_equations(scene: Scene) -> list[Equation]:
+def input_equations(scene: RecordedPass) -> list[Equation]:
     """The equations from the token's embedding, or its patch, to the input of the first block."""
     embed, start = scene.stack.embed, f"{scene.name}.embed"
     assert isinstance(embed, Embedding)
@@ -117,7 +117,7 @@ def input_equations(scene: Scene) -> list[Equation]:
     placed = scene.vector(f"{scene.name}.placed")
     if f"{start}.norm" in scene.seen:
         if rows:
-            made = place_of(Embedding.place, "x = x + self.positions(") if embed.positions is not None else None
+            made = line_of(Embedding.place, "x = x + self.positions(") if embed.positions is not None else None
             equations.append(scene.equation(f"{scene.name}.placed", "the sum", [*rows, numbers("x", total)], made=made))
         normed = scene.vector(f"{start}.norm")
         equations.append(norm_equation(scene, f"{start}.norm", "its norm", embed.norm, total, normed))
@@ -129,11 +129,11 @@ def input_equations(scene: Scene) -> list[Equation]:
         equations.append(scene.equation(f"{scene.name}.placed", "input of the first block", rows))
     if scene.layer > 0:
         name = output_of(scene, scene.layer - 1)
-        equations.append(passed_over(scene, name, 0, scene.layer - 1))
+        equations.append(skipped_layers(scene, name, 0, scene.layer - 1))
     return equations
 
 
-def token_equation(scene: Scene) -> Equation:
+def token_equation(scene: RecordedPass) -> Equation:
     """The row of the embedding table for the token."""
     embed, start = scene.stack.embed, f"{scene.name}.embed"
     assert isinstance(embed, TokenEmbedding)
@@ -145,7 +145,7 @@ def token_equation(scene: Scene) -> Equation:
     return scene.equation(start, "the token", [*rows, numbers("x", found)])
 
 
-def patch_equation(scene: Scene, embed: PatchEmbedding) -> Equation:
+def patch_equation(scene: RecordedPass, embed: PatchEmbedding) -> Equation:
     """A patch, flattened and projected; or the learned vector of a class token."""
     start, image = f"{scene.name}.embed", embed.image
     found, number = scene.vector(start), scene.row - image.prefix_tokens
@@ -158,7 +158,7 @@ def patch_equation(scene: Scene, embed: PatchEmbedding) -> Equation:
     return scene.equation(start, "the patch", [numbers("patch", patch), product, numbers("x", found)])
 
 
-def sum_of_input(scene: Scene, embed: Embedding, token: Tensor) -> tuple[Tensor, list[Numbers | Worked]]:
+def sum_of_input(scene: RecordedPass, embed: Embedding, token: Tensor) -> tuple[Tensor, list[Numbers | Worked]]:
     """The sum of token, segment and position embeddings, and its rows."""
     parts = [token]
     if embed.segments is not None:
@@ -172,7 +172,7 @@ def sum_of_input(scene: Scene, embed: Embedding, token: Tensor) -> tuple[Tensor,
     return total, [added]
 
 
-def block_equations(scene: Scene) -> list[Equation]:
+def block_equations(scene: RecordedPass) -> list[Equation]:
     """The chosen layer: one attention in full, only the result of the other, and the feed-forward layer."""
     block, site = scene.block, scene.site
     equations = []
@@ -187,12 +187,12 @@ def block_equations(scene: Scene) -> list[Equation]:
     return [*equations, *branch_norm(scene, "ffn"), *feedforward_equations(scene), residual_equation(scene, "ffn")]
 
 
-def stack_equations(scene: Scene) -> list[Equation]:
+def stack_equations(scene: RecordedPass) -> list[Equation]:
     """The result of the layers after the chosen one, and the final norm."""
     equations = []
     last = scene.stack.config.num_layers - 1
     if scene.layer < last:
-        equations.append(passed_over(scene, output_of(scene, last), scene.layer + 1, last))
+        equations.append(skipped_layers(scene, output_of(scene, last), scene.layer + 1, last))
     if f"{scene.name}.norm" in scene.seen:
         stream, normed = scene.vector(output_of(scene, last)), scene.vector(f"{scene.name}.norm")
         name = f"{scene.name}.norm"
@@ -200,13 +200,13 @@ def stack_equations(scene: Scene) -> list[Equation]:
     return equations
 
 
-def passed_over(scene: Scene, name: str, first: int, last: int) -> Equation:
+def skipped_layers(scene: RecordedPass, name: str, first: int, last: int) -> Equation:
     """The result of layers that are not shown."""
     title = f"layers {first} to {last}" if first < last else f"layer {last}"
     return scene.equation(name, f"{title}, in the same way", [numbers(f"x after layer {last}", scene.vector(name))])
 
 
-def branch_norm(scene: Scene, site: str) -> list[Equation]:
+def branch_norm(scene: RecordedPass, site: str) -> list[Equation]:
     name = scene.at(f"{site}_norm")
     if scene.block.norm_order == "post" or name not in scene.seen:
         return []
@@ -215,11 +215,11 @@ def branch_norm(scene: Scene, site: str) -> list[Equation]:
     return [norm_equation(scene, name, "norm", getattr(scene.block, f"{site}_norm"), stream, scene.vector(name))]
 
 
-def norm_equation(scene: Scene, name: str, title: str, norm: nn.Module, x: Tensor, y: Tensor) -> Equation:
+def norm_equation(scene: RecordedPass, name: str, title: str, norm: nn.Module, x: Tensor, y: Tensor) -> Equation:
     return scene.equation(name, title, [numbers("x", x), *norm_rows(norm, x, y)])
 
 
-def residual_equation(scene: Scene, site: str) -> Equation:
+def residual_equation(scene: RecordedPass, site: str) -> Equation:
     """The residual stream after the branch is added, and the norm if it comes after."""
     block, name = scene.block, scene.at(f"{site}_residual")
     stream, made = scene.vector(stream_before(scene, site)), scene.vector(name)
@@ -240,7 +240,7 @@ def residual_equation(scene: Scene, site: str) -> Equation:
     return scene.equation(name, f"residual stream after {title}", rows)
 
 
-def feedforward_equations(scene: Scene) -> list[Equation]:
+def feedforward_equations(scene: RecordedPass) -> list[Equation]:
     ffn = scene.block.ffn
     assert isinstance(ffn, FeedForward)
     x = scene.vector(read_by(scene, "ffn"))

@@ -6,18 +6,18 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoints.folder import FILES, WEIGHT_FILES
+from glassformer.checkpoints.folder import MODEL_FILES, WEIGHT_FILES
 from glassformer.checkpoints.run import RUN
 from glassformer.errors import InputError
-from glassformer.predict.bulk.journal import Facts
-from glassformer.predict.series import SCALE
+from glassformer.predict.bulk.journal import JobFacts
+from glassformer.predict.series import SCALE_FILE
 from glassformer.version import __version__
 
 EDGE = 1 << 20  # bytes hashed at each end of a large file
 LARGE = 1 << 26
 
 
-def facts_of(folder: Path, checksum: str, count: int, settings: dict[str, Any], chunk: tuple[int, int]) -> Facts:
+def job_facts(folder: Path, checksum: str, count: int, settings: dict[str, Any], chunk: tuple[int, int]) -> JobFacts:
     """The facts of a job, except for the number of threads and the engine, which are chosen when it starts."""
     return {
         "glassformer": __version__,
@@ -25,12 +25,12 @@ def facts_of(folder: Path, checksum: str, count: int, settings: dict[str, Any], 
         "model": model_checksum(folder),
         "input": checksum,
         "rows": count,
-        "settings": {name: as_plain(value) for name, value in settings.items()},
+        "settings": {name: json_value(value) for name, value in settings.items()},
         "chunk": list(chunk),
     }
 
 
-def check_same(before: Facts, now: Facts, out: Path, file: Path, folder: Path) -> None:
+def check_same_job(before: JobFacts, now: JobFacts, out: Path, file: Path, folder: Path) -> None:
     """Refuses to continue an output that was started with other facts."""
     way_out = "or start over with --overwrite"
     for name, value in {**before.get("settings", {}), **now["settings"]}.items():
@@ -58,7 +58,7 @@ def said(flag: str, value: Any) -> str:
     return f"no {flag}" if value is None else f"{flag} {value}"
 
 
-def as_plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as it is after a round trip through JSON."""
     return list(value) if isinstance(value, tuple) else value
 
@@ -67,7 +67,7 @@ def model_checksum(folder: Path) -> str:
     """A checksum of a model's files: names, sizes and content; of large files only the start and the end."""
     found = hashlib.sha256()
     for file in sorted(folder.iterdir()):
-        is_ours = file.name in {*FILES, RUN, SCALE} or WEIGHT_FILES.fullmatch(file.name)
+        is_ours = file.name in {*MODEL_FILES, RUN, SCALE_FILE} or WEIGHT_FILES.fullmatch(file.name)
         if not is_ours or not file.is_file():
             continue
         size = file.stat().st_size

@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.data.files import opened
-from glassformer.data.formats.delimiter import SIGNS
+from glassformer.data.formats.delimiter import DELIMITER_SIGNS
 from glassformer.data.formats.encoding import UTF8
 from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 
-Kind = Literal["text", "number", "texts", "numbers", "vector", "json"]  # of an answer's column
-Cells = dict[str, Any]
-ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+ColumnKind = Literal["text", "number", "texts", "numbers", "vector", "json"]  # of an answer's column
+RowCells = dict[str, Any]
+OUTPUT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 GROUP_ROWS, GROUP_BYTES = 1 << 16, 1 << 26  # maximum size of a Parquet row group
-MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def make_format(
@@ -37,29 +37,29 @@ def make_format(
     source: Path,
     form: TableFormat | None,
     columns: Mapping[str, set[type]],
-    answers: Mapping[str, Kind],
+    answers: Mapping[str, ColumnKind],
 ) -> "Format":
     """The format for the file name of the output, with these columns of the input followed by the answers. A .csv has
     the delimiter of the input if that is a .csv, too, as `form` says."""
     names = [*columns, *answers]
-    ending = ending_of(out)
+    ending = suffix_of(out)
     if ending == ".parquet":
         return Parquet(names, schema_of(source, columns, answers))
-    plain, mark = ending.removesuffix(".gz"), needs_mark(source, form)
+    plain, mark = ending.removesuffix(".gz"), needs_bom(source, form)
     written: Format = Jsonl(names)
     if plain == ".csv":
         delimiter = form.delimiter if form is not None and form.kind == "csv" else None
-        written = Csv(names, mark=mark, delimiter=SIGNS[delimiter or "comma"])
+        written = Csv(names, mark=mark, delimiter=DELIMITER_SIGNS[delimiter or "comma"])
     elif plain == ".tsv":
         written = Tsv(names, mark=mark)
-    return Packed(written) if ending.endswith(".gz") else written
+    return Gzipped(written) if ending.endswith(".gz") else written
 
 
-def ending_of(out: Path) -> str:
+def suffix_of(out: Path) -> str:
     """The suffix of an output. Refuses a name without a known suffix."""
-    ending = next((ending for ending in ENDINGS if out.name.lower().endswith(ending)), None)
+    ending = next((ending for ending in OUTPUT_SUFFIXES if out.name.lower().endswith(ending)), None)
     if ending is None:
-        raise InputError(f"--out {out}: expected a name that ends in one of {', '.join(ENDINGS)}")
+        raise InputError(f"--out {out}: expected a name that ends in one of {', '.join(OUTPUT_SUFFIXES)}")
     if ending == ".parquet":
         need_pyarrow(out)
     return ending
@@ -70,14 +70,14 @@ def need_pyarrow(file: Path) -> None:
         raise InputError(f"{file}: Parquet needs pyarrow: pip install 'glassformer[parquet]'")
 
 
-def needs_mark(source: Path, form: TableFormat | None) -> bool:
+def needs_bom(source: Path, form: TableFormat | None) -> bool:
     """Whether to start with a byte order mark, so that Excel detects UTF-8: if the input has one or is not UTF-8."""
     if form is not None and form.text is not None and form.text.encoding.codec != UTF8.codec:
         return True
     if not source.is_file():
         return False
     with opened(source) as stream:
-        return stream.read(3).startswith(MARKS)
+        return stream.read(3).startswith(BYTE_ORDER_MARKS)
 
 
 class Format(ABC):
@@ -92,7 +92,7 @@ class Format(ABC):
         return b""
 
     @abstractmethod
-    def chunk(self, rows: Sequence[Cells]) -> bytes:
+    def chunk(self, rows: Sequence[RowCells]) -> bytes:
         """The bytes of these rows, to append to the rows before."""
 
     def finish(self, partial: Path, place: Path) -> None:
@@ -110,7 +110,7 @@ class Csv(Format):
     def head(self) -> bytes:
         return (b"\xef\xbb\xbf" if self.mark else b"") + self.lines([self.names])
 
-    def chunk(self, rows: Sequence[Cells]) -> bytes:
+    def chunk(self, rows: Sequence[RowCells]) -> bytes:
         return self.lines([[as_text(row.get(name)) for name in self.names] for row in rows])
 
     def lines(self, rows: Sequence[Sequence[str]]) -> bytes:
@@ -135,12 +135,12 @@ class Tsv(Csv):
 class Jsonl(Format):
     """One JSON object per line."""
 
-    def chunk(self, rows: Sequence[Cells]) -> bytes:
+    def chunk(self, rows: Sequence[RowCells]) -> bytes:
         lines = [json.dumps(row, ensure_ascii=False, default=as_text) + "\n" for row in rows]
         return "".join(lines).encode("utf-8")
 
 
-class Packed(Format):
+class Gzipped(Format):
     """Another format, gzipped."""
 
     def __init__(self, inner: Format) -> None:
@@ -148,15 +148,15 @@ class Packed(Format):
         self.inner = inner
 
     def head(self) -> bytes:
-        return pack(self.inner.head())
+        return gzip_bytes(self.inner.head())
 
-    def chunk(self, rows: Sequence[Cells]) -> bytes:
-        data = pack(self.inner.chunk(rows))
+    def chunk(self, rows: Sequence[RowCells]) -> bytes:
+        data = gzip_bytes(self.inner.chunk(rows))
         self.spaced = self.inner.spaced
         return data
 
 
-def pack(data: bytes) -> bytes:
+def gzip_bytes(data: bytes) -> bytes:
     return gzip.compress(data, mtime=0) if data else b""  # no time stamp: the same rows give the same bytes
 
 
@@ -167,7 +167,7 @@ class Parquet(Format):
         super().__init__(names)
         self.schema = schema
 
-    def chunk(self, rows: Sequence[Cells]) -> bytes:
+    def chunk(self, rows: Sequence[RowCells]) -> bytes:
         import pyarrow as pa
 
         columns = [self.column(name, [row.get(name) for row in rows]) for name in self.names]
@@ -216,13 +216,13 @@ class Parquet(Format):
         partial.unlink()
 
 
-def schema_of(source: Path, columns: Mapping[str, set[type]], answers: Mapping[str, Kind]) -> Any:
+def schema_of(source: Path, columns: Mapping[str, set[type]], answers: Mapping[str, ColumnKind]) -> Any:
     """The schema of a Parquet file: column types come from the input's schema, or else from its cells."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     own: Any = pq.read_schema(source) if source.name.lower().endswith(".parquet") else None
-    kinds: dict[Kind, Any] = {
+    kinds: dict[ColumnKind, Any] = {
         "text": pa.string(),
         "number": pa.float64(),
         "texts": pa.list_(pa.string()),

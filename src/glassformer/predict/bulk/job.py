@@ -21,27 +21,27 @@ from glassformer.data.formats.table import TableOptions
 from glassformer.errors import InputError
 from glassformer.io import sync
 from glassformer.predict.bulk.columns import answer_cells, answer_columns
-from glassformer.predict.bulk.facts import check_same, facts_of
-from glassformer.predict.bulk.formats import Cells, Format, ending_of, make_format
+from glassformer.predict.bulk.facts import check_same_job, job_facts
+from glassformer.predict.bulk.formats import Format, RowCells, make_format, suffix_of
 from glassformer.predict.bulk.journal import Journal
-from glassformer.predict.bulk.rows import Given, Source, Survey, survey
-from glassformer.predict.calls import keeping_notes
-from glassformer.predict.inputs import remembered
+from glassformer.predict.bulk.rows import InputRow, Source, Survey, survey
+from glassformer.predict.calls import collect_notes
+from glassformer.predict.inputs import remembered_format
 from glassformer.predict.pipeline import Pipeline
-from glassformer.text.unknown import Tally
+from glassformer.text.unknown import UnknownTally
 from glassformer.threads import Load, held, threads_of_training
 
-CHUNK = 1024, 8192  # minimum rows, for a large model, and maximum rows, for a small one
+CHUNK_ROWS = 1024, 8192  # minimum rows, for a large model, and maximum rows, for a small one
 CHUNK_WORK = 1 << 34  # parameters times rows: chunks of a few seconds, so that little is lost and batches are full
 CHUNK_TO_WRITE = 256  # rows for a model that generates, which takes longer per row
-CHARACTERS = 1 << 23  # maximum characters of a chunk: a file of long texts must not fill the memory
-SHORT = 8  # tokens of a short text; a chunk has enough texts of this length to fill a batch
-SAMPLE = 256  # rows from which the total work is estimated
+CHUNK_CHARACTERS = 1 << 23  # maximum characters of a chunk: a file of long texts must not fill the memory
+SHORT_TEXT_TOKENS = 8  # tokens of a short text; a chunk has enough texts of this length to fill a batch
+SAMPLE_ROWS = 256  # rows from which the total work is estimated
 NAMED, REMEMBERED = 5, 20  # unanswered rows that are named at the end; unknown words that the journal keeps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class JobOptions:
     """The settings of a job."""
 
     file: Path
@@ -71,7 +71,7 @@ class Teller(Protocol):
     def at(self, rows: int, total: int) -> None: ...
 
 
-class Refused(NamedTuple):
+class Unanswered(NamedTuple):
     """In place of an answer, for an input that the model cannot answer, such as a text that is too long."""
 
     why: str
@@ -86,13 +86,13 @@ class Outcome:
     named: list[str] = field(default_factory=list)  # the first of both, with reasons
     spaced: int = 0  # cells of a .tsv whose tabs and line breaks became spaces
     notes: Counter[str] = field(default_factory=Counter)  # remarks on texts, and the number of texts
-    unknown: Tally = field(default_factory=Tally)  # unknown tokens
+    unknown: UnknownTally = field(default_factory=UnknownTally)  # unknown tokens
     engine: str | None = None  # engine that ran the model, "off" if none; None before the first answer
 
     def add(self, row: str, answer: Any) -> None:
         """Counts a row without an answer."""
         self.empty += answer is None
-        self.refused += isinstance(answer, Refused)
+        self.refused += isinstance(answer, Unanswered)
         if len(self.named) < NAMED:
             self.named.append(f"{row}: {'it is empty' if answer is None else answer.why}")
 
@@ -103,29 +103,29 @@ class Outcome:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Outcome":
         known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
-        tally = Tally()
+        tally = UnknownTally()
         vars(tally).update(known.pop("unknown", {}))
         tally.pieces = Counter(tally.pieces)
         return cls(**{**known, "notes": Counter(known.get("notes")), "unknown": tally})
 
 
-def answer_file(run: Pipeline, asked: Asked, teller: Teller) -> "Job":
+def run_job(run: Pipeline, asked: JobOptions, teller: Teller) -> "Job":
     """Answers every row of a file, or continues a job that was killed."""
     load = Load()
     check_place(asked)
     with Journal(asked.out) as journal:
-        check_free(journal, asked)
+        check_free_output(journal, asked)
         job = Job(run, asked, journal, teller)
         threads = job.begin(load)
-        wake_tokenizer(run)
-        with held(threads), sparing_garbage():
+        start_tokenizer_threads(run)
+        with held(threads), frozen_garbage():
             job.work()
         job.end()
     return job
 
 
 @contextmanager
-def sparing_garbage() -> Iterator[None]:
+def frozen_garbage() -> Iterator[None]:
     """Exempts existing objects, which stay alive, from the garbage collections that the rows of a file trigger."""
     gc.collect()
     gc.freeze()
@@ -135,22 +135,22 @@ def sparing_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
-def wake_tokenizer(run: Pipeline) -> None:
+def start_tokenizer_threads(run: Pipeline) -> None:
     """Starts the tokenizer's threads while this thread may still use all cores: they inherit its cores."""
     if run.tokenizer is not None:
         run.tokenizer.ids_batch(["a", "b"])
 
 
-def check_place(asked: Asked) -> None:
+def check_place(asked: JobOptions) -> None:
     """Refuses an impossible output before any work is done."""
-    ending_of(asked.out)
+    suffix_of(asked.out)
     if asked.out.is_dir():
         raise InputError(f"--out {asked.out} is a folder: expected a file name")
     if asked.out.exists() and asked.out.samefile(asked.file):
         raise InputError(f"--out {asked.out} is the input file: choose another name")
 
 
-def check_free(journal: Journal, asked: Asked) -> None:
+def check_free_output(journal: Journal, asked: JobOptions) -> None:
     if asked.out.exists() and journal.facts is None and not asked.overwrite:
         raise InputError(f"--out {asked.out} already exists: choose another name, or replace it with --overwrite")
 
@@ -158,10 +158,10 @@ def check_free(journal: Journal, asked: Asked) -> None:
 class Job:
     """One input file and its output."""
 
-    def __init__(self, run: Pipeline, asked: Asked, journal: Journal, teller: Teller) -> None:
+    def __init__(self, run: Pipeline, asked: JobOptions, journal: Journal, teller: Teller) -> None:
         self.run, self.asked, self.journal, self.teller = run, asked, journal, teller
         run.check_options({**asked.options, **asked.generation.given()})
-        memory = remembered(run.folder, asked.tables)
+        memory = remembered_format(run.folder, asked.tables)
         self.source = Source(run.task, asked.file, asked.text_columns, memory, run.rules)
         self.found: Survey = survey(self.source, teller.say)
         columns = kept_columns(self.found.columns, asked)
@@ -170,7 +170,7 @@ class Job:
         self.format: Format = make_format(asked.out, asked.file, self.source.form, columns, self.answers)
         self.outcome = Outcome()
         self.empty_cells: list[Any] = [None] * len(self.answers)
-        self.chunk_rows = max(chunk_rows(run), asked.options.get("batch_tokens", 0) // SHORT)
+        self.chunk_rows = max(chunk_rows(run), asked.options.get("batch_tokens", 0) // SHORT_TEXT_TOKENS)
 
     def begin(self, load: Load) -> int:
         """Starts the job or continues it; returns the number of threads."""
@@ -178,13 +178,13 @@ class Job:
         if self.run.choice.use != "auto":
             settings["engine"] = self.run.choice.use
         settings["device"] = str(self.run.model.device)
-        chunk = (self.chunk_rows, CHARACTERS)
-        facts = facts_of(self.run.folder, self.found.checksum, self.found.count, settings, chunk)
+        chunk = (self.chunk_rows, CHUNK_CHARACTERS)
+        facts = job_facts(self.run.folder, self.found.checksum, self.found.count, settings, chunk)
         if journal.facts is None or asked.overwrite:
             threads = threads_of_training(load, None)
             journal.begin({**facts, "threads": threads, "engine": self.settle_engine()})
             return threads
-        check_same(journal.facts, facts, asked.out, asked.file, self.run.folder)
+        check_same_job(journal.facts, facts, asked.out, asked.file, self.run.folder)
         if not self.is_in_place:
             journal.go_on()
         done = journal.state["rows"]
@@ -195,7 +195,7 @@ class Job:
         return int(journal.facts["threads"])
 
     def settle_engine(self) -> str:
-        sample = list(islice((row.input for row in self.source.rows() if row.input is not None), SAMPLE))
+        sample = list(islice((row.input for row in self.source.rows() if row.input is not None), SAMPLE_ROWS))
         if not sample:
             return self.run.choice.use
         times = self.found.count / len(sample)
@@ -219,32 +219,32 @@ class Job:
             self.journal.add(data, rows=done, **self.outcome.to_dict())
             self.teller.at(done, total)
 
-    def chunks(self, rows: Iterable[Given]) -> Iterator[list[Given]]:
+    def chunks(self, rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
         """Splits the rows into chunks, which depend on the input alone."""
-        chunk: list[Given] = []
+        chunk: list[InputRow] = []
         size = 0
         for row in rows:
             chunk.append(row)
             size += sum(len(cell) for cell in row.cells.values() if isinstance(cell, str))
-            if len(chunk) == self.chunk_rows or size >= CHARACTERS:
+            if len(chunk) == self.chunk_rows or size >= CHUNK_CHARACTERS:
                 yield chunk
                 chunk, size = [], 0
         if chunk:
             yield chunk
 
     def answer(self, inputs: list[Any], number: int) -> list[Any]:
-        """The answer to each input; None for an empty one, `Refused` for one that the model cannot answer."""
+        """The answer to each input; None for an empty one, `Unanswered` for one that the model cannot answer."""
         generation = self.asked.generation
         if self.run.writes:  # each chunk samples with its own seed, the same in every run
             generation = generation.replace(seed=(generation.seed or 0) + number)
 
         def solve(some: list[Any]) -> list[Any]:
             try:
-                with keeping_notes(notes := Counter[str]()):
+                with collect_notes(notes := Counter[str]()):
                     answers, unknown = self.run.answer(some, generation=generation, **self.asked.options)
             except InputError as error:
                 if len(some) == 1:
-                    return [Refused(of_one(str(error)))]
+                    return [Unanswered(without_number(str(error)))]
                 half = len(some) // 2
                 return solve(some[:half]) + solve(some[half:])
             self.outcome.unknown.add(unknown)
@@ -255,7 +255,7 @@ class Job:
         answers = iter(solve(given) if given else ())
         return [None if some is None else next(answers) for some in inputs]
 
-    def check_answers(self, chunk: list[Given], answers: list[Any], *, is_first: bool) -> None:
+    def check_answers(self, chunk: list[InputRow], answers: list[Any], *, is_first: bool) -> None:
         """Refuses answers from another engine than before, because their bytes would differ. If no row of the first
         chunk has an answer, the rows are hardly to blame: the job stops with the reason."""
         if any(map(is_answer, answers)):
@@ -268,12 +268,12 @@ class Job:
             self.outcome.engine = now
             return
         for row, answer in zip(chunk, answers, strict=True):
-            if is_first and isinstance(answer, Refused):
+            if is_first and isinstance(answer, Unanswered):
                 rows = f"any of the first {len(chunk):,} rows" if len(chunk) > 1 else "the first row"
                 where = f"{self.source.row_name} {row.line}"
                 raise InputError(f"{self.asked.file}: the model cannot answer {rows}; {where}: {answer.why}")
 
-    def written(self, row: Given, answer: Any) -> Cells:
+    def written(self, row: InputRow, answer: Any) -> RowCells:
         """The cells of an output row."""
         cells = answer_cells(self.run.task, answer) if is_answer(answer) else self.empty_cells
         kept = row.cells if self.asked.id_column is None else {name: row.cells.get(name) for name in self.kept}
@@ -315,15 +315,15 @@ class Job:
 def chunk_rows(run: Pipeline) -> int:
     if run.writes:
         return CHUNK_TO_WRITE
-    least, most = CHUNK
+    least, most = CHUNK_ROWS
     return min(most, max(least, CHUNK_WORK // sum(weight.numel() for weight in run.model.parameters())))
 
 
 def is_answer(answer: Any) -> bool:
-    return answer is not None and not isinstance(answer, Refused)
+    return answer is not None and not isinstance(answer, Unanswered)
 
 
-def kept_columns(columns: dict[str, set[type]], asked: Asked) -> dict[str, set[type]]:
+def kept_columns(columns: dict[str, set[type]], asked: JobOptions) -> dict[str, set[type]]:
     if asked.id_column is None:
         return columns
     if asked.id_column not in columns:
@@ -331,7 +331,7 @@ def kept_columns(columns: dict[str, set[type]], asked: Asked) -> dict[str, set[t
     return {asked.id_column: columns[asked.id_column]}
 
 
-def of_one(why: str) -> str:
+def without_number(why: str) -> str:
     """An error about a single input, without its number."""
     for name in ("text", "series", "input"):
         for number in (0, 1):  # tensors of ids are counted from 0

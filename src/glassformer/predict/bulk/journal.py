@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from glassformer.errors import InputError
 
-Facts = dict[str, Any]
+JobFacts = dict[str, Any]
 
 
 class Journal:
@@ -28,8 +28,8 @@ class Journal:
         self.out, self.place = out, out.resolve()
         self.partial = self.place.with_name(f".{self.place.name}.partial")
         self.file = self.place.with_name(f".{self.place.name}.journal")
-        self.facts: Facts | None = None  # of the started job, if there is one
-        self.state: Facts = {"rows": 0, "bytes": 0}  # as in the last complete line
+        self.facts: JobFacts | None = None  # of the started job, if there is one
+        self.state: JobFacts = {"rows": 0, "bytes": 0}  # as in the last complete line
 
     @property
     def is_begun(self) -> bool:
@@ -72,7 +72,7 @@ class Journal:
                 f"{self.file} cannot be read, so {self.out} cannot be continued. Start over with --overwrite"
             ) from None
 
-    def begin(self, facts: Facts) -> None:
+    def begin(self, facts: JobFacts) -> None:
         """Starts a new journal."""
         os.truncate(self.file, 0)
         self.partial.unlink(missing_ok=True)
@@ -102,7 +102,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
 
-    def write(self, values: Facts) -> None:
+    def write(self, values: JobFacts) -> None:
         line = json.dumps(values, ensure_ascii=False).encode() + b"\n"
         written = os.write(self.handle, line)
         if written < len(line):

@@ -7,33 +7,33 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.checkpoints.run import NO_RULES, TextRules
-from glassformer.data.files import kept, kind_of, place_of, table_format, unit_of
+from glassformer.data.files import file_kind, kept_pipe, locate, table_format, unit_of
 from glassformer.data.formats.table import TableFormat
 from glassformer.errors import InputError
 from glassformer.io import checksum
-from glassformer.predict.images import PICTURES
+from glassformer.predict.images import IMAGE_ABILITIES
 from glassformer.predict.inputs import (
-    AS_FLAGS_SAY,
-    Memory,
+    NOTHING_REMEMBERED,
+    RememberedFormat,
     as_line,
-    has_columns,
+    expected_columns,
     has_tabs,
+    images_in,
     is_table,
-    lines_of,
-    pictures_in,
-    reads_of,
+    is_text_table,
+    numbered_lines,
     rows_in,
     series_in,
 )
 from glassformer.predict.show import as_json
 
 COLUMN_OF_LINES = {
-    **dict.fromkeys(PICTURES, "image"),
+    **dict.fromkeys(IMAGE_ABILITIES, "image"),
     "series": "series",
 }  # column name for a file without columns, if not "text"
 
 
-class Given(NamedTuple):
+class InputRow(NamedTuple):
     """One row of the input."""
 
     line: int  # where it starts; for a folder, the number of the image
@@ -48,10 +48,10 @@ class Source:
     task: str  # of the model that reads it
     file: Path
     text_columns: tuple[str, ...] = ()
-    memory: Memory = AS_FLAGS_SAY  # how to read tables
+    memory: RememberedFormat = NOTHING_REMEMBERED  # how to read tables
     rules: TextRules = NO_RULES  # of the training
 
-    def rows(self, tell: Callable[[str], None] = lambda said: None) -> Iterator[Given]:
+    def rows(self, tell: Callable[[str], None] = lambda said: None) -> Iterator[InputRow]:
         """Yields all rows in order. `tell` receives a sentence on how a table was read, if that is not certain."""
         first: type | None = None
         for row in self.stream(tell):
@@ -62,26 +62,26 @@ class Source:
             if type(row.input) is not first:
                 one, other = ("a pair", "a text") if first is str else ("a text", "a pair")
                 raise InputError(
-                    f"{place_of(self.file, row.line)} is {one}, and the first is {other}: expected only texts, or only "
+                    f"{locate(self.file, row.line)} is {one}, and the first is {other}: expected only texts, or only "
                     "pairs"
                 )
             yield row
 
-    def stream(self, tell: Callable[[str], None]) -> Iterator[Given]:
+    def stream(self, tell: Callable[[str], None]) -> Iterator[InputRow]:
         file, task = self.file, self.task
-        if task in PICTURES and self.is_pictures:
-            for number, picture in enumerate(pictures_in(file), start=1):
-                yield Given(number, {"image": as_json(picture)}, picture)
+        if task in IMAGE_ABILITIES and self.is_pictures:
+            for number, picture in enumerate(images_in(file), start=1):
+                yield InputRow(number, {"image": as_json(picture)}, picture)
         elif self.is_table:
             of_series = series_in(file, self.memory, tell)
             of_texts = rows_in(file, self.text_columns, task, self.memory, nulls=True, tell=tell)
             for row, given in of_series if task == "series" else of_texts:
-                yield Given(row.line, row.cells, given)
+                yield InputRow(row.line, row.cells, given)
         else:
             column = COLUMN_OF_LINES.get(task, "text")
-            for number, text in lines_of(file, self.memory.options):
+            for number, text in numbered_lines(file, self.memory.options):
                 given = as_line(task, text, file, number, self.rules) if text.strip() else None
-                yield Given(number, {column: text}, given)
+                yield InputRow(number, {column: text}, given)
 
     @property
     def is_pictures(self) -> bool:
@@ -96,15 +96,15 @@ class Source:
     def is_table(self) -> bool:
         """Whether the file is read by columns."""
         file, memory = self.file, self.memory
-        has_more = has_tabs(file, memory) if self.task == "series" else has_columns(file, memory, self.task)
+        has_more = has_tabs(file, memory) if self.task == "series" else is_text_table(file, memory, self.task)
         return bool(self.text_columns) or is_table(file) or has_more
 
     @property
     def form(self) -> TableFormat | None:
         """The format of a table of texts; None for other files."""
-        if self.task == "series" or not self.is_table or kind_of(self.file) not in ("csv", "tsv"):
+        if self.task == "series" or not self.is_table or file_kind(self.file) not in ("csv", "tsv"):
             return None
-        return table_format(self.file, self.memory.options, reads_of(self.file, self.text_columns, self.memory))
+        return table_format(self.file, self.memory.options, expected_columns(self.file, self.text_columns, self.memory))
 
 
 def is_empty(given: Any) -> bool:
@@ -136,9 +136,9 @@ def survey(source: Source, tell: Callable[[str], None] = lambda said: None) -> S
 def checksum_of(place: Path) -> str:
     """A checksum of a file's content, or of the names, sizes and times of the images in a folder."""
     if not place.is_dir():
-        return checksum(kept(place) if place.is_fifo() else place)
+        return checksum(kept_pipe(place) if place.is_fifo() else place)
     found = hashlib.sha256()
-    for file in map(Path, pictures_in(place)):
+    for file in map(Path, images_in(place)):
         state = file.stat()
         found.update(f"{file.relative_to(place)}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
     return found.hexdigest()

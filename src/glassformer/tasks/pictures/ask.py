@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import ClassVar
 
-from glassformer.data.scenes.make import Part
+from glassformer.data.scenes.make import ScenePart
 from glassformer.data.scenes.questions import Question, questions_of
 from glassformer.data.scenes.scene import Scene
 from glassformer.data.scenes.words import Language, caption_of
 from glassformer.tasks.baselines import NO_TRAINING
-from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told
+from glassformer.tasks.pictures.task import ImageSet, ImageText, NumberedText, PictureTask
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import AskSettings
 
@@ -22,7 +22,7 @@ SCORED = 2  # questions per built-in image in validation and test
 RELATION = 4  # training samples relations this many times as often as other topics: they are learned last
 # In training, the first question about a scene asks for a full description: the answer needs every shape and their
 # relation.
-WHOLE: dict[Language, str] = {"en": "what does the picture show?", "ko": "그림에 무엇이 있나요?"}
+CAPTION_QUESTION: dict[Language, str] = {"en": "what does the picture show?", "ko": "그림에 무엇이 있나요?"}
 
 
 class Ask(PictureTask):
@@ -42,7 +42,7 @@ class Ask(PictureTask):
     def most_texts(self) -> int:
         return self.settings.questions
 
-    def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
+    def tell(self, scene: Scene, part: ScenePart, index: int) -> list[ImageText]:
         """Questions on random topics, a function of (seed, part, index). Training prefers relations; otherwise all
         topics are equally likely. Scenes with held-out pairs get only questions about those pairs."""
         count = self.settings.questions if part == "train" else SCORED
@@ -60,12 +60,14 @@ class Ask(PictureTask):
             chosen.append(topics[topic].pop(rng.randrange(len(topics[topic]))))
             if not topics[topic]:
                 del topics[topic]
-        told = [Told(question.text, question.answer, question.topic) for question in chosen]
+        told = [ImageText(question.text, question.answer, question.topic) for question in chosen]
         if part == "train":
-            told[0] = Told(WHOLE[self.settings.language], caption_of(scene, self.settings.language), "whole")
+            told[0] = ImageText(
+                CAPTION_QUESTION[self.settings.language], caption_of(scene, self.settings.language), "whole"
+            )
         return told
 
-    def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
+    def measure(self, guesses: Sequence[str], looked: Sequence[NumberedText]) -> tuple[dict[str, float], list[str]]:
         right: dict[str, list[bool]] = defaultdict(list)
         for guess, truth, (_, one) in zip(guesses, self.truths(looked), looked, strict=True):
             right[one.topic].append(guess == truth)
@@ -73,7 +75,9 @@ class Ask(PictureTask):
         topics = {f"accuracy_of_{topic}": sum(some) / len(some) for topic, some in sorted(right.items()) if topic}
         return {"accuracy": sum(every) / len(every), **topics}, []
 
-    def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
+    def baselines(
+        self, part: ImageSet, looked: Sequence[NumberedText]
+    ) -> tuple[dict[str, dict[str, float]], list[str]]:
         """The most frequent training answer: to the same question, else in its topic, else overall."""
         if not len(self.train):
             return {}, [NO_TRAINING]

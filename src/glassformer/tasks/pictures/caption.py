@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from glassformer.data.scenes.make import Part
+from glassformer.data.scenes.make import ScenePart
 from glassformer.data.scenes.scene import Scene
 from glassformer.data.scenes.words import caption_of, share_of_facts
 from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.metrics import translation_metrics
-from glassformer.tasks.pictures.task import Looked, Pictures, PictureTask, Told, nearest_pictures
+from glassformer.tasks.pictures.task import ImageSet, ImageText, NumberedText, PictureTask, nearest_images
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import CaptionSettings
 
@@ -26,10 +26,10 @@ class Caption(PictureTask):
 
     settings: CaptionSettings
 
-    def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
-        return [Told(None, caption_of(scene, self.settings.language))]
+    def tell(self, scene: Scene, part: ScenePart, index: int) -> list[ImageText]:
+        return [ImageText(None, caption_of(scene, self.settings.language))]
 
-    def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
+    def measure(self, guesses: Sequence[str], looked: Sequence[NumberedText]) -> tuple[dict[str, float], list[str]]:
         truths = self.truths(looked)
         right = sum(guess == truth for guess, truth in zip(guesses, truths, strict=True))
         exact = {"exact_match": right / len(looked)}
@@ -40,7 +40,9 @@ class Caption(PictureTask):
         metrics, notes = translation_metrics(guesses, [one.text for _, one in looked], "13a")
         return metrics | exact, notes
 
-    def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
+    def baselines(
+        self, part: ImageSet, looked: Sequence[NumberedText]
+    ) -> tuple[dict[str, dict[str, float]], list[str]]:
         """The caption of the training image with the most similar pixels."""
         if not len(self.train):
             return {}, [NO_TRAINING]
@@ -48,7 +50,7 @@ class Caption(PictureTask):
 
         def nearest() -> dict[str, float]:
             pixels = (self.train.take([i for i, _ in known]), part.take([i for i, _ in looked]))
-            guesses = [known[number][1].text for number in nearest_pictures(*pixels)]
+            guesses = [known[number][1].text for number in nearest_images(*pixels)]
             return self.measure(guesses, looked)[0]
 
         found, notes = self.compared({"caption of the nearest training image": nearest})

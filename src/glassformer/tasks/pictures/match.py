@@ -20,27 +20,36 @@ from glassformer.checkpoints.pair_layout import is_pair, pair_layout_for, pair_l
 from glassformer.config import ImageConfig, PairConfig, StackConfig, TransformerConfig
 from glassformer.core.pair import Pair, PairOutput, contrastive_loss
 from glassformer.data.pixels import Pixels
-from glassformer.data.scenes.make import Part
+from glassformer.data.scenes.make import ScenePart
 from glassformer.data.scenes.scene import Scene
 from glassformer.data.scenes.words import caption_of
 from glassformer.errors import InputError
 from glassformer.generation.choose_engine import Work
 from glassformer.tasks.baselines import NO_TRAINING
 from glassformer.tasks.images import choose_patch
-from glassformer.tasks.models import make_pair, sizes_of
-from glassformer.tasks.pictures.task import JUDGED, SHOWN, SIZES, Looked, Pictures, PictureTask, Told, as_shown
+from glassformer.tasks.models import make_pair, stack_sizes
+from glassformer.tasks.pictures.task import (
+    PRESET_SIZES,
+    REPORT_EXAMPLES,
+    SCORE_BATCH,
+    ImageSet,
+    ImageText,
+    NumberedText,
+    PictureTask,
+    as_report_image,
+)
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import MatchSettings
 from glassformer.text.padding import pad
-from glassformer.text.train import Around
+from glassformer.text.train import SpecialTokenPlacement
 from glassformer.training.task import Batch, Scores
 
-GROUP = 64  # recall is measured among this many images and captions
+CANDIDATES = 64  # recall is measured among this many images and captions
 BINS = 4  # histogram bins per colour channel
 RIDGE = 1e-2  # keeps the weights of the histogram baseline small
-SMALL = (16, 24, 32)  # image sides that are split into 16 patches: as accurate as 64, in a quarter of the time
-SCALE = 3.0  # initial log of the logit scale: exp(3) = 20 learns sooner than CLIP's 14
-LABELS = 4  # captions in the command that a report suggests
+SMALL_SIDES = (16, 24, 32)  # image sides that are split into 16 patches: as accurate as 64, in a quarter of the time
+INITIAL_SCALE = 3.0  # initial log of the logit scale: exp(3) = 20 learns sooner than CLIP's 14
+PROPOSED_LABELS = 4  # captions in the command that a report suggests
 
 
 class Match(PictureTask):
@@ -49,7 +58,7 @@ class Match(PictureTask):
     name: ClassVar[str] = "match"
     unit: ClassVar[str] = "captions"
     columns: ClassVar[dict[str, str]] = {"caption_column": "--caption-column"}
-    around: ClassVar[Around] = "both"
+    around: ClassVar[SpecialTokenPlacement] = "both"
     rate_of_right: ClassVar[str] = "recall"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "recall", "image_to_text", "text_to_image")
     metric: ClassVar[str] = TASKS[name].metric
@@ -59,8 +68,8 @@ class Match(PictureTask):
     settings: MatchSettings
     model: Pair
 
-    def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
-        return [Told(None, caption_of(scene, self.settings.language))]
+    def tell(self, scene: Scene, part: ScenePart, index: int) -> list[ImageText]:
+        return [ImageText(None, caption_of(scene, self.settings.language))]
 
     # --- model ------------------------------------------------------------------------------------------------------
 
@@ -76,10 +85,10 @@ class Match(PictureTask):
     def pair_config(self) -> PairConfig:
         """A small CLIP: the text model has half as many layers as the image model."""
         settings, tokenizer, (size, channels) = self.settings, self.tokenizer, self.image
-        patch = settings.patch or (size // 4 if size in SMALL else choose_patch(size))
+        patch = settings.patch or (size // 4 if size in SMALL_SIDES else choose_patch(size))
         if size % patch:
             raise InputError(f"--patch {patch} must divide the image size {size}. Change it, or give --size")
-        sizes = {"dropout": 0.0, **sizes_of(settings, **SIZES)}
+        sizes = {"dropout": 0.0, **stack_sizes(settings, **PRESET_SIZES)}
         sizes = {"d_ff": 2 * sizes["d_model"], **sizes}
         layers = settings.num_layers or max(1, sizes["num_layers"] // 2)
         same: dict[str, Any] = {"positions": "learned", "activation": "quick_gelu"}
@@ -101,7 +110,7 @@ class Match(PictureTask):
                 head_norm=True,
                 **head,
             ),
-            logit_scale=SCALE,
+            logit_scale=INITIAL_SCALE,
         )
 
     def check_model(self) -> None:
@@ -121,7 +130,7 @@ class Match(PictureTask):
 
     # --- training ---------------------------------------------------------------------------------------------------
 
-    def rows(self, told: Sequence[Told]) -> list[list[int]]:
+    def rows(self, told: Sequence[ImageText]) -> list[list[int]]:
         """The captions as ids, each with its end token."""
         rows = self.tokenizer.ids_batch([one.text for one in told])
         for number, row in enumerate(rows):
@@ -136,16 +145,16 @@ class Match(PictureTask):
                 self.cut += 1
         return rows
 
-    def encode(self, told: Sequence[Told]) -> list[tuple[list[int], list[int]]]:
+    def encode(self, told: Sequence[ImageText]) -> list[tuple[list[int], list[int]]]:
         return [([], row) for row in self.rows(told)]
 
-    def as_batch(self, pixels: Pixels, told: Sequence[Sequence[Told]]) -> Batch:
+    def as_batch(self, pixels: Pixels, told: Sequence[Sequence[ImageText]]) -> Batch:
         """Images with one caption each. Equal captions get equal labels: either one is right for both images."""
         texts = [some[0] for some in told]
         labels = torch.tensor([label_of(one.text) for one in texts])
         return {"pixel_values": self.as_input(pixels), **self.as_ids(texts), "labels": labels}
 
-    def as_ids(self, texts: Sequence[Told]) -> Batch:
+    def as_ids(self, texts: Sequence[ImageText]) -> Batch:
         rows = self.rows(texts)
         return {
             "input_ids": pad(rows, self.tokenizer.padding_id),
@@ -164,11 +173,11 @@ class Match(PictureTask):
     # --- scores -----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def logits(self, part: Pictures, looked: Sequence[Looked]) -> Tensor:
+    def logits(self, part: ImageSet, looked: Sequence[NumberedText]) -> Tensor:
         """The similarity of each image to each caption, (n, n)."""
         images, texts = [], []
-        for start in self.follow(range(0, len(looked), JUDGED)):
-            some = looked[start : start + JUDGED]
+        for start in self.follow(range(0, len(looked), SCORE_BATCH)):
+            some = looked[start : start + SCORE_BATCH]
             batch = self.as_batch(part.take([number for number, _ in some]), [[one] for _, one in some])
             batch = {name: value.to(self.model.device) for name, value in batch.items() if name != "labels"}
             output = self.model(**batch)
@@ -185,7 +194,7 @@ class Match(PictureTask):
         losses = [float(contrastive_loss(logits[rows][:, rows], labels[rows])) for rows in groups]
         return {"loss": sum(losses) / len(losses), **recalls(logits, captions, groups)}
 
-    def measure_part(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, float], Tensor]:
+    def measure_part(self, part: ImageSet, looked: Sequence[NumberedText]) -> tuple[dict[str, float], Tensor]:
         logits, captions = self.logits(part, looked), [one.text for _, one in looked]
         return recalls(logits, captions, different_groups(captions)), logits
 
@@ -213,7 +222,7 @@ class Match(PictureTask):
             found, _ = self.measure_part(self.pairs, others)
             metrics["recall_on_held_out_pairs"] = found["recall"]
             notes.append(f"held-out pairs: {len(others):,} images with colour-shape pairs not seen in training")
-        shown = groups[0][:SHOWN]
+        shown = groups[0][:REPORT_EXAMPLES]
         rows = [
             {"expected": captions[i], "answer": captions[groups[0][int(logits[i, groups[0]].argmax())]]} for i in shown
         ]
@@ -225,11 +234,13 @@ class Match(PictureTask):
             notes=[*said, *notes],
             baselines=baselines,
             examples=rows,
-            pictures=[as_shown(image) for image in part.take([looked[i][0] for i in shown])],
+            pictures=[as_report_image(image) for image in part.take([looked[i][0] for i in shown])],
             sample=self.sample_of(len(part.looked), len(looked)),
         )
 
-    def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
+    def baselines(
+        self, part: ImageSet, looked: Sequence[NumberedText]
+    ) -> tuple[dict[str, dict[str, float]], list[str]]:
         """A random guess, and the colours of an image against the words of a caption, ignoring shapes."""
         captions = [one.text for _, one in looked]
         groups = different_groups(captions)
@@ -248,7 +259,7 @@ class Match(PictureTask):
         found, notes = self.compared({"colour histogram against words": by_colours})
         return {**guess, **found}, notes
 
-    def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
+    def measure(self, guesses: Sequence[str], looked: Sequence[NumberedText]) -> tuple[dict[str, float], list[str]]:
         raise NotImplementedError  # match generates no text
 
     def seen_example(self) -> Batch:
@@ -256,7 +267,7 @@ class Match(PictureTask):
 
     def try_next(self, out: Path) -> list[list[str]]:
         (command,) = super().try_next(out)
-        labels = list(dict.fromkeys(one.text for _, one in self.judged.looked[: 2 * LABELS]))[:LABELS]
+        labels = list(dict.fromkeys(one.text for _, one in self.judged.looked[: 2 * PROPOSED_LABELS]))[:PROPOSED_LABELS]
         return [[*command, "--labels", *labels]]
 
 
@@ -267,12 +278,12 @@ def label_of(caption: str) -> int:
 
 def in_groups(rows: list[int]) -> list[list[int]]:
     """Groups of 64 neighbours; drops an incomplete last group, unless it is the only one."""
-    return [rows[start : start + GROUP] for start in range(0, max(1, len(rows) - GROUP + 1), GROUP)]
+    return [rows[start : start + CANDIDATES] for start in range(0, max(1, len(rows) - CANDIDATES + 1), CANDIDATES)]
 
 
 def different_groups(captions: Sequence[str]) -> list[list[int]]:
     """Groups of 64 rows with pairwise different captions, or fewer rows if there are fewer different captions."""
-    size = min(GROUP, len(set(captions)))
+    size = min(CANDIDATES, len(set(captions)))
     groups: list[list[int]] = []
     seen: Counter[str] = Counter()  # first group that may still take the caption
     for row, caption in enumerate(captions):

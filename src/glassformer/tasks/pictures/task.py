@@ -22,39 +22,39 @@ from glassformer.checkpoints.preparation import Preparation, read_preparation, w
 from glassformer.config import GenerationConfig, ImageConfig, StackConfig, TransformerConfig
 from glassformer.core.model import IGNORE
 from glassformer.core.pair import Pair
-from glassformer.data.batches import in_order
+from glassformer.data.batches import shuffled_batches
 from glassformer.data.image_texts import ImageTexts, read_image_texts
-from glassformer.data.images import CHANNELS, Images, left_out
+from glassformer.data.images import MODE_CHANNELS, Images, skipped_note
 from glassformer.data.pixels import WHITE, Pixels
-from glassformer.data.scenes.make import Part, make_scenes
+from glassformer.data.scenes.make import ScenePart, make_scenes
 from glassformer.data.scenes.scene import SIZE, Scene
-from glassformer.data.split import shared_by
+from glassformer.data.split import shared_examples
 from glassformer.errors import InputError
 from glassformer.figures.png import as_png
 from glassformer.generation.choose_engine import Work
-from glassformer.io import write_whole
-from glassformer.predict.calls import BATCH
-from glassformer.predict.captions import prompt_ids, write
+from glassformer.io import write_atomic
+from glassformer.predict.calls import TEXTS_AT_ONCE
+from glassformer.predict.captions import generate_captions, prompt_ids
 from glassformer.predict.images import normalised, read_colours
-from glassformer.predict.writing import AS_THE_MODEL
-from glassformer.tasks.images import choose_patch, fit_preparation, in_words
-from glassformer.tasks.models import describe_model, make_model, place_on_grid, sizes_of
-from glassformer.tasks.settings import PictureSettings
-from glassformer.tasks.texts import cut_note, describe_tokenizer, fit_tokenizer, make_tokenizer
+from glassformer.predict.writing import MODEL_DEFAULTS
+from glassformer.tasks.images import choose_patch, fit_preparation, size_text
+from glassformer.tasks.models import describe_model, init_grid_positions, make_model, stack_sizes
+from glassformer.tasks.settings import ImageTextSettings
+from glassformer.tasks.texts import describe_tokenizer, fit_tokenizer, make_tokenizer, truncation_note
 from glassformer.text import Tokenizer
 from glassformer.text.padding import pad
-from glassformer.text.train import Around
-from glassformer.training.task import Batch, Scores, Task, spread
+from glassformer.text.train import SpecialTokenPlacement
+from glassformer.training.task import Batch, Scores, Task, sample_numbers
 
-HELD_OUT = {"valid": 500, "test": 1000, "pairs": 500}  # built-in images for scoring
-KNOWN = 5000  # training images used for the tokenizer, the preparation and the baselines
-JUDGED = 128  # images per batch in validation
-SHOWN = 20  # examples in the report
-EXAMPLE = "example.png"  # a built-in image saved with the model, to try it with
-SIZES: dict[str, dict[str, Any]] = {"tiny": {"d_model": 128, "num_layers": 4, "num_heads": 4}}
+SCORED_SCENES = {"valid": 500, "test": 1000, "pairs": 500}  # built-in images for scoring
+SAMPLE_SIZE = 5000  # training images used for the tokenizer, the preparation and the baselines
+SCORE_BATCH = 128  # images per batch in validation
+REPORT_EXAMPLES = 20  # examples in the report
+EXAMPLE_FILE = "example.png"  # a built-in image saved with the model, to try it with
+PRESET_SIZES: dict[str, dict[str, Any]] = {"tiny": {"d_model": 128, "num_layers": 4, "num_heads": 4}}
 
 
-class Told(NamedTuple):
+class ImageText(NamedTuple):
     """A text about an image, with the question that it answers, if any."""
 
     question: str | None
@@ -63,20 +63,20 @@ class Told(NamedTuple):
     place: str = ""  # file and line
 
 
-Looked = tuple[int, Told]  # the index of an image in its part, and one of its texts
+NumberedText = tuple[int, ImageText]  # the index of an image in its part, and one of its texts
 
 
-class Pictures:
+class ImageSet:
     """The images of one part, each with its texts."""
 
-    def __init__(self, told: Sequence[Sequence[Told]]) -> None:
+    def __init__(self, told: Sequence[Sequence[ImageText]]) -> None:
         self.told = told
 
     def __len__(self) -> int:
         return len(self.told)
 
     @property
-    def looked(self) -> list[Looked]:
+    def looked(self) -> list[NumberedText]:
         """Every text with the index of its image: the examples to score."""
         return [(number, one) for number, some in enumerate(self.told) for one in some]
 
@@ -85,16 +85,16 @@ class Pictures:
         raise NotImplementedError
 
 
-class FilePictures(Pictures):
+class FileImageSet(ImageSet):
     """Images listed in a table. Rows with the same image become one example of at most `most` texts."""
 
     def __init__(self, found: ImageTexts, most: int) -> None:
         self.found = found
         self.rows: list[int] = []  # the table row of each example's first text
-        told: list[list[Told]] = []
+        told: list[list[ImageText]] = []
         last: dict[Path, int] = {}  # each file's latest example
         for row, (texts, place) in enumerate(zip(found.texts, found.places, strict=True)):
-            file, one = found.images.files[row], Told(texts[0] if len(texts) > 1 else None, texts[-1], place=place)
+            file, one = found.images.files[row], ImageText(texts[0] if len(texts) > 1 else None, texts[-1], place=place)
             if file in last and len(told[last[file]]) < most:
                 told[last[file]].append(one)
                 continue
@@ -107,10 +107,10 @@ class FilePictures(Pictures):
         return self.found.images.take([self.rows[number] for number in numbers])
 
 
-class ScenePictures(Pictures):
+class SceneImageSet(ImageSet):
     """Built-in scenes, held in memory: a batch, a part to score, or a sample to train a tokenizer on."""
 
-    def __init__(self, pixels: Pixels, scenes: Sequence[Scene], told: Sequence[Sequence[Told]]) -> None:
+    def __init__(self, pixels: Pixels, scenes: Sequence[Scene], told: Sequence[Sequence[ImageText]]) -> None:
         super().__init__(told)
         self.pixels, self.scenes = pixels, scenes
 
@@ -122,14 +122,14 @@ class PictureTask(Task):
     """Images with texts, a ViT with a cross-attending decoder, cross-entropy of what the decoder writes."""
 
     columns: ClassVar[Mapping[str, str]]  # settings that name the text columns, each with its flag
-    around: ClassVar[Around] = "end"  # special tokens around a text, if a tokenizer is trained
+    around: ClassVar[SpecialTokenPlacement] = "end"  # special tokens around a text, if a tokenizer is trained
     rate_of_right: ClassVar[str]  # name of the metric that counts exactly right texts
 
     tokenizer: Tokenizer
-    test: Pictures | None
+    test: ImageSet | None
 
-    def __init__(self, settings: PictureSettings, files: Sequence[Path] = ()) -> None:
-        self.settings: PictureSettings = settings
+    def __init__(self, settings: ImageTextSettings, files: Sequence[Path] = ()) -> None:
+        self.settings: ImageTextSettings = settings
         if len(files) > 1:
             raise InputError(f"{len(files)} tables to score: expected one")
         self.reads: ImageConfig | None = None  # the images that a loaded model expects
@@ -138,8 +138,8 @@ class PictureTask(Task):
         if settings.init_folder is not None:
             self.reads = self.image_read(settings.init_folder)
         self.is_built_in = settings.data is None and not files
-        self.pairs: Pictures | None = None  # built-in scenes with held-out pairs of colour and kind
-        self.train: Pictures
+        self.pairs: ImageSet | None = None  # built-in scenes with held-out pairs of colour and kind
+        self.train: ImageSet
         self.train, self.valid, self.test = self.judged_only(files[0]) if files else self.load()
         self.tokenizer = make_tokenizer(settings, self.texts(), around=self.around)
         self.model = self.make()
@@ -148,13 +148,13 @@ class PictureTask(Task):
             (self.model.text, self.model.image) if isinstance(self.model, Pair) else (self.model, self.model)
         )
         if settings.init is None:
-            place_on_grid(looker)
+            init_grid_positions(looker)
         fit_tokenizer(self.tokenizer, reader)
         self.limit = min(settings.max_len, reader.config.last_stack.room or settings.max_len)
         self.preparation = self.prepare()
         if settings.init_folder is not None:  # a loaded model also defines how images are resized
             for part in (self.train, self.valid, self.test):
-                if isinstance(part, FilePictures):
+                if isinstance(part, FileImageSet):
                     read = partial(read_colours, preparation=self.preparation)
                     part.found = replace(part.found, images=replace(part.found.images, read=read))
         for part in (self.train, self.valid, self.test):  # too long a text is an error now, not in mid-training
@@ -164,7 +164,7 @@ class PictureTask(Task):
     # --- data -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def tell(self, scene: Scene, part: Part, index: int) -> list[Told]:
+    def tell(self, scene: Scene, part: ScenePart, index: int) -> list[ImageText]:
         """The texts about a built-in scene."""
 
     @property
@@ -172,12 +172,12 @@ class PictureTask(Task):
         """The maximum number of texts per example."""
         return 1
 
-    def scenes(self, part: Part, indices: Sequence[int]) -> ScenePictures:
+    def scenes(self, part: ScenePart, indices: Sequence[int]) -> SceneImageSet:
         made = make_scenes(indices, seed=self.settings.seed, part=part)
         told = [self.tell(scene, part, index) for scene, index in zip(made.scenes, indices, strict=True)]
-        return ScenePictures(made.pixels, made.scenes, told)
+        return SceneImageSet(made.pixels, made.scenes, told)
 
-    def load(self) -> tuple[Pictures, Pictures, Pictures | None]:
+    def load(self) -> tuple[ImageSet, ImageSet, ImageSet | None]:
         """Training, validation and test images: from files, split off if need be, or the built-in scenes.
 
         Of the built-in training scenes these are only the first; `collate` makes all of them.
@@ -185,24 +185,26 @@ class PictureTask(Task):
         settings = self.settings
         if settings.data is None:
             self.check_scenes()
-            self.pairs = self.scenes("pairs", range(HELD_OUT["pairs"]))
+            self.pairs = self.scenes("pairs", range(SCORED_SCENES["pairs"]))
             return (
-                self.scenes("train", range(min(KNOWN, settings.examples))),
-                self.scenes("valid", range(HELD_OUT["valid"])),
-                self.scenes("test", range(HELD_OUT["test"])),
+                self.scenes("train", range(min(SAMPLE_SIZE, settings.examples))),
+                self.scenes("valid", range(SCORED_SCENES["valid"])),
+                self.scenes("test", range(SCORED_SCENES["test"])),
             )
         train = self.read(settings.data)
         size, mode = train.images.size, train.images.mode
         valid, test = (self.read(x, size, mode) if x is not None else None for x in (settings.valid, settings.test))
         if not settings.is_judged:
             given = {"training": train, "validation": valid, "test": test}
-            self.shared = shared_by({name: x.images.contents() for name, x in given.items() if x is not None}, "images")
+            self.shared = shared_examples(
+                {name: x.images.contents() for name, x in given.items() if x is not None}, "images"
+            )
         if valid is None:
             train, valid = train.parted(settings.valid_fraction, seed=settings.seed, name=str(settings.data))
         return (
-            FilePictures(train, self.most_texts),
-            FilePictures(valid, self.most_texts),
-            None if test is None else FilePictures(test, self.most_texts),
+            FileImageSet(train, self.most_texts),
+            FileImageSet(valid, self.most_texts),
+            None if test is None else FileImageSet(test, self.most_texts),
         )
 
     def check_scenes(self) -> None:
@@ -215,14 +217,14 @@ class PictureTask(Task):
         reads = self.reads
         if reads is not None and (reads.size, reads.channels) != (SIZE, 3):
             raise InputError(
-                f"--init {settings.init} reads images of {in_words(reads.size, reads.channels)}, but the built-in "
-                f"scenes have {in_words(SIZE, 3)}. Give images with --data"
+                f"--init {settings.init} reads images of {size_text(reads.size, reads.channels)}, but the built-in "
+                f"scenes have {size_text(SIZE, 3)}. Give images with --data"
             )
 
-    def judged_only(self, path: Path) -> tuple[Pictures, Pictures, Pictures]:
+    def judged_only(self, path: Path) -> tuple[ImageSet, ImageSet, ImageSet]:
         found = self.read(path)
-        nothing = FilePictures(found.subset([]), self.most_texts)
-        return nothing, nothing, FilePictures(found, self.most_texts)
+        nothing = FileImageSet(found.subset([]), self.most_texts)
+        return nothing, nothing, FileImageSet(found, self.most_texts)
 
     def read(self, path: Path, size: int | None = None, mode: Any = None) -> ImageTexts:
         settings = self.settings
@@ -250,8 +252,8 @@ class PictureTask(Task):
     def image(self) -> tuple[int, int]:
         """The side length and the number of channels of the images."""
         part = self.train if len(self.train) or self.test is None else self.test
-        if isinstance(part, FilePictures):
-            return part.found.images.size, CHANNELS[part.found.images.mode]
+        if isinstance(part, FileImageSet):
+            return part.found.images.size, MODE_CHANNELS[part.found.images.mode]
         return SIZE, 3
 
     def config(self) -> TransformerConfig:
@@ -260,7 +262,7 @@ class PictureTask(Task):
         patch = settings.patch or choose_patch(size)
         if size % patch:
             raise InputError(f"--patch {patch} must divide the image size {size}. Change it, or give --size")
-        sizes = {"dropout": 0.0, **sizes_of(settings, **SIZES)}
+        sizes = {"dropout": 0.0, **stack_sizes(settings, **PRESET_SIZES)}
         sizes = {"d_ff": 2 * sizes["d_model"], **sizes}
         layers = settings.num_layers or max(1, sizes["num_layers"] // 2)
         return TransformerConfig(
@@ -310,8 +312,8 @@ class PictureTask(Task):
         size, channels = self.image
         if (reads.size, reads.channels) != (size, channels):
             raise InputError(
-                f"--init {self.settings.init} reads images of {in_words(reads.size, reads.channels)}, but these have "
-                f"{in_words(size, channels)}. Convert them with --size and --mode"
+                f"--init {self.settings.init} reads images of {size_text(reads.size, reads.channels)}, but these have "
+                f"{size_text(size, channels)}. Convert them with --size and --mode"
             )
 
     def prepare(self) -> Preparation:
@@ -320,27 +322,27 @@ class PictureTask(Task):
         if settings.init_folder is not None:
             loaded = read_preparation(settings.init_folder, self.looker)
             return loaded if settings.is_judged else replace(loaded, upright=True, background=WHITE)
-        return fit_preparation(self.train.take(spread(len(self.train), KNOWN)))
+        return fit_preparation(self.train.take(sample_numbers(len(self.train), SAMPLE_SIZE)))
 
     def write_beside(self, folder: Path) -> None:
         write_preparation(self.preparation, folder, self.looker)
-        if self.is_built_in and isinstance(self.test, ScenePictures):
-            write_whole(folder / EXAMPLE, as_png(as_shown(self.test.pixels[0])))
+        if self.is_built_in and isinstance(self.test, SceneImageSet):
+            write_atomic(folder / EXAMPLE_FILE, as_png(as_report_image(self.test.pixels[0])))
 
     # --- training ---------------------------------------------------------------------------------------------------
 
     def batches(self, epoch: int) -> list[list[int]]:
         count = self.settings.examples if self.is_built_in else len(self.train)
-        return in_order(count, self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
+        return shuffled_batches(count, self.settings.batch_size, seed=self.settings.seed, epoch=epoch)
 
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
         if self.is_built_in:  # each epoch has new images
             numbers = [epoch * self.settings.examples + number for number in examples]
-            part: Pictures = self.scenes("train", numbers)
+            part: ImageSet = self.scenes("train", numbers)
             return self.as_batch(part.take(range(len(numbers))), part.told)
         return self.as_batch(self.train.take(examples), [self.train.told[number] for number in examples])
 
-    def as_batch(self, pixels: Pixels, told: Sequence[Sequence[Told]]) -> Batch:
+    def as_batch(self, pixels: Pixels, told: Sequence[Sequence[ImageText]]) -> Batch:
         """Images, and all texts of each in one row. Labels ignore the prompts."""
         encoded = iter(self.encode([one for some in told for one in some]))
         rows: list[list[int]] = []
@@ -368,7 +370,7 @@ class PictureTask(Task):
             batch["documents"] = torch.tensor(padded)
         return batch
 
-    def encode(self, told: Sequence[Told]) -> list[tuple[list[int], list[int]]]:
+    def encode(self, told: Sequence[ImageText]) -> list[tuple[list[int], list[int]]]:
         """The ids of each text: its prompt, and what the decoder must write, end token included."""
         config, limit = self.model.config, self.limit
         end = config.eos_token_ids[0]
@@ -406,7 +408,7 @@ class PictureTask(Task):
         return sum(map(len, part.told))
 
     @property
-    def judged(self) -> Pictures:
+    def judged(self) -> ImageSet:
         return self.valid if self.test is None or self.split == "valid" else self.test
 
     @torch.no_grad()
@@ -415,10 +417,10 @@ class PictureTask(Task):
         has the highest probability given the true tokens before it."""
         part = self.valid
         looked = part.looked
-        chosen = [looked[number] for number in spread(len(looked), most)]
+        chosen = [looked[number] for number in sample_numbers(len(looked), most)]
         loss = tokens = right = 0.0
-        for start in self.follow(range(0, len(chosen), JUDGED)):
-            some = chosen[start : start + JUDGED]
+        for start in self.follow(range(0, len(chosen), SCORE_BATCH)):
+            some = chosen[start : start + SCORE_BATCH]
             batch = self.as_batch(part.take([number for number, _ in some]), [[one] for _, one in some])
             batch = {name: value.to(self.model.device) for name, value in batch.items()}
             labels = batch.pop("labels")  # (B, T)
@@ -429,36 +431,38 @@ class PictureTask(Task):
             right += float(((logits.argmax(dim=-1) == labels) | ~counted).all(dim=1).sum())
         return {"loss": loss / tokens, self.rate_of_right: right / len(chosen)}
 
-    def written(self, part: Pictures, looked: Sequence[Looked]) -> list[str]:
+    def written(self, part: ImageSet, looked: Sequence[NumberedText]) -> list[str]:
         """What the model writes about these images."""
         guesses = []
         with self.follow.counted(len(looked)) as tell:
-            for start in range(0, len(looked), BATCH):
-                some = looked[start : start + BATCH]
+            for start in range(0, len(looked), TEXTS_AT_ONCE):
+                some = looked[start : start + TEXTS_AT_ONCE]
                 pixels = self.as_input(part.take([number for number, _ in some])).to(self.model.device)
                 prompts = [prompt for prompt, _ in self.encode([one for _, one in some])]
-                rows = write(self.model, self.tokenizer, pixels, prompts, AS_THE_MODEL, None, self.engine)
+                rows = generate_captions(self.model, self.tokenizer, pixels, prompts, MODEL_DEFAULTS, None, self.engine)
                 guesses += self.tokenizer.decode_batch(rows[:, max(map(len, prompts)) :])
                 tell(len(some))
         return [guess.strip() for guess in guesses]
 
-    def truths(self, looked: Sequence[Looked]) -> list[str]:
+    def truths(self, looked: Sequence[NumberedText]) -> list[str]:
         """The texts encoded and decoded: unknown characters are lost, as in what the model writes."""
         return [self.tokenizer.decode(text).strip() for _, text in self.encode([one for _, one in looked])]
 
     @abstractmethod
-    def measure(self, guesses: Sequence[str], looked: Sequence[Looked]) -> tuple[dict[str, float], list[str]]:
+    def measure(self, guesses: Sequence[str], looked: Sequence[NumberedText]) -> tuple[dict[str, float], list[str]]:
         """The scores of what the model wrote, and notes on them."""
 
     def work(self) -> Work:
         assert self.model.config.image is not None
         looked = [*self.judged.looked, *(self.pairs.looked if self.pairs is not None else ())]
         writes = sum(len(text) for _, text in self.encode([one for _, one in looked]))
-        return Work(reads=len(looked) * self.model.config.image.num_tokens, writes=writes, rows=min(len(looked), BATCH))
+        return Work(
+            reads=len(looked) * self.model.config.image.num_tokens, writes=writes, rows=min(len(looked), TEXTS_AT_ONCE)
+        )
 
-    def chosen(self, part: Pictures, most: int | None) -> list[Looked]:
+    def chosen(self, part: ImageSet, most: int | None) -> list[NumberedText]:
         looked = part.looked
-        return [looked[number] for number in spread(len(looked), most)]
+        return [looked[number] for number in sample_numbers(len(looked), most)]
 
     def score_some(self, most: int) -> Scores:
         looked = self.chosen(self.judged, most)
@@ -476,8 +480,8 @@ class PictureTask(Task):
             metrics |= {f"{self.rate_of_right}_on_held_out_pairs": found[self.rate_of_right]}
             metrics |= {f"{name}_on_held_out_pairs": found[name] for name in ("facts",) if name in found}
             notes = [*notes, f"held-out pairs: {len(others):,} {self.unit} on colour-shape pairs not seen in training"]
-        rows = [self.as_row(one, guess) for (_, one), guess in zip(looked[:SHOWN], guesses, strict=False)]
-        pictures = [as_shown(image) for image in part.take([number for number, _ in looked[:SHOWN]])]
+        rows = [self.as_row(one, guess) for (_, one), guess in zip(looked[:REPORT_EXAMPLES], guesses, strict=False)]
+        pictures = [as_report_image(image) for image in part.take([number for number, _ in looked[:REPORT_EXAMPLES]])]
         # After training, the notes on the files have already been printed.
         said = self.notes() if self.settings.is_judged else [self.shared] if self.shared else []
         return Scores(
@@ -491,18 +495,20 @@ class PictureTask(Task):
             sample=self.sample_of(len(part.looked), len(looked)),
         )
 
-    def as_row(self, one: Told, guess: str) -> dict[str, str]:
+    def as_row(self, one: ImageText, guess: str) -> dict[str, str]:
         """An example row in the report."""
         asked = {"question": one.question} if one.question is not None else {}
         return {**asked, "expected": one.text, "answer": guess}
 
     @abstractmethod
-    def baselines(self, part: Pictures, looked: Sequence[Looked]) -> tuple[dict[str, dict[str, float]], list[str]]:
+    def baselines(
+        self, part: ImageSet, looked: Sequence[NumberedText]
+    ) -> tuple[dict[str, dict[str, float]], list[str]]:
         """The scores of simple methods, and notes on them."""
 
-    def known(self) -> list[Looked]:
+    def known(self) -> list[NumberedText]:
         """The training texts that a baseline uses: at most KNOWN, spread over all."""
-        return self.chosen(self.train, KNOWN)
+        return self.chosen(self.train, SAMPLE_SIZE)
 
     def seen_example(self) -> Batch:
         part = self.judged
@@ -527,8 +533,8 @@ class PictureTask(Task):
                 f"{settings.data}: {trained:,} {self.unit} to train on, {self.count('valid'):,} held out{tested}, on "
                 f"images of {size}x{size} pixels"
             )
-        cut = cut_note(self.cut, self.limit)
-        form = self.train.found.form if isinstance(self.train, FilePictures) else None
+        cut = truncation_note(self.cut, self.limit)
+        form = self.train.found.form if isinstance(self.train, FileImageSet) else None
         notes = self.notes()
         return {
             "data": data + cut,
@@ -540,7 +546,7 @@ class PictureTask(Task):
 
     def notes(self) -> list[str]:
         """How the files were converted to one size and mode, and which were skipped."""
-        parts = [part.found for part in (self.train, self.valid, self.test) if isinstance(part, FilePictures)]
+        parts = [part.found for part in (self.train, self.valid, self.test) if isinstance(part, FileImageSet)]
         images: list[Images] = [part.images for part in parts]
         notes = []
         side = self.image[0]
@@ -552,29 +558,29 @@ class PictureTask(Task):
             )
         notes += [self.shared] if self.shared else []
         if skipped := sorted({file for one in images for file in one.skipped}):
-            notes.append(left_out(skipped, len({file for one in images for file in one.files}) + len(skipped)))
+            notes.append(skipped_note(skipped, len({file for one in images for file in one.files}) + len(skipped)))
         if empty := sum({id(part.images.found): part.left_out for part in parts}.values()):
             notes.append(f"{empty:,} row{'s' * (empty > 1)} with an empty text left out (--skip-empty)")
         return notes
 
     def try_next(self, out: Path) -> list[list[str]]:
         number, one = self.judged.looked[0]
-        file = out / EXAMPLE
-        if isinstance(self.judged, FilePictures):
+        file = out / EXAMPLE_FILE
+        if isinstance(self.judged, FileImageSet):
             file = self.judged.found.images.files[self.judged.rows[number]]
         asked = ["--question", one.question] if one.question is not None else []
         return [["glassformer", "predict", str(out), str(file), *asked]]
 
 
-def as_shown(pixels: Pixels) -> Pixels:
+def as_report_image(pixels: Pixels) -> Pixels:
     """An image (C, Y, X) in the layout of the report: (Y, X), or (Y, X, 3)."""
     return np.ascontiguousarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))
 
 
-def nearest_pictures(known: Pixels, asked: Pixels) -> NDArray[np.int64]:
+def nearest_images(known: Pixels, asked: Pixels) -> NDArray[np.int64]:
     """The index of the nearest known image for each asked one, by squared distance."""
     rows = known.reshape(len(known), -1).astype(np.float32)  # (K, P)
     lengths = (rows**2).sum(axis=1)  # (K)
     others = asked.reshape(len(asked), -1).astype(np.float32)  # (N, P)
-    parts = [lengths - 2 * others[start : start + JUDGED] @ rows.T for start in range(0, len(others), JUDGED)]
+    parts = [lengths - 2 * others[start : start + SCORE_BATCH] @ rows.T for start in range(0, len(others), SCORE_BATCH)]
     return np.concatenate([part.argmin(axis=1) for part in parts])  # (N)

@@ -13,14 +13,14 @@ from tyro.conf import Positional, arg
 
 from glassformer.errors import InputError
 from glassformer.terminal import make_console
-from glassformer.verbs.inspect.common import PictureSettings, load_reader
+from glassformer.verbs.inspect.common import FigureSettings, load_reader
 
 if TYPE_CHECKING:
     from glassformer.inspect.looks.align import Alignment
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignSettings(PictureSettings):
+class AlignSettings(FigureSettings):
     """Align the words of a translation with the words of the text, by cross-attention: Pharaoh pairs i-j, and a
     picture."""
 
@@ -50,13 +50,13 @@ def main(settings: AlignSettings) -> None:
     from glassformer.inspect.looks.align import align_corpus
     from glassformer.inspect.looks.align_picture import draw_alignment
     from glassformer.predict.calls import check_length
-    from glassformer.text.unknown import Tally
+    from glassformer.text.unknown import UnknownTally
 
     reader = load_reader(settings.run, "align")
     sources, targets = texts_of(settings)
     for row in reader.tokenizer.rows(sources):
         check_length(len(row), reader.limit)
-    if said := Tally(reader.unknown(sources)).sentence():
+    if said := UnknownTally(reader.unknown(sources)).sentence():
         print(said, file=sys.stderr)
     found = align_corpus(reader.model, reader.tokenizer, sources, targets)
     for alignment in found:

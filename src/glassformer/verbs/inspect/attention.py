@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, Text, tower_for
+from glassformer.verbs.inspect.common import FigureSettings, QuestionSettings, TextArgument, preparer_for
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionSettings(QuestionSettings, PictureSettings):
+class AttentionSettings(QuestionSettings, FigureSettings):
     """Draw the attention weights of a layer: every head, one head, or the average over the heads."""
 
-    text: Text
+    text: TextArgument
     """A text, the path of an image or of a CSV file, or `example` for a built-in one."""
     part: Literal["cross", "encoder", "decoder"] | None = None
     """Which attention of an encoder-decoder: cross looks from target to source, encoder within the source, decoder
@@ -28,16 +28,16 @@ def main(settings: AttentionSettings) -> None:
     from glassformer.core.pair import Pair
     from glassformer.hub import find_folder
     from glassformer.inspect.looks.attention import picture_input
-    from glassformer.inspect.looks.choice import part_of
+    from glassformer.inspect.looks.choice import default_part
     from glassformer.predict.images import Picture
 
     folder = find_folder(settings.run)
     model, preparer = load_model(folder, finite=True), None
     given: str | Picture = settings.text
     if isinstance(model, Pair):
-        preparer, given = tower_for(model, folder, settings.text)
+        preparer, given = preparer_for(model, folder, settings.text)
         model = preparer.model
-    part = settings.part or part_of(model)
+    part = settings.part or default_part(model)
     path = settings.path(picture_name(settings, part))
     picture_input(
         model, folder, given, path, part=part, layer=settings.layer, head=settings.head,

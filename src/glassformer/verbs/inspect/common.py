@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from glassformer.predict.prepare import Preparer
     from glassformer.predict.texts import TextPreparer
 
-Run = Positional[Annotated[str, arg(metavar="RUN")]]
-Text = Positional[Annotated[str, arg(metavar="TEXT")]]
+RunArgument = Positional[Annotated[str, arg(metavar="RUN")]]
+TextArgument = Positional[Annotated[str, arg(metavar="TEXT")]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Settings):
     """Settings of a look that needs the weights."""
 
-    run: Run
+    run: RunArgument
     """The run or model folder, or a hub id owner/name."""
     json: bool = False
     """Print the numbers as JSON."""
@@ -43,14 +43,14 @@ class QuestionSettings(Settings):
 class ConfigSettings(Settings):
     """Settings of a look that needs only the config."""
 
-    run: Run
+    run: RunArgument
     """The run or model folder, a hub id owner/name, a config.json, or the name of a preset such as base."""
     json: bool = False
     """Print the result as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureSettings(ModelSettings):
+class FigureSettings(ModelSettings):
     """Settings of a look that draws a picture."""
 
     json: bool = False
@@ -71,7 +71,7 @@ def load_reader(run: str, look: str) -> "TextPreparer":
     from glassformer.predict.texts import TextPreparer
 
     preparer = load_preparer(run)
-    return preparer if isinstance(preparer, TextPreparer) else refuse(preparer, run, look)
+    return preparer if isinstance(preparer, TextPreparer) else refuse_model(preparer, run, look)
 
 
 def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | CaptionPreparer, str | Picture]":
@@ -80,7 +80,7 @@ def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | Caption
     from glassformer.checkpoints.load import load_model
     from glassformer.core.pair import Pair
     from glassformer.hub import find_folder
-    from glassformer.inspect.looks.examples import picture_or_example
+    from glassformer.inspect.looks.examples import image_or_example
     from glassformer.predict.captions import CaptionPreparer
     from glassformer.predict.prepare import preparer_of
     from glassformer.predict.texts import TextPreparer
@@ -88,25 +88,25 @@ def load_words(run: str, look: str, given: str) -> "tuple[TextPreparer | Caption
     folder = find_folder(run)
     model = load_model(folder, finite=True)
     if isinstance(model, Pair):
-        side, _ = tower_for(model, folder, given)
-        return (side, given) if isinstance(side, TextPreparer) else refuse(side, run, look)
+        side, _ = preparer_for(model, folder, given)
+        return (side, given) if isinstance(side, TextPreparer) else refuse_model(side, run, look)
     preparer = preparer_of(model, folder)
     if not isinstance(preparer, TextPreparer | CaptionPreparer):
-        refuse(preparer, run, look)
-    return preparer, picture_or_example(preparer, folder, given)
+        refuse_model(preparer, run, look)
+    return preparer, image_or_example(preparer, folder, given)
 
 
-def tower_for(pair: "Pair", folder: Path, given: str) -> "tuple[TextPreparer | ImagePreparer, str | Picture]":
+def preparer_for(pair: "Pair", folder: Path, given: str) -> "tuple[TextPreparer | ImagePreparer, str | Picture]":
     """The preparer of the model of a pair that reads this input: the image model for an image file or `example`, else
     the text model."""
-    from glassformer.inspect.looks.examples import EXAMPLE, told_picture
-    from glassformer.predict.match import is_picture
+    from glassformer.inspect.looks.examples import EXAMPLE_WORD, example_caption_image
+    from glassformer.predict.match import is_image
     from glassformer.predict.prepare import pair_preparer_of
 
     preparer = pair_preparer_of(pair, folder)
-    if given == EXAMPLE:
-        return preparer.pictures, told_picture(folder)
-    return (preparer.pictures if is_picture(given) else preparer.words), given
+    if given == EXAMPLE_WORD:
+        return preparer.pictures, example_caption_image(folder)
+    return (preparer.pictures if is_image(given) else preparer.words), given
 
 
 def load_preparer(run: str) -> "Preparer":
@@ -118,7 +118,7 @@ def load_preparer(run: str) -> "Preparer":
     return preparer_of(load_folder(folder, finite=True), folder)
 
 
-def refuse(preparer: "Preparer", run: str, look: str) -> NoReturn:
+def refuse_model(preparer: "Preparer", run: str, look: str) -> NoReturn:
     reads = "images" if preparer.model.config.image else "series"
     raise InputError(
         f"inspect {look} needs a model that reads texts, and this one reads {reads}. Try glassformer inspect attention "

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, Text, load_words
+from glassformer.verbs.inspect.common import FigureSettings, QuestionSettings, TextArgument, load_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class LensSettings(QuestionSettings, PictureSettings):
+class LensSettings(QuestionSettings, FigureSettings):
     """Draw what a model would predict after each layer (logit lens)."""
 
-    text: Text
+    text: TextArgument
     """The text to read; for a captioning model the path of an image, or `example` for a built-in one."""
 
 

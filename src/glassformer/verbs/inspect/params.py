@@ -16,10 +16,10 @@ def main(settings: ParamsSettings) -> None:
     from glassformer.checkpoints.config import config_and_dtype
     from glassformer.core.model import count
     from glassformer.inspect.ledger.params import parameter_tables, shares_by_kind, shares_by_layer
-    from glassformer.inspect.ledger.sizes import without_memory
+    from glassformer.inspect.ledger.sizes import meta_model
 
     config, _ = config_and_dtype(settings.run)
-    model = without_memory(config)
+    model = meta_model(config)
     if settings.json:
         kinds, layers = shares_by_kind(model), shares_by_layer(model)
         parts = {"parts": {share.part: share.parameters for share in kinds}}

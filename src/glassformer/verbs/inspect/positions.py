@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.verbs.inspect.common import PictureSettings
+from glassformer.verbs.inspect.common import FigureSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class PositionsSettings(PictureSettings):
+class PositionsSettings(FigureSettings):
     """Draw how a model encodes positions: a heat map, waves, and similarity by distance."""
 
     part: Literal["encoder", "decoder"] | None = None

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.verbs.inspect.common import PictureSettings, QuestionSettings, Text
+from glassformer.verbs.inspect.common import FigureSettings, QuestionSettings, TextArgument
 
 
 @dataclass(frozen=True, kw_only=True)
-class RolloutSettings(QuestionSettings, PictureSettings):
+class RolloutSettings(QuestionSettings, FigureSettings):
     """Draw how much of each input token reaches each position through all layers (attention rollout)."""
 
-    text: Text
+    text: TextArgument
     """A text, the path of an image or of a CSV file, or `example` for a built-in one."""
     part: Literal["encoder", "decoder"] | None = None
     """Stack to draw (default: the encoder, if the model has one)."""

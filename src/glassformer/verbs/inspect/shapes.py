@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.errors import InputError
-from glassformer.io import write_whole
+from glassformer.io import write_atomic
 from glassformer.terminal import make_console
 from glassformer.verbs.inspect.common import ConfigSettings
 
@@ -47,17 +47,17 @@ def main(settings: ShapesSettings) -> None:
         told = {side: json.loads(found.to_json()) for side, found in ledgers.items()}
         print(json.dumps(told.get("", told), ensure_ascii=False))
     for side, found in ledgers.items():
-        show(found, side, settings)
+        show_ledger(found, side, settings)
 
 
-def show(found: "Ledger", side: str, settings: ShapesSettings) -> None:
+def show_ledger(found: "Ledger", side: str, settings: ShapesSettings) -> None:
     """Prints the table, or the path of the HTML page, and the totals; for a pair of models, under the model's name."""
     name = f"{Path(settings.run).name} {side}".strip()
     page = (
         settings.html if settings.html is None or not side else settings.html.with_stem(f"{settings.html.stem}-{side}")
     )
     if page is not None:
-        write_page(page, found.to_html(name))
+        write_ledger_page(page, found.to_html(name))
     if settings.json:
         return
     console = make_console()
@@ -72,7 +72,7 @@ def show(found: "Ledger", side: str, settings: ShapesSettings) -> None:
         console.print(f"{'page':16}{page}", highlight=False)
 
 
-def write_page(path: Path, page: str) -> None:
+def write_ledger_page(path: Path, page: str) -> None:
     if not path.parent.is_dir():
         raise InputError(f"--html {path} cannot be written: the folder {path.parent} does not exist")
-    write_whole(path, page)
+    write_atomic(path, page)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from glassformer.terminal import make_console
-from glassformer.verbs.inspect.common import ModelSettings, QuestionSettings, Text, load_words
+from glassformer.verbs.inspect.common import ModelSettings, QuestionSettings, TextArgument, load_words
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings(QuestionSettings, ModelSettings):
     """Print the forward pass of one head on your text, equation by equation, each with its line of code."""
 
-    text: Text
+    text: TextArgument
     """The text to read; for a captioning model the path of an image, or `example` for a built-in one."""
     part: Literal["cross", "encoder", "decoder"] | None = None
     """Which attention of an encoder-decoder: cross looks from target to source, encoder within the source, decoder
@@ -28,7 +28,7 @@ class StepSettings(QuestionSettings, ModelSettings):
 
 
 def main(settings: StepSettings) -> None:
-    from glassformer.inspect.walk.equations import show
+    from glassformer.inspect.walk.equations import show_walk
     from glassformer.inspect.walk.walkthrough import walk
 
     preparer, given = load_words(settings.run, "step", settings.text)
@@ -39,4 +39,4 @@ def main(settings: StepSettings) -> None:
     if settings.json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
     else:
-        show(found, make_console())
+        show_walk(found, make_console())
