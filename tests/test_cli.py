@@ -32,7 +32,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Peak learning rate" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize(("first", "second"), [("train", "TASK"), ("inspect", "PAGE_RULES")])
+@pytest.mark.parametrize(("first", "second"), [("train", "TASK"), ("inspect", "LOOK")])
 def test_verbs_of_two_words_are_listed_with_what_they_do(
     first: str, second: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,7 +101,7 @@ def test_minilm_gives_the_vectors_of_transformers(minilm: Path) -> None:
 def test_minilm_cuts_texts_where_its_files_say(minilm: Path, capsys: pytest.CaptureFixture[str]) -> None:
     long = "word " * 400
     vectors = gf.pipeline(minilm)([long, "word " * 254, "short"])
-    assert "1 of 3 texts are longer than 256 tokens" in capsys.readouterr().err
+    assert "1 of 3 texts is longer than 256 tokens" in capsys.readouterr().err
     torch.testing.assert_close(vectors[0], vectors[1], atol=1e-5, rtol=0)
 
 

@@ -151,7 +151,7 @@ def flipped(real: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
 
 
 def mask_polarity(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(stack, "as_padding_mask", flipped(context.as_padding_mask))
+    patch.setattr(stack, "as_keep", flipped(context.as_keep))
 
 
 def rotary_layout(patch: pytest.MonkeyPatch) -> None:

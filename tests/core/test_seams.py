@@ -14,7 +14,7 @@ from glassformer.config import RotaryScaling
 from glassformer.core import context
 from glassformer.core.attention import attend, attend_in_tiles, attention_weights
 from glassformer.core.context import Mask
-from glassformer.core.embeddings import channel_statistics
+from glassformer.core.embeddings import level_of
 from glassformer.core.positions import Learned, Rotary, Sinusoidal, sinusoids
 from glassformer.core.stack import Stack
 from glassformer.errors import InputError
@@ -247,7 +247,7 @@ def reader(**choices: object) -> gf.Transformer:
 def test_a_window_is_levelled_as_transformers_does_it() -> None:
     window = 5 * torch.randn(2, 12, 3) + torch.tensor([100.0, 0.0, -3.0])
     levelled, mean, deviation = PatchTSTStdScaler(PatchTSTConfig())(window, torch.ones_like(window))
-    ours = channel_statistics(window)
+    ours = level_of(window)
     torch.testing.assert_close(ours[0], mean)
     torch.testing.assert_close(ours[1], deviation)
     with_norm, without = reader(head="forecast"), reader(head="forecast").encoder

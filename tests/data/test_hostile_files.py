@@ -436,7 +436,7 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
 
 
 def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "PATIENCE", 1)
+    monkeypatch.setattr(files, "PIPE_TIMEOUT", 1)
     for name in ("a.csv", "a.csv.gz"):
         os.mkfifo(tmp_path / name)
         said = refused(lambda name=name: read_labeled(tmp_path / name))  # type: ignore[misc]

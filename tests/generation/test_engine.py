@@ -155,7 +155,7 @@ def test_a_compilation_that_fails_or_is_stopped_leaves_an_engine_that_works(
     def fail(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(compiled, "name_of", lambda step: "never compiled")
+    monkeypatch.setattr(compiled, "graph_key", lambda step: "never compiled")
     monkeypatch.setattr(torch.export, "export", fail)
     model = writer(pad_token_id=39)
     engine = gf.engine(model)
@@ -250,7 +250,7 @@ def test_changed_weights_are_packed_anew() -> None:
 
 
 def test_a_prompt_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "CHUNK", 3)
+    monkeypatch.setattr(engines, "PREFILL_CHUNK", 3)
     for model in (writer(pad_token_id=39), windowed()):
         engine = gf.engine(model, backend="eager")
         prompt = torch.randint(3, 39, (3, 11), generator=torch.Generator().manual_seed(4))

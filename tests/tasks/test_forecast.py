@@ -129,7 +129,7 @@ def test_two_forecasts_are_apart_by_their_squares(table: Path) -> None:
 
 
 def test_scores_are_scikit_learns_over_every_window(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.tasks.forecast.JUDGED", 10)  # several batches, the last one smaller
+    monkeypatch.setattr("glassformer.tasks.forecast.SCORE_BATCH", 10)  # several batches, the last one smaller
     task = made(table)
     task.model.eval()
     windows = [task.test[i] for i in range(len(task.test))]

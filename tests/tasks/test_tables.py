@@ -118,7 +118,7 @@ def test_labels_and_what_they_may_mean_are_told(tmp_path: Path) -> None:
 def test_a_baseline_that_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [f"text {i},{'ab'[i % 2]}" for i in range(60)]
     task = classify(tmp_path, write(tmp_path / "data.csv", ["text,label", *rows]))
-    monkeypatch.setattr("glassformer.tasks.classify.COUNTED", 50)
+    monkeypatch.setattr("glassformer.tasks.classify.MAX_BASELINE_EXAMPLES", 50)
     assert task.evaluate().notes == [
         "no bag-of-words baseline: 54 training examples are more than 50, which would take too long"
     ]
@@ -128,12 +128,12 @@ def test_a_baseline_that_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     text = write(tmp_path / "text.txt", [f"line {i} of a text that goes on" for i in range(99)])
     small = {"out": str(tmp_path / "lm"), "data": [str(text)], "vocab_size": 300, "context": 16, "sample": 0, **SIZES}
     model = LanguageModel(LmSettings.from_dict(small))
-    monkeypatch.setattr("glassformer.tasks.lm.COUNTED", 1000)
+    monkeypatch.setattr("glassformer.tasks.lm.MAX_NGRAM_BYTES", 1000)
     scores = model.evaluate()
     assert not scores.baselines
     assert scores.notes[-1].startswith("no 5-gram baseline: 2,784 bytes")
     small = {name: value for name, value in small.items() if name != "sample"} | {"out": str(tmp_path / "mlm")}
-    monkeypatch.setattr("glassformer.tasks.mlm.COUNTED", 100)
+    monkeypatch.setattr("glassformer.tasks.mlm.MAX_FREQUENCY_TOKENS", 100)
     filler = MaskedLanguageModel(MlmSettings.from_dict(small))
     assert filler.evaluate().notes[-1] == "token frequencies are counted on the first 100 training tokens"
 

@@ -240,7 +240,7 @@ USUAL_TEMPLATE = (
 
 def test_what_is_usual_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    monkeypatch.setattr(trial, "outcome", lambda request: tried.append(request) or "")
+    monkeypatch.setattr(trial, "run_trial", lambda request: tried.append(request) or "")
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     rules = {
         "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, replaced({"String": " "}, "▁")]},

@@ -299,7 +299,7 @@ def test_pairs_of_the_user_are_split_once_and_for_all(tmp_path: Path) -> None:
     doubled = Translate(tiny(tmp_path / "run", data=[str(tmp_path / "doubles.tsv")], vocab_size=100))
     assert not {pair.source for pair in doubled.pairs} & {pair.source for pair in doubled.valid}
     (tmp_path / "one.tsv").write_text("a\tb\n", encoding="utf-8")
-    with pytest.raises(InputError, match="has 1 examples: too few"):
+    with pytest.raises(InputError, match="has 1 example: expected at least 2"):
         Translate(tiny(tmp_path / "run", data=[str(tmp_path / "one.tsv")]))
 
 

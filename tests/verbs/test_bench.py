@@ -19,7 +19,7 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skips the engine's kernels and the processes that measure memory."""
     monkeypatch.setattr(speed, "engine", partial(Engine, backend="eager"))
     monkeypatch.setattr(Engine, "twin", lambda self: self.model)
-    monkeypatch.setattr(speed, "peak_memory", lambda folder, name, inputs, threads: 12.0)
+    monkeypatch.setattr(speed, "memory_added", lambda folder, name, inputs, threads: 12.0)
 
 
 @pytest.mark.usefixtures("uncompiled")

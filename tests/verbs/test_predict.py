@@ -82,7 +82,7 @@ def test_answers_come_early_in_order_and_in_bounded_memory(
         return original(model, texts, *rest)
 
     monkeypatch.setattr(judging, "in_batches", in_batches)
-    monkeypatch.setattr(predict, "CHUNK", 3)
+    monkeypatch.setattr(predict, "INPUT_CHUNK", 3)
     monkeypatch.setattr("glassformer.data.files.BLOCK", 64)  # errors in the first block are reported at once
     texts = [f"{'word ' * (7 - i)}{i}" for i in range(7)]
     (tmp_path / "many.txt").write_bytes("\r\n".join(texts).encode() + b"\r\n\xff\r\n")
@@ -98,7 +98,7 @@ def test_chunks_are_not_drawn_alike(
 ) -> None:
     from glassformer.verbs import predict
 
-    monkeypatch.setattr(predict, "CHUNK", 1)
+    monkeypatch.setattr(predict, "INPUT_CHUNK", 1)
     flags = ["--max-new-tokens=9", "--do-sample", "--temperature=2", "--seed=3", "--json"]
     assert run("predict", llama(tmp_path), "Hello", "Hello", *flags) == 0
     first, second = (row["output"] for row in lines(capsys))

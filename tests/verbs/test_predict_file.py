@@ -32,7 +32,10 @@ def bad_flags(source: Path, out: Path) -> dict[str, tuple[list[Any], str]]:
         "id": ([*file, "--id-column", "text"], "--id-column only works with --out. Add --out FILE"),
         "overwrite": (["fox", "--overwrite"], "--overwrite only works with --out. Add --out FILE"),
         "no such id": ([*file, "--out", out, "--id-column", "txt"], "none called 'txt': did you mean 'text'?"),
-        "ending": ([*file, "--out", out.with_suffix(".xlsx")], "expected a name that ends in .csv, .tsv, .jsonl"),
+        "ending": (
+            [*file, "--out", out.with_suffix(".xlsx")],
+            "expected a name that ends in one of .csv, .tsv, .jsonl",
+        ),
         "option": ([*file, "--out", out, "--chat"], "chat is for a model that continues a text"),
         "column": ([*file, "--out", out, "--text-columns", "tixt"], "none called 'tixt': did you mean 'text'?"),
     }
@@ -98,7 +101,7 @@ def test_ctrl_c_says_how_to_go_on(
             raise KeyboardInterrupt
         return answer(self, inputs, number)
 
-    monkeypatch.setattr(job, "CHUNK", (4, 4))
+    monkeypatch.setattr(job, "CHUNK_ROWS", (4, 4))
     monkeypatch.setattr(job.Job, "answer", interrupted)
     call = ["predict", folder_of("encoder"), "--file", source, "--out", tmp_path / "out.csv"]
     assert run(*call) == 130

@@ -171,7 +171,7 @@ class Context:
             self.watch(self, layer, step, value)
 
 
-def as_padding_mask(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
+def as_keep(mask: Tensor | None, shape: tuple[int, ...], name: str) -> Tensor | None:
     """Checks a padding mask from a tokenizer (1 or True = a token, 0 or False = padding) and makes it boolean."""
     if mask is None:
         return None

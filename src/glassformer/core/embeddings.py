@@ -122,7 +122,7 @@ class SeriesEmbedding(Embedding):
             expected = f"(batch, {length}, {channels or 'channels'})"
             raise InputError(f"past_values have shape {tuple(inputs.shape)}: expected {expected}")
         if self.series.instance_norm:
-            mean, deviation = channel_statistics(inputs)  # (B, 1, C), (B, 1, C)
+            mean, deviation = level_of(inputs)  # (B, 1, C), (B, 1, C)
             inputs = (inputs - mean) / deviation  # (B, L, C)
         rows = inputs.transpose(1, 2).flatten(0, 1)  # (B*C, L)
         skipped = (self.series.length - self.series.patch) % self.series.stride  # oldest values, too few for a patch
@@ -130,7 +130,7 @@ class SeriesEmbedding(Embedding):
         return self.patches(patches)  # (B*C, N, D)
 
 
-class MemoryProjection(nn.Module):
+class Memory(nn.Module):
     """norm(W x + b): projects the encoder's output to the decoder's width."""
 
     def __init__(self, encoder: StackConfig, decoder: StackConfig, *, norm: bool) -> None:
@@ -142,7 +142,7 @@ class MemoryProjection(nn.Module):
         return self.norm(self.project(x))  # (B, S, D)
 
 
-def channel_statistics(values: Tensor) -> tuple[Tensor, Tensor]:
+def level_of(values: Tensor) -> tuple[Tensor, Tensor]:
     """The mean and standard deviation of each channel over time (reversible instance norm: Kim et al., 2022)."""
     variance, mean = torch.var_mean(values, dim=1, correction=0, keepdim=True)  # (B, 1, C), (B, 1, C)
     return mean, (variance + 1e-5).sqrt()  # (B, 1, C), (B, 1, C)

@@ -16,15 +16,8 @@ from torch import Tensor, nn
 
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.cache import Cache, document_starts
-from glassformer.core.context import as_padding_mask
-from glassformer.core.embeddings import (
-    Embedding,
-    MemoryProjection,
-    PatchEmbedding,
-    SeriesEmbedding,
-    TokenEmbedding,
-    channel_statistics,
-)
+from glassformer.core.context import as_keep
+from glassformer.core.embeddings import Embedding, Memory, PatchEmbedding, SeriesEmbedding, TokenEmbedding, level_of
 from glassformer.core.heads import ClassHead, ForecastHead, LanguageHead, SpanHead, TokenHead
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, RelativeBias
@@ -74,7 +67,7 @@ class Transformer(nn.Module):
                 memory_width=config.memory_width,
             )  # fmt: skip
         if config.encoder and config.decoder and config.memory_project != "none":
-            self.memory = MemoryProjection(config.encoder, config.decoder, norm=config.memory_project == "linear_norm")
+            self.memory = Memory(config.encoder, config.decoder, norm=config.memory_project == "linear_norm")
         self.head = make_head(config)
         if self.device.type != "meta":  # meta tensors have no storage to initialise
             initialise(self)
@@ -254,7 +247,7 @@ class Transformer(nn.Module):
         elif self.config.pooling in ("end", "first_end") and input_ids is not None:
             ends = torch.isin(input_ids, torch.tensor(self.config.eos_token_id, device=input_ids.device))  # (B, T)
             keep = ends if keep is None else ends & keep.bool()
-        return as_padding_mask(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)
+        return as_keep(keep, tuple(hidden.shape[:2]), "attention_mask")  # (B, T)
 
     def answer(self, hidden: Tensor, keep: Tensor | None, past_values: Tensor | None) -> dict[str, Tensor | None]:
         """The head's predictions, as fields of `Output`."""
@@ -271,7 +264,7 @@ class Transformer(nn.Module):
         if isinstance(self.head, ForecastHead) and past_values is not None and self.config.series is not None:
             forecast = self.head(hidden, past_values.shape[2])  # (B, Z, C)
             if self.config.series.instance_norm:  # undo it: the forecast has the mean and deviation of the input
-                mean, deviation = channel_statistics(past_values)  # (B, 1, C), (B, 1, C)
+                mean, deviation = level_of(past_values)  # (B, 1, C), (B, 1, C)
                 forecast = forecast * deviation + mean  # (B, Z, C)
             return {"logits": forecast}
         return {}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from glassformer.config import LayerKind, StackConfig
 from glassformer.core.block import Block
 from glassformer.core.cache import Cache, count_positions
-from glassformer.core.context import Context, Mask, as_document_ids, as_padding_mask, watch_for
+from glassformer.core.context import Context, Mask, as_document_ids, as_keep, watch_for
 from glassformer.core.embeddings import Embedding
 from glassformer.core.norms import make_norm
 from glassformer.core.positions import Rotary, make_position_bias
@@ -102,9 +102,7 @@ class Stack(nn.Module):
         past = cache.tokens if cache is not None else 0
         if cache is not None and cache.batch not in (None, batch):
             raise InputError(f"the cache has batch size {cache.batch} and the input {batch}: use one cache per batch")
-        keep = as_padding_mask(
-            keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask"
-        )
+        keep = as_keep(keep, (batch, past + length), f"the {'decoder' if self.causal else 'encoder'}'s attention_mask")
         if cache is not None:
             keep = cache.kept(keep, batch, length)
         if documents is not None and cache is not None:
@@ -138,10 +136,7 @@ class Stack(nn.Module):
             size, before = cache.prefix, None if cache.keep is None else cache.keep[:, : cache.prefix]
         else:
             memory = self.checked(memory, x)
-            size, before = (
-                memory.shape[1],
-                as_padding_mask(memory_keep, tuple(memory.shape[:2]), "the source's attention_mask"),
-            )
+            size, before = memory.shape[1], as_keep(memory_keep, tuple(memory.shape[:2]), "the source's attention_mask")
             x = torch.cat([memory, x], dim=1)  # (B, T, D)
             positions = F.pad(positions, (size, 0))  # (B, T)
             if cache is not None:
@@ -207,7 +202,7 @@ class Stack(nn.Module):
         if source.shape[0] != x.shape[0]:
             raise InputError(f"the memory has batch size {len(source)} and the input {len(x)}: expected the same")
         keys = source.shape[1]
-        keep = as_padding_mask(memory_keep, (x.shape[0], keys), "the source's attention_mask")
+        keep = as_keep(memory_keep, (x.shape[0], keys), "the source's attention_mask")
         if cache is not None:
             keep = cache.memory_keep = cache.memory_keep if keep is None else keep
         return Mask(x.shape[1], keys, keep)

@@ -592,8 +592,8 @@ def absent_column(
 ) -> InputError:
     names = list(names)
     near = did_you_mean(name, names)
-    what = f"{place} has the columns {listed_columns(names)}, but none called "
-    f"{name!r}{near if near.startswith(':') else ''}"
+    guess = near if near.startswith(":") else ""
+    what = f"{place} has the columns {listed_columns(names)}, but none called {name!r}{guess}"
     return InputError(f"{what}{column_hint(form, f'Choose with {flag}' if flag else '')}")
 
 

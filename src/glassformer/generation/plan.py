@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.config import GenerationConfig, TransformerConfig, as_ids
-from glassformer.core.context import as_padding_mask
+from glassformer.core.context import as_keep
 from glassformer.core.model import Transformer
 from glassformer.errors import InputError
 from glassformer.generation.stop_strings import Decoder, StopStrings
@@ -125,7 +125,7 @@ def make_call(
     else:
         assert input_ids is not None
         model.refuse({"decoder_input_ids": decoder_input_ids, "decoder_start_token_id": decoder_start_token_id})
-        prompt, keep = input_ids, as_padding_mask(attention_mask, tuple(input_ids.shape), "attention_mask")
+        prompt, keep = input_ids, as_keep(attention_mask, tuple(input_ids.shape), "attention_mask")
     history = prompt if keep is None else without_padding(prompt, keep, config.output_vocab_size)
     tokens = prompt.shape[1] if keep is None else int(keep.sum(dim=1).max())
     check_room(config.last_stack.room, tokens, 1)
@@ -308,7 +308,7 @@ def prompt_for_image(
     given = decoder_input_ids if input_ids is None else input_ids
     if given is None and attention_mask is not None:
         raise InputError("attention_mask was given without input_ids: it says which tokens of a prompt are padding")
-    keep = None if given is None else as_padding_mask(attention_mask, tuple(given.shape), "attention_mask")
+    keep = None if given is None else as_keep(attention_mask, tuple(given.shape), "attention_mask")
     if given is not None and start is None and config.decoder_start_token_id is None:
         check_prompt_shape("input_ids", given, len(pixel_values))
         return given, keep

@@ -29,7 +29,7 @@ PRESET_SIZES: dict[str, dict[str, Any]] = {
 
 
 def stack_sizes(settings: TaskSettings, **presets: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a `StackConfig` set by preset and flags; `presets` are a task's own, if they differ from `PRESET_SIZES`.
+    """The fields of a `StackConfig` set by preset and flags; `presets` replace `PRESET_SIZES` for a task.
 
     Dropout is on branches and embeddings, as in the paper; on attention weights it would rule out the fused kernel.
     """

@@ -1,6 +1,7 @@
 """Progress of long loops: bars with the remaining time on a terminal, a line now and then elsewhere, and a time limit.
 
-A task counts its loops with `task.follow`. The caller decides what is shown: `LoopProgress` shows nothing, `ProgressBars` shows bars.
+A task counts its loops with `task.follow`. The caller decides what is shown: `LoopProgress` shows
+nothing, `ProgressBars` shows bars.
 """
 
 import time

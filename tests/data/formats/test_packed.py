@@ -52,6 +52,6 @@ def test_a_workbook_that_would_fill_the_memory_is_refused(tmp_path: Path, monkey
     with zipfile.ZipFile(tmp_path / "a.xlsx", "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/more.xml", " " * 1_000_000)
     assert (tmp_path / "a.xlsx").stat().st_size < 20_000
-    monkeypatch.setattr(packed, "LARGEST", 500_000)
+    monkeypatch.setattr(packed, "MAX_WORKBOOK_BYTES", 500_000)
     with pytest.raises(InputError, match=r"a\.xlsx unpacks to 1,0\d\d,\d{3} bytes: expected at most"):
         read_table(tmp_path / "a.xlsx")

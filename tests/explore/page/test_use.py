@@ -236,7 +236,7 @@ def test_a_saved_page_opens_as_it_was_left(open_server: Open, visit: Any, tmp_pa
 def test_a_saved_page_without_its_maps_says_why(
     open_server: Open, visit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.explore.export.export.SMALL", 1000)
+    monkeypatch.setattr("glassformer.explore.export.export.MAILABLE_BYTES", 1000)
     live = visit(f"{open_server('encoder').address}#lang=en")
     with live.expect_download() as download:
         click(live, "[name=export]")

@@ -393,7 +393,7 @@ def test_an_input_is_computed_once_and_old_ones_make_room(
     first = session.view({"text": "Once"})
     assert session.view({"text": "Once"}) is first
     assert len(calls) == 1
-    monkeypatch.setattr("glassformer.explore.view.session.MOST_BYTES", first.bytes + 10)
+    monkeypatch.setattr("glassformer.explore.view.session.MAX_VIEW_BYTES", first.bytes + 10)
     session.view({"text": "upon"})
     assert list(session.views) != [first.id]
     with pytest.raises(Exception, match="send the input again"):
@@ -446,11 +446,11 @@ def test_the_values_of_a_step_are_computed_once_and_kept_within_bounds(
     ask("decoder.blocks.1.attn.scores", 0)
     assert len(passes) == 1
     one = view.bytes_of_steps
-    monkeypatch.setattr("glassformer.explore.view.values.MOST_BYTES", 2 * one)
+    monkeypatch.setattr("glassformer.explore.view.values.MAX_STEP_BYTES", 2 * one)
     for name in ("decoder.norm", "decoder.blocks.0.attn.out"):
         ask(name, 0)
     assert list(view.steps) == ["decoder.norm", "decoder.blocks.0.attn.out"]
-    monkeypatch.setattr("glassformer.explore.view.values.MOST_BYTES", one - 1)
+    monkeypatch.setattr("glassformer.explore.view.values.MAX_STEP_BYTES", one - 1)
     ask("decoder.blocks.1.attn.out", 0)  # too large to keep, but still answered
     assert "decoder.blocks.1.attn.out" not in view.steps
 

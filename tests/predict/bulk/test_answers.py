@@ -217,7 +217,7 @@ def test_what_is_told_of_texts_is_told_once_for_all(
 ) -> None:
     from helpers.head_checkpoints import bert
 
-    monkeypatch.setattr(job, "CHUNK", (4, 4))
+    monkeypatch.setattr(job, "CHUNK_ROWS", (4, 4))
     (tmp_path / "model").mkdir()
     folder = bert(tmp_path / "model", "ForSequenceClassification")
     file = write_csv(tmp_path / "long.csv", [{"text": "word " * length} for length in (1, 99, 1, 1, 99, 99, 1)])

@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "CHUNK", (8, 8))
+    monkeypatch.setattr(job, "CHUNK_ROWS", (8, 8))
     monkeypatch.setattr(job, "CHUNK_TO_WRITE", 8)
 
 
@@ -217,7 +217,7 @@ def test_what_is_there_is_not_replaced_unasked(
     assert run(*call, source) == 2
     assert "is the input file: choose another name" in capsys.readouterr().err
     assert run(*call, tmp_path) == 2
-    assert "expected a name that ends in .csv" in capsys.readouterr().err
+    assert "expected a name that ends in one of .csv" in capsys.readouterr().err
 
 
 def test_two_processes_do_not_write_one_output(
@@ -261,7 +261,7 @@ def test_bad_rows_are_found_before_anything_is_computed(
 
 def command_in_chunks(*words: Any) -> list[Any]:
     """Runs `glassformer WORDS` in its own process, with chunks of 1,024 rows."""
-    begin = f"import {job.__name__} as job; job.CHUNK = (1024, 1024); from glassformer.cli import main; main()"
+    begin = f"import {job.__name__} as job; job.CHUNK_ROWS = (1024, 1024); from glassformer.cli import main; main()"
     return ["-c", begin, *words]
 
 

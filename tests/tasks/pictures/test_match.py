@@ -33,7 +33,7 @@ LABELS = ["a red circle", "a blue square", "a green triangle"]
 def few() -> Any:
     """Fewer scenes to score than in a real run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "HELD_OUT", {"valid": 66, "test": 70, "pairs": 10})
+        patch.setattr(pictures, "SCORED_SCENES", {"valid": 66, "test": 70, "pairs": 10})
         yield
 
 

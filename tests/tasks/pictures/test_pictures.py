@@ -37,7 +37,7 @@ FLAGS = [f for name, value in SMALL.items() for f in (f"--{name.replace('_', '-'
 def few() -> Any:
     """Fewer scenes to score than in a real run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pictures, "HELD_OUT", {"valid": 10, "test": 12, "pairs": 10})
+        patch.setattr(pictures, "SCORED_SCENES", {"valid": 10, "test": 12, "pairs": 10})
         yield
 
 
@@ -294,7 +294,7 @@ def test_predict_answers_a_question(runs: dict[str, Path], own: Path, capsys: py
     assert run("predict", folder, picture) == 2
     assert "no question given" in capsys.readouterr().err
     assert run("predict", folder, "--file", table, "--question", question) == 2
-    assert "leave one of them out" in capsys.readouterr().err
+    assert "use one or the other" in capsys.readouterr().err
 
 
 def test_a_file_of_questions_is_answered_row_by_row(

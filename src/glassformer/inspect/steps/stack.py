@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.config import StackConfig, TransformerConfig
 from glassformer.core.attention import Attention, attend, attention_scores, attention_weights
 from glassformer.core.block import Block
-from glassformer.core.embeddings import Embedding, MemoryProjection, PatchEmbedding, SeriesEmbedding, TokenEmbedding
+from glassformer.core.embeddings import Embedding, Memory, PatchEmbedding, SeriesEmbedding, TokenEmbedding
 from glassformer.core.feedforward import FeedForward
 from glassformer.core.norms import LayerNorm, RMSNorm
 from glassformer.core.positions import Learned, Sinusoidal
@@ -74,7 +74,7 @@ def memory_step(name: str, config: TransformerConfig) -> Step | None:
     if name == "memory.project":
         english = "The encoder's output, projected to the decoder's width."
         korean = "인코더의 출력을 디코더의 너비로 선형 변환합니다."
-        return Step(("B", "S", "D"), "memory = x W + b", english, korean, MemoryProjection.forward, "return self.norm(")
+        return Step(("B", "S", "D"), "memory = x W + b", english, korean, Memory.forward, "return self.norm(")
     if name == "memory.norm" and config.encoder is not None:
         return replace(norm_step("memory", config.encoder, "D"), axes=("B", "S", "D"))
     return None
