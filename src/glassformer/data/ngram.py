@@ -40,7 +40,7 @@ class CharacterNgram:
                 tell(len(text) // order)
 
     def probability(self, context: str, character: str) -> float:
-        """The probability of this character (or UNSEEN_CHARACTER) after the last order - 1 characters of the context."""
+        """The probability of this character (or UNSEEN_CHARACTER) after the last order - 1 characters of a context."""
         probability = 1 / (len(self.alphabet) + 1)
         context = context[max(0, len(context) - self.order + 1) :]
         for length in range(min(len(context), self.order - 1) + 1):
