@@ -100,7 +100,7 @@ class ProgressBars(LoopProgress):
     def __init__(self, console: Console, *, stay: bool = False) -> None:
         self.console = console
         self.is_live = console.is_terminal or console.is_jupyter
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeColumn(Column(no_wrap=True)))
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), RemainingTime(Column(no_wrap=True)))
         self.progress = Progress(*columns, console=console, transient=not stay, disable=not self.is_live)
         self.loops: list[tuple[Any, str]] = []  # running loops, the innermost last
         self.told = time.perf_counter()
@@ -138,7 +138,7 @@ class ProgressBars(LoopProgress):
         self.progress.remove_task(self.loops.pop()[0])
 
 
-class TimeColumn(ProgressColumn):
+class RemainingTime(ProgressColumn):
     """The text after a bar: the remaining time, or the elapsed time if the length is unknown."""
 
     def render(self, task: Line) -> Text:
