@@ -200,7 +200,7 @@ def feedforward_step(part: str, stack: StackConfig) -> Step | None:
         activation = stack.activation.replace("_", " ")
         equation = f"hidden = {activation}(gate) * up" if stack.gated else f"hidden = {activation}(up)"
         english = "The activation function, the only non-linear step here."
-        korean = "활성화 함수입니다. 여기서 유일한 비선형 단계입니다."
+        korean = "활성화 함수입니다. 피드포워드에서 유일한 비선형 단계입니다."
         return Step(axes, equation, english, korean, FeedForward.forward, line)
     if part == "down":
         english = "Projected back to d_model, to be added to the residual stream."
