@@ -144,7 +144,7 @@ def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
         made = attention_weights, "return scores.masked_fill(nothing, 0.0).softmax("
         return Step((*rows, "S"), "weights = softmax(scores)", english, korean, *made)
     if part == "mixed":
-        english, korean = "The values, averaged with these weights.", "값(v)을 이 가중치로 더한 합입니다."
+        english, korean = "The values, averaged with these weights.", "이 가중치를 곱한 값(v)의 합입니다."
         line = "return F.scaled_dot_product_attention(" if stack.score_cap is None else "return weights @ v"
         return Step((*rows, "K"), "mixed = weights v", english, korean, attend, line)
     if part == "out":
