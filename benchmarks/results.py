@@ -121,7 +121,7 @@ KOREAN = {
     "recipe": "레시피",
     "plain, s per step": "기본 방식, 스텝당 초",
     "quicker, s per step": "빠른 방식, 스텝당 초",
-    "of the matmul limit": "행렬곱 한계 대비",
+    "of the matmul limit": "행렬 곱 한계 대비",
     "minutes": "분",
     "nanoGPT's CPU recipe": "nanoGPT CPU 레시피",
     "this recipe, without the final scoring": "이 레시피 (최종 평가 제외)",

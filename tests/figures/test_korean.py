@@ -20,6 +20,24 @@ LINES = {
     "1,400 steps in 7 min; saved: the weights of step 1120, the best on the validation set": (
         "1,400스텝, 7분; 검증 점수가 가장 좋은 1120스텝의 가중치를 저장"
     ),
+    "900 steps in 4 min; saved: the mean of the weights at 10 evaluations": (
+        "900스텝, 4분; 평가 10회의 가중치 평균을 저장"
+    ),
+    "a.txt: 90 tokens to train on, 9 held out; 2 of the 9 test documents are in the training text, too": (
+        "a.txt: 학습용 토큰 90개, 검증용 9개; 테스트용 문서 9개 중 2개는 학습용 데이터에도 있음"
+    ),
+    "3 of the 50 validation sources are in the training sources, too": (
+        "검증용 원문 50개 중 3개는 학습용 데이터에도 있음"
+    ),
+    "UTF-8, separated by tabs, cells in quotes (--no-quotes if they are text), header 'a | b'": (
+        "UTF-8, 탭으로 구분, 따옴표로 묶은 칸 (따옴표가 텍스트이면 --no-quotes), 헤더 'a | b'"
+    ),
+    "1 of 40 tokens in 1 of 5 texts is unknown to the vocabulary: 'x'": (
+        "텍스트 5개 중 1개에서 토큰 40개 중 1개가 어휘에 없음: 'x'"
+    ),
+    "baseline skipped: linear (it takes 9 min, more than is left of --minutes)": (
+        "건너뛴 기준 모델: 선형 모델 (--minutes의 남은 시간이 부족합니다)"
+    ),
     "macro f1, validation": "매크로 F1, 검증",
     "Scored on 46 masked tokens not used in training.": "학습에 쓰지 않은 마스킹된 토큰 46개로 채점했습니다.",
 }

@@ -72,7 +72,7 @@ SENTENCES = {
     "image": "이미지",
     "input": "입력",
     "prompt": "프롬프트",
-    "masked": "마스킹된 문장",
+    "continuation": "이어서 생성한 텍스트",
     "logarithmic": "로그 눈금",
     "no finite value to draw": "그릴 수 있는 유한한 값이 없습니다",
     "differs from what was expected": "정답과 다릅니다",
@@ -82,7 +82,6 @@ SENTENCES = {
     "bag of words, logistic regression": "단어 주머니(bag of words) 로지스틱 회귀",
     "nearest mean image": "평균 이미지가 가장 가까운 클래스",
     "character 5-grams (Kneser-Ney)": "문자 5-gram (Kneser-Ney)",
-    "the target of the most alike source": "가장 비슷한 학습 문장의 번역",
     "translation of the most similar training sentence": "가장 비슷한 학습 문장의 번역",
     "linear": "선형 모델",
     "caption of the nearest training image": "가장 가까운 학습 이미지의 캡션",
@@ -117,8 +116,11 @@ N = r"(\d[\d,.]*)"
 KOREAN_UNITS = {
     "masked tokens": "마스킹된 토큰", "examples": "예시", "pairs": "문장 쌍", "texts": "텍스트", "images": "이미지",
     "tokens": "토큰", "windows": "윈도", "captions": "캡션", "questions": "질문",
+    "documents": "문서", "sources": "원문",
 }  # fmt: skip
 UNIT = "(" + "|".join(KOREAN_UNITS) + ")"
+KOREAN_PARTS = {"training": "학습용", "validation": "검증용", "test": "테스트용"}
+PART = "(" + "|".join(KOREAN_PARTS) + ")"
 PATTERNS = [
     # data
     (rf"{N} {UNIT} to train on", "학습용 {1} {0}개"),
@@ -133,9 +135,13 @@ PATTERNS = [
     (rf"; {N} empty documents? left out", "; 비어 있어 제외한 문서 {0}개"),
     (rf"; {N} other files? in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
     (
-        rf"{N} of the {N} test examples are in the training examples, too",
-        "테스트용 예시 {1}개 중 {0}개는 학습용에도 있음",
+        rf"{N} of the {N} {PART} {UNIT} are in the {PART} (?:text|{UNIT}), too",
+        "{2} {3} {1}개 중 {0}개는 {4} 데이터에도 있음",
     ),
+    (rf"; {N} texts? truncated to {N} tokens \(--truncate\)", "; {1}토큰으로 잘라 낸 텍스트 {0}개 (--truncate)"),
+    (rf"; {N} values? outside the common span trimmed \(--cut\)", "; 공통 구간을 벗어나 잘라 낸 값 {0}개 (--cut)"),
+    (rf"; {N} missing values? filled", "; 채운 결측값 {0}개"),
+    (rf", of which the last {N} are not used \(--splits\)", ", 마지막 {0}행은 쓰지 않음 (--splits)"),
     (rf"of (\d+x\d+) pixels, {N} classes", "{0}픽셀, 클래스 {1}개"),
     (rf"{N} rows of {N} channels?, every {N} seconds?", "{1}채널 {0}행, {2}초 간격"),
     (rf"{N} rows of {N} channels?, every {N} minutes?", "{1}채널 {0}행, {2}분 간격"),
@@ -176,7 +182,9 @@ PATTERNS = [
     (r"separated by tabs", "탭으로 구분"),
     (r"separated by commas", "쉼표로 구분"),
     (r"separated by semicolons", "세미콜론으로 구분"),
-    (r", with quotes", ", 따옴표 있음"),
+    (r", cells in quotes \(--no-quotes if they are text\)", ", 따옴표로 묶은 칸 (따옴표가 텍스트이면 --no-quotes)"),
+    (r", cells in quotes", ", 따옴표로 묶은 칸"),
+    (r", quotes are text", ", 따옴표는 텍스트"),
     (
         r"no header: the first row is ('.*'); --header if it names the columns",
         "헤더 없음: 첫 행은 {0} (열 이름이면 --header)",
@@ -191,6 +199,11 @@ PATTERNS = [
     (r"^decoder, (\S+) layers", "디코더, {0}층"),
     (rf"{N} heads, {N} parameters, from ", "헤드 {0}개, 파라미터 {1}개, 출처 "),
     (rf"{N} heads, {N} parameters", "헤드 {0}개, 파라미터 {1}개"),
+    (
+        rf"^image encoder with {N} layers, d_model {N}; text encoder with {N}, d_model {N}; embeddings of {N}, "
+        rf"{N} parameters",
+        "이미지 인코더 {0}층, d_model {1}; 텍스트 인코더 {2}층, d_model {3}; 임베딩 너비 {4}, 파라미터 {5}개",
+    ),
     # training
     (rf"^{N} steps in {N} s\b", "{0}스텝, {1}초"),
     (rf"^{N} steps in {N} min\b", "{0}스텝, {1}분"),
@@ -201,7 +214,8 @@ PATTERNS = [
         "검증 점수가 가장 좋은 {0}스텝의 가중치를 저장",
     ),
     (rf"saved: the weights of step {N}", "{0}스텝의 가중치를 저장"),
-    (r"saved: the weights of the last step", "마지막 스텝의 가중치를 저장"),
+    (rf"saved: the moving average of the weights at step {N}", "{0}스텝까지의 가중치 이동 평균을 저장"),
+    (rf"saved: the mean of the weights at {N} evaluations", "평가 {0}회의 가중치 평균을 저장"),
     # scores
     (
         rf"^Scored on a sample of {N} of {N} {UNIT} not used in training\.$",
@@ -246,12 +260,25 @@ PATTERNS = [
         "5-gram과는 비교하지 않음: {0}바이트로, {1}바이트를 넘어 너무 오래 걸립니다",
     ),
     (
-        rf"^{N} of {N} tokens in {N} of {N} texts are unknown to the vocabulary: (.*?)(?:\. In {N} of them it is "
-        r"more than half, so the answer means little\. Is the text like those of the training\?)?$",
+        rf"^{N} of {N} tokens in {N} of {N} texts (?:is|are) unknown to the vocabulary: (.*?)(?:\. In {N} of them it "
+        r"is more than half, so the answer means little\. Is the text like those of the training\?)?$",
         "텍스트 {3}개 중 {2}개에서 토큰 {1}개 중 {0}개가 어휘에 없음: {4}",
     ),
     (rf"^{N} of {N} tokens are unknown to the vocabulary$", "토큰 {1}개 중 {0}개가 어휘에 없음"),
     (rf"^seasonal naive, {N}$", "계절 나이브, {0}"),
+    (
+        r"^baseline skipped: (.*) \(.*, more than is left of --minutes\)$",
+        "건너뛴 기준 모델: {0} (--minutes의 남은 시간이 부족합니다)",
+    ),
+    (
+        rf"^{N} of these bytes are unknown to the tokenizer, so bits per byte is too low to compare\. "
+        r"Use --tokenizer bytes$",
+        "그중 {0}바이트는 토크나이저가 모르는 문자라서 바이트당 비트가 너무 낮게 나옵니다. --tokenizer bytes를 쓰세요",
+    ),
+    (
+        r"^the data changed during the run \(--accept-changed-data\): (.*)$",
+        "학습하는 도중에 데이터가 바뀌었습니다 (--accept-changed-data): {0}",
+    ),
     # the rest of the report
     (r"^(.*), validation$", "{0}, 검증"),
     (rf"^{N} values are not finite and not drawn$", "유한하지 않은 값 {0}개는 그리지 않았습니다"),
@@ -278,7 +305,7 @@ def filled(korean: str, match: re.Match[str]) -> str:
 
 def translated_part(text: str) -> str:
     """The Korean for a matched group, or the group itself."""
-    return KOREAN_UNITS.get(text) or SENTENCES.get(text, text)
+    return KOREAN_UNITS.get(text) or KOREAN_PARTS.get(text) or SENTENCES.get(text, text)
 
 
 def bilingual(english: str, korean: str | None = None, *, tag: str = "span") -> str:

@@ -132,6 +132,11 @@ REFUSED = [
     "the model is busy with another input: try again in a moment",
     "this took longer than 60 seconds: give the model a shorter input",
     "the table is empty: expected lines of numbers, or a CSV with a date first",
+    "the series has 9 values, and this model reads the last 48: give at least that many",
+    "the series has 9 values: expected 48 numbers, without the label",
+    "line 3: 'x' is not a number. Expected the values of a series, separated by commas",
+    "40 texts given: expected at most 32, one per line",
+    "this view is no longer in memory: send the input again",
 ]
 
 

@@ -135,7 +135,7 @@ def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
             product = f"{stack.score_cap:g} tanh({product} / {stack.score_cap:g})"
         added = {"relative": " + bias[j - i]", "alibi": " - slope |i - j|"}.get(stack.positions, "")
         english = "How well each query matches each key; masked keys get minus infinity."
-        korean = "쿼리와 각 키가 얼마나 맞는지 나타냅니다. 가려진 키는 음의 무한대입니다."
+        korean = "쿼리와 각 키가 얼마나 맞는지 나타냅니다. 마스크로 가린 키는 음의 무한대입니다."
         made = attention_scores, "scores = q @ k.transpose"
         return Step((*rows, "S"), f"scores = {product}{'' if cross else added}", english, korean, *made)
     if part == "":
@@ -144,7 +144,7 @@ def attention_step(part: str, cross: bool, stack: StackConfig) -> Step | None:
         made = attention_weights, "return scores.masked_fill(nothing, 0.0).softmax("
         return Step((*rows, "S"), "weights = softmax(scores)", english, korean, *made)
     if part == "mixed":
-        english, korean = "The values, averaged with these weights.", "이 가중치로 구한 값의 가중합입니다."
+        english, korean = "The values, averaged with these weights.", "이 가중치를 곱한 값(v)의 합입니다."
         line = "return F.scaled_dot_product_attention(" if stack.score_cap is None else "return weights @ v"
         return Step((*rows, "K"), "mixed = weights v", english, korean, attend, line)
     if part == "out":
@@ -200,7 +200,7 @@ def feedforward_step(part: str, stack: StackConfig) -> Step | None:
         activation = stack.activation.replace("_", " ")
         equation = f"hidden = {activation}(gate) * up" if stack.gated else f"hidden = {activation}(up)"
         english = "The activation function, the only non-linear step here."
-        korean = "활성화 함수입니다. 여기서 유일한 비선형 단계입니다."
+        korean = "활성화 함수입니다. 피드포워드에서 유일한 비선형 단계입니다."
         return Step(axes, equation, english, korean, FeedForward.forward, line)
     if part == "down":
         english = "Projected back to d_model, to be added to the residual stream."
