@@ -128,9 +128,9 @@ def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.C
 def bad_inputs() -> dict[str, tuple[list[str], str]]:
     """Arguments, where RUN and DIR stand for a trained run and an empty folder, and the expected error."""
     return {
-        "verb": (["trian"], "there is no verb 'trian': did you mean 'train'?"),
-        "no task": (["train"], "needs a task, but none was given. Choose from translate"),
-        "task": (["train", "translat"], "'translat' is not one"),
+        "verb": (["trian"], "unknown verb 'trian': did you mean 'train'?"),
+        "no task": (["train"], "needs a task. Choose from translate"),
+        "task": (["train", "translat"], "unknown task 'translat'"),
         "flag": (["train", "translate", "--stepz", "3"], "--stepz"),
         "value": (["train", "translate", "--steps", "0"], "--steps is 0: expected a number above 0"),
         "number": (["train", "translate", "--steps", "many"], "many"),
@@ -215,7 +215,7 @@ def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
             "predict",
             "glassformer predict needs RUN (the run or model folder, or a hub id owner/name). See glassformer predict",
         ),
-        ("xyzzy", "there is no verb 'xyzzy'; choose from bench, "),
+        ("xyzzy", "unknown verb 'xyzzy'; choose from bench, "),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_sentence(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

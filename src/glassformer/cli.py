@@ -211,17 +211,18 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
         if said := verb_elsewhere(args[0]):
             raise InputError(said)
         known = did_you_mean(args[0], {name.split()[0] for name in VERBS})
-        raise InputError(f"there is no verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
+        raise InputError(f"unknown verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
     if args[0] == "inspect" and (now := new_form(args[1:], _second_words("inspect"))):
         raise InputError(now)
-    needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, but"
     if args[1:] and not args[1].startswith("-"):
         if args[0] == "train" and (said := verb_elsewhere(args[1], what="task")):
             raise InputError(said)
         raise InputError(
-            f"{needs} {args[1]!r} is not one. Choose from {', '.join(_second_words(args[0]))}. {SEE_NOT_HERE}"
+            f"unknown {SECOND[args[0]]} {args[1]!r}. Choose from {', '.join(_second_words(args[0]))}. {SEE_NOT_HERE}"
         )
-    raise InputError(f"{needs} none was given. Choose from\n\n{_listed(_second_words(args[0]))}")
+    raise InputError(
+        f"glassformer {args[0]} needs a {SECOND[args[0]]}. Choose from\n\n{_listed(_second_words(args[0]))}"
+    )
 
 
 def _second_words(first: str) -> dict[str, str]:

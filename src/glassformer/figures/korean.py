@@ -170,8 +170,8 @@ PATTERNS = [
     (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 예측하기"),
     (r"^a simulated town's utilities, hour by hour", "가상 도시의 시간별 사용량"),
     (r"^scikit-learn's digits", "scikit-learn의 숫자 이미지"),
-    (r"one of which applies:", "하나만 해당:"),
-    (r"any number of which may apply:", "여럿이 해당할 수 있음:"),
+    (r"one label per example:", "하나만 해당:"),
+    (r"any number of labels per example:", "여럿이 해당할 수 있음:"),
     # how files are written
     (r"separated by tabs", "탭으로 구분"),
     (r"separated by commas", "쉼표로 구분"),
