@@ -158,7 +158,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no layer": (["inspect", "attention", "RUN", "May", "--layer", "7"], "--layer is 7: expected 0 to 1"),
         "no head": (["inspect", "attention", "RUN", "May", "--head", "-1"], "--head is -1: expected 0 to 1"),
         "no text": (["inspect", "attention", "RUN", " "], "is empty"),
-        "no look": (["inspect"], "needs a look, but none was given. Choose from shapes every tensor"),
+        "no look": (["inspect"], "needs a look. Choose from shapes every tensor"),
         "old look": (["inspect", "RUN", "--shapes"], "inspect --shapes is now: glassformer inspect shapes"),
         "no folder": (["inspect", "positions", "RUN", "--picture", "DIR/no/x.png"], "does not exist. Create it first"),
         "no such ending": (["inspect", "positions", "RUN", "--picture", "DIR/x.xyz"], "expected the extension .png"),

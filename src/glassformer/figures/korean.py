@@ -107,7 +107,7 @@ SENTENCES = {
     "no baseline: it needs the training examples, but only the examples to score were read": (
         "기준 모델 없음: 학습용 예시가 필요한데 채점할 데이터만 읽었습니다"
     ),
-    "no baseline: the baselines predict one class, but here several may apply": (
+    "no baseline: the baselines predict a single class, but examples here have several labels": (
         "기준 모델 없음: 클래스를 하나만 고르는 기준 모델뿐인데 여기서는 정답이 여러 개일 수 있습니다"
     ),
 }
@@ -133,7 +133,7 @@ PATTERNS = [
     (rf"; {N} empty documents? left out", "; 비어 있어 제외한 문서 {0}개"),
     (rf"; {N} other files? in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
     (
-        rf"{N} of the {N} test examples are in the training examples, too",
+        rf"{N} of the {N} test examples are also in the training examples",
         "테스트용 예시 {1}개 중 {0}개는 학습용에도 있음",
     ),
     (rf"of (\d+x\d+) pixels, {N} classes", "{0}픽셀, 클래스 {1}개"),
@@ -247,7 +247,7 @@ PATTERNS = [
     ),
     (
         rf"^{N} of {N} tokens in {N} of {N} texts are unknown to the vocabulary: (.*?)(?:\. In {N} of them it is "
-        r"more than half, so the answer means little\. Is the text like those of the training\?)?$",
+        r"more than half, so the answer means little\. Is it similar to the training text\?)?$",
         "텍스트 {3}개 중 {2}개에서 토큰 {1}개 중 {0}개가 어휘에 없음: {4}",
     ),
     (rf"^{N} of {N} tokens are unknown to the vocabulary$", "토큰 {1}개 중 {0}개가 어휘에 없음"),

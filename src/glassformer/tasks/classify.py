@@ -217,7 +217,7 @@ class Classify(ClassTask):
         if self.train is None:
             return {}, [NO_TRAINING]
         if self.several:
-            return {}, ["no baseline: the baselines predict one class, but here several may apply"]
+            return {}, ["no baseline: the baselines predict a single class, but examples here have several labels"]
         before, truths = ([example.labels[0] for example in some] for some in (self.train, examples))
         found = {"always the most frequent class": {"accuracy": majority_class(before, truths)}}
         if self.settings.reads != "text":

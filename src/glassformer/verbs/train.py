@@ -61,7 +61,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """A finished training. It can be passed wherever a folder is expected: `gf.pipeline(run)`."""
+    """A finished training run. It can be passed wherever a folder is expected: `gf.pipeline(run)`."""
 
     task: str
     folder: Path
