@@ -128,9 +128,9 @@ def test_settings_from_a_file_and_flags_over_it(tmp_path: Path, capsys: pytest.C
 def bad_inputs() -> dict[str, tuple[list[str], str]]:
     """Arguments, where RUN and DIR stand for a trained run and an empty folder, and the expected error."""
     return {
-        "verb": (["trian"], "there is no verb 'trian': did you mean 'train'?"),
-        "no task": (["train"], "needs a task, but none was given. Choose from translate"),
-        "task": (["train", "translat"], "'translat' is not one"),
+        "verb": (["trian"], "unknown verb 'trian': did you mean 'train'?"),
+        "no task": (["train"], "needs a task. Choose from translate"),
+        "task": (["train", "translat"], "unknown task 'translat'"),
         "flag": (["train", "translate", "--stepz", "3"], "--stepz"),
         "value": (["train", "translate", "--steps", "0"], "--steps is 0: expected a number above 0"),
         "number": (["train", "translate", "--steps", "many"], "many"),
@@ -158,7 +158,7 @@ def bad_inputs() -> dict[str, tuple[list[str], str]]:
         "no layer": (["inspect", "attention", "RUN", "May", "--layer", "7"], "--layer is 7: expected 0 to 1"),
         "no head": (["inspect", "attention", "RUN", "May", "--head", "-1"], "--head is -1: expected 0 to 1"),
         "no text": (["inspect", "attention", "RUN", " "], "is empty"),
-        "no look": (["inspect"], "needs a look, but none was given. Choose from shapes every tensor"),
+        "no look": (["inspect"], "needs a look. Choose from shapes every tensor"),
         "old look": (["inspect", "RUN", "--shapes"], "inspect --shapes is now: glassformer inspect shapes"),
         "no folder": (["inspect", "positions", "RUN", "--picture", "DIR/no/x.png"], "does not exist. Create it first"),
         "no such ending": (["inspect", "positions", "RUN", "--picture", "DIR/x.xyz"], "expected the extension .png"),
@@ -215,7 +215,7 @@ def test_debug_shows_where_an_error_arose(tmp_path: Path) -> None:
             "predict",
             "glassformer predict needs RUN (the run or model folder, or a hub id owner/name). See glassformer predict",
         ),
-        ("xyzzy", "there is no verb 'xyzzy'; choose from bench, "),
+        ("xyzzy", "unknown verb 'xyzzy'; choose from bench, "),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_sentence(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 Nothing heavy is imported before a verb runs. Exit codes: 0 success; 1 the reader of the output closed the pipe (a
 training continues and exits with 0); 2 an error such as bad input or a full disk, in one sentence (`--debug` adds the
-traceback); 130 Ctrl-C; 128 + N a training stopped by signal N, with its progress saved.
+traceback); 130 Ctrl-C; 128 + N a training run stopped by signal N, with its progress saved.
 """
 
 import io
@@ -126,7 +126,7 @@ def main(args: list[str] | None = None) -> None:
     except RuntimeError as error:
         if debug or not _is_of_lost_process(error):
             raise
-        _fail("error: another process of this training has ended, and this one cannot continue without it", wait=True)
+        _fail("error: another process of this run has ended, and this one cannot continue without it", wait=True)
 
 
 def _is_first() -> bool:
@@ -182,7 +182,7 @@ def _tell_torchrun(message: str) -> None:
 
 
 def _is_of_lost_process(error: RuntimeError) -> bool:
-    """Whether communication with another process of the training failed."""
+    """Whether communication with another process of the training run failed."""
     if os.environ.get("WORLD_SIZE", "1") == "1":
         return False
     return type(error).__name__.startswith("Dist") or any(word in str(error) for word in ("gloo", "NCCL"))
@@ -211,17 +211,18 @@ def _split_verb(args: list[str]) -> tuple[str, list[str]]:
         if said := verb_elsewhere(args[0]):
             raise InputError(said)
         known = did_you_mean(args[0], {name.split()[0] for name in VERBS})
-        raise InputError(f"there is no verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
+        raise InputError(f"unknown verb {args[0]!r}{known}{'' if known.endswith('?') else '.'} {SEE_NOT_HERE}")
     if args[0] == "inspect" and (now := new_form(args[1:], _second_words("inspect"))):
         raise InputError(now)
-    needs = f"glassformer {args[0]} needs a {SECOND[args[0]]}, but"
     if args[1:] and not args[1].startswith("-"):
         if args[0] == "train" and (said := verb_elsewhere(args[1], what="task")):
             raise InputError(said)
         raise InputError(
-            f"{needs} {args[1]!r} is not one. Choose from {', '.join(_second_words(args[0]))}. {SEE_NOT_HERE}"
+            f"unknown {SECOND[args[0]]} {args[1]!r}. Choose from {', '.join(_second_words(args[0]))}. {SEE_NOT_HERE}"
         )
-    raise InputError(f"{needs} none was given. Choose from\n\n{_listed(_second_words(args[0]))}")
+    raise InputError(
+        f"glassformer {args[0]} needs a {SECOND[args[0]]}. Choose from\n\n{_listed(_second_words(args[0]))}"
+    )
 
 
 def _second_words(first: str) -> dict[str, str]:

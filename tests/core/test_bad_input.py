@@ -110,7 +110,7 @@ def test_labels_outside_the_vocabulary_or_of_another_length() -> None:
 
 
 def test_labels_that_leave_nothing_to_predict() -> None:
-    with pytest.raises(InputError, match="labels of 1 token leave no next token"):
+    with pytest.raises(InputError, match="labels have only 1 token, so there is no next token"):
         model()(ids[:, :1], labels=ids[:, :1])
 
 

@@ -124,7 +124,7 @@ def test_without_a_network(tmp_path: Path, tiny: None, monkeypatch: pytest.Monke
 
 
 def test_bad_requests(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no known data set 'multi30': did you mean 'multi30k'"):
+    with pytest.raises(InputError, match="unknown data set 'multi30': did you mean 'multi30k'"):
         fetch("multi30", tmp_path)
     with pytest.raises(InputError, match="not a folder"):
         fetch("ett", tmp_path, tmp_path / "none")

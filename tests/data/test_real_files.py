@@ -358,7 +358,9 @@ TABLES = {
         workbook(("A", [["Reviews of 2024"], ["text", "label"], ["a", 1], ["b", 0], ["c", 1]])),
         error=TITLE.replace("line", "row"),
     ),
-    "xlsx without cells": Case("a.xlsx", workbook(("A", [])), error="{file} is empty: expected rows of cells"),
+    "xlsx without cells": Case(
+        "a.xlsx", workbook(("A", [])), error="{file} is empty: expected a table with at least one row"
+    ),
     "xlsx cut off": Case(
         "a.xlsx",
         workbook(("A", [["text"]]))[:900],

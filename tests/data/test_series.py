@@ -140,7 +140,7 @@ def test_series_of_unequal_spans_are_cut_on_request(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.values, [[2, 20], [3, 30]])
     assert series.cut == 2
     apart = write(tmp_path, "unique_id,ds,y\na,2020-01-01,1\na,2020-01-02,1\nb,2021-01-01,1\nb,2021-01-02,1\n")
-    with pytest.raises(InputError, match="the series share no time"):
+    with pytest.raises(InputError, match="the series do not overlap in time"):
         read_series(apart, cut=True)
 
 

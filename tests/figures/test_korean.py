@@ -23,7 +23,7 @@ LINES = {
     "900 steps in 4 min; saved: the mean of the weights at 10 evaluations": (
         "900스텝, 4분; 평가 10회의 가중치 평균을 저장"
     ),
-    "a.txt: 90 tokens to train on, 9 held out; 2 of the 9 test documents are in the training text, too": (
+    "a.txt: 90 tokens to train on, 9 held out; 2 of the 9 test documents are also in the training text": (
         "a.txt: 학습용 토큰 90개, 검증용 9개; 테스트용 문서 9개 중 2개는 학습용 데이터에도 있음"
     ),
     "3 of the 50 validation sources are in the training sources, too": (

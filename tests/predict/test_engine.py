@@ -119,7 +119,7 @@ def test_a_dtype_that_it_cannot_pack(folder_of: FolderOf, capsys: pytest.Capture
 def test_an_engine_that_does_not_exist(folder_of: FolderOf) -> None:
     with pytest.raises(InputError, match="engine is 'fast': expected 'auto', 'on' or 'off'"):
         gf.pipeline(folder_of("encoder"), engine="fast")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="engine is not a known option; this one names the class of a text"):
+    with pytest.raises(InputError, match="engine is not a known option; this model classifies texts"):
         gf.pipeline(folder_of("encoder"))([TEXT], engine="on")
 
 

@@ -116,7 +116,7 @@ def test_from_the_command_line_to_transformers(tmp_path: Path, texts: Path, caps
     words = ["train", "classify", "--data", str(texts), "--steps", "3", "--out", str(out)]
     main([*words, "--vocab-size", "100", "--d-model", "16", "--num-layers", "1", "--class-weights", "balanced"])
     said = capsys.readouterr().out
-    assert "3, one of which applies: animal, colour, none" in said
+    assert "3, one label per example: animal, colour, none" in said
     assert "bag of words" in said
     theirs, report = transformers.AutoModelForSequenceClassification.from_pretrained(out, output_loading_info=True)
     assert not any(report[problem] for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"))

@@ -180,7 +180,7 @@ def test_images_that_are_in_two_parts_are_said(photos: Path, tmp_path: Path) -> 
     for file in copied:
         shutil.copy(file, tmp_path / "test" / "red" / f"copy of {file.name}")
     task = made(data=tmp_path)
-    said = "2 of the 10 test images are in the training images, too"
+    said = "2 of the 10 test images are also in the training images"
     assert said in task.describe()["images"]
     assert said in task.evaluate().notes
 

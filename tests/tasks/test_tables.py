@@ -91,8 +91,8 @@ def test_examples_that_are_in_several_files_are_told(tmp_path: Path) -> None:
     test = write(tmp_path / "test.csv", ["text,label", *rows[2:4], "newer one,y"])
     task = classify(tmp_path, data, valid=str(valid), test=str(test))
     shared = (
-        "3 of the 4 validation examples are in the training examples, too; 2 of the 3 test examples are in the "
-        "training examples, too; 1 of the 3 test examples are in the validation examples, too"
+        "3 of the 4 validation examples are also in the training examples; 2 of the 3 test examples are also in the "
+        "training examples; 1 of the 3 test examples are also in the validation examples"
     )
     assert task.describe()["data"].endswith(f"; {shared}")
     assert shared in task.evaluate().notes
@@ -101,7 +101,7 @@ def test_examples_that_are_in_several_files_are_told(tmp_path: Path) -> None:
     some = write(tmp_path / "some.tsv", [*PAIRS[:2], "3 pears\t배 3개"])
     settings = {"data": [str(pairs)], "test": [str(some)], "vocab_size": 100, "out": str(tmp_path / "run"), **SIZES}
     described = Translate(TranslateSettings.from_dict(settings)).describe()
-    assert described["data"].endswith("; 2 of the 3 test sources are in the training sources, too")
+    assert described["data"].endswith("; 2 of the 3 test sources are also in the training sources")
 
 
 def test_labels_and_what_they_may_mean_are_told(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_folder_of_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     words = ["--data", folder, "--test", test, "--context=16", "--vocab-size=300", "--out", out, "--sample=0"]
     assert run("train", "lm", *words, "--steps=2", "--d-model=16", "--num-layers=1", "--batch-tokens=64") == 0
     said = capsys.readouterr().out
-    assert "; 1 other file in the folder not read; 1 of the 1 test documents are in the training text, too" in said
+    assert "; 1 other file in the folder not read; 1 of the 1 test documents are also in the training text" in said
     assert "format  0.txt, 1.txt, 2.txt, 2 more: UTF-8 text; korean.md: CP949 (guessed from '안녕하세요'" in said
     assert "packed from 5 documents" in said
     assert run("eval", out, "--data", folder, "--json") == 0

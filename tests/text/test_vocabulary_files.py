@@ -166,7 +166,7 @@ def test_a_folder_without_settings_is_known_by_its_model(make: Make, tmp_path: P
         assert load_tokenizer(folder).ids("Hello world") == expected
     folder = make("T5Tokenizer")
     (folder / "tokenizer_config.json").unlink()
-    with pytest.raises(InputError, match=r"neither the tokenizer_class .* Write a tokenizer_class, one of T5Tokenizer"):
+    with pytest.raises(InputError, match=r"neither the tokenizer_class .* Set tokenizer_class to one of T5Tokenizer"):
         load_tokenizer(folder)
 
 

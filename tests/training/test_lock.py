@@ -35,7 +35,7 @@ def test_a_lock_names_its_owner_and_goes_with_it(tmp_path: Path) -> None:
     with Lock(out):
         said = json.loads(lock_file(out).read_text(encoding="utf-8"))
         assert (said["host"], said["process"]) == (socket.gethostname(), os.getpid())
-        with pytest.raises(InputError, match=rf"another training is writing there \(process {os.getpid()} on"):
+        with pytest.raises(InputError, match=rf"another training run is writing there \(process {os.getpid()} on"):
             Lock(out).__enter__()
     assert list(tmp_path.iterdir()) == [], "nothing was written, so nothing is left, not even the parent folder"
     with Lock(out):
@@ -147,7 +147,7 @@ def test_where_the_folder_above_is_read_only_it_is_inside(tmp_path: Path, monkey
 
 def train_refused(out: Path) -> None:
     for how in ({}, {"overwrite": True}):
-        with pytest.raises(InputError, match="another training is writing there"):
+        with pytest.raises(InputError, match="another training run is writing there"):
             train(tiny(out, **how))
 
 

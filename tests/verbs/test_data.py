@@ -69,7 +69,7 @@ def test_elsewhere_the_recipe_must_be_told(source: Path, capsys: pytest.CaptureF
 
 def test_errors_say_what_to_do(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
-        (["multi30"], "there is no known data set 'multi30': did you mean 'multi30k'?"),
+        (["multi30"], "unknown data set 'multi30': did you mean 'multi30k'?"),
         (["tiny"], "Is this machine offline? Get the files on another one and give their folder, --from DIR"),
         (["tiny", "--from", "nowhere"], "nowhere is not a folder"),
         (["--from", str(source)], "needs the name of a data set; known are multi30k"),

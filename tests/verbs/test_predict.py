@@ -17,10 +17,10 @@ from helpers.tiny_models import make
 
 def bad_options() -> dict[str, tuple[list[str], str]]:
     return {
-        "chat": (["--chat"], "--chat is for a model that continues a text; this one names the class of a text"),
+        "chat": (["--chat"], "--chat needs a model that continues texts; this model classifies texts"),
         "question": (["--question", "why?"], "--question is for a model that finds the answer"),
-        "sampling": (["--top-k", "3"], "--top-k is for a model that turns a text into another or continues a text"),
-        "language": (["--target-language", "ko"], "--target-language is for a model that turns a text into another"),
+        "sampling": (["--top-k", "3"], "--top-k needs a model that translates texts or continues texts"),
+        "language": (["--target-language", "ko"], "--target-language needs a model that translates texts"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
         "device": (["--device", "abacus"], "--device abacus cannot be used on this machine"),
         "long": (["word " * 100], "tokens: expected at most 64. Shorten it"),
@@ -63,7 +63,7 @@ def test_columns_of_a_table(classifier: Path, tmp_path: Path, capsys: pytest.Cap
     assert run("predict", classifier, "a", "--text-columns", "text") == 2
     assert "--text-columns names columns of a table" in capsys.readouterr().err
     assert run("predict", classifier, "a", "--picture", tmp_path / "out.png") == 2
-    assert "--picture is for a model that forecasts a series" in capsys.readouterr().err
+    assert "--picture needs a model that forecasts series" in capsys.readouterr().err
     assert run("predict", classifier, "a", "b\tc") == 2
     assert "input 2 is ('b', 'c'), and the first is 'a'" in capsys.readouterr().err
 

@@ -36,7 +36,7 @@ def bad_flags(source: Path, out: Path) -> dict[str, tuple[list[Any], str]]:
             [*file, "--out", out.with_suffix(".xlsx")],
             "expected a name that ends in one of .csv, .tsv, .jsonl",
         ),
-        "option": ([*file, "--out", out, "--chat"], "chat is for a model that continues a text"),
+        "option": ([*file, "--out", out, "--chat"], "chat needs a model that continues texts"),
         "column": ([*file, "--out", out, "--text-columns", "tixt"], "none called 'tixt': did you mean 'text'?"),
     }
 

@@ -86,7 +86,7 @@ def test_one_file_or_several_a_config_file_and_going_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "settings", "sentence"),
     [
-        ("clasify", {}, "gf.train: there is no task 'clasify': did you mean 'classify'?"),
+        ("clasify", {}, "gf.train: unknown task 'clasify': did you mean 'classify'?"),
         ("classify", {"rte": 0.1}, "gf.train: classify has no setting 'rte': did you mean 'rate'?"),
         ("classify", {"lr": 0.1}, "gf.train: --lr is called --rate here"),
         (
@@ -94,7 +94,7 @@ def test_one_file_or_several_a_config_file_and_going_on(tmp_path: Path) -> None:
             {"use_lora": True},
             "gf.train: --use-lora is not supported. docs/not-here.md says what to use instead",
         ),
-        ("ner", {}, "gf.train: there is no task 'ner'. docs/not-here.md says what to use instead"),
+        ("ner", {}, "gf.train: unknown task 'ner'. docs/not-here.md says what to use instead"),
         ("classify", {"task": "lm"}, None),
         ("classify", {"steps": 0}, "--steps is 0: expected a number above 0"),
         ("classify", {"steps": "many"}, "--steps is 'many': expected a whole number"),

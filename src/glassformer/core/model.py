@@ -303,7 +303,7 @@ class Transformer(nn.Module):
             return F.binary_cross_entropy_with_logits(logits, labels)
         if self.config.head == "language" and self.encoder is None:
             if labels.shape[1] == 1:
-                raise InputError("labels of 1 token leave no next token to predict: give at least 2")
+                raise InputError("labels have only 1 token, so there is no next token to predict: give at least 2")
             logits, labels = logits[:, :-1], labels[:, 1:]  # (B, T-1, V), (B, T-1)
         if labels.is_floating_point():
             raise InputError(f"labels have dtype {labels.dtype}: expected integers, the index of a class or token")

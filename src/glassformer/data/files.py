@@ -340,7 +340,7 @@ def rows_with_lines(
     """Every row, including the header, with the line on which it begins. Blank rows are skipped and, except at the
     beginning and end, counted; in a table with a single column they are empty cells."""
     if not form.first:
-        raise InputError(f"{path} is empty: expected rows of cells")
+        raise InputError(f"{path} is empty: expected a table with at least one row")
     began, blank = False, 0
     every = excel_rows(path, *sheets_of(options), form.longest) if form.kind == "xlsx" else delimited_rows(path, form)
     for number, cells in every:

@@ -80,7 +80,7 @@ def check_downloaded(paths: Iterable[Path]) -> None:
 
 def check_name(name: str) -> None:
     if name not in KNOWN:
-        raise InputError(f"there is no known data set {name!r}{did_you_mean(name, KNOWN)}")
+        raise InputError(f"unknown data set {name!r}{did_you_mean(name, KNOWN)}")
 
 
 def fetch_file(name: str, known: Known, file: KnownFile, target: Path, source: Path | None, progress: OnBytes) -> Path:

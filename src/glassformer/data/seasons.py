@@ -8,7 +8,7 @@
                 empty and stops when it is full brings it up again
     basin       metres in the rain basin of the sewage works: the same the other way round, and slower; rain adds to it
     cold_store  degrees in a cold store: warms up, faster by day, until the compressor starts, which cools it down
-    factory     a factory's power: every eight hours the stock decides how many of three lines run in the next shift
+    factory     a factory's power: every eight hours, the stock level sets how many of three lines run in the next shift
 
 Daily and weekly seasons drift, so yesterday and last week are good forecasts but not the best. The last four react to
 thresholds, as pumps, thermostats and stocks do: the next value depends on the current state and is not a weighted sum
@@ -95,7 +95,7 @@ class Town:
         return self.cold_store + self.rng.gauss(0.0, 0.05)
 
     def factory(self, hour: int) -> float:
-        """Every eight hours the stock decides how many of the three lines run."""
+        """Every eight hours, the stock level sets how many of the three lines run."""
         if hour % 8 == 6:
             self.shift = 3 if self.stock < 4.0 else 0 if self.stock > 12.0 else max(1, self.shift - 1)
         self.stock += 0.25 * self.shift - 0.45 - 0.2 * bump(hour % 24, 11.0, 4.0)

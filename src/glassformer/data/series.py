@@ -295,7 +295,7 @@ def regular(
     """Evenly spaced rows, the oldest first; gaps are an error, or filled like empty cells."""
     notes = list[str]()
     if len(times) < 2:
-        raise InputError(f"{table.path}: {', '.join(names)} has one row: the step between rows needs at least 2")
+        raise InputError(f"{table.path}: {', '.join(names)} has only one row: the time step needs at least 2")
     if all(before > after for before, after in pairwise(times)):
         times, values, lines = times[::-1], values[::-1], lines[::-1]
         notes.append("the newest row comes first in the file: the order was reversed")
@@ -445,7 +445,7 @@ def side_by_side(path: Path, columns: list[Series], form: SeriesFormat) -> Serie
     kept = [(column.times >= start) & (column.times <= end) for column in columns]
     times = first.times[kept[0]]
     if not len(times):
-        raise InputError(f"{path}: the series share no time: one begins at {start}, another ends at {end}")
+        raise InputError(f"{path}: the series do not overlap in time: one begins at {start}, another ends at {end}")
     for column, keep in zip(columns, kept, strict=True):
         if not np.array_equal(column.times[keep], times):
             raise InputError(f"{path}: {column.names[0]!r} and {first.names[0]!r} have steps at different times")

@@ -64,7 +64,7 @@ def shared_examples(parts: Mapping[str, Sequence[Hashable]], what: str = "exampl
     for part, inputs in parts.items():
         for other, seen in known.items():
             if count := sum(one in seen for one in inputs):
-                said.append(f"{count:,} of the {len(inputs):,} {part} {what} are in the {other} {what}, too")
+                said.append(f"{count:,} of the {len(inputs):,} {part} {what} are also in the {other} {what}")
         known[part] = set(inputs)
     return "; ".join(said)
 

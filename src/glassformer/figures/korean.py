@@ -106,7 +106,7 @@ SENTENCES = {
     "no baseline: it needs the training examples, but only the examples to score were read": (
         "기준 모델 없음: 학습용 예시가 필요한데 채점할 데이터만 읽었습니다"
     ),
-    "no baseline: the baselines predict one class, but here several may apply": (
+    "no baseline: the baselines predict a single class, but examples here have several labels": (
         "기준 모델 없음: 클래스를 하나만 고르는 기준 모델뿐인데 여기서는 정답이 여러 개일 수 있습니다"
     ),
 }
@@ -135,7 +135,7 @@ PATTERNS = [
     (rf"; {N} empty documents? left out", "; 비어 있어 제외한 문서 {0}개"),
     (rf"; {N} other files? in the folder not read", "; 폴더에서 읽지 않은 다른 파일 {0}개"),
     (
-        rf"{N} of the {N} {PART} {UNIT} are in the {PART} (?:text|{UNIT}), too",
+        rf"{N} of the {N} {PART} {UNIT} are also in the {PART} (?:text|{UNIT})",
         "{2} {3} {1}개 중 {0}개는 {4} 데이터에도 있음",
     ),
     (rf"; {N} texts? truncated to {N} tokens \(--truncate\)", "; {1}토큰으로 잘라 낸 텍스트 {0}개 (--truncate)"),
@@ -176,8 +176,8 @@ PATTERNS = [
     (r"^a word missing in Python's documentation", "파이썬 문서에서 빠진 단어 예측하기"),
     (r"^a simulated town's utilities, hour by hour", "가상 도시의 시간별 사용량"),
     (r"^scikit-learn's digits", "scikit-learn의 숫자 이미지"),
-    (r"one of which applies:", "하나만 해당:"),
-    (r"any number of which may apply:", "여럿이 해당할 수 있음:"),
+    (r"one label per example:", "하나만 해당:"),
+    (r"any number of labels per example:", "여럿이 해당할 수 있음:"),
     # how files are written
     (r"separated by tabs", "탭으로 구분"),
     (r"separated by commas", "쉼표로 구분"),
@@ -261,7 +261,7 @@ PATTERNS = [
     ),
     (
         rf"^{N} of {N} tokens in {N} of {N} texts (?:is|are) unknown to the vocabulary: (.*?)(?:\. In {N} of them it "
-        r"is more than half, so the answer means little\. Is the text like those of the training\?)?$",
+        r"is more than half, so the answer means little\. Is it similar to the training text\?)?$",
         "텍스트 {3}개 중 {2}개에서 토큰 {1}개 중 {0}개가 어휘에 없음: {4}",
     ),
     (rf"^{N} of {N} tokens are unknown to the vocabulary$", "토큰 {1}개 중 {0}개가 어휘에 없음"),

@@ -100,7 +100,7 @@ def make_call(
             f"pixel_values have shape {tuple(pixel_values.shape)}: expected (batch, channels, height, width)"
         )
     if input_ids is None and pixel_values is None:
-        raise InputError("there is no prompt: give input_ids")
+        raise InputError("no prompt given. Pass input_ids")
     if input_ids is not None and (input_ids.ndim != 2 or not input_ids.numel()):
         raise InputError(f"input_ids have shape {tuple(input_ids.shape)}: expected (batch, length)")
     if settings.stop_strings and tokenizer is None:

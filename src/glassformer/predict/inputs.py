@@ -95,8 +95,8 @@ def stream_inputs(
     *,
     tell: Callable[[str], None] = lambda said: None,
 ) -> Iterator[Any]:
-    """Yields the inputs in the form that a pipeline of this task takes, by the rules of the training. `tell` is called
-    with a sentence on how a table was read, if that is not certain."""
+    """Yields the inputs in the form that a pipeline of this task takes, by the same rules as in training. `tell` is
+    called with a sentence on how a table was read, if that is not certain."""
     options = memory.options
     if texts:
         for number, text in enumerate(texts, start=1):
@@ -244,7 +244,7 @@ def rows_in(
 
 
 def input_columns(table: Table, columns: tuple[str, ...], memory: RememberedFormat, task: str) -> Sequence[str]:
-    """Chooses the text columns: those named by the flag, those of the training, or the usual ones."""
+    """Chooses the text columns: those named by the flag, those used in training, or the usual ones."""
     if not columns and task in IMAGE_ABILITIES:
         usual = next((name for name in (*memory.columns[:1], *IMAGE_COLUMNS) if name in table.names), None)
         if usual is None:

@@ -127,7 +127,7 @@ def find_answers(
 ) -> list[Answer]:
     """The span of each text that answers the question."""
     if not (question or "").strip():
-        raise InputError("this model finds the answer to a question in a text. Give the question with --question")
+        raise InputError("this model answers questions from a text. Give the question with --question")
 
     def encode(some: Sequence[str], most: int | None = None) -> Encoded:
         return tokenizer.encode([str(question)] * len(some), some, pad_left=False, max_length=most)

@@ -51,47 +51,45 @@ class Ability(NamedTuple):
 
 ABILITIES = {
     "translate": Ability(
-        "turns a text into another",
+        "translates texts",
         writing.translate,
         ("source_language", "target_language", "truncate", *GENERATION_OPTIONS),
         writes=True,
     ),
-    "lm": Ability("continues a text", writing.complete, ("chat", *GENERATION_OPTIONS), writes=True),
+    "lm": Ability("continues texts", writing.complete, ("chat", *GENERATION_OPTIONS), writes=True),
     "mlm": Ability("fills in masked words", judging.fill_masks, ("guesses",)),
     "classify": Ability(
-        "names the class of a text",
+        "classifies texts",
         judging.classify,
         ("truncate",),
         reads=("a text, or a pair of texts", "texts, or of pairs of texts"),
     ),
-    "tokens": Ability("names the class of each token", judging.label_tokens),
-    "answer": Ability("finds the answer to a question in a text", judging.find_answers, ("question",)),
+    "tokens": Ability("classifies tokens", judging.label_tokens),
+    "answer": Ability("answers questions from a text", judging.find_answers, ("question",)),
     "embed": Ability("computes sentence vectors", embed, ("normalise",)),
-    "images": Ability(
-        "names the class of an image", classify_images, reads=("the path of an image as text", "image files")
-    ),
+    "images": Ability("classifies images", classify_images, reads=("the path of an image as text", "image files")),
     "caption": Ability(
-        "writes a caption for an image",
+        "captions images",
         captions.write_about,
         GENERATION_OPTIONS,
         reads=("the path of an image as text", "image files"),
         writes=True,
     ),
     "ask": Ability(
-        "answers a question about an image",
+        "answers questions about images",
         captions.write_about,
         ("question", *GENERATION_OPTIONS),
         reads=("the path of an image as text, or a pair of image and question", "image files, or of pairs"),
         writes=True,
     ),
     "match": Ability(
-        "finds the text that fits an image, and computes vectors of images and texts",
+        "matches images with texts",
         match,
         ("labels", "truncate"),
         reads=("the path of an image, or a text", "image files and texts"),
     ),
-    "forecast": Ability("forecasts a series", forecast, ("fill", "date_format", "decimal"), reads=None),
-    "series": Ability("names the class of a series", classify_series, reads=None),
+    "forecast": Ability("forecasts series", forecast, ("fill", "date_format", "decimal"), reads=None),
+    "series": Ability("classifies series", classify_series, reads=None),
 }
 
 
@@ -200,9 +198,9 @@ class Pipeline:
         for name in options:
             if name not in (*ability.takes, *(() if self.task == "forecast" else BATCHES)):
                 able = [other.does for other in ABILITIES.values() if name in other.takes]
-                use = f"is for a model that {' or '.join(able)}" if able else "is not a known option"
+                use = f"needs a model that {' or '.join(able)}" if able else "is not a known option"
                 said = f"--{name.replace('_', '-')}" if able else name  # as typed
-                raise InputError(f"{said} {use}; this one {ability.does}: leave it out")
+                raise InputError(f"{said} {use}; this model {ability.does}. Leave it out")
         for name, said in zip(BATCHES, ("--batch-tokens", "batch_size"), strict=True):
             check_length(said, options.get(name, 1))
 

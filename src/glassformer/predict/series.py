@@ -43,7 +43,7 @@ class Scale:
     scaler: Scaler
     format: SeriesFormat = ANY
     frequency: Frequency | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the training
+    settings: Mapping[str, Any] = field(default_factory=dict)  # as in training
 
 
 def read_scale(folder: Path) -> Scale | None:
@@ -169,7 +169,7 @@ class SeriesPreparer:
         return values, names, [str(number) for number in range(len(values))]
 
     def scaler_for(self, values: Values, names: Sequence[str]) -> Scaler | None:
-        """The scaler of the training. Other channels need a model with instance norm, which rescales each window."""
+        """The scaler used in training. Other channels need a model with instance norm, which rescales each window."""
         config, scale = self.model.config.series, self.scale
         assert config is not None
         if scale is None:

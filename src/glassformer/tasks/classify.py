@@ -217,7 +217,7 @@ class Classify(ClassTask):
         if self.train is None:
             return {}, [NO_TRAINING]
         if self.several:
-            return {}, ["no baseline: the baselines predict one class, but here several may apply"]
+            return {}, ["no baseline: the baselines predict a single class, but examples here have several labels"]
         before, truths = ([example.labels[0] for example in some] for some in (self.train, examples))
         found = {"always the most frequent class": {"accuracy": majority_class(before, truths)}}
         if self.settings.reads != "text":
@@ -261,7 +261,7 @@ class Classify(ClassTask):
         some = ", ".join(self.names[:REPORT_EXAMPLES]) + (", ..." if len(self.names) > REPORT_EXAMPLES else "")
         hints = label_hints(label for example in self.train for label in example.labels) if self.settings.data else []
         shared = f"; {self.shared}" if self.shared else ""
-        how = "any number of which may apply" if self.several else "one of which applies"
+        how = "any number of labels per example" if self.several else "one label per example"
         return {
             "data": f"{origin}: {len(self.train):,} examples to train on, {len(self.valid):,} held out{tested}{empty}"
             f"{shared}",

@@ -95,7 +95,7 @@ def documents_shared_by(made: Mapping[str, Corpus]) -> str:
         found = shared_documents(made[part], made[other]) if part in made and other in made else None
         if found and found[0]:
             names = {"train": "training", "valid": "validation", "test": "test"}
-            said.append(f"{found[0]:,} of the {found[1]:,} {names[part]} documents are in the {names[other]} text, too")
+            said.append(f"{found[0]:,} of the {found[1]:,} {names[part]} documents are also in the {names[other]} text")
     return "; ".join(said)
 
 

@@ -254,8 +254,8 @@ class ClassifySettings(ExampleSettings):
     test: Path | None = None
     """Test rows for the final score (default: the validation rows)."""
     examples: Literal["arrivals", "documentation"] = "arrivals"
-    """Built-in examples used without --data. arrivals: names in an order, and a question about it. documentation: a
-    word missing in a sentence of Python's documentation."""
+    """Built-in examples used without --data. arrivals: questions about the order in which people arrived.
+    documentation: the missing word in a sentence from Python's documentation."""
     reads: Literal["text", "series"] = "text"
     """Kind of input. series: each row holds the label and the values of a series."""
     text_columns: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ def sentencepiece_family(family: str | None, file: Path) -> str:
     if family is None:
         raise InputError(
             f"{file}: neither the tokenizer_class of tokenizer_config.json nor the model_type of config.json says "
-            f"which special tokens belong to it. Write a tokenizer_class, one of {', '.join(SENTENCEPIECE)}"
+            f"which special tokens belong to it. Set tokenizer_class to one of {', '.join(SENTENCEPIECE)}"
         )
     if family not in SENTENCEPIECE:
         raise unknown(family, file)

@@ -1,8 +1,8 @@
 """Runs a tokenizer's rules or a chat template on a few short texts, in a separate process for `trial.py`.
 
 Run by its path, without torch and site packages, so that it starts in a fifth of a second. Reads one request as JSON
-from standard input. Prints each thing before it is tried, and `done` at the end, so that the last line says what the
-process did not survive.
+from standard input. Prints the name of each trial before it starts, and `done` at the end, so that the last line
+says what the process did not survive.
 """
 
 import json

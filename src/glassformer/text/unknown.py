@@ -115,7 +115,7 @@ class UnknownTally:
         if not self.mostly:
             return said
         where = "That is" if self.texts == 1 else f"In {self.mostly:,} of them it is"
-        return f"{said}. {where} more than half, so the answer means little. Is the text like those of the training?"
+        return f"{said}. {where} more than half, so the answer means little. Is it similar to the training text?"
 
 
 def check_mostly_known(tokenizer: Tokenizer, found: Sequence[Unknown], names: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ def with_absolute_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RunFolder:
-    """The folder of one training, written by its first process, which holds the lock (`training/lock.py`)."""
+    """The folder of one training run, written by its first process, which holds the lock (`training/lock.py`)."""
 
     def __init__(self, settings: TrainSettings) -> None:
         check_free(settings)

@@ -116,11 +116,11 @@ class Lock:
         who = f"process {owner.process} on {owner.host}, since {owner.since}"
         if owner.is_elsewhere:
             return InputError(
-                f"--out {self.out}: a training on another machine holds this folder ({who}), and "
+                f"--out {self.out}: a training run on another machine holds this folder ({who}), and "
                 f"{socket.gethostname()} cannot see whether it still runs. If it has ended, delete {file} and try again"
             )
         return InputError(
-            f"--out {self.out}: another training is writing there ({who}). Wait for it, end it with `kill "
+            f"--out {self.out}: another training run is writing there ({who}). Wait for it, end it with `kill "
             f"{owner.process}`, or choose another --out"
         )
 

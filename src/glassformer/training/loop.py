@@ -36,7 +36,7 @@ from glassformer.training.whole_batch import whole_batch_backward
 CHECKPOINT_SECONDS = 120.0
 ESTIMATE_STEPS = 5  # print the time estimate after this many steps; the first ones are slower
 MAX_TIMED_STEPS = 20  # at most this many steps are timed for a plan
-CHECKS = 10  # how often a training compares the plan with the clock
+CHECKS = 10  # how often a run compares its plan with the clock
 EARLIER_WEIGHT = 0.75  # weight of earlier steps in the mean time of a step, after each check
 SHOWN_EXAMPLES = 8  # of a batch whose loss is not finite
 
@@ -46,7 +46,7 @@ class DivergedError(InputError):
 
 
 class Trainer:
-    """A training in progress: the model, replicated or sharded across the processes, its optimisers and its state."""
+    """A run in progress: the model, replicated or sharded across the processes, its optimisers and its state."""
 
     def __init__(
         self, task: Task, settings: TrainSettings, ranks: Ranks, checkpoints: Checkpoints, report: Report

@@ -22,7 +22,7 @@ from glassformer.schema import Config
 from glassformer.training.settings import TrainSettings
 from glassformer.training.waiting import readable_time
 
-EVALUATIONS, FEWEST = 10, 3  # evaluations in a training: by default, and if time is short
+EVALUATIONS, FEWEST = 10, 3  # evaluations per run: by default, and if time is short
 SCORING, VALIDATION, MARGIN = 0.25, 0.14, 0.04  # shares of the time
 OF_MODEL = 0.6  # share of scoring for the model; the rest is for the baselines
 MIN_TRAINING_SHARE = 0.25  # share of the time that training gets even if reading took all of it
@@ -35,11 +35,11 @@ FIRST = 2  # examples timed first
 
 @dataclass(frozen=True, kw_only=True)
 class Leg(Config):
-    """A part of a training, from after step `after` to step `until`."""
+    """A part of a training run, from after step `after` to step `until`."""
 
     after: int = 0
     until: int
-    evaluations: int = EVALUATIONS  # evaluations in the whole training, for this leg
+    evaluations: int = EVALUATIONS  # evaluations in the whole run, for this leg
 
     def part(self, step: int) -> float:
         return (step - self.after) / (self.until - self.after) if self.until > self.after else 1.0
@@ -57,7 +57,7 @@ class Shares(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Config):
-    """The plan of a training; a function of the step alone."""
+    """The plan of a training run; a function of the step alone."""
 
     legs: tuple[Leg, ...]
     warmup: int

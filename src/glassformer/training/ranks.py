@@ -28,7 +28,7 @@ register_dataclass(Output)  # so that FSDP finds the tensors in a module's outpu
 
 
 class Ranks:
-    """The processes of a training. A single process communicates with nobody."""
+    """The processes of a training run. A single process communicates with nobody."""
 
     def __init__(self, device: str | None = None) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))

@@ -13,7 +13,7 @@ from glassformer.io import write_atomic
 from glassformer.training.waiting import QUIET, ProgressBars
 from glassformer.training.waiting import readable_time as readable_time
 
-LINES = 10  # plain lines per training without a terminal; a long training has more
+LINES = 10  # plain lines per run without a terminal; a long run has more
 ENTRIES = 200  # approximate number of entries in metrics.jsonl
 
 
@@ -89,7 +89,7 @@ class Report:
         return "?" if done <= 0 else readable_time(max(0.0, 1 - progress) * (now - self.began) / done)
 
     def estimate(self, progress: float, memory: dict[str, int]) -> None:
-        """Prints the time and memory of the whole training, estimated from the first steps."""
+        """Prints the time and memory of the whole run, estimated from the first steps."""
         parts = ", ".join(f"{name} {readable_bytes(size)}" for name, size in memory.items())
         left = self.left(progress, time.perf_counter())
         self.console.print(f"{'takes':8}about {left} without evaluations; memory: {parts}")

@@ -56,7 +56,7 @@ from glassformer.training.task import Scores, Task
 from glassformer.training.waiting import ProgressBars
 from glassformer.version import __version__
 
-LENGTH_SETTINGS = ("steps", "minutes")  # the settings that decide how long a training is
+LENGTH_SETTINGS = ("steps", "minutes")  # the settings that decide how long a run trains
 CHANGED = 0.1  # a new plan is printed if its steps differ from those last printed by more than this fraction
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 MAX_LISTED_FILES = 5  # changed files named in an error

@@ -4,7 +4,7 @@ from math import cos, pi
 
 from glassformer.training.settings import TrainSettings
 
-DECAY = 0.2  # the last fraction of a training, in which stable-decay falls
+DECAY = 0.2  # stable-decay falls over this last fraction of the steps
 
 
 def rate_factor(settings: TrainSettings, step: int, left: float, warmup: int) -> float:
@@ -26,6 +26,6 @@ def rate_factor(settings: TrainSettings, step: int, left: float, warmup: int) ->
 def peak_rate(settings: TrainSettings, d_model: int) -> float:
     """The peak learning rate: `--rate`, or the paper's (section 5.3), d_model^-0.5 min(step^-0.5, step warmup^-1.5).
 
-    The peak is at the end of the warm-up. It stays the same if the plan shortens the warm-up for a short training.
+    The peak is at the end of the warm-up. It stays the same if the plan shortens the warm-up for a short run.
     """
     return float((d_model * settings.warmup) ** -0.5) if settings.rate is None else settings.rate

@@ -58,7 +58,7 @@ class TrainSettings(Settings):
     schedule: Literal["constant", "linear", "cosine", "inverse-sqrt", "stable-decay"] = "cosine"
     """Learning rate schedule after the warm-up. stable-decay: constant, then decays over the last fifth of training."""
     warmup: int = 100
-    """Warm-up steps, over which the learning rate rises to its peak; the default shrinks for a short training."""
+    """Warm-up steps, over which the learning rate rises to its peak; the default is reduced for short runs."""
     final_rate: float = 0.1
     """Final learning rate of linear, cosine and stable-decay, as a fraction of the peak."""
     weight_decay: float = 0.01
@@ -81,7 +81,7 @@ class TrainSettings(Settings):
     """Random seed of the initial weights, the order of the data and dropout."""
 
     eval_every: int | None = None
-    """Steps between evaluations on the validation set (default: a tenth of the training)."""
+    """Steps between evaluations on the validation set (default: a tenth of all steps)."""
     metric: str | None = None
     """Metric that selects the best weights (default: chosen by the task)."""
     patience: int | None = None

@@ -80,7 +80,7 @@ class BenchSettings(Settings):
         for flag in SIZE_FLAGS:
             if getattr(self, flag) and flag not in KIND_FLAGS[kind]:
                 able = " or ".join(other for other, flags in KIND_FLAGS.items() if flag in flags)
-                raise InputError(f"{self._name(flag)} is for a model that {able}; this one {kind}: leave it out")
+                raise InputError(f"{self._name(flag)} needs a model that {able}; this model {kind}. Leave it out")
         return Inputs(**{flag: getattr(self, flag) for flag in SIZE_FLAGS})
 
 

@@ -168,9 +168,9 @@ def verb_elsewhere(word: str, *, what: str = "verb") -> str | None:
     """A sentence that names our verb or task for another tool's; None if the word is not listed above."""
     word = word.lower()
     if word in NO_SUCH_TASK.split():
-        return f"there is no {what} {word!r}. {NOT_HERE} says what to use instead"
+        return f"unknown {what} {word!r}. {NOT_HERE} says what to use instead"
     ours = next((ours for ours, theirs in VERBS_ELSEWHERE.items() if word in theirs.split()), None)
-    return None if ours is None else f"there is no {what} {word!r}: use `glassformer {ours}`"
+    return None if ours is None else f"unknown {what} {word!r}: use `glassformer {ours}`"
 
 
 def flag(name: str) -> str:

@@ -18,7 +18,7 @@ from glassformer.terminal import make_console
 class EvalSettings(Settings):
     """Score a run on its held-out data or on your files, beside simple baselines.
 
-    A model that was not trained here can be scored, too: name its --task and give files with --data.
+    To score a model that Glassformer did not train, give --task and --data.
     """
 
     run: Positional[Path]
@@ -94,7 +94,7 @@ class EvalSettings(Settings):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The given flags that replace settings of the training, by field name."""
+        """The given flags that override the training settings, by field name."""
         about_the_call = ("run", "data", "split", "task", "json", "device", "engine", "num_beams")
         given = {name: value for name, value in self.to_dict().items() if name not in about_the_call}
         return {

@@ -113,7 +113,7 @@ class PredictSettings(Settings):
     greedy: bool = False
     """Always take the most probable token, even if the model's own setting is to sample."""
     temperature: float | None = None
-    """Sampling temperature: below 1 favours probable tokens, above 1 improbable ones (default: the model's own
+    """Sampling temperature: below 1 sharpens the distribution, above 1 flattens it (default: the model's own
     setting)."""
     top_k: int | None = None
     """Sample from the K most probable tokens; 0 for all (default: the model's own setting)."""
@@ -171,15 +171,15 @@ def main(settings: PredictSettings) -> None:
     if run.note and not settings.json:
         print(run.note, file=sys.stderr)
     if settings.text_columns and run.task in ("forecast", "series"):
-        raise InputError(f"--text-columns is for a model that reads texts; this one {run.does}: leave it out")
+        raise InputError(f"--text-columns needs a model that reads texts; this model {run.does}. Leave it out")
     if run.task == "forecast":
         if settings.id_column:
-            raise InputError(f"--id-column is for a model that answers row by row; this one {run.does}: leave it out")
+            raise InputError(f"--id-column needs a model that answers row by row; this model {run.does}. Leave it out")
         run.check_options({**options, **generation.given()})
         predict_series(run, settings)
         return
     if settings.picture is not None:
-        raise InputError(f"--picture is for a model that forecasts a series; this one {run.does}: leave it out")
+        raise InputError(f"--picture needs a model that forecasts series; this model {run.does}. Leave it out")
     if settings.out is not None:
         from glassformer.verbs.predict_file import predict_file
 

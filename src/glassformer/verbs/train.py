@@ -36,7 +36,7 @@ def train(task: str, **settings: Any) -> "TrainedRun":
     from glassformer.verbs.flags import settings_in_python
 
     if task not in TASKS:
-        said = verb_elsewhere(str(task), what="task") or f"there is no task {task!r}{did_you_mean(str(task), TASKS)}"
+        said = verb_elsewhere(str(task), what="task") or f"unknown task {task!r}{did_you_mean(str(task), TASKS)}"
         raise InputError(f"gf.train: {said}")
     told = settings_in_python(TASKS[task].settings, settings)
     written = ", ".join([repr(task), *(f"{name}={as_code(value)}" for name, value in settings.items())])
@@ -61,7 +61,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """A finished training. It can be passed wherever a folder is expected: `gf.pipeline(run)`."""
+    """A finished training run. It can be passed wherever a folder is expected: `gf.pipeline(run)`."""
 
     task: str
     folder: Path

@@ -196,7 +196,7 @@ def test_a_model_without_cross_attention_is_refused(tokenizer: Tokenizer) -> Non
     with pytest.raises(InputError, match="alignment needs cross-attention"):
         align(gf.Transformer(gf.TransformerConfig(decoder=stack, vocab_size=10)), tokenizer, "a b")
     both = gf.Transformer(gf.TransformerConfig(encoder=stack, decoder=stack, vocab_size=10))
-    with pytest.raises(InputError, match="the number of texts is 2, that of translations 1"):
+    with pytest.raises(InputError, match="2 texts but 1 translations"):
         align_corpus(both, tokenizer, ["a", "b"], ["a"])
 
 

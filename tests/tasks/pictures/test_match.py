@@ -271,7 +271,7 @@ def test_captions_that_are_all_the_same(own: Path, tmp_path: Path, capsys: pytes
 def test_labels_are_for_a_pair(trained: dict[str, Path], tmp_path: Path) -> None:
     pair = gf.load(trained["scenes"])
     gf.save(pair.text, tmp_path / "text", tokenizer=gf.load_tokenizer(trained["scenes"]))
-    with pytest.raises(InputError, match="--labels is for a model that finds the text that fits an image"):
+    with pytest.raises(InputError, match="--labels needs a model that matches images with texts"):
         gf.pipeline(tmp_path / "text")(["a red circle"], labels=LABELS)
     with pytest.raises(InputError, match="the engine runs a single model"):
         gf.pipeline(trained["scenes"], engine="on")

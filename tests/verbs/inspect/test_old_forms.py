@@ -37,4 +37,4 @@ def test_an_old_form_is_answered_with_the_new_one(typed: str, capsys: pytest.Cap
 @pytest.mark.parametrize("typed", ["shape", "shape runs/demo", "something runs/demo --json"])
 def test_a_look_that_does_not_exist_is_no_old_form(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("inspect", *typed.split()) == 2
-    assert f"needs a look, but {typed.split()[0]!r} is not one. Choose from shapes" in capsys.readouterr().err
+    assert f"unknown look {typed.split()[0]!r}. Choose from shapes" in capsys.readouterr().err

@@ -275,9 +275,7 @@ def check_passages(model: Transformer, sources: Sequence[str], targets: Sequence
     if not sources:
         raise InputError("no text to align. Give at least one")
     if targets is not None and len(targets) != len(sources):
-        raise InputError(
-            f"the number of texts is {len(sources)}, that of translations {len(targets)}: expected one per text"
-        )
+        raise InputError(f"{len(sources)} texts but {len(targets)} translations: expected one translation per text")
     for name, texts in (("text", sources), ("translation", targets or [])):
         for number, text in enumerate(texts, start=1):
             if not text.strip():

@@ -49,7 +49,7 @@ class Source:
     file: Path
     text_columns: tuple[str, ...] = ()
     memory: RememberedFormat = NOTHING_REMEMBERED  # how to read tables
-    rules: TextRules = NO_RULES  # of the training
+    rules: TextRules = NO_RULES  # as in training
 
     def rows(self, tell: Callable[[str], None] = lambda said: None) -> Iterator[InputRow]:
         """Yields all rows in order. `tell` receives a sentence on how a table was read, if that is not certain."""
