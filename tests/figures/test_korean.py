@@ -26,7 +26,7 @@ LINES = {
     "a.txt: 90 tokens to train on, 9 held out; 2 of the 9 test documents are also in the training text": (
         "a.txt: 학습용 토큰 90개, 검증용 9개; 테스트용 문서 9개 중 2개는 학습용 데이터에도 있음"
     ),
-    "3 of the 50 validation sources are in the training sources, too": (
+    "3 of the 50 validation sources are also in the training sources": (
         "검증용 원문 50개 중 3개는 학습용 데이터에도 있음"
     ),
     "UTF-8, separated by tabs, cells in quotes (--no-quotes if they are text), header 'a | b'": (
