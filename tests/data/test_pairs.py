@@ -69,7 +69,7 @@ def test_an_empty_side_is_named_or_counted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"b\.de, line 2: the target is empty"):
         read_pairs(tmp_path / "b.en", tmp_path / "b.de")
     (tmp_path / "c.tsv").write_text("\t\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"c\.tsv is empty: expected rows"):
+    with pytest.raises(InputError, match=r"c\.tsv is empty: expected a table with at least one row"):
         read_pairs(tmp_path / "c.tsv", skip_empty=True)
     (tmp_path / "d.tsv").write_text("one\t\n\teins\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"d\.tsv: all 2 examples are empty"):

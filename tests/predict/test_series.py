@@ -122,7 +122,7 @@ def test_series_that_cannot_be_forecast(forecaster: Path, tmp_path: Path, capsys
     assert run("predict", forecaster, file, file) == 2
     assert "2 files were given, and this model forecasts one at a time" in capsys.readouterr().err
     assert run("predict", forecaster, "--file", file, "--text-columns", "wind") == 2
-    assert "--text-columns is for a model that reads texts" in capsys.readouterr().err
+    assert "--text-columns needs a model that reads texts" in capsys.readouterr().err
     assert run("predict", forecaster, file, "--num-beams=2") == 2
     assert "--num-beams is for a model that turns a text" in capsys.readouterr().err
 

@@ -124,7 +124,7 @@ def test_a_baseline_that_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     ]
     several = [f"text {i},{'a|b' if i % 2 else 'a'}" for i in range(60)]
     task = classify(tmp_path, write(tmp_path / "data.csv", ["text,label", *several]), label_separator="|")
-    assert "here several may apply" in task.evaluate().notes[0]
+    assert "examples here have several labels" in task.evaluate().notes[0]
     text = write(tmp_path / "text.txt", [f"line {i} of a text that goes on" for i in range(99)])
     small = {"out": str(tmp_path / "lm"), "data": [str(text)], "vocab_size": 300, "context": 16, "sample": 0, **SIZES}
     model = LanguageModel(LmSettings.from_dict(small))

@@ -18,7 +18,7 @@ from helpers.tiny_models import make
 def bad_options() -> dict[str, tuple[list[str], str]]:
     return {
         "chat": (["--chat"], "--chat needs a model that continues texts; this model classifies texts"),
-        "question": (["--question", "why?"], "--question is for a model that finds the answer"),
+        "question": (["--question", "why?"], "--question needs a model that answers questions"),
         "sampling": (["--top-k", "3"], "--top-k needs a model that translates texts or continues texts"),
         "language": (["--target-language", "ko"], "--target-language needs a model that translates texts"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),

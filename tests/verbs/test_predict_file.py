@@ -61,7 +61,7 @@ def test_a_forecast_goes_to_its_file_as_before(tmp_path: Path, capsys: pytest.Ca
         assert run("predict", folder, tmp_path / "load.csv", "--out", tmp_path / "out.csv") == 0
         assert ": 12 rows, 1 channel" in capsys.readouterr().err
     assert run("predict", folder, tmp_path / "load.csv", "--out", tmp_path / "out.csv", "--id-column", "date") == 2
-    assert "--id-column is for a model that answers row by row" in capsys.readouterr().err
+    assert "--id-column needs a model that answers row by row" in capsys.readouterr().err
 
 
 def test_a_terminal_has_a_bar(

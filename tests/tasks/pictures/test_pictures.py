@@ -279,7 +279,7 @@ def test_predict_writes_a_caption(runs: dict[str, Path], own: Path, capsys: pyte
     assert set(json.loads(rows[0])) == {"input", "output"}
     assert len(printed(capsys, "predict", folder, "--file", own / "pictures").splitlines()) == 12
     assert run("predict", folder, picture, "--question", "what is it?") == 2
-    assert "--question is for a model that" in capsys.readouterr().err
+    assert "--question needs a model that" in capsys.readouterr().err
 
 
 def test_predict_answers_a_question(runs: dict[str, Path], own: Path, capsys: pytest.CaptureFixture[str]) -> None:
