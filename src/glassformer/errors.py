@@ -49,3 +49,8 @@ def join_names(names: Sequence[str]) -> str:
     """Names separated by commas; if there are many, the first ones and the number of the rest."""
     more = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def join_choices(choices: Sequence[str]) -> str:
+    """a, b or c"""
+    return " or ".join(filter(None, [", ".join(choices[:-1]), *choices[-1:]]))

@@ -124,7 +124,7 @@ def test_series_that_cannot_be_forecast(forecaster: Path, tmp_path: Path, capsys
     assert run("predict", forecaster, "--file", file, "--text-columns", "wind") == 2
     assert "--text-columns needs a model that reads texts" in capsys.readouterr().err
     assert run("predict", forecaster, file, "--num-beams=2") == 2
-    assert "--num-beams is for a model that turns a text" in capsys.readouterr().err
+    assert "--num-beams needs a model that translates texts" in capsys.readouterr().err
 
 
 def own_series_model(folder: Path, **settings: Any) -> gf.Transformer:

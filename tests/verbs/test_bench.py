@@ -101,7 +101,7 @@ def test_no_engine_is_said(
         ("decoder", ["--texts", "3"], "--texts needs a model that encodes texts; this model generates. Leave it out"),
         ("encoder", ["--new-tokens", "3"], "--new-tokens needs a model that generates; this model encodes texts"),
         ("image", ["--num-beams", "3"], "--num-beams needs a model that generates; this model reads images"),
-        ("encoder", ["--batch-sizes", "3"], "needs a model that generates or reads images or reads series"),
+        ("encoder", ["--batch-sizes", "3"], "needs a model that generates, reads images or reads series"),
         ("nothing", [], "there is no such folder"),
     ],
 )

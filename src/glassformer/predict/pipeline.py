@@ -17,7 +17,7 @@ from glassformer.checkpoints.load import load_model, usable_device
 from glassformer.checkpoints.run import NO_RULES, TextRules
 from glassformer.config import GenerationOptions
 from glassformer.core.pair import Pair
-from glassformer.errors import InputError
+from glassformer.errors import InputError, join_choices
 from glassformer.generation.choose_engine import EngineChoice, Use
 from glassformer.generation.encode import check_length
 from glassformer.hub import find_folder
@@ -198,7 +198,7 @@ class Pipeline:
         for name in options:
             if name not in (*ability.takes, *(() if self.task == "forecast" else BATCHES)):
                 able = [other.does for other in ABILITIES.values() if name in other.takes]
-                use = f"needs a model that {' or '.join(able)}" if able else "is not a known option"
+                use = f"needs a model that {join_choices(able)}" if able else "is not a known option"
                 said = f"--{name.replace('_', '-')}" if able else name  # as typed
                 raise InputError(f"{said} {use}; this model {ability.does}. Leave it out")
         for name, said in zip(BATCHES, ("--batch-tokens", "batch_size"), strict=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.table import Table
 from tyro.conf import Positional
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, join_choices
 from glassformer.settings import Settings
 from glassformer.terminal import make_console
 
@@ -79,7 +79,7 @@ class BenchSettings(Settings):
 
         for flag in SIZE_FLAGS:
             if getattr(self, flag) and flag not in KIND_FLAGS[kind]:
-                able = " or ".join(other for other, flags in KIND_FLAGS.items() if flag in flags)
+                able = join_choices([other for other, flags in KIND_FLAGS.items() if flag in flags])
                 raise InputError(f"{self._name(flag)} needs a model that {able}; this model {kind}. Leave it out")
         return Inputs(**{flag: getattr(self, flag) for flag in SIZE_FLAGS})
 
