@@ -19,7 +19,7 @@ def bad_options() -> dict[str, tuple[list[str], str]]:
     return {
         "chat": (["--chat"], "--chat needs a model that continues texts; this model classifies texts"),
         "question": (["--question", "why?"], "--question needs a model that answers questions"),
-        "sampling": (["--top-k", "3"], "--top-k needs a model that translates texts or continues texts"),
+        "sampling": (["--top-k", "3"], "--top-k needs a model that translates texts, continues texts"),
         "language": (["--target-language", "ko"], "--target-language needs a model that translates texts"),
         "both": (["--do-sample", "--greedy"], "--do-sample and --greedy were both given: choose one"),
         "device": (["--device", "abacus"], "--device abacus cannot be used on this machine"),
