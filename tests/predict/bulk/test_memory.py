@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from glassformer.cli import main
 from glassformer.predict.bulk import job
-job.CHUNK = ({chunk}, {chunk})
+job.CHUNK_ROWS = ({chunk}, {chunk})
 main(["predict", sys.argv[1], "--file", sys.argv[2], "--out", sys.argv[3], "--engine", "off"])
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 print("peak", status["VmHWM"].split()[0])
