@@ -1,6 +1,7 @@
 """The server over HTTP: every response, and every request that it must refuse with one sentence."""
 
 import base64
+import errno
 import http.client
 import io
 import json
@@ -495,3 +496,15 @@ def test_many_ask_at_once(server: Server) -> None:
         thread.join(timeout=60)
     assert [status for status, *_ in answers] == [200] * 9
     assert len({view["id"] for _, view, _ in answers}) == 3
+
+
+def test_a_socket_closed_by_a_stopping_server_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    def closed() -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    handler = serving.Handler.__new__(serving.Handler)
+    handler.close_connection = False
+    handler.check_host = lambda: None  # type: ignore[method-assign]
+    handler.answer(closed)
+    assert handler.close_connection
+    assert not capsys.readouterr().err

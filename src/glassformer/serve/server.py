@@ -5,6 +5,7 @@ a POST must be JSON from our own page. Requests are limited in size and time, co
 one sentence in JSON. When all connections are in use, the client that has kept the server waiting longest must leave.
 """
 
+import errno
 import io
 import json
 import socket
@@ -172,6 +173,9 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True  # the client is gone
         except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EBADF:
+                self.close_connection = True  # the server is stopping and has closed the socket
+                return
             print(f"error: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             self.refuse(500, f"the server failed with {type(error).__name__}: see its terminal")
 
