@@ -183,3 +183,14 @@ def test_documents_where_a_row_is_one_text() -> None:
     )
     with pytest.raises(InputError, match="this model's encoder reads patches"):
         series(past_values=torch.randn(2, 8, 1), documents=DOCUMENTS)
+
+
+def test_logits_at_where_they_cannot_be() -> None:
+    at = torch.ones(2, 5, dtype=torch.bool)
+    with pytest.raises(InputError, match="head='class' does not predict at single tokens: leave logits_at out"):
+        model(head="class", num_classes=3)(ids, logits_at=at)
+    with pytest.raises(InputError, match="give labels or logits_at, not both"):
+        model()(ids, labels=ids, logits_at=at)
+    for wrong in (at[:, :4], at.long()):
+        with pytest.raises(InputError, match=r"logits_at has shape .* and dtype .*: expected \(2, 5\), True and False"):
+            model()(ids, logits_at=wrong)

@@ -124,3 +124,15 @@ def test_a_series_is_classified_by_all_its_channels():
 
     assert output.logits.shape == (2, 4)
     assert_same(output.pooled, output.last_hidden_state.view(2, 3 * 4, D).mean(1))
+
+
+def test_logits_at_some_tokens_are_those_of_all_tokens():
+    encoder = randomised(gf.Transformer(gf.TransformerConfig(encoder=stack_config(), vocab_size=9)))
+    decoder = randomised(gf.Transformer(gf.TransformerConfig(decoder=stack_config(), vocab_size=9)))
+    ids, at = torch.randint(0, 9, (3, 4)), torch.rand(3, 4) < 0.5
+
+    for model in (encoder, decoder):
+        assert_same(model(ids, logits_at=at).logits, model(ids).logits[at])
+    labels = torch.randint(0, 9, (3, 4))
+    whole = encoder(ids, labels=labels.masked_fill(~at, -100))
+    assert_same(encoder(ids, labels=labels[at], logits_at=at).loss, whole.loss)

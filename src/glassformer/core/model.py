@@ -169,6 +169,7 @@ class Transformer(nn.Module):
         decoder_attention_mask: Tensor | None = None,
         documents: Tensor | None = None,
         labels: Tensor | None = None,
+        logits_at: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Output:
         """Logits, and the loss if labels are given.
@@ -180,6 +181,9 @@ class Transformer(nn.Module):
 
         `documents` (B, T) numbers the documents packed in a row: they do not attend to each other, and predicting the
         first token of a document has no loss. With an image as source, they number the texts in the decoder's input.
+
+        `logits_at` (B, T) is True where logits are wanted; logits and labels are then lists of these positions. A
+        masked language model needs few, and the vocabulary is half of a small model's work.
         """
         memory = None
         if documents is not None:
@@ -211,7 +215,8 @@ class Transformer(nn.Module):
             )  # (B, T, D)  # fmt: skip
             if labels is not None and documents is not None and labels.shape == documents.shape:
                 labels = labels.masked_fill(document_starts(documents), IGNORE)  # (B, T)
-        answer = self.answer(hidden, self.pooled_over(input_ids, attention_mask, hidden), past_values)
+        read = hidden if logits_at is None else self.at(hidden, logits_at, labels)  # (..., D)
+        answer = self.answer(read, self.pooled_over(input_ids, attention_mask, hidden), past_values)
         return Output(
             loss=self.loss(answer, labels) if labels is not None else None,
             last_hidden_state=hidden,
@@ -226,6 +231,17 @@ class Transformer(nn.Module):
                 instead = ", give input_ids" if name in ("pixel_values", "past_values") else ""
                 stack = "a decoder" if self.decoder else "an encoder"
                 raise InputError(f"this model has only {stack}: leave {name} out{instead}")
+
+    def at(self, hidden: Tensor, logits_at: Tensor, labels: Tensor | None) -> Tensor:
+        """The hidden states at which logits are wanted."""
+        if not isinstance(self.head, LanguageHead | TokenHead):
+            raise InputError(f"head={self.config.head!r} does not predict at single tokens: leave logits_at out")
+        if self.encoder is None and labels is not None:
+            raise InputError("the labels of a decoder are its input, shifted: give labels or logits_at, not both")
+        if logits_at.dtype != torch.bool or logits_at.shape != hidden.shape[:2]:
+            expected = f"expected {tuple(hidden.shape[:2])}, True and False"
+            raise InputError(f"logits_at has shape {tuple(logits_at.shape)} and dtype {logits_at.dtype}: {expected}")
+        return hidden[logits_at]
 
     def check_packing(self) -> None:
         """Raises if a row cannot pack several documents: that needs a text model with a prediction at every token."""

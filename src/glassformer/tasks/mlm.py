@@ -127,7 +127,9 @@ class MaskedLanguageModel(Task):
     def collate(self, examples: Sequence[int], epoch: int) -> Batch:
         generators = [np.random.default_rng([self.settings.seed, epoch, number]) for number in examples]
         every = self.window_starts(epoch)
-        return self.as_batch(self.corpora.trained, np.array([every[number] for number in examples]), generators)
+        batch = self.as_batch(self.corpora.trained, np.array([every[number] for number in examples]), generators)
+        logits_at = batch["labels"] != IGNORE  # (B, T): only these have a loss
+        return {**batch, "logits_at": logits_at, "labels": batch["labels"][logits_at]}
 
     def size(self, batch: Batch) -> int:
         return batch["input_ids"].numel()
