@@ -211,12 +211,15 @@ class ImageConfig(Config):
     distillation_token: bool = False  # a second token before the patches, trained on a teacher's predictions (DeiT)
     patch_bias: bool = True
     embed_norm: bool = False  # after adding the positions
+    stem: int = 0  # convolutions before the patches, each of which halves the image (Xiao et al., 2021)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_sizes("size", "patch", "channels", most=LARGEST)
         if self.size % self.patch:
             raise self._refuse("patch", f"expected a divisor of size = {self.size}: {_divisors(self.size)}")
+        if not 0 <= self.stem < 32 or self.patch % 2**self.stem:
+            raise self._refuse("stem", f"expected 0 or more, and patch = {self.patch} divisible by 2 that many times")
 
     @property
     def patches_per_side(self) -> int:

@@ -4,6 +4,8 @@ The rest is the same for every input, see `Embedding.place`: add segments and po
 dropout, and a projection if the embedding width is not d_model. Read next: `positions.py`.
 """
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -82,10 +84,10 @@ class PatchEmbedding(Embedding):
 
     def __init__(self, config: StackConfig, image: ImageConfig) -> None:
         super().__init__(config, config.d_model, max_len=image.num_tokens, norm=image.embed_norm)
-        self.image = image
-        self.patches = Convolution(
-            image.channels, config.d_model, kernel_size=image.patch, stride=image.patch, bias=image.patch_bias
-        )
+        self.image, side = image, image.patch >> image.stem
+        self.stem = Stem(image, config.d_model) if image.stem else nn.Identity()
+        channels = config.d_model if image.stem else image.channels
+        self.patches = Convolution(channels, config.d_model, kernel_size=side, stride=side, bias=image.patch_bias)
         self.class_token, self.distillation_token = (
             nn.Parameter(torch.zeros(1, 1, config.d_model)) if wanted else None
             for wanted in (image.class_token, image.distillation_token)
@@ -100,9 +102,25 @@ class PatchEmbedding(Embedding):
             )
         if not inputs.is_floating_point():
             raise InputError(f"pixel_values have dtype {inputs.dtype}: expected floats, normalised as in training")
-        x = self.patches(inputs).flatten(2).transpose(1, 2)  # (B, N, D)
+        x = self.patches(self.stem(inputs)).flatten(2).transpose(1, 2)  # (B, N, D)
         before = [token for token in (self.class_token, self.distillation_token) if token is not None]
         return torch.cat([*(token.expand(len(x), -1, -1) for token in before), x], dim=1)  # (B, T, D)
+
+
+class Stem(nn.Module):
+    """relu(W * x), several times: 3x3 convolutions of stride 2, each of which halves the image (Xiao et al., 2021)."""
+
+    def __init__(self, image: ImageConfig, width: int) -> None:
+        super().__init__()
+        widths = [image.channels, *(max(1, width >> after) for after in reversed(range(image.stem)))]
+        self.halves = nn.ModuleList(
+            Convolution(before, after, kernel_size=3, stride=2, padding=1) for before, after in pairwise(widths)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for half in self.halves:
+            x = F.relu(half(x))
+        return x
 
 
 class SeriesEmbedding(Embedding):

@@ -370,6 +370,7 @@ def initialise(model: Transformer, only: Container[str] | None = None) -> None:
              1/width, which becomes 1 when they are scaled by sqrt(D).
     modern:  deviation 0.02 everywhere (GPT-2: Radford et al., 2019), divided by sqrt(2 num_layers) for matrices that
              write to the residual stream, so that the stream does not grow with depth.
+    A stem of convolutions keeps the variance through its ReLUs in both (He et al., 2015).
 
     `only` names the modules to initialise (default: all).
     """
@@ -381,7 +382,9 @@ def initialise(model: Transformer, only: Container[str] | None = None) -> None:
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5 if paper else 0.02)
         elif isinstance(module, nn.Linear | nn.Conv2d):
             writes_to_stream = name.endswith((".attn.out", ".cross.out", ".ffn.down"))
-            if paper:
+            if ".embed.stem." in name:
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            elif paper:
                 nn.init.xavier_uniform_(module.weight.flatten(1))
             else:
                 stack = model.config.encoder if name.startswith("encoder.") else model.config.decoder

@@ -30,7 +30,7 @@ from glassformer.predict.images import normalised, read_colours
 from glassformer.tasks.baselines import NO_TRAINING, majority_class
 from glassformer.tasks.classes import ClassTask, balanced_weights
 from glassformer.tasks.metrics import classification_metrics
-from glassformer.tasks.models import describe_model, make_model, stack_sizes
+from glassformer.tasks.models import describe_model, init_grid_positions, make_model, stack_sizes
 from glassformer.tasks.registry import TASKS
 from glassformer.tasks.settings import ImagesSettings
 from glassformer.training.task import Batch, Scores, sample_numbers
@@ -69,6 +69,8 @@ class ImageClasses(ClassTask):
         else:
             self.names = self.train.names
             self.model = make_model(settings, self.config, head="class", num_classes=len(self.names))
+            if settings.init is None:
+                init_grid_positions(self.model)
             name_classes(self.model, self.names)
         self.preparation = self.prepare()
         if settings.init is not None:  # a loaded model also defines how images are resized
@@ -148,10 +150,10 @@ class ImageClasses(ClassTask):
         )  # fmt: skip
         return TransformerConfig(
             encoder=stack,
-            image=ImageConfig(size=size, patch=patch, channels=MODE_CHANNELS[self.train.mode]),
+            image=ImageConfig(size=size, patch=patch, channels=MODE_CHANNELS[self.train.mode], stem=settings.stem),
             head="class",
             num_classes=len(self.names),
-            pooling="first",
+            pooling=settings.pooling,
         )
 
     def prepare(self) -> Preparation:

@@ -23,7 +23,7 @@ Preset = Literal["tiny", "small", "base"]
 MODEL = (
     *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm"),
     *("norm_order", "pooling"),
-    *("tokenizer", "tokenizer_from", "vocab_size", "patch", "stride", "instance_norm"),
+    *("tokenizer", "tokenizer_from", "vocab_size", "patch", "stem", "stride", "instance_norm"),
 )
 
 
@@ -386,6 +386,12 @@ class ImagesSettings(TableSettings):
     """Image size in pixels per side (default: unchanged if all are equal squares, otherwise chosen, at most 64)."""
     patch: int | None = None
     """Patch size in pixels per side (default: a quarter of a small image, about an eighth of a larger one)."""
+    stem: int = 0
+    """Number of convolutions before the patches, each of which halves the image; --patch must be divisible by 2 that
+    many times. Helps with little data (Xiao et al., 2021), but then other libraries cannot load the model."""
+    pooling: Literal["first", "mean", "attention"] = "first"
+    """How token vectors are pooled into one. first: the class token, as in ViT; other libraries cannot load the
+    others."""
     mode: Literal["grey", "rgb"] | None = None
     """Read all images in grey or in colour (default: colour, unless all are grey)."""
     grey: bool = False
@@ -414,6 +420,8 @@ class ImagesSettings(TableSettings):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise self._refuse(name, "expected at least 1")
+        if self.stem < 0:
+            raise self._refuse("stem", "expected 0 or more")
         if not 0 <= self.label_smoothing < 1:
             raise self._refuse("label_smoothing", "expected at least 0 and below 1")
 

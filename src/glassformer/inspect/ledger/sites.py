@@ -28,6 +28,7 @@ ANSWERS = {"span": "start_logits", "pool": "head.pooled"}  # the step that the l
 
 def step_of_module(path: str, head: str) -> str:
     """encoder.embed.tokens -> encoder.embed: the step that a module or a bare parameter belongs to."""
+    path = path.partition(".stem.")[0]  # the convolutions before the patches
     for end, step in WITHIN.items():
         if path == end or path.endswith(f".{end}"):
             return path.removesuffix(end) + (ANSWERS.get(head, step) if step == "logits" else step)

@@ -35,7 +35,11 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
         axes: tuple[str, ...] = ("B", "T", "D")
         english = "Each patch of the image, flattened and projected. A class token, if any, comes first."
         korean = "이미지의 각 패치를 펼쳐 선형 변환합니다. 클래스 토큰이 있으면 맨 앞에 둡니다."
-        equation = "x_n = W patch_n" + (" + b" if config.image.patch_bias else "")
+        patch = "stem(image)_n" if config.image.stem else "patch_n"
+        equation = f"x_n = W {patch}" + (" + b" if config.image.patch_bias else "")
+        if config.image.stem:
+            english = "Each patch of the image after the stem's convolutions, projected. A class token comes first."
+            korean = "이미지를 스템의 합성곱에 통과시킨 뒤 각 패치를 선형 변환합니다. 클래스 토큰은 맨 앞에 둡니다."
         return Step(axes, equation, english, korean, PatchEmbedding.forward, "return torch.cat(")
     if inner == "embed" and patches:
         english = "Each patch of the series, projected; every channel is a separate row of the batch."

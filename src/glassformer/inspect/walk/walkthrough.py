@@ -151,8 +151,9 @@ def patch_equation(scene: RecordedPass, embed: PatchEmbedding) -> Equation:
     found, number = scene.vector(start), scene.row - image.prefix_tokens
     if number < 0:
         return scene.equation(start, "a learned vector", [numbers("x", found)], said="x = a learned vector")
-    (top, left), size = (image.patch * place for place in divmod(number, image.patches_per_side)), image.patch
-    patch = scene.reads[:, top : top + size, left : left + size].flatten()  # (C*P*P)
+    pixels, size = embed.stem(scene.reads[None])[0], image.patch >> image.stem  # (C, Y, X)
+    top, left = (size * place for place in divmod(number, image.patches_per_side))
+    patch = pixels[:, top : top + size, left : left + size].flatten()  # (C*P*P)
     added = [] if embed.patches.bias is None else [float(embed.patches.bias[0])]
     product = products("x[0]", patch, embed.patches.weight[0].flatten(), float(found[0]), added=added)
     return scene.equation(start, "the patch", [numbers("patch", patch), product, numbers("x", found)])
