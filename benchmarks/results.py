@@ -55,6 +55,7 @@ class Row(NamedTuple):
     published: str
     flags: tuple[str, ...] = ()
     files: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # data files that replace the recipe's
+    pretraining: str = ""  # recipe of a masked language model to train first
 
 
 def percent(record: Record) -> str:
@@ -90,7 +91,10 @@ CASED = {
 SINGLE = (
     Row("shakespeare", "lm", "shakespeare", nats, "nanoGPT, CPU recipe: 1.886"),
     Row("shakespeare-long", "lm", "shakespeare", nats, "nanoGPT, A100: 1.4697", LONG),
-    Row("nsmc", "classify", "nsmc", percent, "Transformer 83.12 %, BiLSTM with self-attention 86.37 %"),
+    Row(
+        "nsmc", "classify", "nsmc", percent, "Transformer 83.12 %, BiLSTM with self-attention 86.37 %",
+        pretraining="nsmc-mlm",
+    ),
     Row("fashion-mnist", "images", "fashion-mnist", percent, "small ViTs 92.3 to 93.5 %"),
     Row("multi30k", "translate", "multi30k-en-de", bleu, "Transformer-Tiny 41.02 BLEU"),
     Row(
@@ -179,6 +183,10 @@ def single(name: str, arguments: argparse.Namespace) -> Iterator[Cells]:
     row = next(row for row in SINGLE if row.name == name)
     flags = [*data_flags(row, arguments.data), *row.flags, *arguments.flags]
     out = arguments.runs / name
+    if row.pretraining:
+        before = arguments.runs / row.pretraining
+        trained("mlm", row.pretraining, data_flags(row._replace(recipe=row.pretraining), arguments.data), before)
+        flags = [*flags, "--init", str(before)]
     record = trained(row.task, row.recipe, flags, out)
     yield [name, row.figure(record), *record["notes"]]
     if name == "ko-en":
@@ -272,9 +280,9 @@ def write_idx(folder: Path, *parts: NDArray[Any]) -> None:
 
 
 def nanogpt_time(arguments: argparse.Namespace) -> Iterator[Cells]:
-    """Times nanoGPT's CPU recipe in plain PyTorch with transformers' GPT-2, then our recipe with its validations, cut to that time and whole.
+    """Times nanoGPT's CPU recipe in plain PyTorch with transformers' GPT-2, then our recipe, cut to that time and whole.
 
-    nanoGPT's recipe has 2,000 steps and 9 evaluations of 20 batches per split.
+    nanoGPT's recipe has 2,000 steps and 9 evaluations of 20 batches per split. Ours is timed with its validations.
     """
     import torch
     from train import BATCH, CONTEXT, HEADS, LAYERS, WIDTH
@@ -308,7 +316,7 @@ def nanogpt_time(arguments: argparse.Namespace) -> Iterator[Cells]:
             optimizer.zero_grad()
     theirs = time.perf_counter() - began
     row = next(row for row in SINGLE if row.name == "shakespeare")
-    found = {"nanogpt": theirs, "threads": torch.get_num_threads(), "ours": []}
+    found: Record = {"nanogpt": theirs, "threads": torch.get_num_threads(), "ours": []}
     for flags in (SHORT, ()):
         out = arguments.runs / f"shakespeare-timed{'-short' if flags else ''}"
         shutil.rmtree(out, ignore_errors=True)  # an earlier run was not timed next to nanoGPT's
@@ -334,7 +342,9 @@ def times(arguments: argparse.Namespace) -> Iterator[Cells]:
     fastest, and the minutes of the whole recipe without evaluations."""
     found: dict[str, dict[str, float]] = {}
     limit = matmul_limit()
-    for name, task in ({"digits": "images", "etth1": "forecast"} | {row.recipe: row.task for row in SINGLE}).items():
+    tasks = {"digits": "images", "etth1": "forecast"} | {row.recipe: row.task for row in SINGLE}
+    tasks |= {row.pretraining: "mlm" for row in SINGLE if row.pretraining}
+    for name, task in tasks.items():
         recipe = tomllib.loads((ROOT / "recipes" / f"{name}.toml").read_text(encoding="utf-8"))
         flags = data_flags(Row(name, task, name, percent, ""), arguments.data) if "data" in recipe else []
         files: dict[str, list[str]] = {}

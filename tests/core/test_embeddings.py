@@ -8,6 +8,7 @@ from helpers.parts import D, assert_same, randomised, stack_config
 import glassformer as gf
 from glassformer.core.embeddings import PatchEmbedding, SeriesEmbedding, TokenEmbedding
 from glassformer.core.positions import sinusoids
+from glassformer.errors import InputError
 
 
 def test_token_embedding_scales_adds_norms_and_projects():
@@ -76,3 +77,23 @@ def test_patches_without_bias_are_normed_after_their_positions():
     patches = F.conv2d(pixels, embed.patches.weight, stride=2).flatten(2).transpose(1, 2)
     before = torch.cat([embed.class_token.expand(2, -1, -1), patches], dim=1) + embed.positions.weight
     assert_same(placed, F.layer_norm(before, before.shape[-1:], embed.norm.weight, embed.norm.bias))
+
+
+def test_a_stem_halves_the_image_before_the_patches():
+    image = gf.ImageConfig(size=8, patch=4, channels=3, stem=2, class_token=False)
+    embed = randomised(PatchEmbedding(stack_config(), image))
+    pixels = torch.randn(2, 3, 8, 8)
+
+    first, second = embed.stem.halves
+    half = F.conv2d(F.pad(pixels, (1, 1, 1, 1)), first.weight, first.bias, stride=2).clamp(min=0)
+    quarter = F.conv2d(F.pad(half, (1, 1, 1, 1)), second.weight, second.bias, stride=2).clamp(min=0)
+    expected = F.linear(quarter.flatten(2).transpose(1, 2), embed.patches.weight.flatten(1), embed.patches.bias)
+
+    assert half.shape == (2, D // 2, 4, 4)
+    assert_same(embed(pixels), expected)
+
+
+@pytest.mark.parametrize("stem", [-1, 3])
+def test_a_stem_must_fit_the_patches(stem):
+    with pytest.raises(InputError, match=rf"ImageConfig.stem is {stem}: expected 0 or more, and patch = 4 divisible"):
+        gf.ImageConfig(size=8, patch=4, stem=stem)

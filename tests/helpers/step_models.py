@@ -37,6 +37,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "tokens": {"encoder": stack(), "vocab_size": 17, "head": "token", "num_classes": 4},
     "span": {"encoder": stack(), "vocab_size": 17, "head": "span"},
     "image": {"encoder": stack(positions="learned"), "image": IMAGE, "head": "class", "num_classes": 4},
+    "stem": {"encoder": stack(positions="learned"), "image": IMAGE.replace(stem=1), "head": "class", "num_classes": 4,
+             "pooling": "mean"},
     "caption": {"encoder": stack(positions="learned", d_model=18), "decoder": stack(positions="learned"),
                 "image": IMAGE, "vocab_size": 17},
     "joined": {"encoder": stack(positions="learned", d_model=18), "decoder": stack(positions="learned"),

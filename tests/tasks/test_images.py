@@ -268,6 +268,28 @@ def test_a_run_learns_and_transformers_answers_the_same(trained: Path, photos: P
     assert model.config.id2label == {0: "blue", 1: "red"}
 
 
+def test_a_stem_is_trained_saved_and_answers(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, photo = tmp_path / "run", photos / "test" / "red" / "00.png"
+    sizes = ["--d-model=16", "--num-layers=1", "--num-heads=2", "--batch-size=16", "--stem=1", "--pooling=mean"]
+    assert run("train", "images", "--data", photos, "--out", out, "--warmup=5", "--steps=40", *sizes) == 0
+    model = gf.load(out)
+    assert model.config.image.stem == 1
+    assert model.config.pooling == "mean"
+    assert json.loads((out / "config.json").read_text(encoding="utf-8"))["model_type"] == "glassformer"
+    capsys.readouterr()
+    assert run("predict", out, photo) == 0
+    assert "red" in capsys.readouterr().out
+    for stem, message in (("3", "ImageConfig.stem is 3"), ("-1", "--stem is -1: expected 0 or more")):
+        assert run("train", "images", "--data", photos, "--out", tmp_path / "no", "--stem", stem) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_positions_begin_as_sines_of_row_and_column(photos: Path) -> None:
+    table = made(data=photos).model.encoder.embed.positions.weight[1:].unflatten(0, (4, 4))
+    assert torch.allclose(table[:, :1, :8], table[:, 1:, :8].mean(dim=1, keepdim=True))  # the row
+    assert torch.allclose(table[:1, :, 8:], table[1:, :, 8:].mean(dim=0, keepdim=True))  # the column
+
+
 def test_a_run_is_scored_on_other_images(trained: Path, photos: Path, tmp_path: Path) -> None:
     """With the model's classes in their order, even if the folder lacks one."""
     (tmp_path / "red").symlink_to(photos / "test" / "red")

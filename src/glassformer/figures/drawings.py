@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.figures.palette import ink_on_weight, scale_of
+from glassformer.figures.palette import FORECAST, ink_on_weight, scale_of
 from glassformer.figures.plots import canvas, short_token
 
 MAX_CURVES = 8  # most curves in one figure
@@ -93,10 +93,19 @@ def show_scale(picture: Any, grid: Any) -> None:
 
 
 def draw_over_series(
-    values: NDArray[Any], channels: Sequence[str], times: Sequence[str], shares: Tensor, title: str, path: Path
+    values: NDArray[Any],
+    channels: Sequence[str],
+    times: Sequence[str],
+    shares: Tensor,
+    title: str,
+    path: Path,
+    *,
+    future: NDArray[Any] | None = None,
 ) -> None:
-    """Draws each channel's curve (L), shaded by the mean over its shares (H, L); several heads are also drawn below."""
+    """Draws each channel's curve (L), shaded by the mean over its shares (H, L), and its forecast (Z) if there is one;
+    several heads are also drawn below."""
     drawn, heads, length = min(len(channels), MAX_CURVES), shares.shape[1], len(values)
+    ahead = np.empty((0, len(channels))) if future is None else np.concatenate([values[-1:], future])  # (1 + Z, C)
     if drawn < len(channels):
         title = f"{title} (the first {drawn} of {len(channels)} channels)"
     strip = 0.0 if heads == 1 else 0.09 * heads + 0.12
@@ -109,7 +118,8 @@ def draw_over_series(
         step = len(ratios) // drawn
         for c in range(drawn):
             curve = rows[c * step]
-            low, high = float(values[:, c].min()), float(values[:, c].max())
+            whole = np.concatenate([values[:, c], ahead[:, c]])
+            low, high = float(whole.min()), float(whole.max())
             room = 0.08 * (high - low or 1.0)
             frame = (-0.5, length - 0.5, low - room, high + room)
             image = curve.imshow(
@@ -123,7 +133,9 @@ def draw_over_series(
             curve.plot(range(length), values[:, c], color="white", linewidth=3.2)
             curve.plot(range(length), values[:, c], color="black", linewidth=1.3)
             curve.set_title(channels[c], fontsize=9, loc="left")
-            curve.set(xlim=frame[:2], ylim=frame[2:])
+            if future is not None:
+                curve.plot(range(length - 1, length + len(future)), ahead[:, c], color=FORECAST, linewidth=1.6)
+            curve.set(xlim=(-0.5, length + len(ahead) - 0.5), ylim=frame[2:])
             if heads > 1:
                 below = rows[c * step + 1]
                 below.imshow(
@@ -136,6 +148,8 @@ def draw_over_series(
                 )
                 below.set_yticks([0, heads - 1], ["head 0", str(heads - 1)], fontsize=7)
         rows[-1].set_xticks([0, length - 1], [f"{times[0]}\n(first value)", f"{times[1]}\n(last)"], fontsize=8)
+        if future is not None:
+            rows[0].set_title("forecast", fontsize=9, loc="right", color=FORECAST)
         for label, side in zip(rows[-1].get_xticklabels(), ("left", "right"), strict=True):
             label.set_horizontalalignment(side)
         picture.colorbar(image, ax=rows, fraction=0.03, pad=0.01, label="mean attention to a patch")

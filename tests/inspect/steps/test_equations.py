@@ -333,13 +333,17 @@ def patches(e: Env) -> Tensor:
         if e.model.config.series.instance_norm:
             values = (values - values.mean(1, keepdim=True)) / (values.var(1, keepdim=True, correction=0) + 1e-5).sqrt()
         return linear(embed.patches, values.transpose(1, 2).reshape(-1, 3, 4))
-    squares = F.unfold(e.inputs["pixel_values"], 2, stride=2).transpose(1, 2)
+    pixels, side = e.inputs["pixel_values"], 2
+    if e.model.config.image.stem:
+        only = embed.stem.halves[0]
+        pixels, side = F.conv2d(pixels, only.weight, only.bias, stride=2, padding=1).relu(), 1
+    squares = F.unfold(pixels, side, stride=side).transpose(1, 2)
     made = squares @ embed.patches.weight.flatten(1).T + embed.patches.bias
     before = [token for token in (embed.class_token, embed.distillation_token) if token is not None]
     return torch.cat([*(token.expand(len(made), -1, -1) for token in before), made], dim=1)
 
 
-EQUATIONS = {**HEAD, **INPUT, **BLOCK, "x_n = W patch_n + b": patches}
+EQUATIONS = {**HEAD, **INPUT, **BLOCK, "x_n = W patch_n + b": patches, "x_n = W stem(image)_n + b": patches}
 
 
 def pass_of(name: str) -> tuple[gf.Transformer, dict[str, Tensor], Tensor, gf.record]:

@@ -19,7 +19,7 @@ from glassformer.generation.loop import evaluating
 from glassformer.inspect.looks.choice import chosen_heads
 from glassformer.inspect.looks.rollout import rollout_of
 from glassformer.predict.prepared import Prepared
-from glassformer.predict.series import patch_spans
+from glassformer.predict.series import future_of, patch_spans
 from glassformer.watch.record import record
 
 
@@ -125,18 +125,18 @@ def draw_image(model: Transformer, prepared: Prepared, maps: dict[str, Tensor], 
 def picture_series(
     model: Transformer, prepared: Prepared, path: Path, *, layer: int, head: int | None = None, average: bool = False
 ) -> None:
-    """Draws each channel's curve, shaded by the attention to its patches, and below it each head."""
+    """Draws each channel's curve, shaded by the attention to its patches, then its forecast, and below it each head."""
     shares = shares_of(model, prepared, layer)  # (C, H, L)
     if head is not None:
-        draw_series(prepared, shares[:, [head]], f"layer {layer}, head {head}", path)
+        draw_series(model, prepared, shares[:, [head]], f"layer {layer}, head {head}", path)
         return
     said = f"layer {layer}, average of {shares.shape[1]} heads" + ("" if average else ", each head below")
-    draw_series(prepared, shares.mean(dim=1, keepdim=True) if average else shares, said, path)
+    draw_series(model, prepared, shares.mean(dim=1, keepdim=True) if average else shares, said, path)
 
 
 def picture_series_rollout(model: Transformer, prepared: Prepared, path: Path) -> None:
-    """Draws each channel's curve, shaded by the rollout over all layers."""
-    draw_series(prepared, shares_of(model, prepared, None), "rollout over all layers", path)
+    """Draws each channel's curve, shaded by the rollout over all layers, and its forecast."""
+    draw_series(model, prepared, shares_of(model, prepared, None), "rollout over all layers", path)
 
 
 def shares_of(model: Transformer, prepared: Prepared, layer: int | None) -> Tensor:
@@ -146,7 +146,15 @@ def shares_of(model: Transformer, prepared: Prepared, layer: int | None) -> Tens
     return over_time(layer_or_rollout(model, prepared, layer), series)
 
 
-def draw_series(prepared: Prepared, shares: Tensor, said: str, path: Path) -> None:
+def draw_series(model: Transformer, prepared: Prepared, shares: Tensor, said: str, path: Path) -> None:
+    """Draws the window under its shares (C, H, L), and the forecast after it unless the model classifies series."""
     window = prepared.window
     assert window is not None
-    draw_over_series(window.values, window.names, window.times, shares, f"{prepared.name}: {said}", path)
+    future = None
+    if model.config.head == "forecast":
+        with evaluating(model), torch.no_grad():
+            logits = prepared.run(model).logits
+        assert logits is not None
+        future = future_of(prepared, logits)
+    title = f"{prepared.name}: {said}"
+    draw_over_series(window.values, window.names, window.times, shares, title, path, future=future)
