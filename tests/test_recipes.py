@@ -17,13 +17,10 @@ each_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.s
 
 def command(recipe: Path) -> str:
     """The verb that the recipe names."""
-    found = re.findall(
-        r"^#   glassformer (train \w+) --config (\S+)$", recipe.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    text = recipe.read_text(encoding="utf-8")
+    found = re.findall(rf"^#   glassformer (train \w+) --config recipes/{recipe.name}$", text, re.MULTILINE)
     assert len(found) == 1
-    verb, path = found[0]
-    assert path == f"recipes/{recipe.name}"
-    return str(verb)
+    return str(found[0])
 
 
 def parsed(recipe: Path) -> TaskSettings:
@@ -33,7 +30,7 @@ def parsed(recipe: Path) -> TaskSettings:
 
 
 def test_there_is_one_for_each_data_set_and_for_the_digits() -> None:
-    assert {recipe.stem for recipe in RECIPES} == {entry.recipe for entry in KNOWN.values()} | {"digits"}
+    assert {recipe.stem for recipe in RECIPES} == {entry.recipe for entry in KNOWN.values()} | {"digits", "nsmc-mlm"}
 
 
 @each_recipe
@@ -42,7 +39,7 @@ def test_it_parses_into_the_settings_of_its_task(recipe: Path) -> None:
     assert str(settings.out) == f"runs/{recipe.stem}"
     assert settings.steps
     assert settings.eval_every
-    tasks = {entry.recipe: entry.task for entry in KNOWN.values()} | {"digits": "images"}
+    tasks = {entry.recipe: entry.task for entry in KNOWN.values()} | {"digits": "images", "nsmc-mlm": "mlm"}
     assert settings.task == tasks[recipe.stem]
 
 
@@ -71,12 +68,12 @@ def test_its_files_are_those_that_data_brings(recipe: Path) -> None:
 @each_recipe
 def test_a_typing_error_in_it_is_found(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = tmp_path / recipe.name
-    wrong.write_text(recipe.read_text(encoding="utf-8").replace("\ndropout =", "\ndropuot ="), encoding="utf-8")
+    wrong.write_text(recipe.read_text(encoding="utf-8").replace("\nwarmup =", "\nwarmpu ="), encoding="utf-8")
     with pytest.raises(SystemExit) as end:
         main([*command(recipe).split(), "--config", str(wrong)])
     assert end.value.code == 2
     assert f"{wrong}, line " in (shown := capsys.readouterr().err)
-    assert "unknown setting 'dropuot': did you mean 'dropout'?" in shown
+    assert "unknown setting 'warmpu': did you mean 'warmup'?" in shown
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -245,11 +245,15 @@ class SeriesConfig(Config):
     horizon: int = 1  # values predicted by the forecast head
     channels: int | None = None  # None: any number
     instance_norm: bool = False  # normalise each channel of an input to mean 0 and deviation 1; undone for a forecast
+    fold: int = 1  # make every fold-th value of a channel a row of its own (SparseTSF: Lin et al., 2024)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._settle(stride=self.patch)
-        self._check_sizes("length", "patch", "stride", "horizon", "channels", most=LARGEST)
+        self._check_sizes("length", "patch", "stride", "horizon", "channels", "fold", most=LARGEST)
+        for name in ("length", "patch", "stride", "horizon"):
+            if getattr(self, name) % self.fold:
+                raise self._refuse(name, f"expected a multiple of fold = {self.fold}")
         if self.patch > self.length:
             raise self._refuse("patch", f"expected at most length = {self.length}")
 

@@ -97,3 +97,25 @@ def test_a_stem_halves_the_image_before_the_patches():
 def test_a_stem_must_fit_the_patches(stem):
     with pytest.raises(InputError, match=rf"ImageConfig.stem is {stem}: expected 0 or more, and patch = 4 divisible"):
         gf.ImageConfig(size=8, patch=4, stem=stem)
+
+
+def test_a_folded_series_sees_the_same_hour_of_other_days():
+    """The forecast of a phase is that of an unfolded model of one channel that reads only this phase."""
+    fields = {"head": "forecast", "encoder": stack_config(positions="learned")}
+    whole = gf.SeriesConfig(length=12, patch=6, stride=3, horizon=9, fold=3)
+    model = randomised(gf.Transformer(gf.TransformerConfig(series=whole, **fields)))
+    single = gf.SeriesConfig(length=4, patch=2, stride=1, horizon=3)
+    apart = gf.Transformer(gf.TransformerConfig(series=single, **fields))
+    apart.load_state_dict(model.state_dict())
+    past = torch.randn(2, 12, 5)
+
+    future = model(past_values=past).logits
+
+    assert future.shape == (2, 9, 5)
+    for phase in range(3):
+        assert_same(future[:, phase::3], apart(past_values=past[:, phase::3]).logits)
+
+
+def test_a_fold_divides_everything_counted_in_values():
+    with pytest.raises(InputError, match=r"SeriesConfig.horizon is 10: expected a multiple of fold = 3"):
+        gf.SeriesConfig(length=12, patch=6, stride=3, horizon=10, fold=3)

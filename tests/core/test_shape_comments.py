@@ -182,13 +182,13 @@ def classify_images(check: Checker) -> None:
 
 
 def read_series(check: Checker) -> None:
-    """36 values of 9 channels, forecast, then classified. Channels become rows: the stack's batch is B*C."""
-    series = SeriesConfig(length=36, patch=5, stride=3, horizon=4, instance_norm=True)
+    """40 values of 9 channels, forecast, then classified. The stack's batch is B*C*M: each channel becomes 4 rows."""
+    series = SeriesConfig(length=40, patch=16, stride=4, horizon=20, fold=4, instance_norm=True)
     encoder = make_stack(positions="learned")
     for choices in ({"head": "forecast"}, {"head": "class", "num_classes": 13}):
-        with check.watching(**STACK | {"B": {B, B * 9}}, C={9, 13}, L=36, P=5, N=11, Z=4):
+        with check.watching(**STACK | {"B": {B, B * 9 * 4}}, C={9, 13}, L=40, P=16, N=7, Z=20, M=4):
             model = Transformer(TransformerConfig(encoder=encoder, series=series, **choices))
-            model(past_values=torch.randn(B, 36, 9))
+            model(past_values=torch.randn(B, 40, 9))
 
 
 def pair_images_with_texts(check: Checker) -> None:

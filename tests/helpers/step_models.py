@@ -46,6 +46,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "prefix": {"encoder": stack(positions="learned", d_model=18), "decoder": stack(positions="learned"),
                "image": IMAGE, "vocab_size": 17, "memory": "prefix", "memory_project": "linear_norm"},
     "series": {"encoder": stack(positions="learned"), "series": SERIES, "head": "forecast"},
+    "folded": {"encoder": stack(positions="learned"), "series": SERIES.replace(patch=6, stride=3, fold=3),
+               "head": "forecast"},
 }  # fmt: skip
 
 

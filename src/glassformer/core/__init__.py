@@ -12,7 +12,7 @@ The letters in shape comments (a test checks every such comment against the real
     D  d_model                   R  rotary dims of a head      L  length of a series or table
     E  embedding width           F  d_ff                       C  channels, or classes
     W  output width of a norm or a pooling head                Z  horizon of a forecast
-    A  texts compared with a batch of images
+    A  texts compared with a batch of images                   M  rows per channel of a folded series
 
 A trailing `# (B, T, D)` is the shape of the line's result; `...` stands for any axes. B may be 1 where all rows are
 equal, such as the positions of a batch without padding.

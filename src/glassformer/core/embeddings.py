@@ -126,13 +126,14 @@ class Stem(nn.Module):
 class SeriesEmbedding(Embedding):
     """x_n = W patch_n + b for each patch of a channel. Channels are independent: they become rows of the batch.
 
-    Instance norm first normalises each channel to mean 0 and deviation 1; `model.py` undoes it for a forecast.
+    Instance norm first normalises each channel to mean 0 and deviation 1; `model.py` undoes it for a forecast. Folding
+    by 24 makes a row of each hour of the day: a patch is then the values of this hour on some days.
     """
 
     def __init__(self, config: StackConfig, series: SeriesConfig) -> None:
         super().__init__(config, config.d_model, max_len=series.num_tokens)
         self.series = series
-        self.patches = Linear(series.patch, config.d_model)
+        self.patches = Linear(series.patch // series.fold, config.d_model)
 
     def forward(self, inputs: Tensor) -> Tensor:
         length, channels = self.series.length, self.series.channels
@@ -142,10 +143,11 @@ class SeriesEmbedding(Embedding):
         if self.series.instance_norm:
             mean, deviation = level_of(inputs)  # (B, 1, C), (B, 1, C)
             inputs = (inputs - mean) / deviation  # (B, L, C)
-        rows = inputs.transpose(1, 2).flatten(0, 1)  # (B*C, L)
-        skipped = (self.series.length - self.series.patch) % self.series.stride  # oldest values, too few for a patch
-        patches = rows[:, skipped:].unfold(1, self.series.patch, self.series.stride)  # (B*C, N, P)
-        return self.patches(patches)  # (B*C, N, D)
+        fold, patch, stride = self.series.fold, self.series.patch, self.series.stride
+        rows = inputs.transpose(1, 2).unflatten(2, (-1, fold)).transpose(2, 3).flatten(0, 2)  # (B*C*M, L/M)
+        skipped = (self.series.length - patch) % stride  # oldest values, too few for a patch
+        patches = rows[:, skipped // fold :].unfold(1, patch // fold, stride // fold)  # (B*C*M, N, P/M)
+        return self.patches(patches)  # (B*C*M, N, D)
 
 
 class Memory(nn.Module):

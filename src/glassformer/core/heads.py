@@ -114,8 +114,9 @@ class ForecastHead(nn.Module):
     def __init__(self, d_model: int, series: SeriesConfig, dropout: float) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.out = Linear(series.num_tokens * d_model, series.horizon)
+        self.out, self.fold = Linear(series.num_tokens * d_model, series.horizon // series.fold), series.fold
 
     def forward(self, x: Tensor, channels: int) -> Tensor:
-        future = self.out(self.dropout(x.flatten(1)))  # (B*C, Z)
-        return future.unflatten(0, (-1, channels)).transpose(1, 2)  # (B, Z, C)
+        future = self.out(self.dropout(x.flatten(1)))  # (B*C*M, Z/M)
+        folded = future.unflatten(0, (-1, channels, self.fold))  # (B, C, M, Z/M)
+        return folded.transpose(2, 3).flatten(2).transpose(1, 2)  # (B, Z, C)

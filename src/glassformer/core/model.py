@@ -274,7 +274,7 @@ class Transformer(nn.Module):
             return {"start_logits": start, "end_logits": end}
         if isinstance(self.head, ClassHead):
             if past_values is not None:  # pool over all channels of a series
-                hidden = hidden.unflatten(0, (-1, past_values.shape[2])).flatten(1, 2)  # (B, ..., D)
+                hidden = hidden.unflatten(0, (len(past_values), -1)).flatten(1, 2)  # (B, ..., D)
             logits, pooled = self.head(hidden, keep)
             return {"logits": logits, "pooled": pooled}
         if isinstance(self.head, ForecastHead) and past_values is not None and self.config.series is not None:

@@ -120,6 +120,7 @@ class Forecast(Task):
                 horizon=settings.horizon,
                 channels=len(self.series.names),
                 instance_norm=settings.instance_norm,
+                fold=settings.fold,
             ),
             head="forecast",
             head_dropout=0.0,

@@ -23,7 +23,7 @@ Preset = Literal["tiny", "small", "base"]
 MODEL = (
     *("preset", "d_model", "num_layers", "num_heads", "d_ff", "dropout", "drop_path", "qk_norm"),
     *("norm_order", "pooling"),
-    *("tokenizer", "tokenizer_from", "vocab_size", "patch", "stem", "stride", "instance_norm"),
+    *("tokenizer", "tokenizer_from", "vocab_size", "patch", "stem", "stride", "fold", "instance_norm"),
 )
 
 
@@ -566,6 +566,10 @@ class ForecastSettings(TableSettings):
     """Values per token."""
     stride: int = 8
     """Distance between the starts of two patches, in values."""
+    fold: int = 1
+    """Make every hour of the day (24, for hourly values) a row of its own, which sees only this hour of other days. Few
+    weights, good for long horizons (SparseTSF: Lin et al., 2024). --length, --horizon, --patch and --stride must be
+    multiples."""
     period: int = 24
     """Season length of the seasonal-naive baseline, in values; at most --length."""
     instance_norm: bool = True
@@ -580,7 +584,7 @@ class ForecastSettings(TableSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("length", "horizon", "patch", "stride", "period", "batch_size"):
+        for name in ("length", "horizon", "patch", "stride", "fold", "period", "batch_size"):
             if getattr(self, name) < 1:
                 raise self._refuse(name, "expected at least 1")
         if self.date_format is not None and not is_date_format(self.date_format):

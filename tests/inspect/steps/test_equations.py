@@ -332,7 +332,11 @@ def patches(e: Env) -> Tensor:
         values = e.inputs["past_values"]
         if e.model.config.series.instance_norm:
             values = (values - values.mean(1, keepdim=True)) / (values.var(1, keepdim=True, correction=0) + 1e-5).sqrt()
-        return linear(embed.patches, values.transpose(1, 2).reshape(-1, 3, 4))
+        rows = values.transpose(1, 2).flatten(0, 1)  # (B*C, 12)
+        if e.model.config.series.fold == 3:
+            rows = torch.stack([row[first::3] for row in rows for first in range(3)])
+            return linear(embed.patches, torch.stack([rows[:, i : i + 2] for i in range(3)], dim=1))
+        return linear(embed.patches, rows.reshape(-1, 3, 4))
     pixels, side = e.inputs["pixel_values"], 2
     if e.model.config.image.stem:
         only = embed.stem.halves[0]

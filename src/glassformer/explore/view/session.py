@@ -233,7 +233,12 @@ class Session:
 
 
 def check_seen(config: TransformerConfig) -> None:
-    """The page can show a prefix only if it is an image."""
+    """The page can show a prefix only if it is an image, and a series only if each channel is one row."""
+    if config.series is not None and config.series.fold > 1:
+        raise InputError(
+            f"this model folds a series (fold = {config.series.fold}), which the explorer does not show. Use "
+            "glassformer inspect attention instead"
+        )
     if config.prefix and config.image is None:
         raise InputError(
             "this model uses the encoder's output as a prefix (memory='prefix'), which the explorer shows only for "

@@ -23,7 +23,7 @@ AnyConfig = TypeVar("AnyConfig", bound=Config)
 SIZE_FIELDS = {
     *("d_model", "num_layers", "num_blocks", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_len", "vocab_size"),
     *("target_vocab_size", "embed_dim", "num_classes", "num_segments", "relative_buckets", "relative_max_distance"),
-    *("size", "patch", "channels", "length", "stride", "horizon"),
+    *("size", "patch", "channels", "length", "stride", "horizon", "fold", "stem"),
 }
 TRAINING_FIELDS = {
     *("dropout", "attention_dropout", "ffn_dropout", "embed_dropout", "head_dropout", "drop_path", "init"),

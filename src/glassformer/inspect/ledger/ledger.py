@@ -23,7 +23,7 @@ from glassformer.inspect.ledger.folding import fold_layers
 from glassformer.inspect.ledger.memory import MemoryUse, readable_bytes, running_memory, training_memory
 from glassformer.inspect.ledger.sites import parameters_by_step
 from glassformer.inspect.ledger.sizes import Sizes, config_of_model, meta_model, sized_inputs
-from glassformer.inspect.steps.step import LEGEND, step_of
+from glassformer.inspect.steps.step import LEGEND, rows_of_series, step_of
 from glassformer.watch.names import join_name, split_name
 from glassformer.watch.record import record
 
@@ -238,7 +238,7 @@ def line_axes(name: str, shape: tuple[int, ...], config: TransformerConfig) -> t
     if name.endswith(".embed.positions") and shape[0] == 1:
         return ("1", *axes[1:])  # the same for every row, so stored once
     if config.series and name.startswith("encoder.") and axes[0] == "B":
-        return ("B*C", *axes[1:])  # every channel is a separate row
+        return (rows_of_series(config), *axes[1:])  # every channel is a separate row
     return axes
 
 

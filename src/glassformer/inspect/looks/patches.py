@@ -48,9 +48,9 @@ def over_patches(model: Transformer, weights: Tensor) -> Tensor:
 def over_time(weights: Tensor, series: SeriesConfig) -> Tensor:
     """The attention to each value of a window, (C, H, L): the mean over the patches that contain it.
 
-    nan for the oldest values if no patch contains them.
+    nan for the oldest values if no patch contains them. A folded series has several rows per channel: their mean.
     """
-    patches = weights.mean(dim=2)  # (C, H, N)
+    patches = weights.mean(dim=2).unflatten(0, (-1, series.fold)).mean(dim=1)  # (C, H, N)
     total = patches.new_zeros(*patches.shape[:2], series.length)  # (C, H, L)
     times = patches.new_zeros(series.length)  # (L)
     for n, (first, end) in enumerate(patch_spans(series)):

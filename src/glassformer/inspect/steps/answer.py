@@ -93,6 +93,6 @@ def logits_step(config: TransformerConfig) -> Step | None:
         if config.series.instance_norm:
             equation, line = "future = (flatten(x) W + b) deviation + mean", "forecast = forecast * deviation + mean"
             return Step(("B", "Z", "C"), equation, english, korean, Transformer.answer, line)
-        made = ForecastHead.forward, "return future.unflatten("
+        made = ForecastHead.forward, "return folded.transpose("
         return Step(("B", "Z", "C"), "future = flatten(x) W + b", english, korean, *made)
     return None

@@ -29,6 +29,11 @@ def stack_step(name: StepName, stack: StackConfig, config: TransformerConfig) ->
     return input_step(inner, name.stack, stack, config)
 
 
+def rows_of_series(config: TransformerConfig) -> str:
+    """The first axis of the stack that reads a series: every channel is a row, or several if it is folded."""
+    return "B*C*M" if config.series is not None and config.series.fold > 1 else "B*C"
+
+
 def input_step(inner: str, name: str, stack: StackConfig, config: TransformerConfig) -> Step | None:
     patches = config.patches is not None and name == "encoder"
     if inner == "embed" and config.image and patches:
@@ -44,9 +49,13 @@ def input_step(inner: str, name: str, stack: StackConfig, config: TransformerCon
     if inner == "embed" and patches:
         english = "Each patch of the series, projected; every channel is a separate row of the batch."
         korean = "시계열의 각 패치를 선형 변환합니다. 채널마다 배치의 한 행이 됩니다."
-        axes = ("B*C", "N", "D")
+        axes = (rows_of_series(config), "N", "D")
         return Step(axes, "x_n = W patch_n + b", english, korean, SeriesEmbedding.forward, "return self.patches(")
-    axes = ("B*C", "N", "D") if config.series and patches else ("B", "T", "E" if config.embed_dim else "D")
+    axes = (
+        (rows_of_series(config), "N", "D")
+        if config.series and patches
+        else ("B", "T", "E" if config.embed_dim else "D")
+    )
     if inner == "embed":
         scale = "sqrt(D) " if config.scale_embeddings else ""
         english, korean = "The row of the embedding table for each token.", "임베딩 표에서 각 토큰의 행을 가져옵니다."

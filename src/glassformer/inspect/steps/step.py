@@ -11,10 +11,10 @@ from glassformer.config import TransformerConfig
 from glassformer.errors import InputError
 from glassformer.inspect.steps.answer import answer_step
 from glassformer.inspect.steps.places import SourceLine, Step, line_of
-from glassformer.inspect.steps.stack import memory_step, stack_step
+from glassformer.inspect.steps.stack import memory_step, rows_of_series, stack_step
 from glassformer.watch.names import STACKS, StepName
 
-__all__ = ["LEGEND", "SourceLine", "Step", "line_of", "step_of"]
+__all__ = ["LEGEND", "SourceLine", "Step", "line_of", "rows_of_series", "step_of"]
 
 LEGEND = {
     "B": ("batch", "배치"),
@@ -32,6 +32,7 @@ LEGEND = {
     "C": ("channels, or classes", "채널 또는 클래스"),
     "W": ("width of the pooled vector", "풀링된 벡터의 너비"),
     "Z": ("horizon", "예측 길이"),
+    "M": ("rows per channel of a folded series", "접은 시계열의 채널당 행 수"),
 }
 
 
