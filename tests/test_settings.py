@@ -55,7 +55,7 @@ def test_tasks_differ_in_their_defaults_and_in_nothing_else_of_a_training() -> N
         assert own[: len(shared)] == shared
     optimizers = {row.name: row.settings(rate=1e-3).optimizer for row in TASK_ENTRIES}
     assert optimizers == {
-        "translate": "adam", "classify": "muon", "lm": "muon", "mlm": "muon", "images": "adamw", "caption": "muon",
+        "translate": "muon", "classify": "muon", "lm": "muon", "mlm": "muon", "images": "adamw", "caption": "muon",
         "ask": "muon", "match": "muon", "forecast": "adamw",
     }  # fmt: skip
 

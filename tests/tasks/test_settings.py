@@ -58,3 +58,11 @@ def test_the_rate_follows_from_what_has_been_learned_already() -> None:
     assert (ClassifySettings().rate, ClassifySettings(init="a").rate) == (3e-3, 5e-5)
     assert (LmSettings().rate, LmSettings(init="a").rate) == (5e-3, 1e-4)
     assert LmSettings(init="a", rate=0.5).rate == 0.5
+
+
+def test_the_default_rate_of_translate_fits_its_optimizer() -> None:
+    assert TranslateSettings().rate == 0.004
+    assert TranslateSettings(optimizer="adamw").rate == 0.001
+    assert TranslateSettings(init="owner/model").rate == 0.0002
+    assert TranslateSettings(optimizer="adam", schedule="inverse-sqrt").rate is None, "the paper's, from the warm-up"
+    assert TranslateSettings(rate=0.01).rate == 0.01

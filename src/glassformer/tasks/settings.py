@@ -188,9 +188,11 @@ class ExampleSettings(TextSettings):
 @dataclass(frozen=True, kw_only=True)
 @defaults(
     out=Path("runs/translate"),
-    optimizer="adam",
-    schedule="inverse-sqrt",
-    warmup=400,
+    optimizer="muon",
+    schedule="linear",
+    final_rate=0.0,
+    warmup=50,
+    weight_decay=0.05,
     label_smoothing=0.1,
     batch_tokens=2048,
 )
@@ -228,8 +230,14 @@ class TranslateSettings(ExampleSettings):
     """Ignore case in BLEU and chrF."""
     vocab_size: int = 1000
     """Maximum size of the vocabulary that source and target share."""
+    rate: float | None = OPEN
+    """Peak learning rate (default: 0.004, or 0.001 without Muon, or 0.0002 with --init; for the inverse-sqrt schedule
+    the paper's, (d_model warmup)^-0.5)."""
 
     def __post_init__(self) -> None:
+        if self.schedule != "inverse-sqrt":
+            new = 4e-3 if self.optimizer == "muon" else 1e-3
+            self._settle(rate=new if self.init is None else 2e-4)
         super().__post_init__()
         self._check_fraction("valid_fraction")
         if self.examples < 1:

@@ -44,6 +44,7 @@ def main(settings: DemoSettings) -> None:
     # Three epochs of 40,000 examples do not overfit, so there is no dropout.
     job = TranslateSettings(
         out=settings.out, overwrite=is_a_demo, steps=settings.steps, seed=settings.seed, batch_tokens=1024,
+        optimizer="adam", schedule="inverse-sqrt", weight_decay=0.0,
         warmup=max(1, min(150, settings.steps // 4)), rate=2e-3, d_model=96, d_ff=384, dropout=0.0,
     )  # fmt: skip
     if is_run(settings.out) and not is_a_demo:
